@@ -1,0 +1,36 @@
+# Everything a newcomer needs: `make run` and `make test`. Both set up their own virtual environment.
+VENV   ?= .venv
+PY     := $(VENV)/bin/python
+READY  := $(VENV)/.ready
+
+.PHONY: run test check bench format clean
+
+run: $(READY)  ## simulate the example cluster and show where its pods go
+	$(VENV)/bin/mooring simulate examples/cluster.yaml
+
+test: $(READY)  ## everything CI runs
+	$(VENV)/bin/ruff format --check src tests
+	$(VENV)/bin/ruff check src tests
+	$(VENV)/bin/mypy
+	$(PY) -m pytest -n 2
+
+check: $(READY)  ## the inner loop: lint, types, layers, fast tests
+	$(VENV)/bin/ruff format --check src tests
+	$(VENV)/bin/ruff check src tests
+	$(VENV)/bin/mypy
+	$(PY) -m pytest -n 2 -m "not slow"
+
+bench: $(READY)  ## throughput of every workload of the docs, one line of JSON each
+	$(PY) tests/conformance/bench_all.py
+
+format: $(READY)
+	$(VENV)/bin/ruff format src tests
+	$(VENV)/bin/ruff check --fix src tests
+
+$(READY): pyproject.toml
+	python3 -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build

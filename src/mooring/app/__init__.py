@@ -1,0 +1,1 @@
+"""The composition root: from a configuration to something that runs."""

@@ -1,0 +1,82 @@
+"""The invariants of the node table: everything that is kept up to date is counted anew and compared."""
+
+from collections import Counter
+
+import numpy as np
+
+from mooring.cluster.table import CPU, MEMORY, NodeTable
+
+
+def check_table(nodes: NodeTable) -> list[str]:
+    """What is wrong, in words."""
+    return [*_check_rows(nodes), *_check_sums(nodes), *_check_labels(nodes), *_check_tallies(nodes)]
+
+
+def _check_rows(nodes: NodeTable) -> list[str]:
+    faults = []
+    if sorted(nodes.row_book.values()) != sorted(set(range(nodes.height)) - set(nodes._free)):
+        faults.append("rows in use and free rows do not make up the table")
+    for name, row in nodes.row_book.items():
+        if nodes.names[row] != name:
+            faults.append(f"row {row} of node {name} is named {nodes.names[row]!r}")
+    alive = [row for row in range(nodes.height) if nodes.nodes[row] is not None]
+    if np.flatnonzero(nodes.alive).tolist() != alive or nodes.alive_count != len(alive):
+        faults.append("alive rows are not those that have a node")
+    where = {pod_id: row for row, pods in enumerate(nodes.pods_on) for pod_id in pods}
+    if where != nodes._row_of_pod:
+        faults.append("pods are not on the rows where they are looked up")
+    return faults
+
+
+def _check_sums(nodes: NodeTable) -> list[str]:
+    faults = []
+    for row in range(nodes.height):
+        pods = nodes.pods_on[row].values()
+        sums: Counter[str] = Counter()
+        for pod in pods:
+            sums.update(pod.shape.held)
+        for name, index in nodes.resource_book.items():
+            if nodes.requested[index, row] != sums[name]:
+                faults.append(f"row {row}: {name} requested is {nodes.requested[index, row]}, pods hold {sums[name]}")
+        for index in (CPU, MEMORY):
+            if nodes.non_zero_requested[index, row] != sum(pod.shape.held_non_zero[index] for pod in pods):
+                faults.append(f"row {row}: non-zero request {index} does not add up")
+        if nodes.pod_count[row] != len(pods):
+            faults.append(f"row {row}: counts {nodes.pod_count[row]} pods, has {len(pods)}")
+    return faults
+
+
+def _check_labels(nodes: NodeTable) -> list[str]:
+    faults = []
+    for key, column in nodes.labels._columns.items():
+        for row, node in enumerate(nodes.nodes):
+            if column.values[column.codes[row]] != (node.labels.get(key) if node else None):
+                faults.append(f"row {row}: label {key} is encoded as {column.values[column.codes[row]]!r}")
+    return faults
+
+
+def _check_tallies(nodes: NodeTable) -> list[str]:
+    tallies, faults = nodes.tallies, []
+    for (predicates, with_terminating), tally in tallies._predicates.items():
+        counts = np.zeros_like(tally.counts)
+        for row, pods in enumerate(nodes.pods_on):
+            counts[row] = sum(
+                all(p.holds(pod.namespace, pod.labels) for p in predicates)
+                and (with_terminating or not pod.is_terminating)
+                for pod in pods.values()
+            )
+        if not np.array_equal(counts, tally.counts):
+            faults.append(f"tally of {predicates} differs from a recount")
+    carried: Counter[tuple[object, int]] = Counter()
+    for row, pods in enumerate(nodes.pods_on):
+        for pod in pods.values():
+            carried.update((term, row) for term in pod.shape.terms(pod.namespace).carried)
+    kept = {(term, int(row)): int(t.counts[row]) for term, t in tallies._carried.items() for row in np.flatnonzero(t.counts)}
+    if kept != dict(carried):
+        faults.append("carried terms differ from a recount")
+    for tally in (*tallies._predicates.values(), *tallies._carried.values()):
+        for column, (version, sums) in tally._sums.items():
+            fresh = np.bincount(column.codes, tally.counts, column.width)
+            if version == column.version and not np.array_equal(sums[1:], fresh[1 : len(sums)]):
+                faults.append(f"sums over {column.key} differ from a recount")
+    return faults

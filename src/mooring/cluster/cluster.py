@@ -1,0 +1,74 @@
+"""The cluster that decisions are made on: the node table, and the other objects that plugins look up."""
+
+from collections.abc import Iterable, Mapping
+
+from mooring.cluster.table import NodeTable
+from mooring.model.meta import KubeObject
+from mooring.model.node import Node
+from mooring.model.pod import Pod
+from mooring.model.workloads import (
+    Namespace,
+    PodDisruptionBudget,
+    PriorityClass,
+    ReplicaSet,
+    ReplicationController,
+    Service,
+    StatefulSet,
+)
+
+NO_LABELS: Mapping[str, str] = {}
+
+
+class Cluster:
+    """State that an attempt reads. Pods without a node are not in it: they are in the queue."""
+
+    def __init__(self) -> None:
+        self.nodes = NodeTable()
+        self.objects: dict[type[KubeObject], dict[str, KubeObject]] = {
+            kind: {}
+            for kind in (
+                Namespace,
+                Service,
+                ReplicaSet,
+                StatefulSet,
+                ReplicationController,
+                PriorityClass,
+                PodDisruptionBudget,
+            )
+        }
+        self.namespace_labels: dict[str, Mapping[str, str]] = {}
+        self.versions: dict[type[KubeObject], int] = dict.fromkeys(self.objects, 0)
+        """Grows with each change of a kind: whoever keeps what follows from its objects can tell that it is void."""
+
+    def put(self, item: KubeObject) -> None:
+        """Add or replace a node or one of the other objects; a pod that has a node is placed there."""
+        if isinstance(item, Node):
+            self.nodes.put_node(item)
+        elif isinstance(item, Pod):
+            if item.spec.node_name and not item.is_finished:
+                self.nodes.place(item, item.spec.node_name)
+        elif type(item) in self.objects:
+            self.objects[type(item)][item.key] = item
+            self.versions[type(item)] += 1
+            if isinstance(item, Namespace):
+                self.namespace_labels[item.name] = item.labels
+
+    def remove(self, kind: type[KubeObject], key: str) -> None:
+        """Remove one of the other objects; nothing happens when it is not there."""
+        if self.objects[kind].pop(key, None) is not None:
+            self.versions[kind] += 1
+            if kind is Namespace:
+                del self.namespace_labels[key]
+
+    def labels_of_namespace(self, name: str) -> Mapping[str, str]:
+        return self.namespace_labels.get(name, NO_LABELS)
+
+    def in_namespace(self, kind: type[KubeObject], namespace: str) -> Iterable[KubeObject]:
+        return (item for item in self.objects[kind].values() if item.namespace == namespace)
+
+    def fork(self) -> "Cluster":
+        """A copy for a what-if about pods."""
+        other: Cluster = object.__new__(Cluster)
+        other.__dict__.update(self.__dict__)
+        other.nodes = self.nodes.fork()
+        return other

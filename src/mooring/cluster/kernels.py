@@ -1,0 +1,126 @@
+"""Column kernels of resources and scores: arrays in, array out, integers where upstream uses integers."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+MAX_SCORE = 100
+
+
+def least_allocated(allocatable: Ints, wanted: Ints) -> Ints:
+    """The share that stays free, in percent; 0 where more is wanted than there is.
+
+    | allocatable | wanted | score |
+    | 4000        | 1500   | 62    |
+    | 4000        | 5000   | 0     |
+    """
+    return np.maximum(allocatable - wanted, 0) * MAX_SCORE // np.maximum(allocatable, 1)
+
+
+def most_allocated(allocatable: Ints, wanted: Ints) -> Ints:
+    """The share in use, in percent, at most 100.
+
+    | allocatable | wanted | score |
+    | 4000        | 1500   | 37    |
+    | 4000        | 5000   | 100   |
+    """
+    return np.minimum(wanted, allocatable) * MAX_SCORE // np.maximum(allocatable, 1)
+
+
+def utilization(allocatable: Ints, wanted: Ints) -> Ints:
+    """Like most_allocated: what the shape of RequestedToCapacityRatio is read at."""
+    return most_allocated(allocatable, wanted)
+
+
+def along_shape(usage: Ints, points: Sequence[tuple[int, int]]) -> Ints:
+    """Scores on a line through (utilization, score) points; before the first and after the last it is level.
+
+    Division truncates toward zero, as in Go.
+
+    | points          | usage | score |
+    | (0,100) (70,70) | 33    | 86    |
+    """
+    result = np.full(len(usage), points[0][1], np.int64)
+    for (ua, sa), (ub, sb) in zip(points, points[1:], strict=False):
+        rise = (sb - sa) * (usage - ua)
+        result = np.where(usage > ua, sa + np.sign(rise) * (np.abs(rise) // (ub - ua)), result)
+    last_usage, last_score = points[-1]
+    return np.where(usage > last_usage, last_score, result)
+
+
+def weighted_mean(scores: Sequence[Ints], counted: Sequence[Mask], weights: Sequence[int]) -> Ints:
+    """The mean over the resources that count on each row, rounded down; 0 where none does."""
+    total = np.zeros(len(scores[0]), np.int64)
+    weight = np.zeros(len(scores[0]), np.int64)
+    for score, counts, w in zip(scores, counted, weights, strict=True):
+        total += score * counts * w
+        weight += counts * w
+    return total // np.maximum(weight, 1)
+
+
+def rounded_mean(scores: Sequence[Ints], counted: Sequence[Mask], weights: Sequence[int]) -> Ints:
+    """The mean over the resources that count and score above 0, rounded half up; 0 where none does."""
+    total = np.zeros(len(scores[0]), np.int64)
+    weight = np.zeros(len(scores[0]), np.int64)
+    for score, counts, w in zip(scores, counted, weights, strict=True):
+        counts = counts & (score > 0)
+        total += score * counts * w
+        weight += counts * w
+    return np.floor(total / np.maximum(weight, 1) + 0.5).astype(np.int64)
+
+
+def balance(amounts: Sequence[Ints], allocatable: Sequence[Ints], counted: Sequence[Mask]) -> Ints:
+    """How even the use of resources is: 100 minus the standard deviation of the used shares, in percent, truncated.
+
+    | shares     | balance |
+    | .5 .25     | 87      |
+    | .2 .4 .6   | 83      |
+    """
+    shares = [
+        np.minimum(amount / np.maximum(room, 1), 1.0) * counts
+        for amount, room, counts in zip(amounts, allocatable, counted, strict=True)
+    ]
+    if len(shares) == 2:
+        deviation = np.abs((shares[0] - shares[1]) / 2) * (counted[0] & counted[1])
+    else:
+        deviation = _deviation(shares, counted)
+    return ((1 - deviation) * MAX_SCORE).astype(np.int64)
+
+
+def _deviation(shares: Sequence[Floats], counted: Sequence[Mask]) -> Floats:
+    """Population standard deviation over what is counted on each row; for exactly two the shorter formula."""
+    number = sum((counts.astype(np.int64) for counts in counted), np.zeros(len(counted[0]), np.int64))
+    mean = sum(shares, np.zeros(len(number))) / np.maximum(number, 1)
+    squares = np.zeros(len(number))
+    apart = np.zeros(len(number))
+    seen = np.zeros(len(number), np.int64)
+    for share, counts in zip(shares, counted, strict=True):
+        squares += np.where(counts, (share - mean) * (share - mean), 0.0)
+        apart += np.where(counts, np.where(seen == 0, share, -share), 0.0)
+        seen += counts
+    full = np.sqrt(squares / np.maximum(number, 1))
+    return np.where(number == 2, np.abs(apart / 2), np.where(number < 2, 0.0, full))
+
+
+def scale_to_max(scores: Ints, reverse: bool = False) -> Ints:
+    """Upstream's default normalisation: the largest score becomes 100, the smallest is not subtracted.
+
+    | scores | plain   | reverse  |
+    | 0 1 3  | 0 33 100 | 100 67 0 |
+    | 0 0 0  | 0 0 0   | 100 100 100 |
+    """
+    highest = int(scores.max(initial=0))
+    if highest == 0:
+        return np.full(len(scores), MAX_SCORE if reverse else 0, np.int64)
+    scaled = scores * MAX_SCORE // highest
+    return MAX_SCORE - scaled if reverse else scaled
+
+
+def round_half_away(values: Floats) -> Ints:
+    """To the nearest integer, halves away from zero (Go's math.Round)."""
+    return np.trunc(values + np.copysign(0.5, values)).astype(np.int64)

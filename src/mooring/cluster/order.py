@@ -1,0 +1,76 @@
+"""The orders of nodes: by name for ties that must be repeatable, and round-robin over zones for partial searches."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+_ZONES = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
+_REGIONS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
+
+
+class NodeOrder:
+    """Knows the names of all nodes and the zone of each."""
+
+    def __init__(self) -> None:
+        self._zone_of: dict[str, tuple[str, str]] = {}
+        self._zones: dict[tuple[str, str], dict[str, None]] = {}
+        self._rank: NDArray[np.int64] | None = None
+        self._round_robin: list[str] = []
+        self._stale = False
+
+    def add(self, name: str, labels: Mapping[str, str]) -> None:
+        self._enter(name, zone_of(labels))
+        self._rank, self._stale = None, True
+
+    def remove(self, name: str) -> None:
+        self._leave(name)
+        self._rank, self._stale = None, True
+
+    def relabel(self, name: str, labels: Mapping[str, str]) -> None:
+        """Parity: a node that changes zone goes to the end of the new one, but the list made before stays in use."""
+        zone = zone_of(labels)
+        if zone != self._zone_of[name]:
+            self._leave(name)
+            self._enter(name, zone)
+
+    def name_rank(self, row_book: Mapping[str, int], capacity: int) -> NDArray[np.int64]:
+        """For each row the position of its node among all node names, sorted."""
+        if self._rank is None or len(self._rank) != capacity:
+            self._rank = np.full(capacity, capacity, np.int64)
+            for rank, name in enumerate(sorted(self._zone_of)):
+                self._rank[row_book[name]] = rank
+        return self._rank
+
+    def round_robin(self) -> list[str]:
+        """First node of each zone, second of each zone, ...; zones in order of appearance, nodes in order of arrival."""
+        if self._stale:
+            self._stale = False
+            # Parity: the list is made anew only when a name is new or gone, not when a node was merely re-created.
+            if self._zone_of.keys() != set(self._round_robin):
+                self._round_robin = self._deal()
+        return self._round_robin
+
+    def _deal(self) -> list[str]:
+        queues = [list(names) for names in self._zones.values()]
+        longest = max(map(len, queues), default=0)
+        return [names[i] for i in range(longest) for names in queues if i < len(names)]
+
+    def _enter(self, name: str, zone: tuple[str, str]) -> None:
+        self._zone_of[name] = zone
+        self._zones.setdefault(zone, {})[name] = None
+
+    def _leave(self, name: str) -> None:
+        zone = self._zone_of.pop(name)
+        del self._zones[zone][name]
+        if not self._zones[zone]:
+            del self._zones[zone]
+
+
+def zone_of(labels: Mapping[str, str]) -> tuple[str, str]:
+    """(region, zone), the older label first."""
+    return _first(labels, _REGIONS), _first(labels, _ZONES)
+
+
+def _first(labels: Mapping[str, str], keys: tuple[str, str]) -> str:
+    return labels.get(keys[0]) or labels.get(keys[1]) or ""

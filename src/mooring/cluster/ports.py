@@ -1,0 +1,47 @@
+"""Host ports in use, row by row."""
+
+from collections.abc import Iterable
+
+from mooring.model.shape import ANY_IP, HostPort
+
+
+class PortUse:
+    """(protocol, port) -> row -> the addresses that use it there.
+
+    Parity: a set, not a count: when two pods of a node hold the same address and port, the first that leaves frees it.
+    """
+
+    def __init__(self) -> None:
+        self._used: dict[tuple[str, int], dict[int, set[str]]] = {}
+
+    def occupy(self, row: int, ports: Iterable[HostPort]) -> None:
+        for ip, protocol, port in ports:
+            self._used.setdefault((protocol, port), {}).setdefault(row, set()).add(ip)
+
+    def release(self, row: int, ports: Iterable[HostPort]) -> None:
+        for ip, protocol, port in ports:
+            rows = self._used.get((protocol, port), {})
+            if row in rows:
+                rows[row].discard(ip)
+                if not rows[row]:
+                    del rows[row]
+                    if not rows:
+                        del self._used[protocol, port]
+
+    def conflicts(self, wanted: HostPort) -> Iterable[int]:
+        """The rows on which this address and port cannot be had."""
+        ip, protocol, port = wanted
+        rows = self._used.get((protocol, port), {})
+        if ip == ANY_IP:
+            return rows.keys()
+        return [row for row, addresses in rows.items() if ip in addresses or ANY_IP in addresses]
+
+    def is_taken(self, row: int, wanted: HostPort) -> bool:
+        ip, protocol, port = wanted
+        addresses = self._used.get((protocol, port), {}).get(row)
+        return addresses is not None and (ip == ANY_IP or ip in addresses or ANY_IP in addresses)
+
+    def fork(self) -> "PortUse":
+        other = PortUse()
+        other._used = {port: {row: set(ips) for row, ips in rows.items()} for port, rows in self._used.items()}
+        return other

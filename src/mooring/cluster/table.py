@@ -1,0 +1,285 @@
+"""The node table: a node is a row, and what plugins read of it and of its pods are columns.
+
+Rows are reused. A row is *alive* while its node is known; a row that only has pods (their node is gone, or not seen yet)
+keeps counting them but is no candidate. Every change notes the row in a log, so that kept answers can be refreshed.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.cluster.images import Images
+from mooring.cluster.labels import LabelColumns, grown
+from mooring.cluster.log import TouchLog
+from mooring.cluster.order import NodeOrder
+from mooring.cluster.ports import PortUse
+from mooring.cluster.tallies import PodTallies
+from mooring.model.names import is_scalar_resource
+from mooring.model.node import Node, Taint
+from mooring.model.pod import Pod
+from mooring.model.quantity import parse, to_int, to_milli
+
+CPU, MEMORY, EPHEMERAL_STORAGE = 0, 1, 2
+_FIRST_CLASS = ("cpu", "memory", "ephemeral-storage")
+_FIRST_CAPACITY = 64
+
+Column = NDArray[np.int64]
+
+
+class ClusterError(Exception):
+    """A change that contradicts what the table holds."""
+
+
+class NodeTable:
+    """Columns over nodes. Index them with a row, or with `Rows`; only rows below `height` mean anything."""
+
+    def __init__(self) -> None:
+        self.height = 0
+        self._capacity = _FIRST_CAPACITY
+        self.row_book: dict[str, int] = {}
+        self.names: list[str] = []
+        self.nodes: list[Node | None] = []
+        self.pods_on: list[dict[str, Pod]] = []
+        self._free: list[int] = []
+        self._row_of_pod: dict[str, int] = {}
+
+        self.resource_book: dict[str, int] = {name: i for i, name in enumerate(_FIRST_CLASS)}
+        self.alive: NDArray[np.bool_] = np.zeros(self._capacity, np.bool_)
+        self.alive_count = 0
+        self.allocatable: Column = np.zeros((4, self._capacity), np.int64)
+        self.requested: Column = np.zeros((4, self._capacity), np.int64)
+        self.non_zero_requested: Column = np.zeros((2, self._capacity), np.int64)
+        self.allowed_pods: Column = np.zeros(self._capacity, np.int64)
+        self.pod_count: Column = np.zeros(self._capacity, np.int64)
+        self.unschedulable: NDArray[np.bool_] = np.zeros(self._capacity, np.bool_)
+        self.taint_set: NDArray[np.int32] = np.zeros(self._capacity, np.int32)
+        self.taint_sets: list[tuple[Taint, ...]] = [()]
+        self._taint_book: dict[tuple[Taint, ...], int] = {(): 0}
+        self.feature_set: NDArray[np.int32] = np.zeros(self._capacity, np.int32)
+        self.feature_sets: list[frozenset[str]] = [frozenset()]
+        self._feature_book: dict[frozenset[str], int] = {frozenset(): 0}
+
+        self.labels = LabelColumns()
+        self.images = Images()
+        self.ports = PortUse()
+        self.tallies = PodTallies()
+        self.order = NodeOrder()
+        self.node_touches = TouchLog()
+        self.touches = TouchLog()
+        self.node_set_version = 0
+        """Grows when a node comes or goes: what was worked out over all nodes is then void."""
+        self._captured = 0
+        self.is_fork = False
+        self._spread_capacity()
+
+    # ---- nodes
+
+    def put_node(self, node: Node) -> int:
+        """Add a node or replace what is known of it. Returns its row."""
+        row = self.row_book.get(node.name)
+        if row is None:
+            row = self._take_row(node.name)
+        before = self.nodes[row]
+        self.nodes[row] = node
+        if before is None:
+            self.alive[row] = True
+            self.alive_count += 1
+            self.node_set_version += 1
+            self.order.add(node.name, node.labels)
+        elif before.metadata.labels != node.metadata.labels:
+            self.order.relabel(node.name, node.labels)
+        if before is None or _facts(before) != _facts(node):
+            self._put_facts(row, node)
+        return row
+
+    def remove_node(self, name: str) -> None:
+        """The node is gone; pods that are still on it keep their row until they go too."""
+        row = self.row_book.get(name)
+        if row is None or self.nodes[row] is None:
+            raise ClusterError(f"node {name} is not found")
+        self.nodes[row] = None
+        self.alive[row] = False
+        self.alive_count -= 1
+        self.node_set_version += 1
+        self.order.remove(name)
+        self.labels.clear(row)
+        self.images.put(row, {})
+        self.allocatable[:, row] = 0
+        self.allowed_pods[row] = 0
+        self.unschedulable[row] = False
+        self.taint_set[row] = self.feature_set[row] = 0
+        self._touch_node(row)
+        self._free_if_unused(row)
+
+    # ---- pods
+
+    def place(self, pod: Pod, node_name: str) -> int:
+        """Count a pod on a node, seen or not. Returns the row."""
+        if pod.id in self._row_of_pod:
+            raise ClusterError(f"pod {pod.id}({pod.key}) is already on {self.names[self._row_of_pod[pod.id]]}")
+        row = self.row_book.get(node_name)
+        if row is None:
+            row = self._take_row(node_name)
+        self._row_of_pod[pod.id] = row
+        self.pods_on[row][pod.id] = pod
+        self._count(pod, row, 1)
+        if pod.shape.host_ports:
+            self.ports.occupy(row, pod.shape.host_ports)
+        return row
+
+    def displace(self, pod_id: str) -> Pod:
+        """Take a pod off its node. Returns the pod as it was counted."""
+        row = self._row_of_pod.pop(pod_id, None)
+        if row is None:
+            raise ClusterError(f"pod {pod_id} is on no node")
+        pod = self.pods_on[row].pop(pod_id)
+        self._count(pod, row, -1)
+        if pod.shape.host_ports:
+            self.ports.release(row, pod.shape.host_ports)
+        self._free_if_unused(row)
+        return pod
+
+    def row_of_pod(self, pod_id: str) -> int | None:
+        return self._row_of_pod.get(pod_id)
+
+    def pods(self) -> list[Pod]:
+        """All pods on nodes, row by row."""
+        return [pod for pods in self.pods_on for pod in pods.values()]
+
+    # ---- columns
+
+    def resource(self, name: str) -> int:
+        """The position of a resource in `allocatable` and `requested`."""
+        index = self.resource_book.get(name)
+        if index is None:
+            index = self.resource_book[name] = len(self.resource_book)
+            if index >= len(self.allocatable):
+                more = np.zeros((len(self.allocatable), self._capacity), np.int64)
+                self.allocatable = np.vstack((self.allocatable, more))
+                self.requested = np.vstack((self.requested, more))
+        return index
+
+    @property
+    def capacity(self) -> int:
+        """The length of every column; grows, never shrinks."""
+        return self._capacity
+
+    def settle(self) -> None:
+        """Called when an attempt begins: rows touched since the last one see the cluster as it is now."""
+        touched = self.touches.since(self._captured)
+        self.images.capture(range(self.height) if touched is None else touched)
+        self._captured = self.touches.end
+
+    def fork(self) -> "NodeTable":
+        """A copy for a what-if: pods can be placed and displaced in it, nodes stay as they are.
+
+        Facts of nodes are shared with the original, so a fork is good until the original's nodes change.
+        """
+        other: NodeTable = object.__new__(NodeTable)
+        other.__dict__.update(self.__dict__)
+        other.is_fork = True
+        other.resource_book = dict(self.resource_book)
+        other.pods_on = [dict(pods) for pods in self.pods_on]
+        other._row_of_pod = dict(self._row_of_pod)
+        other.requested = self.requested.copy()
+        other.non_zero_requested = self.non_zero_requested.copy()
+        other.pod_count = self.pod_count.copy()
+        other.ports = self.ports.fork()
+        other.tallies = self.tallies.fork()
+        other.touches = TouchLog()
+        other._captured = 0
+        return other
+
+    def check(self) -> list[str]:
+        """The invariants that do not hold, in words; empty when all is well. Counts everything anew."""
+        from mooring.cluster.check import check_table
+
+        return check_table(self)
+
+    # ---- inside
+
+    def _put_facts(self, row: int, node: Node) -> None:
+        self.allocatable[:, row] = 0
+        self.allowed_pods[row] = 0
+        for name, text in (node.status.allocatable or {}).items():
+            if name == "pods":
+                self.allowed_pods[row] = to_int(parse(text))
+            elif name == "cpu":
+                self.allocatable[CPU, row] = to_milli(parse(text))
+            elif name in self.resource_book or is_scalar_resource(name):
+                index = self.resource(name)  # first: a new resource replaces the matrix
+                self.allocatable[index, row] = to_int(parse(text))
+        self.unschedulable[row] = node.spec.unschedulable
+        self.taint_set[row] = _encode(self._taint_book, self.taint_sets, tuple(node.taints))
+        features = frozenset(node.status.declared_features or ())
+        self.feature_set[row] = _encode(self._feature_book, self.feature_sets, features)
+        self.labels.put(row, node.labels)
+        self.images.put(row, {name: i.size_bytes for i in node.status.images or () for name in i.names or ()})
+        self._touch_node(row)
+
+    def _count(self, pod: Pod, row: int, change: int) -> None:
+        shape = pod.shape
+        for name, amount in shape.held.items():
+            index = self.resource(name)  # first: a new resource replaces the matrix
+            self.requested[index, row] += change * amount
+        cpu_milli, memory_bytes = shape.held_non_zero
+        self.non_zero_requested[CPU, row] += change * cpu_milli
+        self.non_zero_requested[MEMORY, row] += change * memory_bytes
+        self.pod_count[row] += change
+        self.tallies.add(pod, row, change)
+        self.touches.note(row)
+
+    def _touch_node(self, row: int) -> None:
+        self.node_touches.note(row)
+        self.touches.note(row)
+
+    def _take_row(self, name: str) -> int:
+        if self.is_fork:
+            raise ClusterError(f"node {name} is not known, and a fork takes no new nodes")
+        if self._free:
+            row = self._free.pop()
+            self.names[row] = name
+        else:
+            row = self.height
+            if row == self._capacity:
+                self._capacity *= 2
+                self._spread_capacity()
+            self.height += 1
+            self.names.append(name)
+            self.nodes.append(None)
+            self.pods_on.append({})
+        self.row_book[name] = row
+        return row
+
+    def _free_if_unused(self, row: int) -> None:
+        if self.nodes[row] is None and not self.pods_on[row] and not self.is_fork:
+            del self.row_book[self.names[row]]
+            self.names[row] = ""
+            self._free.append(row)
+
+    def _spread_capacity(self) -> None:
+        """Bring every column to the capacity."""
+        capacity = self._capacity
+        for name in (
+            "alive allocatable requested non_zero_requested allowed_pods pod_count unschedulable taint_set feature_set"
+        ).split():
+            setattr(self, name, grown(getattr(self, name), capacity))
+        for part in (self.labels, self.images, self.tallies):
+            part.grow(capacity)
+
+
+def _facts(node: Node) -> tuple[Any, ...]:
+    """What of a node the columns hold; anything else may change without touching the row."""
+    status = node.status
+    labels: Mapping[str, str] | None = node.metadata.labels
+    return labels, node.spec, status.allocatable, status.images, status.declared_features
+
+
+def _encode(book: dict[Any, int], values: list[Any], value: Any) -> int:
+    code = book.get(value)
+    if code is None:
+        code = book[value] = len(values)
+        values.append(value)
+    return code

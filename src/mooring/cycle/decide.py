@@ -1,0 +1,156 @@
+"""The decision: where should this pod go? Pure: it reads the cluster and changes nothing but what the runner keeps.
+
+    PreFilter -> Filter -> PreScore -> Score -> normalise -> weigh -> pick
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.cluster.cluster import Cluster
+from mooring.cluster.table import NodeTable
+from mooring.cycle.decision import (
+    Decision,
+    Details,
+    Diagnosis,
+    Failed,
+    NoFit,
+    Placement,
+    diagnose,
+    diagnose_rejected_pod,
+    rejections_by_node,
+)
+from mooring.cycle.search import Search, cut_short, nodes_to_find
+from mooring.framework.memo import PASSED
+from mooring.framework.points import Rows
+from mooring.framework.runner import Attempt, AttemptError, Narrowing, PodRejected, Runner, ScoreCard, Verdicts
+from mooring.kit.choice import choose
+from mooring.model.pod import Pod
+
+BEST = 3
+
+TieBreak = Callable[[NodeTable, NDArray[np.intp], int], int]
+
+
+def lowest_name(nodes: NodeTable, tied: NDArray[np.intp], seed: int) -> int:
+    """Of rows with equal totals the one whose node has the lowest name: the same every time."""
+    del seed
+    rank = nodes.order.name_rank(nodes.row_book, nodes.capacity)
+    return int(tied[rank[tied].argmin()])
+
+
+def by_seed(nodes: NodeTable, tied: NDArray[np.intp], seed: int) -> int:
+    """Of rows with equal totals any one, uniformly, as the seed of the attempt decides."""
+    del nodes
+    return int(tied[choose(seed, len(tied))])
+
+
+@dataclass(slots=True)
+class Manner:
+    """How decisions are made: how ties are broken, where partial searches start, and how much is recorded."""
+
+    tie_break: TieBreak = lowest_name
+    search: Search = field(default_factory=Search)
+    record: bool = False
+    """Keep the three best nodes and the diagnosis also of pods that were placed."""
+    explain: bool = False
+    """Keep every verdict and every score."""
+
+
+def decide(runner: Runner, pod: Pod, cluster: Cluster, manner: Manner, seed: int = 0) -> Decision:
+    """Where the pod should go, or why nowhere."""
+    try:
+        return _decide(runner.open(pod, cluster, seed), manner)
+    except AttemptError as error:
+        return Failed(str(error))
+
+
+def _decide(attempt: Attempt, manner: Manner) -> Decision:
+    nodes = attempt.cycle.nodes
+    if not nodes.alive_count:
+        return NoFit(Diagnosis(0))
+    narrowing = attempt.pre_filter()
+    if isinstance(narrowing, PodRejected):
+        return NoFit(diagnose_rejected_pod(attempt, narrowing), Details() if manner.explain else None)
+    verdicts = attempt.filter(narrowing)
+    feasible = _feasible(attempt, verdicts, manner)
+    found = len(nodes.alive[feasible])
+    if not found:
+        details = Details(rejected=rejections_by_node(attempt, verdicts)) if manner.explain else None
+        return NoFit(diagnose(attempt, verdicts, narrowing), details)
+    if found == 1:
+        placement = _only(nodes, feasible)
+        card = None
+    else:
+        card = attempt.score(feasible, manner.explain)
+        placement = _pick(attempt, card, manner)
+    _record(attempt, placement, verdicts, narrowing, feasible, card, manner)
+    return placement
+
+
+def _feasible(attempt: Attempt, verdicts: Verdicts, manner: Manner) -> Rows:
+    """The rows that passed every filter; a profile may ask for fewer than there are."""
+    nodes = attempt.cycle.nodes
+    count = nodes.alive_count
+    # Parity: without any score plugin the first node found will do.
+    wanted = nodes_to_find(count, attempt.runner.profile.percentage_of_nodes_to_score) if attempt.runner.scores else 1
+    nominated = nodes.row_book.get(attempt.cycle.pod.status.nominated_node_name)
+    if nominated is not None and verdicts.first[nominated] == PASSED:
+        return np.array([nominated], np.intp)
+    if wanted < count:
+        rows, verdicts.first = cut_short(nodes, verdicts.first, wanted, manner.search)
+        return rows
+    passed = verdicts.first == PASSED
+    if np.count_nonzero(passed) == nodes.height:
+        return slice(0, nodes.height)
+    return np.flatnonzero(passed)
+
+
+def _only(nodes: NodeTable, feasible: Rows) -> Placement:
+    row = int(np.arange(nodes.height)[feasible][0])
+    return Placement(nodes.names[row], row)
+
+
+def _pick(attempt: Attempt, card: ScoreCard, manner: Manner) -> Placement:
+    """The node with the highest total; ties as the manner says."""
+    nodes = attempt.cycle.nodes
+    highest = card.totals.max()
+    tied = np.flatnonzero(card.totals == highest)
+    if not isinstance(card.rows, slice):
+        tied = card.rows[tied]
+    row = manner.tie_break(nodes, tied, attempt.cycle.seed)
+    return Placement(nodes.names[row], row, int(highest), len(card.totals))
+
+
+def _record(
+    attempt: Attempt,
+    placement: Placement,
+    verdicts: Verdicts,
+    narrowing: Narrowing,
+    feasible: Rows,
+    card: ScoreCard | None,
+    manner: Manner,
+) -> None:
+    """Add to a placement what the manner asks to keep of how it came about."""
+    nodes = attempt.cycle.nodes
+    if manner.record or manner.explain:
+        placement.diagnosis = diagnose(attempt, verdicts, narrowing)
+        placement.best = _best(nodes, card) if card else []
+    if manner.explain:
+        names = [nodes.names[row] for row in np.arange(nodes.height)[feasible]]
+        details = placement.details = Details(names, rejections_by_node(attempt, verdicts))
+        if card:
+            details.totals = dict(zip(names, card.totals.tolist(), strict=True))
+            details.scores = {
+                name: {plugin: int(scores[i]) for plugin, scores in card.by_plugin.items()}
+                for i, name in enumerate(names)
+            }
+
+
+def _best(nodes: NodeTable, card: ScoreCard) -> list[tuple[str, int]]:
+    rows = np.arange(nodes.height)[card.rows]
+    rank = nodes.order.name_rank(nodes.row_book, nodes.capacity)[rows]
+    best = np.lexsort((rank, -card.totals))[:BEST]
+    return [(nodes.names[rows[i]], int(card.totals[i])) for i in best]

@@ -1,0 +1,129 @@
+"""The record of a decision: where a pod goes and by which margin, or why it goes nowhere."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mooring.framework.memo import NARROWED_OUT, PASSED
+from mooring.framework.runner import Attempt, Narrowing, PodRejected, Verdicts
+from mooring.framework.status import Rejection
+
+NO_NODES = "no nodes available to schedule pods"
+
+
+@dataclass(slots=True)
+class Diagnosis:
+    """Why nodes were rejected: the reasons of each kind of verdict, and for how many nodes it stands."""
+
+    node_count: int
+    verdicts: list[tuple[Rejection, int]] = field(default_factory=list)
+    """Distinct verdicts of the nodes that were looked at, with the number of nodes."""
+    absent: Rejection | None = None
+    """The verdict of all nodes that were not looked at."""
+    pod_rejected: bool = False
+    """PreFilter refused the pod: `absent` is its verdict for every node."""
+    plugins: frozenset[str] = frozenset()
+    """The plugins that rejected something."""
+
+    def message(self) -> str:
+        """The fit error, word for word as users know it; what preemption has to say is added by others."""
+        if not self.node_count:
+            return NO_NODES
+        head = f"0/{self.node_count} nodes are available:"
+        if self.pod_rejected and self.absent is not None:
+            return f"{head} {self.absent.message}."
+        histogram: Counter[str] = Counter()
+        for rejection, count in self.verdicts:
+            for reason in rejection.reasons:
+                histogram[reason] += count
+        explicit = sum(count for _, count in self.verdicts)
+        for reason in self.absent.reasons if self.absent and explicit < self.node_count else ():
+            histogram[reason] += self.node_count - explicit
+        reasons = sorted(f"{count} {reason}" for reason, count in histogram.items())
+        return f"{head} {', '.join(reasons)}." if reasons else head
+
+
+@dataclass(slots=True)
+class Details:
+    """Everything about an attempt, node by node; made only when asked for."""
+
+    feasible: list[str] = field(default_factory=list)
+    rejected: dict[str, Rejection] = field(default_factory=dict)
+    scores: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Node -> plugin -> score after normalising, times its weight; empty when fewer than two nodes were feasible."""
+    totals: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Placement:
+    """The pod goes to `node`."""
+
+    node: str
+    row: int
+    score: int = 0
+    feasible_count: int = 1
+    best: list[tuple[str, int]] = field(default_factory=list)
+    """The three best nodes with their totals, when more than one was feasible and records are asked for."""
+    diagnosis: Diagnosis | None = None
+    details: Details | None = None
+
+
+@dataclass(slots=True)
+class NoFit:
+    """The pod fits nowhere."""
+
+    diagnosis: Diagnosis
+    details: Details | None = None
+
+    @property
+    def message(self) -> str:
+        return self.diagnosis.message()
+
+
+@dataclass(slots=True)
+class Failed:
+    """The attempt ended in an error: a plugin could not do its work."""
+
+    error: str
+
+
+Decision = Placement | NoFit | Failed
+
+
+def diagnose(attempt: Attempt, verdicts: Verdicts, narrowing: Narrowing) -> Diagnosis:
+    """Gather the distinct verdicts. Costs a few passes over the columns, whatever the number of nodes."""
+    found = []
+    for index in rejecting_filters(verdicts):
+        codes = attempt.codes(verdicts, index)[: len(verdicts.first)][verdicts.first == index]
+        for code, count in zip(*np.unique(codes, return_counts=True), strict=True):
+            found.append((attempt.rejection(verdicts, index, int(code)), int(count)))
+    return Diagnosis(
+        attempt.cycle.nodes.alive_count,
+        found,
+        narrowing.rejection_of_others(),
+        # Parity: a plugin that named the only nodes counts as one that rejected something.
+        plugins=frozenset((*(rejection.plugin for rejection, _ in found), *narrowing.plugins)),
+    )
+
+
+def diagnose_rejected_pod(attempt: Attempt, refused: PodRejected) -> Diagnosis:
+    count = attempt.cycle.nodes.alive_count
+    return Diagnosis(count, [], refused.rejection, pod_rejected=True, plugins=refused.plugins)
+
+
+def rejecting_filters(verdicts: Verdicts) -> list[int]:
+    """The indexes of the filters that rejected a node."""
+    counts = np.bincount(verdicts.first.astype(np.int64) - NARROWED_OUT, minlength=1)
+    return [int(index) for index in np.flatnonzero(counts) + NARROWED_OUT if 0 <= index < PASSED]
+
+
+def rejections_by_node(attempt: Attempt, verdicts: Verdicts) -> dict[str, Rejection]:
+    """The verdict of each node that a filter rejected."""
+    nodes = attempt.cycle.nodes
+    rejected = {}
+    for index in rejecting_filters(verdicts):
+        codes = attempt.codes(verdicts, index)
+        for row in np.flatnonzero(verdicts.first == index):
+            rejected[nodes.names[row]] = attempt.rejection(verdicts, index, int(codes[row]))
+    return rejected

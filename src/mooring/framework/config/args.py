@@ -1,0 +1,135 @@
+"""The typed arguments of the in-tree plugins: what a plugin is constructed with, under upstream's names.
+
+Arguments that are made without saying anything have upstream's defaults, as far as no feature gate decides about them.
+"""
+
+from typing import Annotated
+
+from msgspec import field
+
+from mooring.framework.config.durations import Duration
+from mooring.framework.config.types import API_VERSION, GoType, Int32, Int64, Section
+from mooring.model.pod import NodeAffinity, TopologySpreadConstraint
+
+LEAST_ALLOCATED = "LeastAllocated"
+MOST_ALLOCATED = "MostAllocated"
+REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
+SYSTEM_DEFAULTING = "System"
+LIST_DEFAULTING = "List"
+
+
+class Args(Section):
+    """Base of all arguments. A file may leave out version and kind: they follow from the plugin's name."""
+
+    api_version: str = API_VERSION
+    kind: str = ""
+
+
+class ResourceSpec(Section):
+    name: str = ""
+    weight: Int64 = 1
+
+
+def cpu_and_memory() -> list[ResourceSpec]:
+    """What is scored where no resources are listed."""
+    return [ResourceSpec(name="cpu"), ResourceSpec(name="memory")]
+
+
+class UtilizationShapePoint(Section):
+    """A corner of a piecewise linear function: utilization in percent -> score in 0..10."""
+
+    utilization: Int32 = 0
+    score: Int32 = 0
+
+
+class RequestedToCapacityRatioParam(Section):
+    shape: list[UtilizationShapePoint] = field(default_factory=list)
+
+
+class ScoringStrategy(Section):
+    """Parity: a strategy that is written without a type is not given one, so that building the plugin rejects it."""
+
+    type: Annotated[str, GoType("v1.ScoringStrategyType")] = ""
+    resources: list[ResourceSpec] = field(default_factory=cpu_and_memory)
+    requested_to_capacity_ratio: RequestedToCapacityRatioParam | None = None
+
+
+def _least_allocated() -> ScoringStrategy:
+    return ScoringStrategy(type=LEAST_ALLOCATED)
+
+
+class DefaultPreemptionArgs(Args):
+    """How many candidate nodes preemption looks at: the greater of a share of the nodes and a number of them."""
+
+    kind: str = "DefaultPreemptionArgs"
+    min_candidate_nodes_percentage: Int32 = 10
+    min_candidate_nodes_absolute: Int32 = 100
+
+
+class InterPodAffinityArgs(Args):
+    kind: str = "InterPodAffinityArgs"
+    hard_pod_affinity_weight: Int32 = 1
+    ignore_preferred_terms_of_existing_pods: bool = False
+
+
+class NodeAffinityArgs(Args):
+    """`added_affinity` counts for every pod of the profile, beside the pod's own."""
+
+    kind: str = "NodeAffinityArgs"
+    added_affinity: NodeAffinity | None = None
+
+
+class NodeResourcesBalancedAllocationArgs(Args):
+    kind: str = "NodeResourcesBalancedAllocationArgs"
+    resources: list[ResourceSpec] = field(default_factory=cpu_and_memory)
+
+
+class NodeResourcesFitArgs(Args):
+    """The plugin's constructor calls `check_fit_args`: nobody else looks whether these make sense."""
+
+    kind: str = "NodeResourcesFitArgs"
+    ignored_resources: list[str] = field(default_factory=list)
+    ignored_resource_groups: list[str] = field(default_factory=list)
+    scoring_strategy: ScoringStrategy = field(default_factory=_least_allocated)
+
+
+class PodTopologySpreadArgs(Args):
+    kind: str = "PodTopologySpreadArgs"
+    default_constraints: list[TopologySpreadConstraint] = field(default_factory=list)
+    defaulting_type: Annotated[str, GoType("v1.PodTopologySpreadConstraintsDefaulting")] = SYSTEM_DEFAULTING
+
+
+class VolumeBindingArgs(Args):
+    """`shape` is None unless StorageCapacityScoring is on."""
+
+    kind: str = "VolumeBindingArgs"
+    bind_timeout_seconds: Int64 = 600
+    shape: list[UtilizationShapePoint] | None = None
+
+
+class DynamicResourcesArgs(Args):
+    """A timeout is None where the gate that brings it is off."""
+
+    kind: str = "DynamicResourcesArgs"
+    filter_timeout: Duration | None = None
+    binding_timeout: Duration | None = None
+
+
+ARGS_KINDS: dict[str, type[Args]] = {
+    kind.__name__: kind
+    for kind in (
+        DefaultPreemptionArgs,
+        DynamicResourcesArgs,
+        InterPodAffinityArgs,
+        NodeAffinityArgs,
+        NodeResourcesBalancedAllocationArgs,
+        NodeResourcesFitArgs,
+        PodTopologySpreadArgs,
+        VolumeBindingArgs,
+    )
+}
+
+
+def args_kind(plugin_name: str) -> type[Args] | None:
+    """The kind of a plugin's arguments; None for plugins that take none, and for those from outside."""
+    return ARGS_KINDS.get(f"{plugin_name}Args")

@@ -1,0 +1,80 @@
+"""What can be wrong with a configuration, in upstream's words: operators search the web for these texts."""
+
+import json
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import msgspec
+
+from mooring.framework.config.durations import Duration
+
+Stage = Literal["decode", "validate", "build"]
+
+
+class ConfigError(ValueError):
+    """A configuration that is refused, at one of three stages.
+
+    Decoding stops at the first fault of its kind, validation lists them all, building names the first one met.
+    `source` is where the text came from, for callers that show it; it is no part of the message.
+    """
+
+    def __init__(self, stage: Stage, problems: Iterable[str], source: str = "") -> None:
+        self.stage: Stage = stage
+        self.problems = list(problems)
+        self.source = source
+        super().__init__(aggregate(self.problems))
+
+
+def aggregate(problems: Iterable[str]) -> str:
+    """One problem stands bare, several are bracketed, and none is said twice."""
+    distinct = list(dict.fromkeys(problems))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
+
+
+def invalid(path: str, value: object, why: str) -> str:
+    return f"{path}: Invalid value: {show(value)}: {why}"
+
+
+def required(path: str, why: str = "") -> str:
+    return f"{path}: Required value: {why}" if why else f"{path}: Required value"
+
+
+def duplicate(path: str, value: object) -> str:
+    return f"{path}: Duplicate value: {show(value)}"
+
+
+def forbidden(path: str, why: str) -> str:
+    return f"{path}: Forbidden: {why}"
+
+
+def unsupported(path: str, value: object, supported: Iterable[str]) -> str:
+    return f"{path}: Unsupported value: {show(value)}: supported values: {', '.join(map(quote, supported))}"
+
+
+def quote(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def show(value: object) -> str:
+    """A value as upstream prints it: JSON, with the names of its Go fields where it is a structure."""
+    return json.dumps(_in_go(value), ensure_ascii=False, separators=(",", ":"))
+
+
+def _in_go(value: object) -> Any:
+    """Parity: upstream shows its internal types, which have no JSON names, and an empty list there is a nil slice."""
+    if isinstance(value, Duration):
+        return str(value)
+    if isinstance(value, msgspec.Struct):
+        fields = msgspec.structs.fields(value)
+        return {_capital(field.encode_name): _in_go_field(getattr(value, field.name)) for field in fields}
+    if isinstance(value, list):
+        return [_in_go(item) for item in value]
+    return value
+
+
+def _in_go_field(value: object) -> Any:
+    return None if value == [] else _in_go(value)
+
+
+def _capital(name: str) -> str:
+    return name[:1].upper() + name[1:]

@@ -1,0 +1,170 @@
+"""Validation of a completed configuration: every problem it has, in upstream's order and words."""
+
+from collections.abc import Iterator, Mapping
+
+from mooring.framework.config.problems import duplicate, invalid, quote, required, show
+from mooring.framework.config.types import (
+    API_VERSION,
+    ClientConnectionConfiguration,
+    Extender,
+    ExtenderManagedResource,
+    KubeSchedulerConfiguration,
+    KubeSchedulerProfile,
+    LeaderElectionConfiguration,
+    PluginConfig,
+    Plugins,
+)
+from mooring.framework.config.validate_args import CHECKS
+from mooring.model.names import is_extended_resource, qualified_name_faults
+
+_REMOVED_PLUGINS = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
+_REMOVED_TEXT = f"was invalid in version {quote('v1')} (KubeSchedulerConfiguration is version {quote(API_VERSION)})"
+_UNCHECKED_SETS = ("multiPoint", "placementGenerate", "placementScore")
+"""Parity: a removed plugin in one of these is found only when the profile is built."""
+
+
+def validate(config: KubeSchedulerConfiguration, gates: Mapping[str, bool]) -> list[str]:
+    """The problems of a configuration after defaulting; none for a good one."""
+    return [*_problems(config, gates)]
+
+
+def _problems(config: KubeSchedulerConfiguration, gates: Mapping[str, bool]) -> Iterator[str]:
+    yield from _client_problems(config.client_connection)
+    yield from _election_problems(config.leader_election)
+    if config.parallelism <= 0:
+        yield invalid("parallelism", config.parallelism, "should be an integer value greater than zero")
+    if config.profiles:
+        yield from _all_profile_problems(config.profiles, gates)
+    else:
+        yield required("profiles")
+    yield from _percentage_problems("percentageOfNodesToScore", config.percentage_of_nodes_to_score)
+    yield from _backoff_problems(config)
+    yield from _all_extender_problems(config.extenders)
+
+
+def _client_problems(connection: ClientConnectionConfiguration) -> Iterator[str]:
+    if connection.burst < 0:
+        yield invalid("clientConnection.burst", connection.burst, "must be non-negative")
+
+
+def _election_problems(election: LeaderElectionConfiguration) -> Iterator[str]:
+    """Parity: where the lease is not longer than the deadline, the error shows the deadline under the lease's name."""
+    if not election.leader_elect:
+        return
+    durations = {
+        "leaseDuration": election.lease_duration,
+        "renewDeadline": election.renew_deadline,
+        "retryPeriod": election.retry_period,
+    }
+    for name, duration in durations.items():
+        if duration.nanoseconds <= 0:
+            yield invalid(f"leaderElection.{name}", duration, "must be greater than zero")
+    if election.lease_duration <= election.renew_deadline:
+        yield invalid("leaderElection.leaseDuration", election.renew_deadline, "must be greater than `RenewDeadline`")
+    names = {
+        "resourceLock": election.resource_lock,
+        "resourceNamespace": election.resource_namespace,
+        "resourceName": election.resource_name,
+    }
+    yield from (required(f"leaderElection.{name}") for name, value in names.items() if not value)
+    if election.resource_lock != "leases":
+        yield invalid("leaderElection.resourceLock", election.resource_lock, 'resourceLock value must be "leases"')
+
+
+def _percentage_problems(path: str, percentage: int | None) -> Iterator[str]:
+    if percentage is not None and not 0 <= percentage <= 100:
+        yield invalid(path, percentage, "not in valid range [0-100]")
+
+
+def _backoff_problems(config: KubeSchedulerConfiguration) -> Iterator[str]:
+    initial, longest = config.pod_initial_backoff_seconds, config.pod_max_backoff_seconds
+    if initial <= 0:
+        yield invalid("podInitialBackoffSeconds", initial, "must be greater than 0")
+    if longest < initial:
+        yield invalid("podMaxBackoffSeconds", longest, "must be greater than or equal to PodInitialBackoffSeconds")
+
+
+def _all_profile_problems(profiles: list[KubeSchedulerProfile], gates: Mapping[str, bool]) -> Iterator[str]:
+    names: set[str | None] = set()
+    for i, profile in enumerate(profiles):
+        path = f"profiles[{i}]"
+        yield from _profile_problems(path, profile, gates)
+        if profile.scheduler_name in names:
+            # Parity: upstream means to show the path of the first one, and what it prints is {}.
+            yield duplicate(f"{path}.schedulerName", {})
+        names.add(profile.scheduler_name)
+    yield from _queue_sort_problems(profiles)
+
+
+def _profile_problems(path: str, profile: KubeSchedulerProfile, gates: Mapping[str, bool]) -> Iterator[str]:
+    if not profile.scheduler_name:
+        yield required(f"{path}.schedulerName")
+    yield from _percentage_problems(f"{path}.percentageOfNodesToScore", profile.percentage_of_nodes_to_score)
+    yield from _removed_plugin_problems(f"{path}.plugins", profile.plugins)
+    seen: set[str] = set()
+    for i, config in enumerate(profile.plugin_config):
+        there = f"{path}.pluginConfig[{i}]"
+        if config.name in seen:
+            yield duplicate(there, config.name)
+        seen.add(config.name)
+        yield from _plugin_config_problems(there, config, gates)
+
+
+def _removed_plugin_problems(path: str, plugins: Plugins) -> Iterator[str]:
+    for point, plugin_set in plugins.by_point().items():
+        for i, entry in enumerate(plugin_set.enabled):
+            if entry.name in _REMOVED_PLUGINS and point not in _UNCHECKED_SETS:
+                yield invalid(f"{path}.{point}.enabled[{i}]", entry.name, _REMOVED_TEXT)
+
+
+def _plugin_config_problems(path: str, config: PluginConfig, gates: Mapping[str, bool]) -> Iterator[str]:
+    if config.name in _REMOVED_PLUGINS:
+        yield invalid(path, config.name, _REMOVED_TEXT)
+    elif config.name in CHECKS:
+        kind, check = CHECKS[config.name]
+        if type(config.args) is kind:
+            yield from check(f"{path}.args", config.args, gates)
+        else:
+            yield invalid(f"{path}.args", config.args, "has to match plugin args")
+
+
+def _queue_sort_problems(profiles: list[KubeSchedulerProfile]) -> Iterator[str]:
+    """All profiles share one queue, so they must order it alike."""
+    first = profiles[0].plugins.queue_sort
+    if len(first.enabled) > 1:
+        path = "profiles[0].plugins.queueSort.Enabled"
+        yield invalid(path, len(first.enabled), "only one queue sort plugin can be enabled")
+    name = first.enabled[0].name if first.enabled else ""
+    args = profiles[0].args_of(name) if name else None
+    for i, profile in enumerate(profiles[1:], start=1):
+        if profile.plugins.queue_sort != first:
+            path = f"profiles[{i}].plugins.queueSort"
+            yield invalid(path, profile.plugins.queue_sort, "must be the same for all profiles")
+        for config in profile.plugin_config:
+            if config.name == name and show(config.args) != show(args):
+                path = f"profiles[{i}].pluginConfig.args"
+                yield invalid(path, config.args, "queueSort must be the same for all profiles")
+
+
+def _all_extender_problems(extenders: list[Extender]) -> Iterator[str]:
+    managed: set[str] = set()
+    for i, extender in enumerate(extenders):
+        if extender.prioritize_verb and extender.weight <= 0:
+            yield invalid(f"extenders[{i}].weight", extender.weight, "must have a positive weight applied to it")
+        for j, resource in enumerate(extender.managed_resources):
+            path = f"extenders[{i}].managedResources[{j}].name"
+            yield from _managed_resource_problems(path, resource)
+            if resource.name in managed:
+                yield invalid(path, resource.name, "duplicate extender managed resource name")
+            managed.add(resource.name)
+    binders = sum(extender.bind_verb != "" for extender in extenders)
+    if binders > 1:
+        found = f"found {binders} extenders implementing bind"
+        yield invalid("extenders", found, "only one extender can implement bind")
+
+
+def _managed_resource_problems(path: str, resource: ExtenderManagedResource) -> Iterator[str]:
+    faults = qualified_name_faults(resource.name)
+    if not faults and not is_extended_resource(resource.name):
+        faults = ["is an invalid extended resource name"]
+    yield from (invalid(path, resource.name, fault) for fault in faults)

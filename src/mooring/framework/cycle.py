@@ -1,0 +1,77 @@
+"""One attempt to place one pod: what the plugins that take part in it are handed."""
+
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+from mooring.cluster.cluster import Cluster
+from mooring.framework.status import PluginError
+from mooring.model.pod import Pod
+
+T = TypeVar("T")
+
+
+class CycleState:
+    """What plugins remember from one point of an attempt to the next, each under a key of its own."""
+
+    def __init__(self) -> None:
+        self._data: dict[Hashable, Any] = {}
+
+    def read(self, key: Hashable) -> Any:
+        try:
+            return self._data[key]
+        except KeyError:
+            raise PluginError("not found") from None
+
+    def write(self, key: Hashable, value: Any) -> None:
+        self._data[key] = value
+
+    def delete(self, key: Hashable) -> None:
+        self._data.pop(key, None)
+
+    def clone(self) -> "CycleState":
+        """A copy for a what-if; values that have a `clone` of their own are cloned."""
+        other = CycleState()
+        other._data = {key: value.clone() if hasattr(value, "clone") else value for key, value in self._data.items()}
+        return other
+
+
+class Keepsakes:
+    """Values that outlive an attempt: they belong to a shape, or to a shape and the nodes as they are."""
+
+    LIMIT = 256
+
+    def __init__(self) -> None:
+        self._kept: dict[Hashable, tuple[int, Any]] = {}
+
+    def get(self, key: Hashable, version: int, build: Callable[[], T]) -> T:
+        """What was kept under the key for this version, or else built now."""
+        kept = self._kept.get(key)
+        if kept is None or kept[0] != version:
+            if len(self._kept) >= self.LIMIT:
+                self._kept.clear()
+            kept = self._kept[key] = (version, build())
+        value: T = kept[1]
+        return value
+
+
+class Cycle:
+    """The context of an attempt. `seed` decides ties; `nodes` is the node table of `cluster`."""
+
+    __slots__ = ("_keepsakes", "cluster", "nodes", "pod", "seed", "shape", "state")
+
+    def __init__(self, pod: Pod, cluster: Cluster, seed: int, keepsakes: Keepsakes) -> None:
+        self.pod = pod
+        self.shape = pod.shape
+        self.cluster = cluster
+        self.nodes = cluster.nodes
+        self.seed = seed
+        self.state = CycleState()
+        self._keepsakes = keepsakes
+
+    def of_shape(self, key: Hashable, build: Callable[[], T]) -> T:
+        """A value that follows from the pod's shape (and the key) alone: built once, then kept."""
+        return self._keepsakes.get(key, 0, build)
+
+    def of_nodes(self, key: Hashable, build: Callable[[], T]) -> T:
+        """A value that follows from the shape and from facts of nodes, not from pods: built anew after a node changed."""
+        return self._keepsakes.get(key, self.nodes.node_touches.end + 1, build)

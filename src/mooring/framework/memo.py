@@ -1,0 +1,154 @@
+"""Answers kept for a pod shape: columns of verdicts and scores, refreshed only on rows that were touched since."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.cluster.table import NodeTable
+from mooring.framework.cycle import Cycle, Keepsakes
+from mooring.framework.points import Reads, Rows
+
+Answer = Callable[[Cycle, Rows], NDArray[np.int64] | None]
+
+PASSED = 127
+"""In a column of first rejections: no filter rejects the row."""
+DEAD = -1
+"""... the row has no node."""
+NARROWED_OUT = -2
+"""... a PreFilter ruled the node out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One plugin's filter or score, its place in the profile's order, and what its answer depends on."""
+
+    index: int
+    reads: Reads
+    ask: Answer
+
+
+class KeptColumns:
+    """The answers of several plugins for all rows. Call `refresh` before reading `columns`."""
+
+    def __init__(self, questions: list[Question]) -> None:
+        self._questions = questions
+        self.columns: dict[int, NDArray[np.int64]] = {}
+        """By index of the question. A question that was never answered with anything but None has no column: zero."""
+        self._capacity = 0
+        self._node_set_version = -1
+        self._node_position = 0
+        self._position = 0
+
+    def refresh(self, cycle: Cycle) -> Rows | None:
+        """Ask again where something was touched. Returns the rows whose answers may be new; None: there are none."""
+        nodes = cycle.nodes
+        node_rows, rows = self._touched_nodes(nodes), self._touched(nodes)
+        if rows is None:
+            return None
+        for question in self._questions:
+            asked = node_rows if question.reads is Reads.NODE else rows
+            if asked is not None:
+                self._put(question, asked, question.ask(cycle, asked), nodes.capacity)
+        return rows
+
+    def _touched(self, nodes: NodeTable) -> Rows | None:
+        """The rows touched since the last refresh, or all of them when there is nothing to build on."""
+        rows = nodes.touches.since(self._position)
+        self._position = nodes.touches.end
+        if self._capacity != nodes.capacity or self._node_set_version != nodes.node_set_version:
+            self._capacity, self._node_set_version = nodes.capacity, nodes.node_set_version
+            self.columns.clear()
+            rows = None
+        return _as_rows(rows, nodes.height)
+
+    def _touched_nodes(self, nodes: NodeTable) -> Rows | None:
+        rows = nodes.node_touches.since(self._node_position)
+        self._node_position = nodes.node_touches.end
+        if self._capacity != nodes.capacity or self._node_set_version != nodes.node_set_version:
+            rows = None
+        return _as_rows(rows, nodes.height)
+
+    def _put(self, question: Question, rows: Rows, answer: NDArray[np.int64] | None, capacity: int) -> None:
+        column = self.columns.get(question.index)
+        if column is None:
+            if answer is None:
+                return
+            column = self.columns[question.index] = np.zeros(capacity, np.int64)
+        column[rows] = 0 if answer is None else answer
+
+
+def _as_rows(touched: list[int] | None, height: int) -> Rows | None:
+    """None stays for nothing touched; a log that forgot, or many rows, mean all rows."""
+    if touched is None or len(touched) * 4 > height:
+        return slice(0, height)
+    return np.array(touched, np.intp) if touched else None
+
+
+class ShapeMemo:
+    """All that a profile keeps for one shape.
+
+    Which questions are kept is settled when they are first asked: a PreFilter or PreScore that reads only the shape
+    may have skipped some, and will skip the same ones every time.
+    """
+
+    def __init__(self) -> None:
+        self.keepsakes = Keepsakes()
+        self.outcomes: dict[tuple[str, str], Any] = {}
+        """What PreFilter and PreScore plugins said that read only the shape, by point and plugin name."""
+        self._filters: KeptColumns | None = None
+        self._scores: KeptColumns | None = None
+        self._filter_order: list[int] = []
+        self._summed: dict[int, int] = {}
+        self._first: NDArray[np.int8] = np.zeros(0, np.int8)
+        self._sum: NDArray[np.int64] = np.zeros(0, np.int64)
+
+    def first_rejections(self, cycle: Cycle, questions: Callable[[], list[Question]]) -> NDArray[np.int8]:
+        """For each row the index of the first kept filter that rejects it, else PASSED, or DEAD. Do not write to it."""
+        nodes = cycle.nodes
+        if self._filters is None:
+            asked = questions()
+            self._filters = KeptColumns(asked)
+            self._filter_order = sorted((question.index for question in asked), reverse=True)
+        rows = self._filters.refresh(cycle)
+        if len(self._first) != nodes.capacity:
+            self._first = np.full(nodes.capacity, DEAD, np.int8)
+        if rows is not None:
+            first = np.where(nodes.alive[rows], PASSED, DEAD).astype(np.int8)
+            for index in self._filter_order:
+                column = self._filters.columns.get(index)
+                if column is not None:
+                    first[(column[rows] != 0) & (first != DEAD)] = index
+            self._first[rows] = first
+        return self._first[: nodes.height]
+
+    def codes(self, index: int) -> NDArray[np.int64] | None:
+        """The codes of one kept filter for all rows, as of the last refresh; None: it is not kept or rejects nothing."""
+        return self._filters.columns.get(index) if self._filters else None
+
+    def score_sum(
+        self, cycle: Cycle, questions: Callable[[], list[Question]], weights: dict[int, int]
+    ) -> NDArray[np.int64]:
+        """For each row the sum of the kept scores named in `weights`, times their weight. Do not write to it."""
+        nodes = cycle.nodes
+        if self._scores is None:
+            asked = questions()
+            self._scores = KeptColumns(asked)
+            self._summed = {question.index: weights[question.index] for question in asked if question.index in weights}
+        rows = self._scores.refresh(cycle)
+        if len(self._sum) != nodes.capacity:
+            self._sum = np.zeros(nodes.capacity, np.int64)
+        if rows is not None:
+            total = np.zeros(len(self._sum[rows]), np.int64)
+            for index, weight in self._summed.items():
+                column = self._scores.columns.get(index)
+                if column is not None:
+                    total += column[rows] * weight
+            self._sum[rows] = total
+        return self._sum
+
+    def score(self, index: int) -> NDArray[np.int64] | None:
+        """The raw scores of one kept score plugin for all rows, as of the last refresh; None: all 0."""
+        return self._scores.columns.get(index) if self._scores else None

@@ -1,0 +1,206 @@
+"""The contract between scheduler and plugins: twelve extension points, in the order in which a pod meets them.
+
+A plugin is a class with a `name` that inherits from the points it extends and is built as `Plugin(args, handle)`.
+The two hot points work on columns: `filter` and `score` answer for many nodes at once. `rows` says for which: it is a
+slice or an integer array, so `column[rows]` reads what is asked for in either case. A plugin that would rather look at one
+node at a time uses `mooring.framework.plain`.
+
+| point      | is called                          | answers                                                   |
+| PreEnqueue | before a pod may be queued         | a Rejection holds the pod back (it is *gated*)             |
+| QueueSort  | to order the queue                 | a sort key; exactly one plugin in a profile                |
+| PreFilter  | once an attempt, before Filter     | nothing, SKIP, a Rejection of the pod, or the only NodeNames |
+| Filter     | for the nodes still in             | a code for each row: 0 passes, anything else rejects       |
+| PostFilter | when no node passed                | how to make room (preemption)                             |
+| PreScore   | once an attempt, before Score      | nothing or SKIP                                           |
+| Score      | for the nodes that passed          | an integer for each row; `normalize` brings it to 0..100   |
+| Reserve    | when a node is chosen              | claims what the pod will use there; `unreserve` gives it back |
+| Permit     | after Reserve                      | lets the pod go, refuses it, or makes it wait              |
+| PreBind    | before binding                     | does what must be done first                              |
+| Bind       | to bind                            | binds, or SKIPs                                           |
+| PostBind   | after binding                      | nothing: it is told                                       |
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.framework.status import Rejection, Skip
+from mooring.model.pod import Pod
+
+if TYPE_CHECKING:
+    from mooring.framework.cycle import Cycle
+
+Rows = slice | NDArray[np.intp]
+"""Which rows of the node table are meant; index a column with it."""
+
+Codes = NDArray[np.int64]
+"""One verdict for each row asked about: 0 passes; what another number means, the plugin's `rejection` tells."""
+
+Scores = NDArray[np.int64]
+
+
+class Reads(IntEnum):
+    """What an answer depends on beside the profile. The less it reads, the longer the framework keeps the answer."""
+
+    SHAPE = 0
+    """Only the pod's shape: asked once for each shape."""
+    NODE = 1
+    """Shape and the node itself (labels, taints, images, ...): asked again for nodes that were changed."""
+    ROW = 2
+    """Shape, the node and the pods on it: asked again for nodes whose pods or facts changed."""
+    CLUSTER = 3
+    """Anything: asked in every attempt."""
+
+
+M = TypeVar("M", bound=Callable[..., Any])
+
+
+def reads(what: Reads) -> Callable[[M], M]:
+    """Declare on `pre_filter`, `filter`, `pre_score` or `score` what its answer depends on (default: CLUSTER)."""
+
+    def mark(method: M) -> M:
+        method.reads = what  # type: ignore[attr-defined]
+        return method
+
+    return mark
+
+
+@dataclass(frozen=True, slots=True)
+class NodeNames:
+    """From PreFilter: only these nodes can be right; the others are not even asked."""
+
+    names: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """What a plugin is given at construction beside its arguments."""
+
+    profile_name: str = "default-scheduler"
+    feature_gates: dict[str, bool] = field(default_factory=dict)
+
+
+class Plugin(ABC):
+    """Base of all plugins. `args` is the typed arguments object of the configuration, or None."""
+
+    name: ClassVar[str]
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        del args, handle
+
+
+class PreEnqueuePlugin(Plugin):
+    @abstractmethod
+    def pre_enqueue(self, pod: Pod) -> Rejection | None: ...
+
+
+class QueueSortPlugin(Plugin):
+    @abstractmethod
+    def sort_key(self, pod: Pod, queued_at: float) -> Any:
+        """Pods are taken in ascending order of this; `queued_at` is in seconds of the scheduler's clock."""
+
+
+class PreFilterPlugin(Plugin):
+    @abstractmethod
+    def pre_filter(self, cycle: "Cycle") -> NodeNames | Rejection | Skip | None:
+        """SKIP leaves the plugin's `filter` out of this attempt."""
+
+
+class FilterPlugin(Plugin):
+    @abstractmethod
+    def filter(self, cycle: "Cycle", rows: Rows) -> Codes | None:
+        """A code for each row; None: all pass."""
+
+    @abstractmethod
+    def rejection(self, cycle: "Cycle", code: int) -> Rejection:
+        """What a code that `filter` gave means. Asked only for what is shown to people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nomination:
+    """From PostFilter: the pod will fit on this node once the room that was made there is free."""
+
+    node_name: str
+
+
+class PostFilterPlugin(Plugin):
+    @abstractmethod
+    def post_filter(self, cycle: "Cycle") -> Nomination | Rejection:
+        """Make room for a pod that fits nowhere, or say why that cannot be done."""
+
+
+class PreScorePlugin(Plugin):
+    @abstractmethod
+    def pre_score(self, cycle: "Cycle", rows: Rows) -> Skip | None:
+        """`rows` are the feasible nodes. SKIP leaves the plugin's `score` out of this attempt."""
+
+
+class ScorePlugin(Plugin):
+    @abstractmethod
+    def score(self, cycle: "Cycle", rows: Rows) -> Scores | None:
+        """Any integer for each row, the higher the better; None: 0 for all. Must end in 0..100 after `normalize`."""
+
+    def normalize(self, cycle: "Cycle", scores: Scores, rows: Rows) -> Scores:
+        """Bring the scores of all feasible nodes to 0..100. Must not write to `scores`."""
+        return scores
+
+
+class ReservePlugin(Plugin):
+    @abstractmethod
+    def reserve(self, cycle: "Cycle", node_name: str) -> Rejection | None:
+        """Claim what the pod will use on the node that was chosen for it."""
+
+    @abstractmethod
+    def unreserve(self, cycle: "Cycle", node_name: str) -> None:
+        """Give it back. Called for all plugins in reverse order, also for those that had not claimed anything yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """From Permit: hold the binding until someone allows it, at most this long."""
+
+    timeout_s: float
+    reason: str = ""
+
+
+class PermitPlugin(Plugin):
+    @abstractmethod
+    def permit(self, cycle: "Cycle", node_name: str) -> Rejection | Wait | None: ...
+
+
+class PreBindPlugin(Plugin):
+    @abstractmethod
+    def pre_bind(self, cycle: "Cycle", node_name: str) -> Rejection | None: ...
+
+
+class BindPlugin(Plugin):
+    @abstractmethod
+    def bind(self, cycle: "Cycle", node_name: str) -> Rejection | Skip | None:
+        """Bind the pod to the node; SKIP hands it to the next Bind plugin."""
+
+
+class PostBindPlugin(Plugin):
+    @abstractmethod
+    def post_bind(self, cycle: "Cycle", node_name: str) -> None: ...
+
+
+POINTS: dict[str, type[Plugin]] = {
+    "preFilter": PreFilterPlugin,
+    "filter": FilterPlugin,
+    "postFilter": PostFilterPlugin,
+    "reserve": ReservePlugin,
+    "preScore": PreScorePlugin,
+    "score": ScorePlugin,
+    "preBind": PreBindPlugin,
+    "bind": BindPlugin,
+    "postBind": PostBindPlugin,
+    "permit": PermitPlugin,
+    "preEnqueue": PreEnqueuePlugin,
+    "queueSort": QueueSortPlugin,
+}
+"""Configuration name -> point, in the order in which upstream builds them (it decides which error comes first)."""

@@ -1,0 +1,286 @@
+"""Profiles: which plugins run at which extension point, in which order, with which weight.
+
+A configuration lists plugins in sets; building a profile turns the sets into plugin objects, each made once and shared
+by its points. Whatever does not fit is refused with upstream's text.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from mooring.framework.config.args import NodeResourcesFitArgs
+from mooring.framework.config.gates import with_defaults
+from mooring.framework.config.problems import ConfigError, show
+from mooring.framework.config.types import (
+    KubeSchedulerConfiguration,
+    KubeSchedulerProfile,
+    PluginConfig,
+    PluginEntry,
+    Plugins,
+    PluginSet,
+)
+from mooring.framework.points import POINTS, Handle, Plugin
+from mooring.framework.registry import Registry
+
+MAX_NODE_SCORE = 100
+_MAX_INT64 = (1 << 63) - 1
+_FIT = "NodeResourcesFit"
+_PLACEMENT_POINTS: dict[str, tuple[str, ...]] = {"placementGenerate": (), "placementScore": (_FIT,)}
+"""Points for pod groups that upstream has and Mooring does not, with the plugins that may be listed there."""
+# Later: give them an ABC in points.py when pod groups are scheduled; until then their sets are only checked.
+
+
+class _Refusal(ValueError):
+    """Why a profile cannot be built, still without the name of the profile."""
+
+
+@dataclass
+class Profile:
+    """A way of scheduling that pods choose by `spec.schedulerName`."""
+
+    scheduler_name: str
+    percentage_of_nodes_to_score: int | None
+    """0 or None: adaptive, by the size of the cluster."""
+    points: dict[str, tuple[Plugin, ...]]
+    """Point (as the configuration calls it) -> its plugins in order of execution."""
+    weights: dict[str, int] = field(default_factory=dict)
+    """Score plugin -> what its scores are multiplied with."""
+    plugins: dict[str, Plugin] = field(default_factory=dict)
+    """All plugins that were made, also those that all their points disable."""
+
+    def __post_init__(self) -> None:
+        for listed in self.points.values():
+            for plugin in listed:
+                self.plugins.setdefault(plugin.name, plugin)
+
+    def plugin(self, name: str) -> Plugin | None:
+        return self.plugins.get(name)
+
+    def describe(self) -> dict[str, list[str]]:
+        """Point -> plugin names, `Name*weight` where they score; points without plugins are left out."""
+        described = {point: [plugin.name for plugin in plugins] for point, plugins in self.points.items() if plugins}
+        if "score" in described:
+            described["score"] = [f"{name}*{self.weights[name]}" for name in described["score"]]
+        return described
+
+
+def build_profiles(
+    config: KubeSchedulerConfiguration, registry: Registry, feature_gates: Mapping[str, bool] | None = None
+) -> dict[str, Profile]:
+    """The profiles of a validated configuration by scheduler name; raises ConfigError(stage="build")."""
+    gates = with_defaults(feature_gates)
+    built: dict[str, Profile] = {}
+    first: KubeSchedulerProfile | None = None
+    for written in _with_ignored_resources(config):
+        name = written.scheduler_name or ""
+        try:
+            profile = _build(written, registry, gates)
+        except _Refusal as why:
+            raise _error(f"initializing profiles: creating profile for scheduler name {name}: {why}") from why.__cause__
+        if profile.percentage_of_nodes_to_score is None:
+            profile.percentage_of_nodes_to_score = config.percentage_of_nodes_to_score
+        first = first or written
+        _check_beside_others(written, profile, built, first)
+        built[name] = profile
+    if not built:
+        raise _error("at least one profile is required")
+    return built
+
+
+def _error(text: str) -> ConfigError:
+    return ConfigError("build", [text])
+
+
+# ---- What is common to all profiles
+
+
+def _with_ignored_resources(config: KubeSchedulerConfiguration) -> list[KubeSchedulerProfile]:
+    """Resources that an extender answers for must not be checked by NodeResourcesFit as well.
+
+    Parity: their names replace `ignoredResources` of every profile, they are not added to it.
+    """
+    ignored = [
+        resource.name
+        for extender in config.extenders
+        for resource in extender.managed_resources
+        if resource.ignored_by_scheduler
+    ]
+    return [_ignoring(ignored, profile) for profile in config.profiles] if ignored else config.profiles
+
+
+def _ignoring(names: list[str], profile: KubeSchedulerProfile) -> KubeSchedulerProfile:
+    index = next((i for i, written in enumerate(profile.plugin_config) if written.name == _FIT), None)
+    if index is None:
+        raise _error("couldn't build extenders: can't find NodeResourcesFitArgs in plugin config")
+    args = profile.plugin_config[index].args
+    if not isinstance(args, NodeResourcesFitArgs):
+        got = type(args).__name__
+        raise _error(f"couldn't build extenders: want args to be of type NodeResourcesFitArgs, got {got}")
+    changed = list(profile.plugin_config)
+    changed[index] = PluginConfig(name=_FIT, args=msgspec.structs.replace(args, ignored_resources=names))
+    return msgspec.structs.replace(profile, plugin_config=changed)
+
+
+def _check_beside_others(
+    written: KubeSchedulerProfile, profile: Profile, built: Mapping[str, Profile], first: KubeSchedulerProfile
+) -> None:
+    """A profile needs a name of its own, and must order the queue, which all share, as the first one does."""
+    name = profile.scheduler_name
+    if not name:
+        raise _error("initializing profiles: scheduler name is needed")
+    if name in built:
+        raise _error(f"initializing profiles: duplicate profile with scheduler name {show(name)}")
+    if not built:
+        return
+    (sorter,), (first_sorter,) = profile.points["queueSort"], next(iter(built.values())).points["queueSort"]
+    if sorter.name != first_sorter.name:
+        raise _error(
+            f"initializing profiles: different queue sort plugins for profile {show(name)}: "
+            f"{show(sorter.name)}, first: {show(first_sorter.name)}"
+        )
+    if show(written.args_of(sorter.name)) != show(first.args_of(sorter.name)):
+        raise _error(f"initializing profiles: different queue sort plugin args for profile {show(name)}")
+
+
+# ---- One profile
+
+
+def _build(written: KubeSchedulerProfile, registry: Registry, gates: dict[str, bool]) -> Profile:
+    """Upstream's order of steps: it decides which of several faults is reported."""
+    name, sets = written.scheduler_name or "", written.plugins
+    made = _make_plugins(written, registry, Handle(name, gates))
+    listed = {point: _listed(point, plugin_set, made) for point, plugin_set in _by_build_order(sets)}
+    if sets.multi_point.enabled:
+        for point, plugin_set in _by_build_order(sets):
+            listed[point] = _expand(point, plugin_set, sets.multi_point, made)
+    _check_counts(name, listed)
+    points = {point: tuple(made[plugin] for plugin in listed[point]) for point in POINTS}
+    return Profile(name, written.percentage_of_nodes_to_score, points, _all_weights(sets, made, points), made)
+
+
+def _by_build_order(sets: Plugins) -> list[tuple[str, PluginSet]]:
+    by_point = sets.by_point()
+    return [(point, by_point[point]) for point in (*POINTS, *_PLACEMENT_POINTS)]
+
+
+def _make_plugins(written: KubeSchedulerProfile, registry: Registry, handle: Handle) -> dict[str, Plugin]:
+    """Every plugin that some set enables. Names that nobody registered are left to those who list them."""
+    args: dict[str, Any] = {}
+    for config in written.plugin_config:
+        if config.name in args:
+            raise _Refusal(f"repeated config for plugin {config.name}")
+        args[config.name] = config.args
+    needed = written.plugins.enabled_names()
+    made = {}
+    for name, factory in registry.items():
+        if name in needed:
+            try:
+                made[name] = factory(args.get(name), handle)
+            except ValueError as error:
+                raise _Refusal(f"initializing plugin {show(name)}: {error}") from error
+    return made
+
+
+def _type_name(point: str) -> str:
+    """What upstream calls the interface of a point: `PreFilterPlugin`."""
+    return f"{point[0].upper()}{point[1:]}Plugin"
+
+
+def _extends(point: str, name: str, plugin: Plugin) -> bool:
+    if point in _PLACEMENT_POINTS:
+        return name in _PLACEMENT_POINTS[point]
+    return isinstance(plugin, POINTS[point])
+
+
+def _found(point: str, name: str, made: Mapping[str, Plugin]) -> Plugin:
+    if name not in made:
+        raise _Refusal(f"{_type_name(point)} {show(name)} does not exist")
+    return made[name]
+
+
+def _listed(point: str, plugin_set: PluginSet, made: Mapping[str, Plugin]) -> list[str]:
+    """The names that the point's own set enables, all of them fit to be there."""
+    names: list[str] = []
+    for entry in plugin_set.enabled:
+        if not _extends(point, entry.name, _found(point, entry.name, made)):
+            raise _Refusal(f"plugin {show(entry.name)} does not extend {_type_name(point)} plugin")
+        _add_once(names, entry.name, point)
+    return names
+
+
+def _add_once(names: list[str], name: str, point: str) -> None:
+    if name in names:
+        raise _Refusal(f"plugin {show(name)} already registered as {show(_type_name(point))}")
+    names.append(name)
+
+
+def _expand(point: str, plugin_set: PluginSet, multi_point: PluginSet, made: Mapping[str, Plugin]) -> list[str]:
+    """The order of execution at a point, from its own set and from the one for all points.
+
+    | own set | disabled | multiPoint | result  |
+    | C A     |          | A B        | A B C   |
+    | A       | A        | A B        | B A     |
+    | C       | *        | A B        | C       |
+    """
+    own = [entry.name for entry in plugin_set.enabled]
+    if plugin_set.disables("*"):
+        return own
+    overridden: set[str] = set()
+    added: list[str] = []
+    for entry in multi_point.enabled:
+        if not _extends(point, entry.name, _found(point, entry.name, made)) or plugin_set.disables(entry.name):
+            continue
+        if entry.name in own:
+            overridden.add(entry.name)
+        else:
+            _add_once(added, entry.name, point)
+    front = [name for name in own if name in overridden]
+    back = [name for name in own if name not in overridden]
+    return front + added + back
+
+
+def _check_counts(scheduler_name: str, listed: Mapping[str, list[str]]) -> None:
+    where = f"for profile with scheduler name {show(scheduler_name)}"
+    sorters = len(listed["queueSort"])
+    if sorters != 1:
+        raise _Refusal(f"only one queue sort plugin required {where}, but got {sorters}")
+    if not listed["bind"]:
+        raise _Refusal(f"at least one bind plugin is needed {where}")
+    if len(listed["placementGenerate"]) > 1:
+        raise _Refusal(f"at most one placement generate plugin is allowed {where}")
+
+
+# ---- Weights
+
+
+def _all_weights(sets: Plugins, made: Mapping[str, Plugin], points: Mapping[str, tuple[Plugin, ...]]) -> dict[str, int]:
+    """The weights of the plugins that score. The placement ones are only checked, since nothing runs them."""
+    weights = _weights("score", (*sets.score.enabled, *sets.multi_point.enabled), made, "score plugins")
+    _weights(
+        "placementScore", (*sets.placement_score.enabled, *sets.multi_point.enabled), made, "placement score plugins"
+    )
+    for plugin in points["score"]:
+        if plugin.name not in weights:  # it was registered under another name than its own
+            raise _Refusal(f"score plugin {show(plugin.name)} is not configured with weight")
+    return {plugin.name: weights[plugin.name] for plugin in points["score"]}
+
+
+def _weights(point: str, entries: Iterable[PluginEntry], made: Mapping[str, Plugin], what: str) -> dict[str, int]:
+    """The first entry of a name counts: the point's own set stands before multiPoint. 0 is 1.
+
+    Parity: upstream asks whether a weight still fits under the largest int64 less the sum so far. That difference wraps
+    when the sum is negative, so a negative weight is refused unless the sum never falls below zero before the last one.
+    """
+    weights: dict[str, int] = {}
+    total = 0
+    for entry in entries:
+        plugin = made.get(entry.name)
+        if entry.name in weights or plugin is None or not _extends(point, entry.name, plugin):
+            continue
+        weights[entry.name] = weight = entry.weight or 1
+        if total < 0 or weight * MAX_NODE_SCORE > _MAX_INT64 - total:
+            raise _Refusal(f"{what}: total score of Score plugins could overflow")
+        total += weight * MAX_NODE_SCORE
+    return weights

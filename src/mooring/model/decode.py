@@ -1,0 +1,163 @@
+"""From plain data to typed objects. A refused object is walked once more, so that all its faults are told at once."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import inspect
+
+from mooring.model.kinds import kind_of
+from mooring.model.meta import KubeObject, Wire
+from mooring.model.problem import Problem, at_key, show
+
+T = TypeVar("T", bound=Wire)
+
+_QUANTITY = {inspect.StrType, inspect.IntType, inspect.FloatType}
+_SCALARS: Mapping[type, tuple[type, str, Any]] = {
+    inspect.StrType: (str, "a string", ""),
+    inspect.IntType: (int, "an integer", 0),
+    inspect.FloatType: (float, "a number", 0),
+    inspect.BoolType: (bool, "true or false", False),
+}
+"""Type of the schema -> (type in Python, how people call it, what null stands for)."""
+
+
+def decode(kind: str, written: Any) -> tuple[KubeObject | None, list[Problem]]:
+    """The object of a known kind, or every mismatch between what is written and the form of that kind."""
+    known = kind_of(kind)
+    if known is None:
+        return None, [Problem("kind", show(kind), "a kind that Mooring reads")]
+    return decode_as(known.struct, written)
+
+
+def decode_as(struct: type[T], written: Any) -> tuple[T | None, list[Problem]]:
+    """As `decode`, with the form given. A null means the same as leaving the field out, as it does in Kubernetes."""
+    try:
+        return msgspec.convert(written, struct), []
+    except msgspec.ValidationError:
+        walk = _Walk()
+        cleaned = walk.take(written, _form(struct), "")
+    if walk.problems:
+        return None, walk.problems
+    try:
+        return msgspec.convert(cleaned, struct), []
+    except msgspec.ValidationError as error:
+        # The walk covers all that our structs use; what slips through is told in msgspec's words rather than lost.
+        return None, [Problem("", str(error), f"the form of a {struct.__name__}")]
+
+
+def decode_json(raw: bytes | msgspec.Raw, kind: str) -> KubeObject:
+    """Hot: straight from JSON text to the struct, for input that is trusted. Raises msgspec's errors."""
+    return _decoder(kind).decode(raw)
+
+
+@cache
+def _decoder(kind: str) -> msgspec.json.Decoder[KubeObject]:
+    known = kind_of(kind)
+    if known is None:
+        raise msgspec.ValidationError(f"{kind} is not a kind that Mooring reads")
+    return msgspec.json.Decoder(known.struct)
+
+
+@cache
+def _form(struct: type) -> inspect.Type:
+    return inspect.type_info(struct)
+
+
+class _Walk:
+    """One walk over an object beside its schema: collects problems, returns the object with its nulls resolved."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def take(self, value: Any, form: inspect.Type, path: str) -> Any:
+        match form:
+            case inspect.StructType():
+                return self._take_struct(value, form, path)
+            case inspect.DictType():
+                return self._take_map(value, form, path)
+            case inspect.ListType():
+                return self._take_list(value, form, path)
+            case inspect.UnionType():
+                return self._take_union(value, form, path)
+            case inspect.AnyType():
+                return value
+        return self._take_scalar(value, form, (form,), path)
+
+    def _take_struct(self, value: Any, form: inspect.StructType, path: str) -> Any:
+        if not isinstance(value, dict):
+            return self._refuse(path, value, form)
+        present = [field for field in form.fields if value.get(field.encode_name) is not None]
+        return {
+            field.encode_name: self.take(value[field.encode_name], field.type, at_key(path, field.encode_name))
+            for field in present
+        }
+
+    def _take_map(self, value: Any, form: inspect.DictType, path: str) -> Any:
+        if not isinstance(value, dict):
+            return self._refuse(path, value, form)
+        entries = {}
+        for key, entry in value.items():
+            place = at_key(path, str(key))
+            if not isinstance(key, str):
+                self.problems.append(Problem(place, f"the key {show(key)}", "a string as key"))
+            entries[key] = _null(form.value_type) if entry is None else self.take(entry, form.value_type, place)
+        return entries
+
+    def _take_list(self, value: Any, form: inspect.ListType, path: str) -> Any:
+        if not isinstance(value, list | tuple):
+            return self._refuse(path, value, form)
+        return [
+            _null(form.item_type) if item is None else self.take(item, form.item_type, f"{path}[{i}]")
+            for i, item in enumerate(value)
+        ]
+
+    def _take_union(self, value: Any, form: inspect.UnionType, path: str) -> Any:
+        choices = [choice for choice in form.types if not isinstance(choice, inspect.NoneType)]
+        if len(choices) == 1:
+            return self.take(value, choices[0], path)
+        return self._take_scalar(value, form, choices, path)
+
+    def _take_scalar(self, value: Any, form: inspect.Type, choices: Sequence[inspect.Type], path: str) -> Any:
+        """A float without fraction passes for an integer, because YAML and JSON writers do not keep the two apart."""
+        if any(_is_scalar(value, choice) for choice in choices):
+            return value
+        if isinstance(value, float) and value.is_integer() and any(_is_scalar(0, choice) for choice in choices):
+            return int(value)
+        return self._refuse(path, value, form)
+
+    def _refuse(self, path: str, value: Any, form: inspect.Type) -> None:
+        self.problems.append(Problem(path, show(value), _describe(form)))
+
+
+def _is_scalar(value: Any, form: inspect.Type) -> bool:
+    if type(form) not in _SCALARS:
+        return False
+    wanted = _SCALARS[type(form)][0]
+    return type(value) is wanted or (wanted is float and type(value) is int)
+
+
+def _null(form: inspect.Type) -> Any:
+    """What null stands for inside a list or map, where it cannot be left out."""
+    match form:
+        case inspect.StructType() | inspect.DictType():
+            return {}
+        case inspect.ListType():
+            return []
+        case inspect.UnionType():
+            return 0 if {type(choice) for choice in form.types} >= _QUANTITY else None
+    return _SCALARS[type(form)][2] if type(form) in _SCALARS else None
+
+
+def _describe(form: inspect.Type) -> str:
+    match form:
+        case inspect.StructType() | inspect.DictType():
+            return "an object"
+        case inspect.ListType():
+            return "a list"
+        case inspect.UnionType():
+            if {type(choice) for choice in form.types} >= _QUANTITY:
+                return "a quantity, e.g. 500m, 2 or 1.5Gi"
+            return " or ".join(_describe(choice) for choice in form.types if not isinstance(choice, inspect.NoneType))
+    return _SCALARS[type(form)][1]

@@ -1,0 +1,244 @@
+"""Dynamic resources (resource.k8s.io/v1): devices, the classes and claims that ask for them, and their allocations."""
+
+from typing import Any
+
+from msgspec import field
+
+from mooring.model.meta import Condition, KubeObject, ObjectMeta, Wire
+from mooring.model.node import Taint
+from mooring.model.pod import NodeSelector, Toleration
+from mooring.model.quantity import QuantityText
+
+EXACT_COUNT = "ExactCount"
+ALL = "All"
+
+
+class CelSelector(Wire):
+    expression: str = ""
+
+
+class DeviceSelector(Wire):
+    cel: CelSelector | None = None
+
+
+class OpaqueConfiguration(Wire):
+    """Parameters for a driver. Mooring copies them into the allocation and never looks inside."""
+
+    driver: str = ""
+    parameters: Any = None
+
+
+class CapacityRequirements(Wire):
+    requests: dict[str, QuantityText] | None = None
+
+
+class ExactDeviceRequest(Wire):
+    device_class_name: str = ""
+    selectors: list[DeviceSelector] | None = None
+    allocation_mode: str = ""
+    count: int = 0
+    admin_access: bool | None = None
+    tolerations: list[Toleration] | None = None
+    capacity: CapacityRequirements | None = None
+
+
+class DeviceSubRequest(Wire):
+    """One alternative of a prioritised list; it is known as `<request>/<name>`."""
+
+    name: str = ""
+    device_class_name: str = ""
+    selectors: list[DeviceSelector] | None = None
+    allocation_mode: str = ""
+    count: int = 0
+    tolerations: list[Toleration] | None = None
+    capacity: CapacityRequirements | None = None
+
+
+class DeviceRequest(Wire):
+    """Either `exactly` or `first_available`."""
+
+    name: str = ""
+    exactly: ExactDeviceRequest | None = None
+    first_available: list[DeviceSubRequest] | None = None
+
+
+class DeviceConstraint(Wire):
+    requests: list[str] | None = None
+    match_attribute: str | None = None
+    distinct_attribute: str | None = None
+
+
+class DeviceClaimConfiguration(Wire):
+    requests: list[str] | None = None
+    opaque: OpaqueConfiguration | None = None
+
+
+class DeviceClaim(Wire):
+    requests: list[DeviceRequest] | None = None
+    constraints: list[DeviceConstraint] | None = None
+    config: list[DeviceClaimConfiguration] | None = None
+
+
+class ResourceClaimSpec(Wire):
+    devices: DeviceClaim = field(default_factory=DeviceClaim)
+
+
+class AllocationConfiguration(Wire):
+    source: str = ""
+    requests: list[str] | None = None
+    opaque: OpaqueConfiguration | None = None
+
+
+class AllocatedDevice(Wire):
+    """One device given to one request; `request` is `r`, or `r/sub` for an alternative of a prioritised list."""
+
+    request: str = ""
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    admin_access: bool | None = None
+    tolerations: list[Toleration] | None = None
+    binding_conditions: list[str] | None = None
+    binding_failure_conditions: list[str] | None = None
+    share_id: str | None = field(default=None, name="shareID")
+    consumed_capacity: dict[str, QuantityText] | None = None
+
+
+class AllocatedDevices(Wire):
+    results: list[AllocatedDevice] | None = None
+    config: list[AllocationConfiguration] | None = None
+
+
+class Allocation(Wire):
+    devices: AllocatedDevices = field(default_factory=AllocatedDevices)
+    node_selector: NodeSelector | None = None
+    allocation_timestamp: str | None = None
+
+
+class ClaimConsumer(Wire):
+    api_group: str = ""
+    resource: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class DeviceStatus(Wire):
+    """What a driver reports of an allocated device. Its data is kept so that any change of a status is seen as one."""
+
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    share_id: str | None = field(default=None, name="shareID")
+    conditions: list[Condition] | None = None
+    data: Any = None
+    network_data: Any = None
+
+
+class ResourceClaimStatus(Wire):
+    allocation: Allocation | None = None
+    reserved_for: list[ClaimConsumer] | None = None
+    devices: list[DeviceStatus] | None = None
+
+
+class ResourceClaim(KubeObject):
+    spec: ResourceClaimSpec = field(default_factory=ResourceClaimSpec)
+    status: ResourceClaimStatus = field(default_factory=ResourceClaimStatus)
+
+
+class ResourceClaimTemplateSpec(Wire):
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: ResourceClaimSpec = field(default_factory=ResourceClaimSpec)
+
+
+class ResourceClaimTemplate(KubeObject):
+    spec: ResourceClaimTemplateSpec = field(default_factory=ResourceClaimTemplateSpec)
+
+
+class ClassConfiguration(Wire):
+    opaque: OpaqueConfiguration | None = None
+
+
+class DeviceClassSpec(Wire):
+    selectors: list[DeviceSelector] | None = None
+    config: list[ClassConfiguration] | None = None
+    extended_resource_name: str | None = None
+
+
+class DeviceClass(KubeObject):
+    spec: DeviceClassSpec = field(default_factory=DeviceClassSpec)
+
+
+class DeviceAttribute(Wire):
+    """A value of one of four types; two attributes are equal only if their types are."""
+
+    int_value: int | None = field(default=None, name="int")
+    bool_value: bool | None = field(default=None, name="bool")
+    string_value: str | None = field(default=None, name="string")
+    version_value: str | None = field(default=None, name="version")
+
+
+class CapacityRange(Wire):
+    min: QuantityText | None = None
+    max: QuantityText | None = None
+    step: QuantityText | None = None
+
+
+class CapacityPolicy(Wire):
+    default: QuantityText | None = None
+    valid_values: list[QuantityText] | None = None
+    valid_range: CapacityRange | None = None
+
+
+class DeviceCapacity(Wire):
+    value: QuantityText = "0"
+    request_policy: CapacityPolicy | None = None
+
+
+class Counter(Wire):
+    value: QuantityText = "0"
+
+
+class CounterSet(Wire):
+    name: str = ""
+    counters: dict[str, Counter] | None = None
+
+
+class CounterConsumption(Wire):
+    counter_set: str = ""
+    counters: dict[str, Counter] | None = None
+
+
+class Device(Wire):
+    name: str = ""
+    attributes: dict[str, DeviceAttribute] | None = None
+    capacity: dict[str, DeviceCapacity] | None = None
+    consumes_counters: list[CounterConsumption] | None = None
+    node_name: str | None = None
+    node_selector: NodeSelector | None = None
+    all_nodes: bool | None = None
+    taints: list[Taint] | None = None
+    binds_to_node: bool | None = None
+    binding_conditions: list[str] | None = None
+    binding_failure_conditions: list[str] | None = None
+    allow_multiple_allocations: bool | None = None
+
+
+class ResourcePool(Wire):
+    name: str = ""
+    generation: int = 0
+    resource_slice_count: int = 0
+
+
+class ResourceSliceSpec(Wire):
+    driver: str = ""
+    pool: ResourcePool = field(default_factory=ResourcePool)
+    node_name: str | None = None
+    node_selector: NodeSelector | None = None
+    all_nodes: bool | None = None
+    per_device_node_selection: bool | None = None
+    devices: list[Device] | None = None
+    shared_counters: list[CounterSet] | None = None
+
+
+class ResourceSlice(KubeObject):
+    spec: ResourceSliceSpec = field(default_factory=ResourceSliceSpec)

@@ -1,0 +1,96 @@
+"""The syntax of names, label keys and label values, with the texts users know from the API server."""
+
+import re
+
+_NAME = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_NAME_RULE = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
+    f"(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_NAME}')"
+)
+_VALUE_RULE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+_SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_SUBDOMAIN_RULE = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    f"end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
+)
+
+_DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_DNS_LABEL_RULE = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
+    f"an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{_DNS_LABEL}')"
+)
+
+_name = re.compile(_NAME)
+_value = re.compile(f"({_NAME})?")
+_subdomain = re.compile(_SUBDOMAIN)
+_dns_label = re.compile(_DNS_LABEL)
+
+
+def qualified_name_faults(text: str) -> list[str]:
+    """What is wrong with a label key or a resource name: `name` or `dns.prefix/name`."""
+    prefix, slash, name = text.partition("/")
+    faults = []
+    if not slash:
+        name, prefix = text, ""
+    elif "/" in name:
+        return [
+            f"a qualified name {_NAME_RULE} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        ]
+    elif not prefix:
+        faults.append("prefix part must be non-empty")
+    elif len(prefix) > 253:
+        faults.append("prefix part must be no more than 253 bytes")
+    elif not _subdomain.fullmatch(prefix):
+        faults.append(f"prefix part {_SUBDOMAIN_RULE}")
+    if not name:
+        faults.append("name part must be non-empty")
+    elif len(name) > 63:
+        faults.append("name part must be no more than 63 bytes")
+    if not _name.fullmatch(name):
+        faults.append(f"name part {_NAME_RULE}")
+    return faults
+
+
+def subdomain_faults(text: str) -> list[str]:
+    """What is wrong with the name of most kinds of objects."""
+    faults = ["must be no more than 253 bytes"] if len(text) > 253 else []
+    if not _subdomain.fullmatch(text):
+        faults.append(_SUBDOMAIN_RULE)
+    return faults
+
+
+def dns_label_faults(text: str) -> list[str]:
+    """What is wrong with the name of a namespace or a container."""
+    faults = ["must be no more than 63 bytes"] if len(text) > 63 else []
+    if not _dns_label.fullmatch(text):
+        faults.append(_DNS_LABEL_RULE)
+    return faults
+
+
+def label_value_faults(text: str) -> list[str]:
+    faults = ["must be no more than 63 bytes"] if len(text) > 63 else []
+    if not _value.fullmatch(text):
+        faults.append(_VALUE_RULE)
+    return faults
+
+
+def is_qualified_name(text: str) -> bool:
+    return not qualified_name_faults(text)
+
+
+def is_extended_resource(name: str) -> bool:
+    """Whether a resource is neither native nor a quota name: `example.com/gpu`."""
+    if "/" not in name or "kubernetes.io/" in name or name.startswith("requests."):
+        return False
+    return is_qualified_name("requests." + name)
+
+
+def is_scalar_resource(name: str) -> bool:
+    """Whether a resource is counted beside cpu, memory, ephemeral-storage and pods; all other names are ignored."""
+    return (
+        name.startswith(("hugepages-", "attachable-volumes-")) or "kubernetes.io/" in name or is_extended_resource(name)
+    )

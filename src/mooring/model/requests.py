@@ -1,0 +1,156 @@
+"""Effective pod requests: what containers, init containers, sidecars, pod-level resources, resizes and overhead add up to.
+
+All sums and maxima are exact (nano-units); conversion to the integers of the node table happens once, at the end.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mooring.model.names import is_scalar_resource
+from mooring.model.pod import ALWAYS, Container, ContainerStatus, Pod, ResourceList
+from mooring.model.quantity import parse, to_int, to_milli
+
+Amounts = dict[str, int]
+"""Resource name to nano-units."""
+
+DEFAULT_CPU_MILLI = 100
+DEFAULT_MEMORY_BYTES = 200 * 1024 * 1024
+NON_ZERO: Mapping[str, int] = {"cpu": DEFAULT_CPU_MILLI * 1_000_000, "memory": DEFAULT_MEMORY_BYTES * 1_000_000_000}
+
+
+@dataclass(frozen=True, slots=True)
+class Accounting:
+    """Which of upstream's several ways of adding up a pod is meant."""
+
+    use_status: bool = False
+    pod_level: bool = True
+    defaults: Mapping[str, int] | None = None
+
+
+FILTER = Accounting()
+FIT_SCORE = Accounting(pod_level=False, defaults=NON_ZERO)
+HELD = Accounting(use_status=True)
+
+
+def effective_requests(pod: Pod, accounting: Accounting) -> Amounts:
+    """What the pod asks for, by resource, in nano-units."""
+    total = _container_requests(pod, accounting)
+    if accounting.pod_level and has_pod_level_requests(pod):
+        total.update(_pod_level_requests(pod, accounting))
+    _add(total, _amounts(pod.spec.overhead))
+    return total
+
+
+def held_requests(pod: Pod) -> Amounts:
+    """What a pod on a node holds: NodeInfo.Requested."""
+    return effective_requests(pod, HELD)
+
+
+def held_non_zero(pod: Pod) -> Amounts:
+    """The same with defaults for containers that ask for no cpu or memory: NodeInfo.NonZeroRequested."""
+    if not has_pod_level_requests(pod):
+        return effective_requests(pod, Accounting(use_status=True, defaults=NON_ZERO))
+    # Parity: with pod-level requests a default counts only for a resource that no one in the pod names.
+    held = held_requests(pod)
+    missing = {name: amount for name, amount in NON_ZERO.items() if name not in held}
+    return effective_requests(pod, Accounting(use_status=True, defaults=missing)) if missing else held
+
+
+def to_units(amounts: Amounts) -> dict[str, int]:
+    """Integers as the node table holds them: cpu in milli, all else whole; resources that are not counted left out."""
+    units = {}
+    for name, nano in amounts.items():
+        if name == "cpu":
+            units[name] = to_milli(nano)
+        elif name in ("memory", "ephemeral-storage") or is_scalar_resource(name):
+            units[name] = to_int(nano)
+    return units
+
+
+def has_pod_level_requests(pod: Pod) -> bool:
+    resources = pod.spec.resources
+    return resources is not None and any(_is_pod_level(name) for name in resources.requests or ())
+
+
+def _container_requests(pod: Pod, accounting: Accounting) -> Amounts:
+    status = _statuses(pod) if accounting.use_status else {}
+    infeasible = accounting.use_status and _resize_is_infeasible(pod)
+
+    def of(container: Container) -> Amounts:
+        asked = _with_status(container, status.get(container.name), infeasible)
+        for name, amount in (accounting.defaults or {}).items():
+            asked.setdefault(name, amount)
+        return asked
+
+    regular: Amounts = {}
+    for container in pod.spec.containers:
+        _add(regular, of(container))
+    sidecars: Amounts = {}
+    peak: Amounts = {}
+    for container in pod.spec.init_containers or ():
+        asked = of(container)
+        if container.restart_policy == ALWAYS:
+            _add(regular, asked)
+            _add(sidecars, asked)
+            _raise(peak, sidecars)
+        else:
+            _add(asked, sidecars)
+            _raise(peak, asked)
+    _raise(regular, peak)
+    return regular
+
+
+def _pod_level_requests(pod: Pod, accounting: Accounting) -> Amounts:
+    assert pod.spec.resources is not None
+    asked = _amounts(pod.spec.resources.requests)
+    wanted = [name for name in asked if _is_pod_level(name)]
+    status = pod.status
+    if accounting.use_status and status.resources is not None:
+        actual = [_amounts(status.resources.requests), _amounts(status.allocated_resources)]
+        seen = actual if _resize_is_infeasible(pod) else [asked, *actual]
+        return {name: max((amounts[name] for amounts in seen if name in amounts), default=0) for name in wanted}
+    return {name: asked[name] for name in wanted}
+
+
+def _with_status(container: Container, status: ContainerStatus | None, infeasible: bool) -> Amounts:
+    asked = _amounts(container.resources.requests if container.resources else None)
+    if status is None or status.resources is None:
+        return asked
+    if infeasible:
+        asked = {}
+    _raise(asked, _amounts(status.resources.requests))
+    _raise(asked, _amounts(status.allocated_resources))
+    return asked
+
+
+def _statuses(pod: Pod) -> dict[str, ContainerStatus]:
+    """Statuses by container name, of those containers whose running resources count: regular ones and sidecars."""
+    plain = {c.name for c in pod.spec.init_containers or () if c.restart_policy != ALWAYS}
+    every = [*(pod.status.container_statuses or ()), *(pod.status.init_container_statuses or ())]
+    return {status.name: status for status in every if status.name not in plain}
+
+
+def _resize_is_infeasible(pod: Pod) -> bool:
+    pending = (c for c in pod.status.conditions or () if c.type == "PodResizePending")
+    first = next(pending, None)
+    return first is not None and first.reason == "Infeasible"
+
+
+def _is_pod_level(name: str) -> bool:
+    return name in ("cpu", "memory") or name.startswith("hugepages-")
+
+
+def _amounts(written: ResourceList | None) -> Amounts:
+    return {name: parse(text) for name, text in (written or {}).items()}
+
+
+def _add(total: Amounts, more: Amounts) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def _raise(total: Amounts, other: Amounts) -> None:
+    """Raise each resource of `total` to at least what `other` has."""
+    for name, amount in other.items():
+        if amount > total.get(name, amount - 1):
+            total[name] = amount

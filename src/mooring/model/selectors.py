@@ -1,0 +1,196 @@
+"""Label selectors and node selectors, compiled: hashable values that say whether labels, or a node, match."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mooring.model.meta import LabelSelector, Requirement
+from mooring.model.names import label_value_faults, qualified_name_faults
+from mooring.model.pod import NodeSelector, NodeSelectorTerm
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_SET_OPERATORS = ("In", "NotIn")
+_KEY_OPERATORS = ("Exists", "DoesNotExist")
+_ORDER_OPERATORS = ("Gt", "Lt")
+
+
+class SelectorError(ValueError):
+    """A selector that upstream refuses to compile; the text is upstream's."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelRule:
+    """One requirement on one label."""
+
+    key: str
+    operator: str
+    values: frozenset[str] = frozenset()
+    bound: int = 0
+
+    def admits(self, value: str | None) -> bool:
+        """Whether a label with this value (None: without the label) meets the requirement."""
+        match self.operator:
+            case "In":
+                return value in self.values
+            case "NotIn":
+                return value not in self.values
+            case "Exists":
+                return value is not None
+            case "DoesNotExist":
+                return value is None
+            case "Gt":
+                number = parse_int64(value)
+                return number is not None and number > self.bound
+            case _:
+                number = parse_int64(value)
+                return number is not None and number < self.bound
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """A compiled label selector. Without rules it matches everything, unless it `is_nothing`."""
+
+    rules: tuple[LabelRule, ...] = ()
+    is_nothing: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.rules and not self.is_nothing
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        if self.is_nothing:
+            return False
+        return all(rule.admits(labels.get(rule.key)) for rule in self.rules)
+
+    def with_equal(self, pairs: Mapping[str, str]) -> "Selector":
+        """This selector and, in addition, equality with each pair."""
+        if self.is_nothing or not pairs:
+            return self
+        return Selector(self.rules + tuple(LabelRule(k, "In", frozenset((v,))) for k, v in pairs.items()))
+
+
+NOTHING = Selector(is_nothing=True)
+EVERYTHING = Selector()
+
+
+def compile_selector(written: LabelSelector | None) -> Selector:
+    """Null matches nothing, `{}` matches everything."""
+    if written is None:
+        return NOTHING
+    rules = [compile_rule(key, "In", [value]) for key, value in (written.match_labels or {}).items()]
+    for line in written.match_expressions or ():
+        if line.operator not in _SET_OPERATORS + _KEY_OPERATORS:
+            raise SelectorError(f'"{line.operator}" is not a valid label selector operator')
+        rules.append(compile_rule(line.key, line.operator, line.values or []))
+    return Selector(tuple(rules))
+
+
+def compile_rule(key: str, operator: str, values: Sequence[str]) -> LabelRule:
+    """One requirement; raises SelectorError with every fault it has."""
+    faults = [f'key: Invalid value: "{key}": {fault}' for fault in qualified_name_faults(key)]
+    shown = f"[]string{{{', '.join(f'{chr(34)}{v}{chr(34)}' for v in values)}}}" if values else "[]string(nil)"
+    bound = 0
+    if operator in _SET_OPERATORS and not values:
+        faults.append(f"values: Invalid value: {shown}: for 'in', 'notin' operators, values set can't be empty")
+    elif operator in _KEY_OPERATORS and values:
+        faults.append(f"values: Invalid value: {shown}: values set must be empty for exists and does not exist")
+    elif operator in _ORDER_OPERATORS:
+        if len(values) != 1:
+            faults.append(f"values: Invalid value: {shown}: for 'Gt', 'Lt' operators, exactly one value is required")
+        for i, value in enumerate(values):
+            number = parse_int64(value)
+            if number is None:
+                faults.append(
+                    f"values[{i}]: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, the value must be an integer"
+                )
+            else:
+                bound = number
+    for i, value in enumerate(values):
+        faults += [f'values[{i}]: Invalid value: "{value}": {fault}' for fault in label_value_faults(value)]
+    if faults:
+        raise SelectorError(faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]")
+    return LabelRule(key, operator, frozenset(values), bound)
+
+
+def parse_int64(text: str | None) -> int | None:
+    """A base-10 int64 as Go's ParseInt reads it, or None."""
+    if text is None or not _INTEGER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -(1 << 63) <= number < (1 << 63) else None
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRule:
+    """One requirement on a node field; the only known field is metadata.name, any other reads as empty."""
+
+    key: str
+    value: str
+    negated: bool
+
+    def admits(self, node_name: str) -> bool:
+        return ((node_name if self.key == "metadata.name" else "") == self.value) != self.negated
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTerm:
+    """One term of a node selector. A term with a fault matches no node; the fault is kept for those who must tell."""
+
+    labels: tuple[LabelRule, ...] = ()
+    fields: tuple[FieldRule, ...] = ()
+    fault: str | None = None
+
+    def matches(self, name: str, labels: Mapping[str, str]) -> bool:
+        if self.fault is not None:
+            return False
+        return all(rule.admits(labels.get(rule.key)) for rule in self.labels) and (
+            not name or all(rule.admits(name) for rule in self.fields)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMatcher:
+    """Terms of which one must match; without terms it matches no node."""
+
+    terms: tuple[NodeTerm, ...]
+
+    def matches(self, name: str, labels: Mapping[str, str]) -> bool:
+        return any(term.matches(name, labels) for term in self.terms)
+
+    def faults(self) -> list[str]:
+        return [term.fault for term in self.terms if term.fault is not None]
+
+
+def compile_node_selector(written: NodeSelector) -> NodeMatcher:
+    terms = (compile_node_term(term) for term in written.node_selector_terms or ())
+    return NodeMatcher(tuple(term for term in terms if term is not None))
+
+
+def compile_node_term(written: NodeSelectorTerm) -> NodeTerm | None:
+    """A term; None for one that is empty, which upstream drops."""
+    if not written.match_expressions and not written.match_fields:
+        return None
+    try:
+        return NodeTerm(
+            tuple(_node_label_rule(line) for line in written.match_expressions or ()),
+            tuple(_field_rule(line) for line in written.match_fields or ()),
+        )
+    except SelectorError as fault:
+        return NodeTerm(fault=str(fault))
+
+
+def _node_label_rule(line: Requirement) -> LabelRule:
+    if line.operator not in _SET_OPERATORS + _KEY_OPERATORS + _ORDER_OPERATORS:
+        raise SelectorError(f'"{line.operator}" is not a valid node selector operator')
+    return compile_rule(line.key, line.operator, line.values or [])
+
+
+def _field_rule(line: Requirement) -> FieldRule:
+    values = line.values or []
+    if line.operator not in _SET_OPERATORS:
+        raise SelectorError(f'"{line.operator}" is not a valid node field selector operator')
+    if len(values) != 1:
+        raise SelectorError(
+            f'unexpected number of value ({len(values)}) for node field selector operator "{line.operator}"'
+        )
+    return FieldRule(line.key, values[0], line.operator == "NotIn")

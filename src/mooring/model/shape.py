@@ -1,0 +1,166 @@
+"""Pod shapes and kin: what pods of one template have in common, worked out once and shared by all of them.
+
+A *shape* is the scheduling-relevant part of a pod's template, without its labels. A *kin* is a namespace with a set of
+labels: no selector can tell two pods of one kin apart. Both are interned, so identity is equality.
+"""
+
+from collections.abc import Mapping
+from functools import cached_property
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from mooring.model.affinity import PodTerms, compile_terms
+from mooring.model.pod import ALWAYS, Container, Pod, PodStatus, Toleration
+from mooring.model.requests import FILTER, FIT_SCORE, effective_requests, held_non_zero, held_requests, to_units
+from mooring.model.selectors import NodeMatcher, NodeTerm, compile_node_selector, compile_node_term
+
+HostPort = tuple[str, str, int]
+"""(ip, protocol, port), with upstream's defaults filled in."""
+
+ANY_IP = "0.0.0.0"
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class Kin:
+    """A namespace and a set of labels."""
+
+    __slots__ = ("__weakref__", "labels", "namespace")
+
+    def __init__(self, namespace: str, labels: Mapping[str, str]) -> None:
+        self.namespace = namespace
+        self.labels = labels
+
+
+_kins: WeakValueDictionary[tuple[str, tuple[tuple[str, str], ...]], Kin] = WeakValueDictionary()
+_shapes: "WeakValueDictionary[bytes, PodShape]" = WeakValueDictionary()
+
+
+def kin_of(namespace: str, labels: Mapping[str, str]) -> Kin:
+    key = (namespace, tuple(sorted(labels.items())))
+    kin = _kins.get(key)
+    if kin is None:
+        kin = _kins[key] = Kin(namespace, labels)
+    return kin
+
+
+def shape_of(pod: Pod) -> "PodShape":
+    status = _resize_status(pod.status)
+    spec = pod.spec
+    key = _encode(
+        (
+            spec.containers,
+            spec.init_containers,
+            spec.node_selector,
+            spec.affinity,
+            spec.tolerations,
+            spec.topology_spread_constraints,
+            spec.overhead,
+            spec.resources,
+            spec.host_network,
+            spec.host_users,
+            [volume.image.reference for volume in spec.volumes or () if volume.image],
+            status,
+        )
+    )
+    shape = _shapes.get(key)
+    if shape is None:
+        shape = _shapes[key] = PodShape(Pod(spec=spec, status=status))
+    return shape
+
+
+def _resize_status(status: PodStatus) -> PodStatus:
+    """The part of a status that changes what a pod holds: resources in force, and a resize that cannot be done."""
+    return PodStatus(
+        conditions=[c for c in status.conditions or () if c.type == "PodResizePending"] or None,
+        container_statuses=[c for c in status.container_statuses or () if c.resources] or None,
+        init_container_statuses=[c for c in status.init_container_statuses or () if c.resources] or None,
+        resources=status.resources,
+        allocated_resources=status.allocated_resources,
+    )
+
+
+class PodShape:
+    """What follows from a pod's template alone. Everything is worked out when first asked for."""
+
+    def __init__(self, sample: Pod) -> None:
+        self._sample = sample
+        self.spec = sample.spec
+        self._terms: dict[str, PodTerms] = {}
+
+    @cached_property
+    def request(self) -> dict[str, int]:
+        """What must fit on a node, in table units."""
+        return to_units(effective_requests(self._sample, FILTER))
+
+    @cached_property
+    def score_request(self) -> dict[str, int]:
+        """What NodeResourcesFit scores by: defaults where cpu or memory are missing, pod-level resources ignored."""
+        return to_units(effective_requests(self._sample, FIT_SCORE))
+
+    @cached_property
+    def held(self) -> dict[str, int]:
+        """What the pod takes from its node once it is there."""
+        return {name: amount for name, amount in to_units(held_requests(self._sample)).items() if amount}
+
+    @cached_property
+    def held_non_zero(self) -> tuple[int, int]:
+        """(cpu milli, memory bytes) for scoring, with defaults for containers that name none."""
+        units = to_units(held_non_zero(self._sample))
+        return units.get("cpu", 0), units.get("memory", 0)
+
+    @cached_property
+    def containers(self) -> list[Container]:
+        """Init containers, then regular ones."""
+        return [*(self.spec.init_containers or ()), *self.spec.containers]
+
+    @cached_property
+    def host_ports(self) -> tuple[HostPort, ...]:
+        """Ports of the node that the pod occupies; those of plain init containers do not count."""
+        sidecars = [c for c in self.spec.init_containers or () if c.restart_policy == ALWAYS]
+        return tuple(
+            (port.host_ip or ANY_IP, port.protocol or "TCP", port.host_port)
+            for container in [*sidecars, *self.spec.containers]
+            for port in container.ports or ()
+            if port.host_port > 0
+        )
+
+    @cached_property
+    def images(self) -> tuple[str, ...]:
+        """Image names with their tag, one for each container and image volume."""
+        volumes = (volume.image.reference for volume in self.spec.volumes or () if volume.image)
+        return tuple(tagged(name) for name in (*(c.image for c in self.containers), *volumes))
+
+    @cached_property
+    def tolerations(self) -> tuple[Toleration, ...]:
+        return tuple(self.spec.tolerations or ())
+
+    @cached_property
+    def required_nodes(self) -> NodeMatcher | None:
+        """The required node affinity; None where there is none."""
+        affinity = self.spec.affinity.node_affinity if self.spec.affinity else None
+        if affinity is None or affinity.required is None:
+            return None
+        return compile_node_selector(affinity.required)
+
+    @cached_property
+    def preferred_nodes(self) -> tuple[tuple[int, NodeTerm], ...] | None:
+        """Preferred node affinity as (weight, term); None where the list is absent. Terms without weight are dropped."""
+        affinity = self.spec.affinity.node_affinity if self.spec.affinity else None
+        if affinity is None or affinity.preferred is None:
+            return None
+        terms = ((t.weight, compile_node_term(t.preference)) for t in affinity.preferred if t.weight)
+        return tuple((weight, term) for weight, term in terms if term is not None)
+
+    def terms(self, namespace: str) -> PodTerms:
+        """Pod affinity terms of a pod of this shape in `namespace`."""
+        terms = self._terms.get(namespace)
+        if terms is None:
+            terms = self._terms[namespace] = compile_terms(self.spec.affinity, namespace)
+        return terms
+
+
+def tagged(image: str) -> str:
+    """`nginx` -> `nginx:latest`; names with a tag or digest stay."""
+    return image if image.rfind(":") > image.rfind("/") else image + ":latest"

@@ -1,0 +1,143 @@
+"""Volumes, claims and what CSI drivers say of themselves, as far as a scheduler reads them."""
+
+from msgspec import field
+
+from mooring.model.meta import KubeObject, LabelSelector, ObjectMeta, Wire
+from mooring.model.pod import AzureDisk, ClaimSpec, GceDisk, NodeSelector, OpaqueVolume, ResourceList, VolumeById
+from mooring.model.quantity import QuantityText
+
+WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
+IMMEDIATE = "Immediate"
+READ_WRITE_ONCE_POD = "ReadWriteOncePod"
+
+_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
+
+
+def _class_name(metadata: ObjectMeta, written: str | None) -> str:
+    """The storage class: the old annotation wins over the field, even where it is empty."""
+    annotations = metadata.annotations or {}
+    return annotations.get(_CLASS_ANNOTATION, written or "")
+
+
+class ClaimReference(Wire):
+    api_version: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class VolumeNodeAffinity(Wire):
+    required: NodeSelector | None = None
+
+
+class CsiSource(Wire):
+    driver: str = ""
+    volume_handle: str = ""
+
+
+class PersistentVolumeSpec(Wire):
+    capacity: ResourceList | None = None
+    access_modes: list[str] | None = None
+    claim_ref: ClaimReference | None = None
+    storage_class_name: str = ""
+    volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
+    node_affinity: VolumeNodeAffinity | None = None
+    csi: CsiSource | None = None
+    gce_persistent_disk: GceDisk | None = None
+    aws_elastic_block_store: VolumeById | None = None
+    azure_disk: AzureDisk | None = None
+    azure_file: OpaqueVolume | None = None
+    cinder: VolumeById | None = None
+    portworx_volume: VolumeById | None = None
+    vsphere_volume: OpaqueVolume | None = None
+
+
+class PhaseStatus(Wire):
+    phase: str = ""
+
+
+class PersistentVolume(KubeObject):
+    spec: PersistentVolumeSpec = field(default_factory=PersistentVolumeSpec)
+    status: PhaseStatus = field(default_factory=PhaseStatus)
+
+    @property
+    def class_name(self) -> str:
+        return _class_name(self.metadata, self.spec.storage_class_name)
+
+
+class PersistentVolumeClaim(KubeObject):
+    spec: ClaimSpec = field(default_factory=ClaimSpec)
+    status: PhaseStatus = field(default_factory=PhaseStatus)
+
+    @property
+    def class_name(self) -> str:
+        return _class_name(self.metadata, self.spec.storage_class_name)
+
+
+class TopologyRequirement(Wire):
+    key: str = ""
+    values: list[str] | None = None
+
+
+class TopologyTerm(Wire):
+    match_label_expressions: list[TopologyRequirement] | None = None
+
+
+class StorageClass(KubeObject):
+    provisioner: str = ""
+    volume_binding_mode: str | None = None
+    allowed_topologies: list[TopologyTerm] | None = None
+
+
+class DriverAllocatable(Wire):
+    count: int | None = None
+
+
+class NodeDriver(Wire):
+    name: str = ""
+    allocatable: DriverAllocatable | None = None
+
+
+class CSINodeSpec(Wire):
+    drivers: list[NodeDriver] | None = None
+
+
+class CSINode(KubeObject):
+    """Which CSI drivers run on the node of that name, and how many volumes each can attach there."""
+
+    spec: CSINodeSpec = field(default_factory=CSINodeSpec)
+
+
+class CSIDriverSpec(Wire):
+    storage_capacity: bool | None = None
+    prevent_pod_scheduling_if_missing: bool | None = None
+
+
+class CSIDriver(KubeObject):
+    spec: CSIDriverSpec = field(default_factory=CSIDriverSpec)
+
+
+class CSIStorageCapacity(KubeObject):
+    """How much a class can still provision in a part of the cluster."""
+
+    node_topology: LabelSelector | None = None
+    storage_class_name: str = ""
+    capacity: QuantityText | None = None
+    maximum_volume_size: QuantityText | None = None
+
+
+class AttachmentSource(Wire):
+    persistent_volume_name: str | None = None
+
+
+class VolumeAttachmentSpec(Wire):
+    attacher: str = ""
+    node_name: str = ""
+    source: AttachmentSource = field(default_factory=AttachmentSource)
+
+
+class VolumeAttachment(KubeObject):
+    spec: VolumeAttachmentSpec = field(default_factory=VolumeAttachmentSpec)

@@ -1,0 +1,130 @@
+"""The kinds beside Pod and Node that shape a decision: namespaces, what owns pods, priorities and budgets."""
+
+from msgspec import field
+
+from mooring.model.meta import Condition, KubeObject, LabelSelector, ObjectMeta, Wire
+from mooring.model.pod import PodSpec, ResourceList, Toleration
+from mooring.model.storage import PersistentVolumeClaim
+
+
+class Namespace(KubeObject):
+    pass
+
+
+class SelectorMapSpec(Wire):
+    """A spec whose selector is a plain map: Service and ReplicationController."""
+
+    selector: dict[str, str] | None = None
+
+
+class Service(KubeObject):
+    spec: SelectorMapSpec = field(default_factory=SelectorMapSpec)
+
+
+class ReplicationController(KubeObject):
+    spec: SelectorMapSpec = field(default_factory=SelectorMapSpec)
+
+
+class LabelSelectorSpec(Wire):
+    """A spec whose selector is a label selector: ReplicaSet and StatefulSet."""
+
+    selector: LabelSelector | None = None
+
+
+class ReplicaSet(KubeObject):
+    spec: LabelSelectorSpec = field(default_factory=LabelSelectorSpec)
+
+
+class StatefulSet(KubeObject):
+    spec: LabelSelectorSpec = field(default_factory=LabelSelectorSpec)
+
+
+class PriorityClass(KubeObject):
+    value: int = 0
+    global_default: bool = False
+    preemption_policy: str | None = None
+
+
+class DisruptionBudgetSpec(Wire):
+    selector: LabelSelector | None = None
+    min_available: int | str | None = None
+    max_unavailable: int | str | None = None
+
+
+class DisruptionBudgetStatus(Wire):
+    disruptions_allowed: int = 0
+    disrupted_pods: dict[str, str] | None = None
+    conditions: list[Condition] | None = None
+
+
+class PodDisruptionBudget(KubeObject):
+    spec: DisruptionBudgetSpec = field(default_factory=DisruptionBudgetSpec)
+    status: DisruptionBudgetStatus = field(default_factory=DisruptionBudgetStatus)
+
+
+class LimitRangeItem(Wire):
+    type: str = ""
+    default: ResourceList | None = None
+    default_request: ResourceList | None = None
+    min: ResourceList | None = None
+    max: ResourceList | None = None
+
+
+class LimitRangeSpec(Wire):
+    limits: list[LimitRangeItem] | None = None
+
+
+class LimitRange(KubeObject):
+    """What containers of a namespace ask for when they do not say; only admission reads it."""
+
+    spec: LimitRangeSpec = field(default_factory=LimitRangeSpec)
+
+
+class RuntimeOverhead(Wire):
+    pod_fixed: ResourceList | None = None
+
+
+class RuntimeScheduling(Wire):
+    node_selector: dict[str, str] | None = None
+    tolerations: list[Toleration] | None = None
+
+
+class RuntimeClass(KubeObject):
+    """What a container runtime adds to the pods that name it; only admission reads it."""
+
+    overhead: RuntimeOverhead | None = None
+    scheduling: RuntimeScheduling | None = None
+
+
+class PodTemplate(Wire):
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: PodSpec = field(default_factory=PodSpec)
+
+
+class Ordinals(Wire):
+    start: int = 0
+
+
+class WorkloadSpec(Wire):
+    replicas: int | None = None
+    parallelism: int | None = None
+    completions: int | None = None
+    completion_mode: str | None = None
+    suspend: bool | None = None
+    ordinals: Ordinals | None = None
+    selector: LabelSelector | None = None
+    template: PodTemplate = field(default_factory=PodTemplate)
+    volume_claim_templates: list[PersistentVolumeClaim] | None = None
+
+
+class WorkloadStatus(Wire):
+    succeeded: int = 0
+    conditions: list[Condition] | None = None
+
+
+class Workload(KubeObject):
+    """Anything with a pod template, whatever its kind: only simulations, which have no controllers, read it."""
+
+    kind: str = ""
+    spec: WorkloadSpec = field(default_factory=WorkloadSpec)
+    status: WorkloadStatus = field(default_factory=WorkloadStatus)

@@ -1,0 +1,48 @@
+"""All plugins that come with Mooring."""
+
+from mooring.framework.registry import Registry
+from mooring.plugins import unbuilt
+from mooring.plugins.image_locality import ImageLocality
+from mooring.plugins.inter_pod_affinity import InterPodAffinity
+from mooring.plugins.node_affinity import NodeAffinity
+from mooring.plugins.node_declared_features import NodeDeclaredFeatures
+from mooring.plugins.node_name import NodeName
+from mooring.plugins.node_ports import NodePorts
+from mooring.plugins.node_resources_balanced import NodeResourcesBalancedAllocation
+from mooring.plugins.node_resources_fit import NodeResourcesFit
+from mooring.plugins.node_unschedulable import NodeUnschedulable
+from mooring.plugins.pod_topology_spread import PodTopologySpread
+from mooring.plugins.priority_sort import PrioritySort
+from mooring.plugins.scheduling_gates import SchedulingGates
+from mooring.plugins.taint_toleration import TaintToleration
+
+IN_TREE = (
+    SchedulingGates,
+    PrioritySort,
+    NodeUnschedulable,
+    NodeName,
+    TaintToleration,
+    NodeAffinity,
+    NodePorts,
+    NodeResourcesFit,
+    unbuilt.VolumeRestrictions,
+    unbuilt.NodeVolumeLimits,
+    unbuilt.VolumeBinding,
+    unbuilt.VolumeZone,
+    PodTopologySpread,
+    InterPodAffinity,
+    unbuilt.DynamicResources,
+    unbuilt.DefaultPreemption,
+    NodeResourcesBalancedAllocation,
+    ImageLocality,
+    unbuilt.DefaultBinder,
+    NodeDeclaredFeatures,
+)
+
+
+def in_tree() -> Registry:
+    """A registry of the plugins above."""
+    registry = Registry()
+    for plugin in IN_TREE:
+        registry.register(plugin)
+    return registry

@@ -1,0 +1,32 @@
+"""ImageLocality: prefers nodes that have the pod's images already, the more so the larger and more common they are."""
+
+import numpy as np
+
+from mooring.framework.cycle import Cycle
+from mooring.framework.points import Reads, Rows, ScorePlugin, Scores, reads
+
+MIB = 1024 * 1024
+MIN_BYTES = 23 * MIB
+MAX_BYTES_PER_CONTAINER = 1000 * MIB
+
+
+class ImageLocality(ScorePlugin):
+    name = "ImageLocality"
+
+    @reads(Reads.ROW)
+    def score(self, cycle: Cycle, rows: Rows) -> Scores | None:
+        images, node_count = cycle.nodes.images, cycle.nodes.alive_count
+        total = None
+        for name in cycle.shape.images:
+            counts = images.counts(name)
+            if counts is None:
+                continue
+            spread = counts[rows] / node_count
+            part = (images.size_bytes(name) * spread).astype(np.int64)
+            total = part if total is None else total + part
+        if total is None:
+            return None
+        highest = MAX_BYTES_PER_CONTAINER * len(cycle.shape.containers)
+        if highest <= MIN_BYTES:
+            return None
+        return (np.clip(total, MIN_BYTES, highest) - MIN_BYTES) * 100 // (highest - MIN_BYTES)

@@ -1,0 +1,24 @@
+"""NodeName: a pod that names its node goes there and nowhere else."""
+
+import numpy as np
+
+from mooring.framework.cycle import Cycle
+from mooring.framework.points import Codes, FilterPlugin, Rows
+from mooring.framework.status import Rejection, final
+
+
+class NodeName(FilterPlugin):
+    name = "NodeName"
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
+        wanted = cycle.pod.spec.node_name
+        if not wanted:
+            return None
+        others = np.ones(cycle.nodes.height, np.int64)
+        row = cycle.nodes.row_book.get(wanted)
+        if row is not None:
+            others[row] = 0
+        return others[rows]
+
+    def rejection(self, cycle: Cycle, code: int) -> Rejection:
+        return final("node(s) didn't match the requested node name")

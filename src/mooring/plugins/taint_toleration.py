@@ -1,0 +1,49 @@
+"""TaintToleration: keeps pods off nodes whose taints they do not tolerate, and prefers nodes with fewer soft taints."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from mooring.cluster.kernels import scale_to_max
+from mooring.framework.cycle import Cycle
+from mooring.framework.points import Codes, FilterPlugin, PreScorePlugin, Reads, Rows, ScorePlugin, Scores, reads
+from mooring.framework.status import Rejection, Skip, final
+from mooring.model.node import PREFER_NO_SCHEDULE, Taint
+from mooring.model.tolerations import tolerates, tolerates_hard
+
+
+class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
+    name = "TaintToleration"
+
+    @reads(Reads.NODE)
+    def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
+        tolerations = cycle.shape.tolerations
+        return _for_each_set(cycle, rows, lambda taints: not tolerates_hard(tolerations, taints))
+
+    def rejection(self, cycle: Cycle, code: int) -> Rejection:
+        return final("node(s) had untolerated taint(s)")
+
+    @reads(Reads.SHAPE)
+    def pre_score(self, cycle: Cycle, rows: Rows) -> Skip | None:
+        return None
+
+    @reads(Reads.NODE)
+    def score(self, cycle: Cycle, rows: Rows) -> Scores | None:
+        """The number of soft taints that the pod does not tolerate."""
+        soft = [t for t in cycle.shape.tolerations if t.effect in ("", PREFER_NO_SCHEDULE)]
+        return _for_each_set(
+            cycle, rows, lambda taints: sum(t.effect == PREFER_NO_SCHEDULE and not tolerates(soft, t) for t in taints)
+        )
+
+    def normalize(self, cycle: Cycle, scores: Scores, rows: Rows) -> Scores:
+        return scale_to_max(scores, reverse=True)
+
+
+def _for_each_set(cycle: Cycle, rows: Rows, answer: Callable[[tuple[Taint, ...]], int]) -> Codes | None:
+    """Ask once for each distinct list of taints among the rows, then look the answer up for every row."""
+    nodes = cycle.nodes
+    codes = nodes.taint_set[rows]
+    answers = np.zeros(len(nodes.taint_sets), np.int64)
+    for code in np.flatnonzero(np.bincount(codes)):
+        answers[code] = answer(nodes.taint_sets[code])
+    return answers[codes] if answers.any() else None

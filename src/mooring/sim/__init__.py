@@ -1,0 +1,1 @@
+"""Simulation: manifests in, placements out; and the runs that measure parity and speed."""
