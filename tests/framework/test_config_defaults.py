@@ -1,4 +1,4 @@
-"""What a configuration comes to when it leaves things out: defaults, and how written plugin sets change the default ones."""
+"""What a configuration comes to when it leaves things out, and how written plugin sets change the default ones."""
 
 from typing import Any
 
@@ -99,7 +99,7 @@ def test_every_enabled_plugin_has_arguments_and_the_written_ones_come_first() ->
 
 
 CPU_AND_MEMORY = [ResourceSpec(name="cpu", weight=1), ResourceSpec(name="memory", weight=1)]
-COMPLETED_ARGS = {
+COMPLETED_ARGS: dict[str, tuple[str, Any, Any]] = {
     "nothing written": ("InterPodAffinity", None, InterPodAffinityArgs(hard_pod_affinity_weight=1)),
     "an explicit zero stays": (
         "InterPodAffinity",

@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 
-from mooring.cluster.table import CPU, MEMORY, NodeTable
+from mooring.cluster.table import NodeTable
 
 
 def check_table(nodes: NodeTable) -> list[str]:
@@ -32,15 +32,17 @@ def _check_sums(nodes: NodeTable) -> list[str]:
     faults = []
     for row in range(nodes.height):
         pods = nodes.pods_on[row].values()
-        sums: Counter[str] = Counter()
+        held: Counter[str] = Counter()
+        scored: Counter[str] = Counter()
         for pod in pods:
-            sums.update(pod.shape.held)
+            held.update({name: amount for name, (amount, _) in pod.shape.held.items()})
+            scored.update({name: amount for name, (_, amount) in pod.shape.held.items()})
         for name, index in nodes.resource_book.items():
-            if nodes.requested[index, row] != sums[name]:
-                faults.append(f"row {row}: {name} requested is {nodes.requested[index, row]}, pods hold {sums[name]}")
-        for index in (CPU, MEMORY):
-            if nodes.non_zero_requested[index, row] != sum(pod.shape.held_non_zero[index] for pod in pods):
-                faults.append(f"row {row}: non-zero request {index} does not add up")
+            if nodes.requested[index, row] != held[name] or nodes.scored[index, row] != scored[name]:
+                faults.append(
+                    f"row {row}: {name} requested is {nodes.requested[index, row]} and scored {nodes.scored[index, row]}, "
+                    f"pods hold {held[name]} and {scored[name]}"
+                )
         if nodes.pod_count[row] != len(pods):
             faults.append(f"row {row}: counts {nodes.pod_count[row]} pods, has {len(pods)}")
     return faults

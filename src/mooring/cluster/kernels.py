@@ -32,11 +32,6 @@ def most_allocated(allocatable: Ints, wanted: Ints) -> Ints:
     return np.minimum(wanted, allocatable) * MAX_SCORE // np.maximum(allocatable, 1)
 
 
-def utilization(allocatable: Ints, wanted: Ints) -> Ints:
-    """Like most_allocated: what the shape of RequestedToCapacityRatio is read at."""
-    return most_allocated(allocatable, wanted)
-
-
 def along_shape(usage: Ints, points: Sequence[tuple[int, int]]) -> Ints:
     """Scores on a line through (utilization, score) points; before the first and after the last it is level.
 
@@ -45,7 +40,7 @@ def along_shape(usage: Ints, points: Sequence[tuple[int, int]]) -> Ints:
     | points          | usage | score |
     | (0,100) (70,70) | 33    | 86    |
     """
-    result = np.full(len(usage), points[0][1], np.int64)
+    result = np.full(usage.shape, points[0][1], np.int64)
     for (ua, sa), (ub, sb) in zip(points, points[1:], strict=False):
         rise = (sb - sa) * (usage - ua)
         result = np.where(usage > ua, sa + np.sign(rise) * (np.abs(rise) // (ub - ua)), result)
@@ -53,38 +48,36 @@ def along_shape(usage: Ints, points: Sequence[tuple[int, int]]) -> Ints:
     return np.where(usage > last_usage, last_score, result)
 
 
-def weighted_mean(scores: Sequence[Ints], counted: Sequence[Mask], weights: Sequence[int]) -> Ints:
-    """The mean over the resources that count on each row, rounded down; 0 where none does."""
-    total = np.zeros(len(scores[0]), np.int64)
-    weight = np.zeros(len(scores[0]), np.int64)
-    for score, counts, w in zip(scores, counted, weights, strict=True):
-        total += score * counts * w
-        weight += counts * w
-    return total // np.maximum(weight, 1)
+def weighted_mean(scores: Ints, counted: Mask, weights: Ints) -> Ints:
+    """The mean over the resources (first axis) that count on each row, rounded down; 0 where none does.
+
+    | scores  | counted | weights | mean |
+    | 50 / 20 | 1 / 1   | 3 / 1   | 42   |
+    | 50 / 20 | 0 / 1   | 3 / 1   | 20   |
+    """
+    weight = counted * weights[:, None]
+    return (scores * weight).sum(0) // np.maximum(weight.sum(0), 1)
 
 
-def rounded_mean(scores: Sequence[Ints], counted: Sequence[Mask], weights: Sequence[int]) -> Ints:
-    """The mean over the resources that count and score above 0, rounded half up; 0 where none does."""
-    total = np.zeros(len(scores[0]), np.int64)
-    weight = np.zeros(len(scores[0]), np.int64)
-    for score, counts, w in zip(scores, counted, weights, strict=True):
-        counts = counts & (score > 0)
-        total += score * counts * w
-        weight += counts * w
-    return np.floor(total / np.maximum(weight, 1) + 0.5).astype(np.int64)
+def rounded_mean(scores: Ints, counted: Mask, weights: Ints) -> Ints:
+    """The mean over the resources that count and score above 0, rounded half up; 0 where none does.
+
+    | scores  | counted | weights | mean |
+    | 48 / 49 | 1 / 1   | 1 / 1   | 49   |
+    | 0 / 80  | 1 / 1   | 1 / 1   | 80   |
+    """
+    weight = (counted & (scores > 0)) * weights[:, None]
+    return np.floor((scores * weight).sum(0) / np.maximum(weight.sum(0), 1) + 0.5).astype(np.int64)
 
 
-def balance(amounts: Sequence[Ints], allocatable: Sequence[Ints], counted: Sequence[Mask]) -> Ints:
-    """How even the use of resources is: 100 minus the standard deviation of the used shares, in percent, truncated.
+def balance(amounts: Ints, allocatable: Ints, counted: Mask) -> Ints:
+    """How even the use of resources (first axis) is: 100 minus the standard deviation of the shares, in percent.
 
     | shares     | balance |
     | .5 .25     | 87      |
     | .2 .4 .6   | 83      |
     """
-    shares = [
-        np.minimum(amount / np.maximum(room, 1), 1.0) * counts
-        for amount, room, counts in zip(amounts, allocatable, counted, strict=True)
-    ]
+    shares = np.minimum(amounts / np.maximum(allocatable, 1), 1.0)
     if len(shares) == 2:
         deviation = np.abs((shares[0] - shares[1]) / 2) * (counted[0] & counted[1])
     else:
@@ -92,19 +85,23 @@ def balance(amounts: Sequence[Ints], allocatable: Sequence[Ints], counted: Seque
     return ((1 - deviation) * MAX_SCORE).astype(np.int64)
 
 
-def _deviation(shares: Sequence[Floats], counted: Sequence[Mask]) -> Floats:
-    """Population standard deviation over what is counted on each row; for exactly two the shorter formula."""
-    number = sum((counts.astype(np.int64) for counts in counted), np.zeros(len(counted[0]), np.int64))
-    mean = sum(shares, np.zeros(len(number))) / np.maximum(number, 1)
-    squares = np.zeros(len(number))
-    apart = np.zeros(len(number))
+def _deviation(shares: Floats, counted: Mask) -> Floats:
+    """Population standard deviation over what is counted on each row; for exactly two the shorter formula.
+
+    Sums run resource by resource, in the order given: the last bit depends on it.
+    """
+    number = counted.sum(0)
+    divisor = np.maximum(number, 1)
+    mean, squares, apart = np.zeros(len(number)), np.zeros(len(number)), np.zeros(len(number))
+    for share, counts in zip(shares, counted, strict=True):
+        mean += share * counts
+    mean /= divisor
     seen = np.zeros(len(number), np.int64)
     for share, counts in zip(shares, counted, strict=True):
         squares += np.where(counts, (share - mean) * (share - mean), 0.0)
         apart += np.where(counts, np.where(seen == 0, share, -share), 0.0)
         seen += counts
-    full = np.sqrt(squares / np.maximum(number, 1))
-    return np.where(number == 2, np.abs(apart / 2), np.where(number < 2, 0.0, full))
+    return np.where(number == 2, np.abs(apart / 2), np.where(number < 2, 0.0, np.sqrt(squares / divisor)))
 
 
 def scale_to_max(scores: Ints, reverse: bool = False) -> Ints:

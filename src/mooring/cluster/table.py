@@ -4,7 +4,7 @@ Rows are reused. A row is *alive* while its node is known; a row that only has p
 keeps counting them but is no candidate. Every change notes the row in a log, so that kept answers can be refreshed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,22 @@ from mooring.model.node import Node, Taint
 from mooring.model.pod import Pod
 from mooring.model.quantity import parse, to_int, to_milli
 
-CPU, MEMORY, EPHEMERAL_STORAGE = 0, 1, 2
+CPU = 0
 _FIRST_CLASS = ("cpu", "memory", "ephemeral-storage")
 _FIRST_CAPACITY = 64
 
 Column = NDArray[np.int64]
+
+
+Resources = slice | NDArray[np.intp]
+Rows = slice | NDArray[np.intp]
+
+
+def cells(matrix: Column, resources: Resources, rows: Rows) -> Column:
+    """The part of `allocatable`, `requested` or `scored` for some resources and rows: resources x rows."""
+    if isinstance(resources, slice) or isinstance(rows, slice):
+        return matrix[resources, rows]
+    return matrix[resources[:, None], rows]
 
 
 class ClusterError(Exception):
@@ -50,7 +61,8 @@ class NodeTable:
         self.alive_count = 0
         self.allocatable: Column = np.zeros((4, self._capacity), np.int64)
         self.requested: Column = np.zeros((4, self._capacity), np.int64)
-        self.non_zero_requested: Column = np.zeros((2, self._capacity), np.int64)
+        self.scored: Column = np.zeros((4, self._capacity), np.int64)
+        """Like `requested`, but pods that ask for no cpu or memory count with a default: what scoring goes by."""
         self.allowed_pods: Column = np.zeros(self._capacity, np.int64)
         self.pod_count: Column = np.zeros(self._capacity, np.int64)
         self.unschedulable: NDArray[np.bool_] = np.zeros(self._capacity, np.bool_)
@@ -159,7 +171,15 @@ class NodeTable:
                 more = np.zeros((len(self.allocatable), self._capacity), np.int64)
                 self.allocatable = np.vstack((self.allocatable, more))
                 self.requested = np.vstack((self.requested, more))
+                self.scored = np.vstack((self.scored, more))
         return index
+
+    def resources(self, names: Iterable[str]) -> Resources:
+        """The positions of several resources, for `cells`."""
+        found = [self.resource(name) for name in names]
+        if found == list(range(found[0], found[0] + len(found))):
+            return slice(found[0], found[0] + len(found))
+        return np.array(found, np.intp)
 
     @property
     def capacity(self) -> int:
@@ -184,7 +204,7 @@ class NodeTable:
         other.pods_on = [dict(pods) for pods in self.pods_on]
         other._row_of_pod = dict(self._row_of_pod)
         other.requested = self.requested.copy()
-        other.non_zero_requested = self.non_zero_requested.copy()
+        other.scored = self.scored.copy()
         other.pod_count = self.pod_count.copy()
         other.ports = self.ports.fork()
         other.tallies = self.tallies.fork()
@@ -221,12 +241,10 @@ class NodeTable:
 
     def _count(self, pod: Pod, row: int, change: int) -> None:
         shape = pod.shape
-        for name, amount in shape.held.items():
+        for name, (amount, scored) in shape.held.items():
             index = self.resource(name)  # first: a new resource replaces the matrix
             self.requested[index, row] += change * amount
-        cpu_milli, memory_bytes = shape.held_non_zero
-        self.non_zero_requested[CPU, row] += change * cpu_milli
-        self.non_zero_requested[MEMORY, row] += change * memory_bytes
+            self.scored[index, row] += change * scored
         self.pod_count[row] += change
         self.tallies.add(pod, row, change)
         self.touches.note(row)
@@ -263,7 +281,7 @@ class NodeTable:
         """Bring every column to the capacity."""
         capacity = self._capacity
         for name in (
-            "alive allocatable requested non_zero_requested allowed_pods pod_count unschedulable taint_set feature_set"
+            "alive allocatable requested scored allowed_pods pod_count unschedulable taint_set feature_set"
         ).split():
             setattr(self, name, grown(getattr(self, name), capacity))
         for part in (self.labels, self.images, self.tallies):

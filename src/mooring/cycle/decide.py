@@ -23,9 +23,10 @@ from mooring.cycle.decision import (
     rejections_by_node,
 )
 from mooring.cycle.search import Search, cut_short, nodes_to_find
+from mooring.framework.attempt import Attempt, AttemptError, Narrowing, PodRejected, ScoreCard, Verdicts
 from mooring.framework.memo import PASSED
 from mooring.framework.points import Rows
-from mooring.framework.runner import Attempt, AttemptError, Narrowing, PodRejected, Runner, ScoreCard, Verdicts
+from mooring.framework.runner import Runner
 from mooring.kit.choice import choose
 from mooring.model.pod import Pod
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mooring.framework.memo import NARROWED_OUT, PASSED
-from mooring.framework.runner import Attempt, Narrowing, PodRejected, Verdicts
+from mooring.framework.attempt import Attempt, Narrowing, PodRejected, Verdicts
 from mooring.framework.status import Rejection
 
 NO_NODES = "no nodes available to schedule pods"
@@ -97,7 +97,7 @@ def diagnose(attempt: Attempt, verdicts: Verdicts, narrowing: Narrowing) -> Diag
     for index in rejecting_filters(verdicts):
         codes = attempt.codes(verdicts, index)[: len(verdicts.first)][verdicts.first == index]
         for code, count in zip(*np.unique(codes, return_counts=True), strict=True):
-            found.append((attempt.rejection(verdicts, index, int(code)), int(count)))
+            found.append((attempt.rejection(index, int(code)), int(count)))
     return Diagnosis(
         attempt.cycle.nodes.alive_count,
         found,
@@ -125,5 +125,5 @@ def rejections_by_node(attempt: Attempt, verdicts: Verdicts) -> dict[str, Reject
     for index in rejecting_filters(verdicts):
         codes = attempt.codes(verdicts, index)
         for row in np.flatnonzero(verdicts.first == index):
-            rejected[nodes.names[row]] = attempt.rejection(verdicts, index, int(codes[row]))
+            rejected[nodes.names[row]] = attempt.rejection(index, int(codes[row]))
     return rejected

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from mooring.cluster.table import NodeTable
 from mooring.framework.cycle import Cycle, Keepsakes
 from mooring.framework.points import Reads, Rows
+from mooring.framework.status import SKIP
 
 Answer = Callable[[Cycle, Rows], NDArray[np.int64] | None]
 
@@ -28,6 +29,15 @@ class Question:
     index: int
     reads: Reads
     ask: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be asked at PreFilter or PreScore: plugins with whether their answer is fixed for the shape."""
+
+    skipped: frozenset[str]
+    """Plugins that are known to skip."""
+    steps: tuple[tuple[Any, bool], ...]
 
 
 class KeptColumns:
@@ -98,12 +108,22 @@ class ShapeMemo:
         self.keepsakes = Keepsakes()
         self.outcomes: dict[tuple[str, str], Any] = {}
         """What PreFilter and PreScore plugins said that read only the shape, by point and plugin name."""
+        self.pre_filter_plan: Plan | None = None
+        self.pre_score_plan: Plan | None = None
         self._filters: KeptColumns | None = None
         self._scores: KeptColumns | None = None
         self._filter_order: list[int] = []
         self._summed: dict[int, int] = {}
         self._first: NDArray[np.int8] = np.zeros(0, np.int8)
         self._sum: NDArray[np.int64] = np.zeros(0, np.int64)
+
+    def settle(self, point: str, plan: Plan) -> Plan:
+        """The plan without the plugins that are known to skip, or to have nothing to say, for this shape."""
+        said = {plugin.name: self.outcomes[point, plugin.name] for plugin, is_fixed in plan.steps if is_fixed}
+        return Plan(
+            frozenset(name for name, outcome in said.items() if outcome is SKIP),
+            tuple(step for step in plan.steps if said.get(step[0].name, step) not in (None, SKIP)),
+        )
 
     def first_rejections(self, cycle: Cycle, questions: Callable[[], list[Question]]) -> NDArray[np.int8]:
         """For each row the index of the first kept filter that rejects it, else PASSED, or DEAD. Do not write to it."""

@@ -93,6 +93,11 @@ class Plugin(ABC):
     def __init__(self, args: Any, handle: Handle) -> None:
         del args, handle
 
+    @classmethod
+    def concerns(cls, pod: Pod) -> bool:
+        """Whether there is anything to filter for this pod; a cheap way out for plugins that most pods do not need."""
+        return True
+
 
 class PreEnqueuePlugin(Plugin):
     @abstractmethod
@@ -146,8 +151,15 @@ class ScorePlugin(Plugin):
         """Any integer for each row, the higher the better; None: 0 for all. Must end in 0..100 after `normalize`."""
 
     def normalize(self, cycle: "Cycle", scores: Scores, rows: Rows) -> Scores:
-        """Bring the scores of all feasible nodes to 0..100. Must not write to `scores`."""
+        """Bring the scores of all feasible nodes to 0..100. Must not write to `scores`.
+
+        When `score` gave None it is asked with a single 0, and what it says holds for all nodes.
+        """
         return scores
+
+    @classmethod
+    def normalizes(cls) -> bool:
+        return cls.normalize is not ScorePlugin.normalize
 
 
 class ReservePlugin(Plugin):

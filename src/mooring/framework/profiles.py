@@ -21,7 +21,7 @@ from mooring.framework.config.types import (
     Plugins,
     PluginSet,
 )
-from mooring.framework.points import POINTS, Handle, Plugin
+from mooring.framework.points import POINTS, Handle, Plugin, ScorePlugin
 from mooring.framework.registry import Registry
 
 MAX_NODE_SCORE = 100
@@ -29,7 +29,8 @@ _MAX_INT64 = (1 << 63) - 1
 _FIT = "NodeResourcesFit"
 _PLACEMENT_POINTS: dict[str, tuple[str, ...]] = {"placementGenerate": (), "placementScore": (_FIT,)}
 """Points for pod groups that upstream has and Mooring does not, with the plugins that may be listed there."""
-# Later: give them an ABC in points.py when pod groups are scheduled; until then their sets are only checked.
+# Later: when pod groups are scheduled these get ABCs in points.py, their weights count, and a profile may have at most
+# one PlacementGenerate plugin. Until then the names in their sets are checked and nothing more.
 
 
 class _Refusal(ValueError):
@@ -157,7 +158,8 @@ def _build(written: KubeSchedulerProfile, registry: Registry, gates: dict[str, b
             listed[point] = _expand(point, plugin_set, sets.multi_point, made)
     _check_counts(name, listed)
     points = {point: tuple(made[plugin] for plugin in listed[point]) for point in POINTS}
-    return Profile(name, written.percentage_of_nodes_to_score, points, _all_weights(sets, made, points), made)
+    weights = _weights(sets, made, points["score"])
+    return Profile(name, written.percentage_of_nodes_to_score, points, weights, made)
 
 
 def _by_build_order(sets: Plugins) -> list[tuple[str, PluginSet]]:
@@ -248,26 +250,21 @@ def _check_counts(scheduler_name: str, listed: Mapping[str, list[str]]) -> None:
         raise _Refusal(f"only one queue sort plugin required {where}, but got {sorters}")
     if not listed["bind"]:
         raise _Refusal(f"at least one bind plugin is needed {where}")
-    if len(listed["placementGenerate"]) > 1:
-        raise _Refusal(f"at most one placement generate plugin is allowed {where}")
 
 
 # ---- Weights
 
 
-def _all_weights(sets: Plugins, made: Mapping[str, Plugin], points: Mapping[str, tuple[Plugin, ...]]) -> dict[str, int]:
-    """The weights of the plugins that score. The placement ones are only checked, since nothing runs them."""
-    weights = _weights("score", (*sets.score.enabled, *sets.multi_point.enabled), made, "score plugins")
-    _weights(
-        "placementScore", (*sets.placement_score.enabled, *sets.multi_point.enabled), made, "placement score plugins"
-    )
-    for plugin in points["score"]:
+def _weights(sets: Plugins, made: Mapping[str, Plugin], scorers: tuple[Plugin, ...]) -> dict[str, int]:
+    """The weights of the plugins that score, by name. Those that no longer score still count for the overflow."""
+    weights = _listed_weights((*sets.score.enabled, *sets.multi_point.enabled), made)
+    for plugin in scorers:
         if plugin.name not in weights:  # it was registered under another name than its own
             raise _Refusal(f"score plugin {show(plugin.name)} is not configured with weight")
-    return {plugin.name: weights[plugin.name] for plugin in points["score"]}
+    return {plugin.name: weights[plugin.name] for plugin in scorers}
 
 
-def _weights(point: str, entries: Iterable[PluginEntry], made: Mapping[str, Plugin], what: str) -> dict[str, int]:
+def _listed_weights(entries: Iterable[PluginEntry], made: Mapping[str, Plugin]) -> dict[str, int]:
     """The first entry of a name counts: the point's own set stands before multiPoint. 0 is 1.
 
     Parity: upstream asks whether a weight still fits under the largest int64 less the sum so far. That difference wraps
@@ -276,11 +273,10 @@ def _weights(point: str, entries: Iterable[PluginEntry], made: Mapping[str, Plug
     weights: dict[str, int] = {}
     total = 0
     for entry in entries:
-        plugin = made.get(entry.name)
-        if entry.name in weights or plugin is None or not _extends(point, entry.name, plugin):
+        if entry.name in weights or not isinstance(made.get(entry.name), ScorePlugin):
             continue
         weights[entry.name] = weight = entry.weight or 1
         if total < 0 or weight * MAX_NODE_SCORE > _MAX_INT64 - total:
-            raise _Refusal(f"{what}: total score of Score plugins could overflow")
+            raise _Refusal("score plugins: total score of Score plugins could overflow")
         total += weight * MAX_NODE_SCORE
     return weights

@@ -104,13 +104,13 @@ def _pod_resources(pod: Pod) -> Problems:
         for name in group or ():
             if name not in ("cpu", "memory") and not name.startswith("hugepages-"):
                 yield Problem(at_key(f"spec.resources.{part}", name), show(name), "cpu, memory or hugepages-<size>")
+    bare = PodSpec(containers=pod.spec.containers, init_containers=pod.spec.init_containers)
     try:
-        inside = effective_requests(Pod(spec=pod.spec), Accounting(pod_level=False))
+        inside = effective_requests(Pod(spec=bare), Accounting(pod_level=False))
     except ValueError:
         return  # A container has a faulty quantity, which is told already.
     for name, text in (whole.requests or {}).items():
-        asked, overhead = amount(text), amount((pod.spec.overhead or {}).get(name)) or 0
-        needed = inside.get(name, 0) - overhead
+        asked, needed = amount(text), inside.get(name, 0)
         if asked is not None and asked < needed:
             allowed = f"at least what the containers ask for together: {needed / NANO:g}"
             yield Problem(at_key("spec.resources.requests", name), show(text), allowed)

@@ -100,15 +100,14 @@ class PodShape:
         return to_units(effective_requests(self._sample, FIT_SCORE))
 
     @cached_property
-    def held(self) -> dict[str, int]:
-        """What the pod takes from its node once it is there."""
-        return {name: amount for name, amount in to_units(held_requests(self._sample)).items() if amount}
+    def held(self) -> dict[str, tuple[int, int]]:
+        """What the pod takes from its node once it is there: (as requested, as scoring counts it).
 
-    @cached_property
-    def held_non_zero(self) -> tuple[int, int]:
-        """(cpu milli, memory bytes) for scoring, with defaults for containers that name none."""
-        units = to_units(held_non_zero(self._sample))
-        return units.get("cpu", 0), units.get("memory", 0)
+        They differ for cpu and memory, where scoring counts a default for containers that name none.
+        """
+        requested, scored = to_units(held_requests(self._sample)), to_units(held_non_zero(self._sample))
+        names = [name for name in {**requested, **scored} if requested.get(name) or scored.get(name)]
+        return {name: (requested.get(name, 0), scored.get(name, 0)) for name in names}
 
     @cached_property
     def containers(self) -> list[Container]:

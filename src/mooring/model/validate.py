@@ -16,9 +16,7 @@ from mooring.model.pod import Pod
 from mooring.model.pod_rules import PREEMPTION_POLICIES, check_pod
 from mooring.model.problem import NOTHING_THERE, Problem, Problems, show
 from mooring.model.selectors import SelectorError, compile_selector
-
-SYSTEM_CLASSES: Mapping[str, int] = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-"""Priority classes that every cluster has."""
+from mooring.model.workloads import SYSTEM_PRIORITIES
 
 HIGHEST_USER_PRIORITY = 1_000_000_000
 _PERCENTAGE = re.compile(r"[0-9]+%")
@@ -52,7 +50,7 @@ def _node(node: Node) -> Problems:
 
 
 def _priority_class(priority_class: workloads.PriorityClass) -> Problems:
-    system = SYSTEM_CLASSES.get(priority_class.name)
+    system = SYSTEM_PRIORITIES.get(priority_class.name)
     if system is not None:
         if priority_class.value != system:
             yield Problem("value", show(priority_class.value), f"{system}, the value of this system class")
@@ -85,11 +83,8 @@ def _replicas(owner: workloads.ReplicaSet | workloads.StatefulSet) -> Problems:
 def _workload(workload: workloads.Workload) -> Problems:
     """The part that is not the template's: that is checked in the pods which are made from it."""
     spec = workload.spec
-    for name, count in (
-        ("replicas", spec.replicas),
-        ("parallelism", spec.parallelism),
-        ("completions", spec.completions),
-    ):
+    counts = {"replicas": spec.replicas, "parallelism": spec.parallelism, "completions": spec.completions}
+    for name, count in counts.items():
         yield from rules.in_range(f"spec.{name}", count, 0)
     if workload.kind not in ("Job", "ReplicationController"):
         yield from _template_is_selected(workload)

@@ -39,6 +39,10 @@ class StatefulSet(KubeObject):
     spec: LabelSelectorSpec = field(default_factory=LabelSelectorSpec)
 
 
+SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+"""Priority classes that every cluster has."""
+
+
 class PriorityClass(KubeObject):
     value: int = 0
     global_default: bool = False

@@ -5,15 +5,18 @@ import numpy as np
 from mooring.framework.cycle import Cycle
 from mooring.framework.points import Codes, FilterPlugin, Rows
 from mooring.framework.status import Rejection, final
+from mooring.model.pod import Pod
 
 
 class NodeName(FilterPlugin):
     name = "NodeName"
 
+    @classmethod
+    def concerns(cls, pod: Pod) -> bool:
+        return bool(pod.spec.node_name)
+
     def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
         wanted = cycle.pod.spec.node_name
-        if not wanted:
-            return None
         others = np.ones(cycle.nodes.height, np.int64)
         row = cycle.nodes.row_book.get(wanted)
         if row is not None:

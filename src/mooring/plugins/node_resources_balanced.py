@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import numpy as np
+
 from mooring.cluster.kernels import balance
+from mooring.cluster.table import Column, Resources, cells
 from mooring.framework.config.args import NodeResourcesBalancedAllocationArgs
 from mooring.framework.cycle import Cycle
 from mooring.framework.points import Handle, PreScorePlugin, Reads, Rows, ScorePlugin, Scores, reads
@@ -20,20 +23,24 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
 
     @reads(Reads.SHAPE)
     def pre_score(self, cycle: Cycle, rows: Rows) -> Skip | None:
-        return None if any(cycle.shape.held.get(name) for name in self._resources) else SKIP
+        return None if self._amounts(cycle)[1].any() else SKIP
 
     @reads(Reads.ROW)
     def score(self, cycle: Cycle, rows: Rows) -> Scores | None:
         nodes = cycle.nodes
-        allocatable, before, after = [], [], []
-        for name in self._resources:
-            amount = cycle.shape.held.get(name, 0)
-            if amount == 0 and is_scalar_resource(name):
-                continue
-            index = nodes.resource(name)
-            allocatable.append(nodes.allocatable[index, rows])
-            before.append(nodes.requested[index, rows])
-            after.append(before[-1] + amount)
-        counted = [room != 0 for room in allocatable]
-        gain = balance(after, allocatable, counted) - balance(before, allocatable, counted)
+        resources, amounts = self._amounts(cycle)
+        allocatable, before = cells(nodes.allocatable, resources, rows), cells(nodes.requested, resources, rows)
+        counted = allocatable != 0
+        gain = balance(before + amounts, allocatable, counted) - balance(before, allocatable, counted)
         return 50 + (50 + gain) // 2
+
+    def _amounts(self, cycle: Cycle) -> tuple[Resources, Column]:
+        """The resources that count for the pod's shape, and how much of each it asks for."""
+
+        def find() -> tuple[Resources, Column]:
+            asked = {name: cycle.shape.held.get(name, (0, 0))[0] for name in self._resources}
+            counted = {name: amount for name, amount in asked.items() if amount or not is_scalar_resource(name)}
+            resources = cycle.nodes.resources(counted) if counted else slice(0, 0)
+            return resources, np.array(list(counted.values()), np.int64)[:, None]
+
+        return cycle.of_shape((self.name, "amounts"), find)

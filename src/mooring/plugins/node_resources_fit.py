@@ -1,6 +1,7 @@
 """NodeResourcesFit: what the pod requests must be free on the node; scores by how much of it is, or is not."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,10 @@ from mooring.cluster.kernels import (
     least_allocated,
     most_allocated,
     rounded_mean,
-    utilization,
     weighted_mean,
 )
-from mooring.cluster.table import CPU, MEMORY, NodeTable
-from mooring.framework.config.args import NodeResourcesFitArgs
+from mooring.cluster.table import NodeTable, Resources, cells
+from mooring.framework.config.args import NodeResourcesFitArgs, ScoringStrategy
 from mooring.framework.config.validate_args import check_fit_args
 from mooring.framework.cycle import Cycle
 from mooring.framework.points import (
@@ -42,6 +42,16 @@ _FIRST_RESOURCE = 4
 _FIRST_CLASS = ("cpu", "memory", "ephemeral-storage")
 
 
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """Several resources of a pod, as a column that goes with `cells`."""
+
+    names: tuple[str, ...]
+    resources: Resources
+    amounts: Ints
+    weights: Ints
+
+
 class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     name = "NodeResourcesFit"
 
@@ -52,7 +62,8 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         self._ignored = frozenset(args.ignored_resources or ())
         self._ignored_groups = frozenset(args.ignored_resource_groups or ())
         strategy = args.scoring_strategy
-        self._resources = [(r.name, r.weight or 1) for r in strategy.resources or ()] or [("cpu", 1), ("memory", 1)]
+        assert strategy is not None  # checked above
+        self._weights = {r.name: r.weight or 1 for r in strategy.resources or ()} or {"cpu": 1, "memory": 1}
         self._score = _strategy(strategy)
 
     @reads(Reads.SHAPE)
@@ -61,20 +72,21 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     @reads(Reads.ROW)
     def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
-        nodes = cycle.nodes
-        codes = (nodes.pod_count[rows] >= nodes.allowed_pods[rows]).astype(np.int64)
-        for position, (name, amount) in enumerate(self._checked(cycle)):
-            index = nodes.resource(name)
-            allocatable = nodes.allocatable[index, rows]
-            short = amount > allocatable - nodes.requested[index, rows]
-            if short.any():
-                codes |= short * (_FIRST_RESOURCE << position)
-                codes |= (amount > allocatable) * _HOPELESS
-        return codes if codes.any() else None
+        nodes, checked = cycle.nodes, self._checked(cycle)
+        full = nodes.pod_count[rows] >= nodes.allowed_pods[rows]
+        if not checked.names:
+            return full.astype(np.int64) if full.any() else None
+        allocatable = cells(nodes.allocatable, checked.resources, rows)
+        short = checked.amounts > allocatable - cells(nodes.requested, checked.resources, rows)
+        if not short.any() and not full.any():
+            return None
+        hopeless = (checked.amounts > allocatable).any(0)
+        bits = _FIRST_RESOURCE << np.arange(len(checked.names))[:, None]
+        return full * _TOO_MANY_PODS | hopeless * _HOPELESS | (short * bits).sum(0)
 
     def rejection(self, cycle: Cycle, code: int) -> Rejection:
         reasons = ["Too many pods"] if code & _TOO_MANY_PODS else []
-        for position, (name, _) in enumerate(self._checked(cycle)):
+        for position, name in enumerate(self._checked(cycle).names):
             if code & (_FIRST_RESOURCE << position):
                 reasons.append(f"Insufficient {name}")
         return Rejection(
@@ -87,60 +99,57 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     @reads(Reads.ROW)
     def score(self, cycle: Cycle, rows: Rows) -> Scores | None:
-        allocatable, wanted, counted, weights = [], [], [], []
-        for name, weight in self._resources:
-            amount = cycle.shape.score_request.get(name, 0)
-            if amount == 0 and is_scalar_resource(name):
-                continue
-            room, used = used_of(cycle.nodes, name, rows)
-            allocatable.append(room)
-            wanted.append(used + amount)
-            counted.append(room != 0)
-            weights.append(weight)
-        return self._score(allocatable, wanted, counted, weights) if weights else None
+        nodes, scored = cycle.nodes, self._scored(cycle)
+        if not scored.names:
+            return None
+        allocatable = cells(nodes.allocatable, scored.resources, rows)
+        wanted = cells(nodes.scored, scored.resources, rows) + scored.amounts
+        return self._score(allocatable, wanted, allocatable != 0, scored.weights)
 
-    def _checked(self, cycle: Cycle) -> list[tuple[str, int]]:
+    def _checked(self, cycle: Cycle) -> Amounts:
         """The requests that are compared with what is free, in upstream's order."""
-        return cycle.of_shape((self.name, "checked"), lambda: self._requests_to_check(cycle.shape.request))
 
-    def _requests_to_check(self, request: dict[str, int]) -> list[tuple[str, int]]:
-        checked = [(name, request[name]) for name in _FIRST_CLASS if request.get(name, 0) > 0]
-        for name in sorted(request.keys() - set(_FIRST_CLASS)):
-            if request[name] and not self._ignores(name):
-                checked.append((name, request[name]))
-        return checked
+        def find() -> Amounts:
+            request = cycle.shape.request
+            scalars = sorted(name for name in request if name not in _FIRST_CLASS and not self._ignores(name))
+            names = [name for name in (*_FIRST_CLASS, *scalars) if request.get(name, 0)]
+            return _amounts(cycle.nodes, {name: request[name] for name in names})
+
+        return cycle.of_shape((self.name, "checked"), find)
+
+    def _scored(self, cycle: Cycle) -> Amounts:
+        """The resources that the strategy looks at; scalars only if the pod asks for them."""
+
+        def find() -> Amounts:
+            asked = {name: cycle.shape.score_request.get(name, 0) for name in self._weights}
+            counted = {name: amount for name, amount in asked.items() if amount or not is_scalar_resource(name)}
+            return _amounts(cycle.nodes, counted, [self._weights[name] for name in counted])
+
+        return cycle.of_shape((self.name, "scored"), find)
 
     def _ignores(self, name: str) -> bool:
         return is_extended_resource(name) and (name in self._ignored or name.split("/")[0] in self._ignored_groups)
 
 
-def used_of(nodes: NodeTable, name: str, rows: Rows) -> tuple[Ints, Ints]:
-    """(allocatable, in use) as scoring sees it: for cpu and memory, pods that request none count with a default."""
-    index = nodes.resource(name)
-    used = nodes.non_zero_requested if index in (CPU, MEMORY) else nodes.requested
-    return nodes.allocatable[index, rows], used[index, rows]
+def _amounts(nodes: NodeTable, by_name: dict[str, int], weights: Sequence[int] = ()) -> Amounts:
+    return Amounts(
+        tuple(by_name),
+        nodes.resources(by_name) if by_name else slice(0, 0),
+        np.array(list(by_name.values()), np.int64)[:, None],
+        np.array(weights, np.int64),
+    )
 
 
-Strategy = Callable[[Sequence[Ints], Sequence[Ints], Sequence[Mask], Sequence[int]], Ints]
+Strategy = Callable[[Ints, Ints, Mask, Ints], Ints]
+"""(allocatable, wanted, counted: resources x rows; weights) -> a score for each row."""
 
 
-def _strategy(strategy: Any) -> Strategy:
-    if strategy.type == "RequestedToCapacityRatio":
-        points = [(point.utilization, point.score * 10) for point in strategy.requested_to_capacity_ratio.shape]
-
-        def by_shape(
-            allocatable: Sequence[Ints], wanted: Sequence[Ints], counted: Sequence[Mask], weights: Sequence[int]
-        ) -> Ints:
-            usage = [utilization(room, want) for room, want in zip(allocatable, wanted, strict=True)]
-            return rounded_mean([along_shape(share, points) for share in usage], counted, weights)
-
-        return by_shape
-    kernel = most_allocated if strategy.type == "MostAllocated" else least_allocated
-
-    def by_share(
-        allocatable: Sequence[Ints], wanted: Sequence[Ints], counted: Sequence[Mask], weights: Sequence[int]
-    ) -> Ints:
-        shares = [kernel(room, want) for room, want in zip(allocatable, wanted, strict=True)]
-        return weighted_mean(shares, counted, weights)
-
-    return by_share
+def _strategy(written: ScoringStrategy) -> Strategy:
+    ratio = written.requested_to_capacity_ratio
+    if written.type == "RequestedToCapacityRatio" and ratio is not None:
+        points = [(point.utilization, point.score * 10) for point in ratio.shape or ()]
+        return lambda allocatable, wanted, counted, weights: rounded_mean(
+            along_shape(most_allocated(allocatable, wanted), points), counted, weights
+        )
+    kernel = most_allocated if written.type == "MostAllocated" else least_allocated
+    return lambda allocatable, wanted, counted, weights: weighted_mean(kernel(allocatable, wanted), counted, weights)

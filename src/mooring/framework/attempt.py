@@ -1,0 +1,301 @@
+"""Runs the plugins of a profile on one pod, point by point: PreFilter, Filter, PreScore, Score.
+
+Whatever a plugin raises ends the attempt with that plugin named; never the scheduler.
+"""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.framework.cycle import Cycle
+from mooring.framework.memo import NARROWED_OUT, Plan, Question, ShapeMemo
+from mooring.framework.points import Codes, FilterPlugin, NodeNames, Reads, Rows, ScorePlugin, Scores
+from mooring.framework.status import SKIP, Code, Rejection, final
+
+if TYPE_CHECKING:
+    from mooring.framework.runner import Runner
+
+MAX_SCORE = 100
+
+
+class AttemptError(Exception):
+    """The attempt ended in an error (not in a *no*): the text is what the pod's condition will say."""
+
+
+@dataclass(slots=True)
+class Narrowing:
+    """What PreFilter left: the only nodes to look at, if that was restricted, and by whom."""
+
+    names: frozenset[str] | None = None
+    plugins: tuple[str, ...] = ()
+
+    def rejection_of_others(self) -> Rejection | None:
+        if self.names is None:
+            return None
+        return final(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(self.plugins))}]")
+
+
+@dataclass(slots=True)
+class PodRejected:
+    """PreFilter refused the pod, whatever the node."""
+
+    rejection: Rejection
+    plugins: frozenset[str]
+
+
+@dataclass(slots=True)
+class Verdicts:
+    """The outcome of filtering: for each row which filter rejected it first, and the codes that tell why."""
+
+    first: NDArray[np.int8]
+    codes: dict[int, Codes] = field(default_factory=dict)
+    """By index of a filter that was asked in this attempt: a code for every row (0 for those not asked about)."""
+
+
+@dataclass(slots=True)
+class ScoreCard:
+    """The outcome of scoring for the rows that passed: totals, and what each plugin gave (after weights) if asked for."""
+
+    rows: Rows
+    totals: Scores
+    by_plugin: dict[str, Scores] = field(default_factory=dict)
+
+
+class Attempt:
+    """One attempt: call pre_filter, filter and score, in this order."""
+
+    __slots__ = ("_memo", "_no_filter", "_no_score", "cycle", "runner")
+
+    def __init__(self, runner: "Runner", cycle: Cycle, memo: ShapeMemo) -> None:
+        self.runner = runner
+        self.cycle = cycle
+        self._memo = memo
+        self._no_filter: set[str] = set()
+        self._no_score: set[str] = set()
+
+    # ---- PreFilter
+
+    def pre_filter(self) -> Narrowing | PodRejected:
+        """Ask every PreFilter plugin. A final rejection ends it; after a curable one the others are still asked."""
+        plan = self._memo.pre_filter_plan or self.runner.pre_filter_plan
+        self._no_filter.update(plan.skipped)
+        narrowing = Narrowing()
+        refused: PodRejected | None = None
+        for plugin, is_fixed in plan.steps:
+            outcome = self._outcome("PreFilter", plugin, is_fixed, plugin.pre_filter, self.cycle)
+            if outcome is None:
+                continue
+            if outcome is SKIP:
+                self._no_filter.add(plugin.name)
+            elif isinstance(outcome, NodeNames):
+                empty = _narrow(narrowing, outcome.names, plugin.name)
+                if empty is not None:
+                    return empty
+            elif isinstance(outcome, Rejection):
+                refused = PodRejected(outcome.by(plugin.name), frozenset((plugin.name,)))
+                if outcome.code is Code.UnschedulableAndUnresolvable:
+                    return refused
+            else:
+                raise AttemptError(f'running PreFilter plugin "{plugin.name}": unexpected answer {outcome!r}')
+        if self._memo.pre_filter_plan is None:
+            self._memo.pre_filter_plan = self._memo.settle("PreFilter", plan)
+        return refused or narrowing
+
+    # ---- Filter
+
+    def filter(self, narrowing: Narrowing) -> Verdicts:
+        """Ask every Filter plugin about the nodes that the ones before it let pass."""
+        cycle = self.cycle
+        verdicts = Verdicts(self._memo.first_rejections(cycle, self._kept_filters))
+        if narrowing.names is not None:
+            verdicts.first = _keep_only(verdicts.first, narrowing.names, cycle)
+        for index, plugin in self.runner.asked_filters:
+            if plugin.name not in self._no_filter and plugin.concerns(cycle.pod):
+                self._ask_filter(index, plugin, verdicts)
+        return verdicts
+
+    def rejection(self, index: int, code: int) -> Rejection:
+        """What a code of the filter with this index means."""
+        plugin = self.runner.filters[index]
+        return plugin.rejection(self.cycle, code).by(plugin.name)
+
+    def codes(self, verdicts: Verdicts, index: int) -> Codes:
+        """The codes of one filter, for all rows."""
+        found = verdicts.codes.get(index)
+        if found is None:
+            found = self._memo.codes(index)
+        assert found is not None, "a filter that rejected something has codes"
+        return found
+
+    def _ask_filter(self, index: int, plugin: FilterPlugin, verdicts: Verdicts) -> None:
+        """Parity: a node is asked about only when all filters before this one let it pass."""
+        height = self.cycle.nodes.height
+        still_in = verdicts.first > index
+        asked = int(np.count_nonzero(still_in))
+        if not asked:
+            return
+        rows: Rows = slice(0, height) if asked == height else np.flatnonzero(still_in)
+        codes = _filter(plugin, self.cycle, rows, asked)
+        if codes is None:
+            return
+        everywhere = codes
+        if not isinstance(rows, slice):
+            everywhere = np.zeros(height, np.int64)
+            everywhere[rows] = codes
+        rejected = everywhere != 0
+        if rejected.any():
+            verdicts.codes[index] = everywhere
+            verdicts.first = np.where(rejected, np.int8(index), verdicts.first)
+
+    def _kept_filters(self) -> list[Question]:
+        reads = self.runner.filter_reads
+        return [
+            Question(index, reads[index], _FilterQuestion(plugin))
+            for index, plugin in enumerate(self.runner.filters)
+            if reads[index] is not Reads.CLUSTER and plugin.name not in self._no_filter
+        ]
+
+    # ---- Score
+
+    def score(self, rows: Rows, explain: bool = False) -> ScoreCard:
+        """Score the nodes that passed: PreScore, Score, normalise, range check, weights."""
+        runner, cycle = self.runner, self.cycle
+        self._pre_score(rows)
+        if not runner.scores:
+            return ScoreCard(rows, np.ones(len(cycle.nodes.alive[rows]), np.int64))
+        card = ScoreCard(rows, self._memo.score_sum(cycle, self._kept_scores, runner.summed)[rows].copy())
+        for index, plugin in enumerate(runner.scores):
+            if plugin.name in self._no_score or (index in runner.summed and not explain):
+                continue
+            scores, weight = self._scores_of(index, plugin, rows), runner.weights[index]
+            if index not in runner.summed:
+                card.totals += scores * weight
+            if explain:
+                card.by_plugin[plugin.name] = np.zeros(len(card.totals), np.int64) + scores * weight
+        return card
+
+    def _pre_score(self, rows: Rows) -> None:
+        plan = self._memo.pre_score_plan or self.runner.pre_score_plan
+        self._no_score.update(plan.skipped)
+        for plugin, is_fixed in plan.steps:
+            if self._outcome("PreScore", plugin, is_fixed, plugin.pre_score, self.cycle, rows) is SKIP:
+                self._no_score.add(plugin.name)
+        if self._memo.pre_score_plan is None:
+            self._memo.pre_score_plan = self._memo.settle("PreScore", plan)
+
+    def _scores_of(self, index: int, plugin: ScorePlugin, rows: Rows) -> Scores | int:
+        """What a plugin gives, normalised and checked; one number where it is the same for all nodes."""
+        count = len(self.cycle.nodes.alive[rows])
+        if self.runner.score_reads[index] is Reads.CLUSTER:
+            raw = _score(plugin, self.cycle, rows, count)
+        else:
+            column = self._memo.score(index)
+            raw = None if column is None else column[rows]
+        if index in self.runner.summed or not plugin.normalizes():
+            return 0 if raw is None else raw
+        # Hot: a plugin without anything to tell nodes apart is normalised for one node instead of thousands.
+        scores = _normalize(plugin, self.cycle, np.zeros(1, np.int64) if raw is None else raw, rows)
+        return int(scores[0]) if raw is None else scores
+
+    def _kept_scores(self) -> list[Question]:
+        reads = self.runner.score_reads
+        return [
+            Question(index, reads[index], _ScoreQuestion(plugin))
+            for index, plugin in enumerate(self.runner.scores)
+            if reads[index] is not Reads.CLUSTER and plugin.name not in self._no_score
+        ]
+
+    def _outcome(self, point: str, plugin: Any, is_fixed: bool, ask: Any, *args: Any) -> Any:
+        """Ask a PreFilter or PreScore plugin, or recall what it said if that depends on the shape alone."""
+        key = (point, plugin.name)
+        if is_fixed and key in self._memo.outcomes:
+            return self._memo.outcomes[key]
+        try:
+            outcome = ask(*args)
+        except Exception as fault:
+            raise AttemptError(f'running {point} plugin "{plugin.name}": {fault}') from fault
+        if is_fixed:
+            self._memo.outcomes[key] = outcome
+        return outcome
+
+
+@dataclass(frozen=True, slots=True)
+class _FilterQuestion:
+    """A kept filter's question, with the attempt's rules about answers."""
+
+    plugin: FilterPlugin
+
+    def __call__(self, cycle: Cycle, rows: Rows) -> Codes | None:
+        return _filter(self.plugin, cycle, rows, len(cycle.nodes.alive[rows]))
+
+
+@dataclass(frozen=True, slots=True)
+class _ScoreQuestion:
+    plugin: ScorePlugin
+
+    def __call__(self, cycle: Cycle, rows: Rows) -> Scores | None:
+        return _score(self.plugin, cycle, rows, len(cycle.nodes.alive[rows]))
+
+
+def _filter(plugin: FilterPlugin, cycle: Cycle, rows: Rows, asked: int) -> Codes | None:
+    try:
+        codes = plugin.filter(cycle, rows)
+        if codes is not None and len(codes) != asked:
+            raise ValueError(f"{len(codes)} codes for {asked} nodes")
+    except Exception as fault:
+        raise AttemptError(f'running "{plugin.name}" filter plugin: {fault}') from fault
+    return codes
+
+
+def _score(plugin: ScorePlugin, cycle: Cycle, rows: Rows, asked: int) -> Scores | None:
+    try:
+        scores = plugin.score(cycle, rows)
+        if scores is not None and len(scores) != asked:
+            raise ValueError(f"{len(scores)} scores for {asked} nodes")
+    except Exception as fault:
+        raise AttemptError(f'running Score plugins: plugin "{plugin.name}" failed with: {fault}') from fault
+    if scores is not None and not plugin.normalizes():
+        _check_range(plugin, scores)
+    return scores
+
+
+def _normalize(plugin: ScorePlugin, cycle: Cycle, scores: Scores, rows: Rows) -> Scores:
+    try:
+        scores = plugin.normalize(cycle, scores, rows)
+    except Exception as fault:
+        text = f'running Normalize on Score plugins: plugin "{plugin.name}" failed with: {fault}'
+        raise AttemptError(text) from fault
+    _check_range(plugin, scores)
+    return scores
+
+
+def _check_range(plugin: ScorePlugin, scores: Scores) -> None:
+    # Hot: as unsigned, a negative score is larger than any allowed one, so one maximum finds both ends.
+    if len(scores) and scores.view(np.uint64).max() > MAX_SCORE:
+        worst = int(next(s for s in scores if not 0 <= s <= MAX_SCORE))
+        raise AttemptError(
+            f'applying score defaultWeights on Score plugins: plugin "{plugin.name}" returns an invalid score {worst}, '
+            f"it should in the range of [0, {MAX_SCORE}] after normalizing"
+        )
+
+
+def _narrow(narrowing: Narrowing, names: frozenset[str], plugin: str) -> PodRejected | None:
+    """Keep only nodes that every restricting plugin named. Returns the rejection of the pod when none is left."""
+    narrowing.names = names if narrowing.names is None else narrowing.names & names
+    narrowing.plugins = (*narrowing.plugins, plugin)
+    if narrowing.names:
+        return None
+    if len(narrowing.plugins) == 1:
+        text = f"node(s) didn't satisfy plugin {plugin}"
+    else:
+        text = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(narrowing.plugins))}] simultaneously"
+    return PodRejected(final(text), frozenset(narrowing.plugins))
+
+
+def _keep_only(first: NDArray[np.int8], names: frozenset[str], cycle: Cycle) -> NDArray[np.int8]:
+    kept = np.full(len(first), NARROWED_OUT, np.int8)
+    rows = [cycle.nodes.row_book[name] for name in names if name in cycle.nodes.row_book]
+    kept[rows] = first[rows]
+    return kept

@@ -1,0 +1,127 @@
+"""The registry, and plugins that come from installed packages."""
+
+import sys
+from importlib.metadata import EntryPoint
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from mooring.framework import registry as registry_module
+from mooring.framework.points import Handle, Plugin, PreEnqueuePlugin
+from mooring.framework.registry import Registry, RegistryError, load_entry_points
+from mooring.model.pod import Pod
+
+
+class First(Plugin):
+    name = "First"
+
+
+class Second(Plugin):
+    name = "Second"
+
+
+class Nameless(Plugin):
+    pass
+
+
+class Unfinished(PreEnqueuePlugin):
+    name = "Unfinished"
+
+
+class Finished(PreEnqueuePlugin):
+    name = "Finished"
+
+    def pre_enqueue(self, pod: Pod) -> None:
+        return None
+
+
+def test_plugins_are_kept_in_the_order_of_registration() -> None:
+    registry = Registry([Second])
+    assert registry.register(First) is First
+    assert list(registry) == ["Second", "First"]
+    assert dict(registry.items()) == {"Second": Second, "First": First}
+    assert ("First" in registry, "Third" in registry, len(registry)) == (True, False, 2)
+
+
+def test_a_factory_can_be_registered_under_any_name() -> None:
+    def make(args: Any, handle: Handle) -> Plugin:
+        return First(args, handle)
+
+    registry = Registry()
+    registry.register_factory("Alias", make)
+    assert dict(registry.items()) == {"Alias": make}
+
+
+def test_a_name_is_taken_once() -> None:
+    with pytest.raises(RegistryError, match=r"^a plugin named First already exists$"):
+        Registry([First, First])
+    with pytest.raises(RegistryError, match=r"^a plugin named First already exists$"):
+        Registry([First]).merge(Registry([Second, First]))
+
+
+def test_registries_are_merged() -> None:
+    registry = Registry([First])
+    registry.merge(Registry([Second]))
+    assert list(registry) == ["First", "Second"]
+
+
+def test_plugins_can_be_taken_out() -> None:
+    registry = Registry([First])
+    registry.unregister("First")
+    assert list(registry) == []
+    with pytest.raises(RegistryError, match=r"^no plugin named First exists$"):
+        registry.unregister("First")
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Entry points, name -> `module:attribute`, as installed packages would declare them; the module is `outside`."""
+    module = ModuleType("outside")
+    vars(module).update({cls.__name__: cls for cls in (First, Finished, Nameless, Unfinished)}, number=5)
+    monkeypatch.setitem(sys.modules, "outside", module)
+    declared: dict[str, str] = {}
+
+    def entry_points(group: str) -> list[EntryPoint]:
+        assert group == "mooring.plugins"
+        return [EntryPoint(name, value, group) for name, value in declared.items()]
+
+    monkeypatch.setattr(registry_module, "entry_points", entry_points)
+    return declared
+
+
+def test_installed_plugins_are_found_in_order_of_name(installed: dict[str, str]) -> None:
+    installed.update({"b": "outside:First", "a": "outside:Finished"})
+    registry = Registry([Second])
+    load_entry_points(registry)
+    assert list(registry) == ["Second", "Finished", "First"]
+
+
+BROKEN = {
+    "a module that is not there": (
+        "absent_module:X",
+        "cannot be imported: ModuleNotFoundError: No module named 'absent_module'",
+    ),
+    "an attribute that is not there": (
+        "outside:X",
+        "cannot be imported: AttributeError: module 'outside' has no attribute 'X'",
+    ),
+    "no class": ("outside:number", "is not a plugin class (a subclass of mooring.framework.points.Plugin)"),
+    "no name": (
+        "outside:Nameless",
+        "has no name: the class needs an attribute `name`, what users type in the configuration",
+    ),
+    "methods that are missing": (
+        "outside:Unfinished",
+        "does not implement what its extension points ask for: pre_enqueue",
+    ),
+    "a name that is taken": ("outside:First", "a plugin named First already exists"),
+}
+
+
+@pytest.mark.parametrize(("value", "why"), BROKEN.values(), ids=BROKEN.keys())
+def test_a_broken_entry_point_is_named(installed: dict[str, str], value: str, why: str) -> None:
+    installed["mine"] = value
+    with pytest.raises(RegistryError) as refused:
+        load_entry_points(Registry([First]))
+    assert str(refused.value) == f"entry point mine = {value} of mooring.plugins: {why}"
