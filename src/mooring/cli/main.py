@@ -16,7 +16,7 @@ def main() -> None:
 @main.command()
 @click.argument("mode", type=click.Choice(["decide", "compact", "config"]))
 def conform(mode: str) -> None:
-    """Answer conformance scenarios: one JSON scenario a line on standard input, one answer a line on standard output."""
+    """Answer conformance scenarios: one JSON scenario a line on stdin, one answer a line on stdout."""
     from mooring.sim.conform import answer_all
 
     for line in answer_all(mode, sys.stdin.buffer):

@@ -39,10 +39,8 @@ def _check_sums(nodes: NodeTable) -> list[str]:
             scored.update({name: amount for name, (_, amount) in pod.shape.held.items()})
         for name, index in nodes.resource_book.items():
             if nodes.requested[index, row] != held[name] or nodes.scored[index, row] != scored[name]:
-                faults.append(
-                    f"row {row}: {name} requested is {nodes.requested[index, row]} and scored {nodes.scored[index, row]}, "
-                    f"pods hold {held[name]} and {scored[name]}"
-                )
+                kept = f"{nodes.requested[index, row]} (scored {nodes.scored[index, row]})"
+                faults.append(f"row {row}: {name} requested is {kept}, pods hold {held[name]} ({scored[name]})")
         if nodes.pod_count[row] != len(pods):
             faults.append(f"row {row}: counts {nodes.pod_count[row]} pods, has {len(pods)}")
     return faults
@@ -73,7 +71,9 @@ def _check_tallies(nodes: NodeTable) -> list[str]:
     for row, pods in enumerate(nodes.pods_on):
         for pod in pods.values():
             carried.update((term, row) for term in pod.shape.terms(pod.namespace).carried)
-    kept = {(term, int(row)): int(t.counts[row]) for term, t in tallies._carried.items() for row in np.flatnonzero(t.counts)}
+    kept = {
+        (term, int(row)): int(t.counts[row]) for term, t in tallies._carried.items() for row in np.flatnonzero(t.counts)
+    }
     if kept != dict(carried):
         faults.append("carried terms differ from a recount")
     for tally in (*tallies._predicates.values(), *tallies._carried.values()):

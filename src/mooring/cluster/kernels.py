@@ -1,6 +1,7 @@
 """Column kernels of resources and scores: arrays in, array out, integers where upstream uses integers."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,8 @@ def least_allocated(allocatable: Ints, wanted: Ints) -> Ints:
     | 4000        | 1500   | 62    |
     | 4000        | 5000   | 0     |
     """
-    return np.maximum(allocatable - wanted, 0) * MAX_SCORE // np.maximum(allocatable, 1)
+    free: Ints = np.maximum(allocatable - wanted, 0)
+    return free * MAX_SCORE // np.maximum(allocatable, 1)
 
 
 def most_allocated(allocatable: Ints, wanted: Ints) -> Ints:
@@ -41,7 +43,7 @@ def along_shape(usage: Ints, points: Sequence[tuple[int, int]]) -> Ints:
     | (0,100) (70,70) | 33    | 86    |
     """
     result = np.full(usage.shape, points[0][1], np.int64)
-    for (ua, sa), (ub, sb) in zip(points, points[1:], strict=False):
+    for (ua, sa), (ub, sb) in pairwise(points):
         rise = (sb - sa) * (usage - ua)
         result = np.where(usage > ua, sa + np.sign(rise) * (np.abs(rise) // (ub - ua)), result)
     last_usage, last_score = points[-1]
@@ -56,7 +58,8 @@ def weighted_mean(scores: Ints, counted: Mask, weights: Ints) -> Ints:
     | 50 / 20 | 0 / 1   | 3 / 1   | 20   |
     """
     weight = counted * weights[:, None]
-    return (scores * weight).sum(0) // np.maximum(weight.sum(0), 1)
+    mean: Ints = (scores * weight).sum(0) // np.maximum(weight.sum(0), 1)
+    return mean
 
 
 def rounded_mean(scores: Ints, counted: Mask, weights: Ints) -> Ints:
@@ -67,7 +70,8 @@ def rounded_mean(scores: Ints, counted: Mask, weights: Ints) -> Ints:
     | 0 / 80  | 1 / 1   | 1 / 1   | 80   |
     """
     weight = (counted & (scores > 0)) * weights[:, None]
-    return np.floor((scores * weight).sum(0) / np.maximum(weight.sum(0), 1) + 0.5).astype(np.int64)
+    mean: Floats = (scores * weight).sum(0) / np.maximum(weight.sum(0), 1)
+    return np.floor(mean + 0.5).astype(np.int64)
 
 
 def balance(amounts: Ints, allocatable: Ints, counted: Mask) -> Ints:
@@ -79,7 +83,7 @@ def balance(amounts: Ints, allocatable: Ints, counted: Mask) -> Ints:
     """
     shares = np.minimum(amounts / np.maximum(allocatable, 1), 1.0)
     if len(shares) == 2:
-        deviation = np.abs((shares[0] - shares[1]) / 2) * (counted[0] & counted[1])
+        deviation: Floats = np.abs((shares[0] - shares[1]) / 2) * (counted[0] & counted[1])
     else:
         deviation = _deviation(shares, counted)
     return ((1 - deviation) * MAX_SCORE).astype(np.int64)

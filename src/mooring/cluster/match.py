@@ -68,4 +68,5 @@ def _match_field(nodes: NodeTable, rule: FieldRule, rows: Rows) -> Mask:
     row = nodes.row_book.get(rule.value)
     if row is not None:
         named[row] = True
-    return named[rows] != rule.negated
+    matched: Mask = named[rows] != rule.negated
+    return matched

@@ -43,7 +43,7 @@ class NodeOrder:
         return self._rank
 
     def round_robin(self) -> list[str]:
-        """First node of each zone, second of each zone, ...; zones in order of appearance, nodes in order of arrival."""
+        """First node of each zone, second of each zone, ...; zones and nodes in order of arrival."""
         if self._stale:
             self._stale = False
             # Parity: the list is made anew only when a name is new or gone, not when a node was merely re-created.

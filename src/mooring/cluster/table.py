@@ -1,7 +1,7 @@
 """The node table: a node is a row, and what plugins read of it and of its pods are columns.
 
-Rows are reused. A row is *alive* while its node is known; a row that only has pods (their node is gone, or not seen yet)
-keeps counting them but is no candidate. Every change notes the row in a log, so that kept answers can be refreshed.
+Rows are reused. A row is *alive* while its node is known; a row that only has pods (their node is gone, or not seen
+yet) keeps counting them but is no candidate. Every change notes the row in a log, so that kept answers can be refreshed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,6 +24,10 @@ from mooring.model.quantity import parse, to_int, to_milli
 CPU = 0
 _FIRST_CLASS = ("cpu", "memory", "ephemeral-storage")
 _FIRST_CAPACITY = 64
+_COLUMNS = (
+    *("alive", "allocatable", "requested", "scored", "allowed_pods", "pod_count"),
+    *("unschedulable", "taint_set", "feature_set"),
+)
 
 Column = NDArray[np.int64]
 
@@ -280,9 +284,7 @@ class NodeTable:
     def _spread_capacity(self) -> None:
         """Bring every column to the capacity."""
         capacity = self._capacity
-        for name in (
-            "alive allocatable requested scored allowed_pods pod_count unschedulable taint_set feature_set"
-        ).split():
+        for name in _COLUMNS:
             setattr(self, name, grown(getattr(self, name), capacity))
         for part in (self.labels, self.images, self.tallies):
             part.grow(capacity)

@@ -1,4 +1,4 @@
-"""Pod counts by row, kept up to date as pods come and go: how many pods of a node a selector matches, or carry a term."""
+"""Pod counts by row, kept up to date as pods come and go: how many pods of a node match a selector, or carry a term."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -207,4 +207,3 @@ class PodTallies:
     def _reset_links(self) -> None:
         for where in self._kins.values():
             where.tallies = None
-

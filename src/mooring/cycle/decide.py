@@ -1,6 +1,6 @@
 """The decision: where should this pod go? Pure: it reads the cluster and changes nothing but what the runner keeps.
 
-    PreFilter -> Filter -> PreScore -> Score -> normalise -> weigh -> pick
+PreFilter -> Filter -> PreScore -> Score -> normalise -> weigh -> pick
 """
 
 from collections.abc import Callable

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mooring.framework.memo import NARROWED_OUT, PASSED
 from mooring.framework.attempt import Attempt, Narrowing, PodRejected, Verdicts
+from mooring.framework.memo import NARROWED_OUT, PASSED
 from mooring.framework.status import Rejection
 
 NO_NODES = "no nodes available to schedule pods"

@@ -1,1 +1,1 @@
-"""The plugin framework: extension points (points.py: read first), statuses, registry, profiles, configuration, runner."""
+"""The plugin framework: extension points (points.py: read first), statuses, configuration, profiles, runner."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.framework.cycle import Cycle
-from mooring.framework.memo import NARROWED_OUT, Plan, Question, ShapeMemo
+from mooring.framework.memo import NARROWED_OUT, Question, ShapeMemo
 from mooring.framework.points import Codes, FilterPlugin, NodeNames, Reads, Rows, ScorePlugin, Scores
 from mooring.framework.status import SKIP, Code, Rejection, final
 
@@ -56,7 +56,7 @@ class Verdicts:
 
 @dataclass(slots=True)
 class ScoreCard:
-    """The outcome of scoring for the rows that passed: totals, and what each plugin gave (after weights) if asked for."""
+    """The outcome of scoring for the rows that passed: totals and, if asked for, what each plugin gave (weighted)."""
 
     rows: Rows
     totals: Scores

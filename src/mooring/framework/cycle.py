@@ -73,5 +73,5 @@ class Cycle:
         return self._keepsakes.get(key, 0, build)
 
     def of_nodes(self, key: Hashable, build: Callable[[], T]) -> T:
-        """A value that follows from the shape and from facts of nodes, not from pods: built anew after a node changed."""
+        """A value that follows from the shape and facts of nodes, not from pods: built anew after a node changed."""
         return self._keepsakes.get(key, self.nodes.node_touches.end + 1, build)

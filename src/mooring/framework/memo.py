@@ -145,7 +145,7 @@ class ShapeMemo:
         return self._first[: nodes.height]
 
     def codes(self, index: int) -> NDArray[np.int64] | None:
-        """The codes of one kept filter for all rows, as of the last refresh; None: it is not kept or rejects nothing."""
+        """The codes of one kept filter for all rows, as of the last refresh; None: not kept, or it rejects nothing."""
         return self._filters.columns.get(index) if self._filters else None
 
     def score_sum(

@@ -2,8 +2,8 @@
 
 A plugin is a class with a `name` that inherits from the points it extends and is built as `Plugin(args, handle)`.
 The two hot points work on columns: `filter` and `score` answer for many nodes at once. `rows` says for which: it is a
-slice or an integer array, so `column[rows]` reads what is asked for in either case. A plugin that would rather look at one
-node at a time uses `mooring.framework.plain`.
+slice or an integer array, so `column[rows]` reads what is asked for in either case. A plugin that would rather look
+at one node at a time uses `mooring.framework.plain`.
 
 | point      | is called                          | answers                                                   |
 | PreEnqueue | before a pod may be queued         | a Rejection holds the pod back (it is *gated*)             |

@@ -31,9 +31,7 @@ class Runner:
         self.filter_reads = [_reads_of(plugin, "filter", "pre_filter") for plugin in self.filters]
         self.score_reads = [_reads_of(plugin, "score", "pre_score") for plugin in self.scores]
         self.asked_filters = [
-            (index, plugin)
-            for index, plugin in enumerate(self.filters)
-            if self.filter_reads[index] is Reads.CLUSTER
+            (index, plugin) for index, plugin in enumerate(self.filters) if self.filter_reads[index] is Reads.CLUSTER
         ]
         """The filters whose answers are not kept, with their place in the order."""
         self.weights = [profile.weights[plugin.name] for plugin in self.scores]

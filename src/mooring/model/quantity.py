@@ -74,11 +74,7 @@ def show_cpu(milli: int) -> str:
 
 def show_bytes(count: int) -> str:
     """A byte count rounded to three significant digits with a binary suffix: 1610612736 -> 1.5Gi."""
-    size = float(count)
-    for suffix in ("", "Ki", "Mi", "Gi", "Ti"):
-        if abs(size) < 1024:
-            break
-        size /= 1024
-    else:
-        suffix = "Pi"
+    power = min(max(abs(count).bit_length() - 1, 0) // 10, 5)
+    size = count / (1 << 10 * power)
+    suffix = ("", "Ki", "Mi", "Gi", "Ti", "Pi")[power]
     return f"{size:.3g}{suffix}" if abs(size) < 1000 else f"{size:.0f}{suffix}"

@@ -1,4 +1,4 @@
-"""Effective pod requests: what containers, init containers, sidecars, pod-level resources, resizes and overhead add up to.
+"""Effective pod requests: what containers, sidecars, pod-level resources, resizes and overhead add up to.
 
 All sums and maxima are exact (nano-units); conversion to the integers of the node table happens once, at the end.
 """

@@ -1,5 +1,6 @@
 """Label selectors and node selectors, compiled: hashable values that say whether labels, or a node, match."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -88,7 +89,7 @@ def compile_selector(written: LabelSelector | None) -> Selector:
 def compile_rule(key: str, operator: str, values: Sequence[str]) -> LabelRule:
     """One requirement; raises SelectorError with every fault it has."""
     faults = [f'key: Invalid value: "{key}": {fault}' for fault in qualified_name_faults(key)]
-    shown = f"[]string{{{', '.join(f'{chr(34)}{v}{chr(34)}' for v in values)}}}" if values else "[]string(nil)"
+    shown = json.dumps(list(values), separators=(",", ":")) if values else "null"
     bound = 0
     if operator in _SET_OPERATORS and not values:
         faults.append(f"values: Invalid value: {shown}: for 'in', 'notin' operators, values set can't be empty")

@@ -145,7 +145,7 @@ class PodShape:
 
     @cached_property
     def preferred_nodes(self) -> tuple[tuple[int, NodeTerm], ...] | None:
-        """Preferred node affinity as (weight, term); None where the list is absent. Terms without weight are dropped."""
+        """Preferred node affinity as (weight, term); None where the list is absent. Terms of weight 0 are dropped."""
         affinity = self.spec.affinity.node_affinity if self.spec.affinity else None
         if affinity is None or affinity.preferred is None:
             return None

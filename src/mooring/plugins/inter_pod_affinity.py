@@ -120,7 +120,8 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         span = scores.max() - lowest
         if span == 0:
             return np.zeros(len(scores), np.int64)
-        return (100.0 * ((scores - lowest) / float(span))).astype(np.int64)
+        shares: NDArray[np.float64] = (scores - lowest) / float(span)
+        return (100.0 * shares).astype(np.int64)
 
     def _own_terms(self, cycle: Cycle) -> OwnTerms:
         namespaces = cycle.cluster.versions[Namespace]

@@ -1,4 +1,4 @@
-"""NodeAffinity: required and preferred node affinity, nodeSelector, and the affinity that a profile adds to every pod."""
+"""NodeAffinity: required and preferred node affinity, nodeSelector, and affinity that a profile adds to every pod."""
 
 from typing import Any
 

@@ -82,16 +82,15 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             return None
         hopeless = (checked.amounts > allocatable).any(0)
         bits = _FIRST_RESOURCE << np.arange(len(checked.names))[:, None]
-        return full * _TOO_MANY_PODS | hopeless * _HOPELESS | (short * bits).sum(0)
+        codes: Codes = full * _TOO_MANY_PODS | hopeless * _HOPELESS | (short * bits).sum(0)
+        return codes
 
     def rejection(self, cycle: Cycle, code: int) -> Rejection:
         reasons = ["Too many pods"] if code & _TOO_MANY_PODS else []
         for position, name in enumerate(self._checked(cycle).names):
             if code & (_FIRST_RESOURCE << position):
                 reasons.append(f"Insufficient {name}")
-        return Rejection(
-            tuple(reasons), Code.UnschedulableAndUnresolvable if code & _HOPELESS else Code.Unschedulable
-        )
+        return Rejection(tuple(reasons), Code.UnschedulableAndUnresolvable if code & _HOPELESS else Code.Unschedulable)
 
     @reads(Reads.SHAPE)
     def pre_score(self, cycle: Cycle, rows: Rows) -> Skip | None:

@@ -159,8 +159,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         """The hard or soft constraints of the pod, or else the profile's default ones if a selector can be derived."""
         pod = cycle.pod
         if cycle.shape.spec.topology_spread_constraints:
-            key = (self.name, action, pod.kin)
-            return cycle.of_shape(key, lambda: _own_constraints(cycle, action))
+            return cycle.of_shape((self.name, action, pod.kin), lambda: _own_constraints(cycle, action))
         if not any(constraint.when_unsatisfiable == action for constraint in self._defaults):
             return []
         owner = pod.controller()

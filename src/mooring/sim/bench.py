@@ -21,7 +21,7 @@ class Figures:
     scheduled: int
     failed: int
     seconds: float
-    perSecond: float  # noqa: N815
+    perSecond: float
     p50us: float
     p99us: float
 
@@ -46,5 +46,12 @@ def measure(text: bytes) -> Figures:
     p50, p99 = (np.percentile(taken_ns, (50, 99)) / 1000).tolist() if keys else (0.0, 0.0)
     rate = len(keys) / seconds if seconds else 0.0
     return Figures(
-        name, len(keys), scheduled, len(keys) - scheduled, round(seconds, 4), round(rate, 1), round(p50, 1), round(p99, 1)
+        name,
+        len(keys),
+        scheduled,
+        len(keys) - scheduled,
+        round(seconds, 4),
+        round(rate, 1),
+        round(p50, 1),
+        round(p99, 1),
     )
