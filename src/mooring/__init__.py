@@ -1,1 +1,24 @@
-"""Mooring: a Kubernetes scheduler in Python that decides as kube-scheduler does, and can explain and simulate it."""
+"""Mooring: a Kubernetes scheduler in Python that decides as kube-scheduler does, and can explain and simulate it.
+
+In a notebook:
+
+    import mooring
+    report = mooring.simulate("cluster.yaml")          # a file, a folder, several of them, or a list of objects
+    {result.pod.name: result.node for result in report.placed}
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mooring.sim.notebook import InputError, simulate
+
+__all__ = ["InputError", "simulate"]
+
+
+def __getattr__(name: str) -> Any:
+    """What a notebook needs is loaded when it is first asked for: the command line starts faster without it."""
+    if name in __all__:
+        from mooring.sim import notebook
+
+        return getattr(notebook, name)
+    raise AttributeError(f"module 'mooring' has no attribute {name!r}")

@@ -6,11 +6,16 @@ from typing import BinaryIO
 import click
 import msgspec
 
+from mooring.cli.simulate import simulate
+
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="mooring")
 def main() -> None:
     """A Kubernetes scheduler: kube-scheduler's decisions, faster, explained and simulated."""
+
+
+main.add_command(simulate)
 
 
 @main.command()

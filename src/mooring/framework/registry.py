@@ -9,11 +9,15 @@ A package offers a plugin with an entry point in the group `mooring.plugins`:
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
+from mooring.framework.plain import PlainPlugin, lift
 from mooring.framework.points import Handle, Plugin
 
 ENTRY_POINT_GROUP = "mooring.plugins"
+
+P = TypeVar("P", bound=type[Plugin] | type[PlainPlugin])
 
 PluginFactory = Callable[[Any, Handle], Plugin]
 """Builds a plugin from its arguments and the handle; a plugin class is one."""
@@ -26,14 +30,14 @@ class RegistryError(ValueError):
 class Registry:
     """Plugin name -> how to build it, in the order of registration."""
 
-    def __init__(self, plugins: Iterable[type[Plugin]] = ()) -> None:
+    def __init__(self, plugins: Iterable[type[Plugin] | type[PlainPlugin]] = ()) -> None:
         self._factories: dict[str, PluginFactory] = {}
         for plugin in plugins:
             self.register(plugin)
 
-    def register(self, plugin: type[Plugin]) -> type[Plugin]:
-        """Add a plugin class under its own name; can be used as a decorator."""
-        self.register_factory(plugin.name, plugin)
+    def register(self, plugin: P) -> P:
+        """Add a plugin class, plain or over columns, under its own name; can be used as a decorator."""
+        self.register_factory(plugin.name, lift(plugin) if issubclass(plugin, PlainPlugin) else plugin)
         return plugin
 
     def register_factory(self, name: str, factory: PluginFactory) -> None:
@@ -68,22 +72,43 @@ def load_entry_points(registry: Registry) -> None:
     """Add the plugins of installed packages, by name so that the order does not depend on the installation."""
     for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: (entry.name, entry.value)):
         try:
-            registry.register(_load(entry))
+            registry.register(_checked(_imported(entry)))
         except RegistryError as error:
             raise RegistryError(f"entry point {entry.name} = {entry.value} of {ENTRY_POINT_GROUP}: {error}") from error
 
 
-def _load(entry: EntryPoint) -> type[Plugin]:
-    """The class behind an entry point, checked to be a plugin that can be built."""
+def load_file(registry: Registry, path: str) -> None:
+    """Add the plugins that a Python file defines: every plugin class in it that has a name."""
+    scope: dict[str, Any] = {"__name__": f"mooring_plugin_{Path(path).stem}", "__file__": path}
     try:
-        loaded = entry.load()
+        exec(compile(Path(path).read_bytes(), path, "exec"), scope)
+    except Exception as error:  # foreign code may raise anything, and the user must learn whose it is
+        raise RegistryError(f"{path}: cannot be loaded: {type(error).__name__}: {error}") from error
+    own = [c for c in scope.values() if isinstance(c, type) and c.__module__ == scope["__name__"]]
+    plugins = [c for c in own if issubclass(c, Plugin | PlainPlugin) and hasattr(c, "name")]
+    if not plugins:
+        raise RegistryError(f"{path}: defines no plugin: a class with a `name` that extends an extension point")
+    for plugin in plugins:
+        try:
+            registry.register(_checked(plugin))
+        except ValueError as error:
+            raise RegistryError(f"{path}: {plugin.__name__}: {error}") from error
+
+
+def _imported(entry: EntryPoint) -> Any:
+    try:
+        return entry.load()
     except Exception as error:  # importing foreign code may raise anything, and the user must learn whose it is
         raise RegistryError(f"cannot be imported: {type(error).__name__}: {error}") from error
-    if not (isinstance(loaded, type) and issubclass(loaded, Plugin)):
-        raise RegistryError("is not a plugin class (a subclass of mooring.framework.points.Plugin)")
+
+
+def _checked(loaded: Any) -> type[Plugin] | type[PlainPlugin]:
+    """What was loaded, if it is a plugin that can be built."""
+    if not (isinstance(loaded, type) and issubclass(loaded, Plugin | PlainPlugin)):
+        raise RegistryError("is not a plugin class (a subclass of mooring.framework.points.Plugin or of PlainPlugin)")
     if not isinstance(getattr(loaded, "name", None), str):
         raise RegistryError("has no name: the class needs an attribute `name`, what users type in the configuration")
     if inspect.isabstract(loaded):
-        missing = ", ".join(sorted(loaded.__abstractmethods__))
+        missing = ", ".join(sorted(getattr(loaded, "__abstractmethods__", ())))
         raise RegistryError(f"does not implement what its extension points ask for: {missing}")
     return loaded

@@ -9,7 +9,7 @@ from msgspec import inspect
 
 from mooring.model.kinds import kind_of
 from mooring.model.meta import KubeObject, Wire
-from mooring.model.problem import Problem, at_key, show
+from mooring.model.problem import Problem, Problems, at_key, show
 
 T = TypeVar("T", bound=Wire)
 
@@ -45,6 +45,46 @@ def decode_as(struct: type[T], written: Any) -> tuple[T | None, list[Problem]]:
     except msgspec.ValidationError as error:
         # The walk covers all that our structs use; what slips through is told in msgspec's words rather than lost.
         return None, [Problem("", str(error), f"the form of a {struct.__name__}")]
+
+
+def misspelt_fields(struct: type[Wire], written: Any) -> list[Problem]:
+    """Fields that differ from one we read only in case or in `_` and `-`: a server drops them, and so would we."""
+    return [*_misspelt(written, _form(struct), "")]
+
+
+def _misspelt(value: Any, form: inspect.Type, path: str) -> Problems:
+    match form:
+        case inspect.UnionType():
+            for choice in form.types:
+                yield from _misspelt(value, choice, path)
+        case inspect.ListType() if isinstance(value, list):
+            for i, item in enumerate(value):
+                yield from _misspelt(item, form.item_type, f"{path}[{i}]")
+        case inspect.DictType() if isinstance(value, dict) and not isinstance(form.value_type, inspect.StrType):
+            for key, entry in value.items():
+                yield from _misspelt(entry, form.value_type, at_key(path, str(key)))
+        case inspect.StructType() if isinstance(value, dict):
+            forms = _field_forms(form.cls)
+            for key, entry in value.items():
+                if key in forms:
+                    yield from _misspelt(entry, forms[key], at_key(path, key))
+                elif meant := _folded_names(form.cls).get(_fold(str(key))):
+                    yield Problem(at_key(path, str(key)), "an unknown field", meant)
+
+
+@cache
+def _field_forms(struct: type) -> Mapping[str, inspect.Type]:
+    form = _form(struct)
+    return {field.encode_name: field.type for field in form.fields} if isinstance(form, inspect.StructType) else {}
+
+
+@cache
+def _folded_names(struct: type) -> Mapping[str, str]:
+    return {_fold(name): name for name in _field_forms(struct)}
+
+
+def _fold(name: str) -> str:
+    return name.casefold().replace("_", "").replace("-", "")
 
 
 def decode_json(raw: bytes | msgspec.Raw, kind: str) -> KubeObject:

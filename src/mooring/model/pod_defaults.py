@@ -18,6 +18,7 @@ def complete_pod(pod: Pod) -> None:
     """Fill in what defaulting fills in, before admission sees the pod."""
     spec = pod.spec
     spec.scheduler_name = spec.scheduler_name or DEFAULT_SCHEDULER
+    pod.status.phase = pod.status.phase or "Pending"
     for container in containers_of(spec):
         _complete_container(container, spec.host_network)
     for group in (spec.overhead, spec.resources and spec.resources.requests, spec.resources and spec.resources.limits):

@@ -3,9 +3,11 @@
 from collections.abc import Iterable
 
 from mooring.model import field_rules as rules
+from mooring.model.claim_rules import check_claim_spec
 from mooring.model.field_rules import MAX_INT32, amount, one_of, unique
 from mooring.model.pod import (
     Affinity,
+    ClaimTemplate,
     Container,
     ContainerPort,
     NodeAffinity,
@@ -205,6 +207,9 @@ def _volumes(path: str, volumes: Iterable[Volume]) -> Problems:
         if volume.persistent_volume_claim is not None:
             name = volume.persistent_volume_claim.claim_name
             yield from rules.required(f"{path}[{i}].persistentVolumeClaim.claimName", name, "the name of a claim")
+        if volume.ephemeral is not None:
+            claim = (volume.ephemeral.volume_claim_template or ClaimTemplate()).spec
+            yield from check_claim_spec(f"{path}[{i}].ephemeral.volumeClaimTemplate.spec", claim)
     yield from unique(places, "volume name")
 
 

@@ -86,6 +86,9 @@ def _workload(workload: workloads.Workload) -> Problems:
     counts = {"replicas": spec.replicas, "parallelism": spec.parallelism, "completions": spec.completions}
     for name, count in counts.items():
         yield from rules.in_range(f"spec.{name}", count, 0)
+    for i, template in enumerate(spec.volume_claim_templates or ()):
+        yield from rules.object_name(f"spec.volumeClaimTemplates[{i}].metadata.name", template.name)
+        yield from claim_rules.check_claim_spec(f"spec.volumeClaimTemplates[{i}].spec", template.spec)
     if workload.kind not in ("Job", "ReplicationController"):
         yield from _template_is_selected(workload)
 

@@ -1,6 +1,5 @@
 """Places pods one after another, each attempt seeing the placements before it."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -48,11 +47,9 @@ class Placer:
     def put(self, item: KubeObject) -> None:
         if isinstance(item, Pod) and not item.spec.node_name and not item.is_finished:
             self.pending[item.key] = item
+            _ = item.shape, item.kin  # worked out when a pod arrives, not when it is its turn
         else:
             self.cluster.put(item)
-
-    def place_all(self, keys: Iterable[str]) -> Iterable[Step]:
-        return (self.place(key) for key in keys)
 
     def place(self, key: str) -> Step:
         """Attempt one pod; where it is placed, it stays."""
@@ -63,7 +60,7 @@ class Placer:
         runner = self._runners.get(pod.spec.scheduler_name)
         if runner is None:
             return Step(pod, Outcome.IGNORED)
-        gate = _gate(runner, pod)
+        gate = self.gate(runner, pod)
         if gate is not None:
             return Step(pod, Outcome.GATED, gate=gate)
         self._attempts += 1
@@ -74,12 +71,11 @@ class Placer:
         self.cluster.nodes.place(pod, decision.node)
         return Step(pod, Outcome.SCHEDULED, decision)
 
-
-def _gate(runner: Runner, pod: Pod) -> Rejection | None:
-    """The first PreEnqueue rejection."""
-    for plugin in runner.profile.points.get("preEnqueue", ()):
-        assert isinstance(plugin, PreEnqueuePlugin)
-        rejection = plugin.pre_enqueue(pod)
-        if rejection is not None:
-            return rejection.by(plugin.name)
-    return None
+    def gate(self, runner: Runner, pod: Pod) -> Rejection | None:
+        """The first PreEnqueue rejection: why the pod may not be queued yet."""
+        for plugin in runner.profile.points.get("preEnqueue", ()):
+            assert isinstance(plugin, PreEnqueuePlugin)
+            rejection = plugin.pre_enqueue(pod)
+            if rejection is not None:
+                return rejection.by(plugin.name)
+        return None

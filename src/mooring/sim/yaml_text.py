@@ -7,7 +7,7 @@ put together here, in one loop that neither recurses nor expands aliases without
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 MAX_ALIASED_NODES = 1_000_000
 """How many nodes aliases may stand for in one document: a few lines of anchors can otherwise unfold to terabytes."""
 MAX_DEPTH = 1000
+_EVENTS_BETWEEN_REPORTS = 4096
 
 _TAG = "tag:yaml.org,2002:"
 _WORDS: dict[str, Any] = {"": None, "~": None, "null": None, "Null": None, "NULL": None} | {
@@ -52,12 +53,15 @@ class _Frame:
     merged: list[Any] = field(default_factory=list)
 
 
-def read_documents(raw: bytes) -> Iterator[tuple[int, Any]]:
-    """(line, data) of each document. Raises YamlFault at the first thing that cannot be read."""
+def read_documents(raw: bytes, on_position: Callable[[int], None] | None = None) -> Iterator[Any]:
+    """The data of each document. Raises YamlFault at the first thing that cannot be read.
+
+    `on_position` is told now and then how far in the text the parser is, for a progress bar.
+    """
     try:
-        yield from _assemble(yaml.parse(raw, Loader=LOADER))
+        yield from _assemble(yaml.parse(raw, Loader=LOADER), on_position)
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
+        mark: Any = error.problem_mark or error.context_mark
         text = ", ".join(part for part in (error.problem, error.context) if part)
         raise YamlFault(mark.line + 1 if mark else 1, mark.column + 1 if mark else 1, text) from None
     except yaml.YAMLError as error:
@@ -72,9 +76,11 @@ def _undecodable(raw: bytes, error: yaml.YAMLError) -> YamlFault:
     return YamlFault(before.count(b"\n") + 1, position - before.rfind(b"\n"), str(reason))
 
 
-def _assemble(events: Iterator[Any]) -> Iterator[tuple[int, Any]]:
-    document = _Document(1)
-    for event in events:
+def _assemble(events: Iterator[Any], on_position: Callable[[int], None] | None) -> Iterator[Any]:
+    document = _Document()
+    for count, event in enumerate(events):
+        if on_position is not None and count % _EVENTS_BETWEEN_REPORTS == 0:
+            on_position(event.end_mark.index)
         match event:
             case yaml.ScalarEvent():
                 document.add_scalar(event)
@@ -87,16 +93,15 @@ def _assemble(events: Iterator[Any]) -> Iterator[tuple[int, Any]]:
             case yaml.AliasEvent():
                 document.add_alias(event)
             case yaml.DocumentStartEvent():
-                document = _Document(event.start_mark.line + 1)
+                document = _Document()
             case yaml.DocumentEndEvent():
-                yield document.line, document.value
+                yield document.value
 
 
 class _Document:
     """One document: a stack of open containers and the anchors seen so far."""
 
-    def __init__(self, line: int) -> None:
-        self.line = line
+    def __init__(self) -> None:
         self.value: Any = None
         self._stack: list[_Frame] = []
         self._anchors: dict[str, tuple[Any, int]] = {}

@@ -1,0 +1,182 @@
+"""How the report of a simulation is shown: as tables, or as JSON for programs."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from mooring.cli.table import format_table, percent
+from mooring.cycle.decision import NoFit, Placement
+from mooring.model.quantity import show_bytes, show_cpu
+from mooring.sim.placer import Outcome
+from mooring.sim.simulation import Explanation, NodeUse, PodResult, Report
+
+ROWS = 100
+"""Rows of a table before it is cut short; `-o wide` shows all."""
+
+_SHOWN_ALWAYS = ("cpu", "memory")
+
+
+def as_tables(report: Report, wide: bool) -> Iterator[str]:
+    """The parts of the report, each a block of lines."""
+    if report.placed:
+        yield _placed(report.placed, wide)
+    if report.nodes:
+        yield _nodes(report.nodes, wide)
+    if report.pending:
+        yield _pending(report.pending, wide)
+    placed, pending = len(report.placed), len(report.pending)
+    pods = "no pending pods" if not report.pods else f"{placed} of {placed + pending} pending pods placed"
+    yield f"{pods}, {len(report.nodes)} nodes"
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    answer: dict[str, Any] = {
+        "pods": [_pod_json(result) for result in report.pods],
+        "nodes": [
+            {
+                "name": node.name,
+                "pods": node.pods,
+                "newPods": node.new_pods,
+                "allowedPods": node.allowed_pods,
+                "requested": {name: used for name, (used, _) in node.amounts.items()},
+                "allocatable": {name: room for name, (_, room) in node.amounts.items()},
+            }
+            for node in report.nodes
+        ],
+        "notes": report.notes,
+    }
+    if report.explanation is not None:
+        answer["explanation"] = _explanation_json(report.explanation)
+    return answer
+
+
+def explain(explanation: Explanation) -> Iterator[str]:
+    """One pod, node by node: the scores of those that passed, the reasons of those that did not."""
+    decision = explanation.decision
+    where = f" (on {explanation.now_on} now; this is the decision without it)" if explanation.now_on else ""
+    if isinstance(decision, Placement):
+        yield f"{explanation.pod.key} goes to {decision.node}{where}"
+    elif isinstance(decision, NoFit):
+        yield f"{explanation.pod.key} fits nowhere{where}: {decision.message}"
+    else:
+        error = decision.error if decision is not None else explanation.message
+        yield f"{explanation.pod.key} was not placed ({explanation.outcome.value}){where}: {error}"
+    if isinstance(decision, Placement | NoFit) and decision.details is not None:
+        details = decision.details
+        if details.scores:
+            yield _score_table(explanation, details.scores, details.totals)
+        elif details.feasible:
+            yield f"The only node that passed: {details.feasible[0]}. It was taken without scoring."
+        if details.rejected:
+            rows = [
+                (node, rejection.plugin, rejection.code.name, rejection.message)
+                for node, rejection in sorted(details.rejected.items())
+            ]
+            yield "Rejected\n" + format_table(("NODE", "PLUGIN", "VERDICT", "REASON"), rows)
+        absent = decision.diagnosis.absent if decision.diagnosis is not None else None
+        if absent is not None:
+            yield f"All other nodes: {absent.message}"
+
+
+def _score_table(explanation: Explanation, scores: dict[str, dict[str, int]], totals: dict[str, int]) -> str:
+    plugins = list(next(iter(scores.values())))
+    ranked = sorted(totals, key=lambda node: (-totals[node], node))
+    rows = [(node, totals[node], *(scores[node][plugin] for plugin in plugins)) for node in ranked]
+    heads = ("NODE", "TOTAL", *(f"{plugin}*{explanation.weights.get(plugin, 1)}" for plugin in plugins))
+    return "Scores (after weights)\n" + format_table(heads, rows)
+
+
+def _placed(results: list[PodResult], wide: bool) -> str:
+    heads: tuple[str, ...] = ("NAMESPACE", "POD", "NODE")
+    if wide:
+        heads = (*heads, "PRIORITY", "SCHEDULER", "FEASIBLE", "SCORE", "NEXT BEST")
+    rows = [(r.pod.namespace, r.pod.name, r.node, *(_wide_cells(r) if wide else ())) for r in results]
+    return "Placed\n" + format_table(heads, rows if wide else rows[:ROWS]) + _rest(rows, wide)
+
+
+def _wide_cells(result: PodResult) -> tuple[object, ...]:
+    others = ", ".join(f"{node} ({score})" for node, score in result.best if node != result.node)
+    score = result.score if result.feasible_count > 1 else "-"
+    return result.pod.priority, result.pod.spec.scheduler_name, result.feasible_count, score, others or "-"
+
+
+def _nodes(nodes: list[NodeUse], wide: bool) -> str:
+    extra = sorted({name for node in nodes for name, (_, room) in node.amounts.items() if room} - set(_SHOWN_ALWAYS))
+    shown = [*_SHOWN_ALWAYS, *(name for name in extra if wide or "/" in name)]
+    heads = ("NODE", "PODS", "NEW", *(name.upper() if name in _SHOWN_ALWAYS else name for name in shown))
+    rows = [
+        (node.name, f"{node.pods}/{node.allowed_pods}", node.new_pods, *(_amount(node, name) for name in shown))
+        for node in nodes
+    ]
+    total = "Nodes, with what is requested of what is allocatable\n"
+    return total + format_table(heads, rows if wide else rows[:ROWS]) + _rest(rows, wide)
+
+
+def _amount(node: NodeUse, resource: str) -> str:
+    used, room = node.amounts.get(resource, (0, 0))
+    if not room and not used:
+        return "-"
+    if resource == "cpu":
+        return f"{show_cpu(used)}/{show_cpu(room)} {percent(used, room)}"
+    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
+        return f"{show_bytes(used)}/{show_bytes(room)} {percent(used, room)}"
+    return f"{used}/{room} {percent(used, room)}"
+
+
+def _pending(results: list[PodResult], wide: bool) -> str:
+    """Pods that are still pending, those with the same reason together."""
+    by_reason: defaultdict[tuple[Outcome, str], list[str]] = defaultdict(list)
+    for result in results:
+        by_reason[result.outcome, result.message].append(result.pod.key)
+    lines = ["Pending"]
+    for (outcome, message), pods in by_reason.items():
+        shown = pods if wide else pods[:5]
+        more = "" if len(shown) == len(pods) else f" and {len(pods) - len(shown)} more"
+        lines.append(f"  {', '.join(shown)}{more}")
+        lines.append(f"    {outcome.value}: {message}")
+    return "\n".join(lines)
+
+
+def _rest(rows: Iterable[object], wide: bool) -> str:
+    more = 0 if wide else max(len(list(rows)) - ROWS, 0)
+    return f"\n... and {more} more: -o wide shows all" if more else ""
+
+
+def _pod_json(result: PodResult) -> dict[str, Any]:
+    answer: dict[str, Any] = {
+        "namespace": result.pod.namespace,
+        "name": result.pod.name,
+        "result": result.outcome.value,
+    }
+    if result.outcome is Outcome.SCHEDULED:
+        answer["node"] = result.node
+        answer["feasibleNodes"] = result.feasible_count
+        answer["best"] = [{"node": node, "score": score} for node, score in result.best]
+    else:
+        answer["message"] = result.message
+    return answer
+
+
+def _explanation_json(explanation: Explanation) -> dict[str, Any]:
+    decision = explanation.decision
+    answer: dict[str, Any] = {"pod": explanation.pod.key, "result": explanation.outcome.value}
+    if explanation.now_on:
+        answer["nowOn"] = explanation.now_on
+    if isinstance(decision, Placement):
+        answer["node"] = decision.node
+    else:
+        answer["message"] = (
+            decision.message
+            if isinstance(decision, NoFit)
+            else decision.error
+            if decision is not None
+            else explanation.message
+        )
+    if isinstance(decision, Placement | NoFit) and decision.details is not None:
+        details = decision.details
+        answer["scores"], answer["totals"], answer["feasible"] = details.scores, details.totals, details.feasible
+        answer["rejected"] = {
+            node: {"plugin": r.plugin, "code": r.code.name, "reasons": list(r.reasons)}
+            for node, r in details.rejected.items()
+        }
+    return answer

@@ -1,0 +1,174 @@
+"""Plugins in the plain form: one pod, one node, one answer. The framework turns them into columns.
+
+    class FewerPods(PlainPlugin):
+        name = "FewerPods"
+
+        def filter(self, pod, node):
+            if len(node.pods) >= 20:
+                return "node(s) had 20 pods already"
+
+        def score(self, pod, node):
+            return max(0, 100 - 5 * len(node.pods))
+
+It is asked about every node in every attempt, so it costs a Python call a node: fine for hundreds of nodes, slow for
+thousands. When that matters, write it over columns (points.py).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mooring.cluster.table import NodeTable
+from mooring.framework.cycle import Cycle
+from mooring.framework.points import Codes, FilterPlugin, Handle, Plugin, Rows, ScorePlugin, Scores
+from mooring.framework.status import Rejection, curable
+from mooring.model.node import Node, Taint
+from mooring.model.pod import Pod
+
+
+class NodeView:
+    """A node as a plain plugin sees it. Amounts are integers: cpu in milli-CPU, memory in bytes, others as counted."""
+
+    __slots__ = ("_nodes", "_row")
+
+    def __init__(self, nodes: NodeTable, row: int) -> None:
+        self._nodes = nodes
+        self._row = row
+
+    @property
+    def node(self) -> Node:
+        """The object itself, as far as Mooring reads it."""
+        node = self._nodes.nodes[self._row]
+        assert node is not None, "plugins are asked only about rows that have a node"
+        return node
+
+    @property
+    def name(self) -> str:
+        return self._nodes.names[self._row]
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        return self.node.labels
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        return self.node.metadata.annotations or {}
+
+    @property
+    def taints(self) -> Sequence[Taint]:
+        return self.node.taints
+
+    @property
+    def pods(self) -> list[Pod]:
+        """The pods on the node, those included that are about to be bound to it."""
+        return list(self._nodes.pods_on[self._row].values())
+
+    @property
+    def allowed_pods(self) -> int:
+        return int(self._nodes.allowed_pods[self._row])
+
+    def allocatable(self, resource: str) -> int:
+        index = self._nodes.resource_book.get(resource)
+        return 0 if index is None else int(self._nodes.allocatable[index, self._row])
+
+    def requested(self, resource: str) -> int:
+        index = self._nodes.resource_book.get(resource)
+        return 0 if index is None else int(self._nodes.requested[index, self._row])
+
+    def free(self, resource: str) -> int:
+        return self.allocatable(resource) - self.requested(resource)
+
+
+class PlainPlugin:
+    """Base of plain plugins: define `filter`, `score` or both. Built as `Plugin(args, handle)`, like all plugins."""
+
+    name: ClassVar[str]
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        del handle
+        self.args = args
+
+    def filter(self, pod: Pod, node: NodeView) -> str | Rejection | None:
+        """Why the pod cannot go to the node; nothing if it can.
+
+        A text means that it could if pods were removed (preemption may try); say `final(text)` if that cannot help.
+        """
+        raise NotImplementedError
+
+    def score(self, pod: Pod, node: NodeView) -> int:
+        """How good the node is, from 0 to 100, or anything if there is a `normalize`."""
+        raise NotImplementedError
+
+    def normalize(self, scores: list[int]) -> list[int]:
+        """Bring the scores of all nodes that passed to 0..100."""
+        raise NotImplementedError
+
+
+def lift(plain: type[PlainPlugin]) -> type[Plugin]:
+    """A plain plugin as one that works on columns, at the points for which it defines a method."""
+    bases: list[type[Plugin]] = []
+    if plain.filter is not PlainPlugin.filter:
+        bases.append(_LiftedFilter)
+    if plain.score is not PlainPlugin.score:
+        bases.append(_LiftedScore if plain.normalize is PlainPlugin.normalize else _LiftedNormalizedScore)
+    if not bases:
+        raise ValueError(f"plain plugin {plain.__name__} defines neither filter nor score")
+    members = {"name": plain.name, "plain": plain, "__doc__": plain.__doc__, "__module__": plain.__module__}
+    return type(plain.__name__, tuple(bases), members)
+
+
+class _Lifted(Plugin):
+    plain: ClassVar[type[PlainPlugin]]
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        self._plugin = self.plain(args, handle)
+
+
+class _LiftedFilter(_Lifted, FilterPlugin):
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._rejections: list[Rejection] = []
+        self._rejection_book: dict[str | Rejection, int] = {}
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
+        answers = (self._plugin.filter(cycle.pod, node) for node in _views(cycle, rows))
+        return np.fromiter((self._encode(answer) for answer in answers), np.int64)
+
+    def rejection(self, cycle: Cycle, code: int) -> Rejection:
+        return self._rejections[code - 1]
+
+    def _encode(self, answer: str | Rejection | None) -> int:
+        if answer is None:
+            return 0
+        if not isinstance(answer, str | Rejection):
+            raise TypeError(f"filter must return a reason or nothing, not {answer!r}")
+        code = self._rejection_book.get(answer)
+        if code is None:
+            self._rejections.append(curable(answer) if isinstance(answer, str) else answer)
+            code = self._rejection_book[answer] = len(self._rejections)
+        return code
+
+
+class _LiftedScore(_Lifted, ScorePlugin):
+    def score(self, cycle: Cycle, rows: Rows) -> Scores | None:
+        return np.array([self._score(cycle.pod, node) for node in _views(cycle, rows)], np.int64)
+
+    def _score(self, pod: Pod, node: NodeView) -> int:
+        score = self._plugin.score(pod, node)
+        if not isinstance(score, int):
+            raise TypeError(f"score must return a whole number, not {score!r}")
+        return score
+
+
+class _LiftedNormalizedScore(_LiftedScore):
+    def normalize(self, cycle: Cycle, scores: Scores, rows: Rows) -> Scores:
+        normalized = self._plugin.normalize(scores.tolist())
+        if len(normalized) != len(scores):
+            raise ValueError(f"normalize returned {len(normalized)} scores for {len(scores)} nodes")
+        return np.array(normalized, np.int64)
+
+
+def _views(cycle: Cycle, rows: Rows) -> list[NodeView]:
+    nodes = cycle.nodes
+    return [NodeView(nodes, row) for row in np.arange(nodes.height)[rows].tolist()]

@@ -1,0 +1,190 @@
+"""From the text of a file to single Kubernetes documents: YAML or JSON, many in a file, lists taken apart."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from mooring.model.kinds import kind_of
+from mooring.model.problem import NOTHING_THERE, Problem, show
+from mooring.sim.manifest_files import ManifestFile
+from mooring.sim.yaml_text import YamlFault, read_documents
+
+OnPosition = Callable[[int], None]
+
+_MAX_LIST_DEPTH = 8
+_WORTH_A_SECOND_LOOK = 1 << 20
+"""Broken JSON up to this size is tried as YAML too; for the torn dump of a large cluster that would take minutes."""
+_OPENS_LIKE_JSON = re.compile(rb"\s*[{\[]")
+_TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
+_BYTE = re.compile(r" ?\(byte (\d+)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a document stands."""
+
+    file: str
+    label: str
+
+    def item(self, number: int) -> "Place":
+        return Place(self.file, f"{self.label}, item {number}")
+
+    def problem(self, path: str, found: str, allowed: str) -> Problem:
+        return Problem(path, found, allowed, f"{self.file}: {self.label}")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One object as it was written. JSON stays text until it is known what to make of it."""
+
+    place: Place
+    kind: str
+    api_version: str
+    body: dict[str, Any] | msgspec.Raw
+
+    def plain(self) -> dict[str, Any]:
+        """The body as plain data. Raises ValueError for JSON whose strings are not UTF-8."""
+        return msgspec.json.decode(self.body, type=dict[str, Any]) if isinstance(self.body, msgspec.Raw) else self.body
+
+    def where(self) -> str:
+        """How messages call this object: `pods.yaml: Pod default/web`."""
+        return f"{self.place.file}: {self.kind} {self._key() or 'in ' + self.place.label}"
+
+    def _key(self) -> str:
+        try:
+            metadata = self.plain().get("metadata")
+        except ValueError:
+            return ""
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        if not isinstance(metadata, dict) or not isinstance(name, str) or not name:
+            return ""
+        kind = kind_of(self.kind)
+        if kind is not None and not kind.is_namespaced:
+            return name
+        namespace = metadata.get("namespace")
+        return f"{namespace if isinstance(namespace, str) and namespace else 'default'}/{name}"
+
+
+Found = Iterator[Document | Problem]
+
+
+class _Envelope(msgspec.Struct, rename="camel"):
+    """The fields that say what a JSON document is; the rest is skipped."""
+
+    kind: Any = None
+    api_version: Any = None
+    items: list[msgspec.Raw] | None = None
+
+
+class _JsonFault(ValueError):
+    def __init__(self, text: bytes, position: int, reason: str) -> None:
+        super().__init__(reason)
+        self.line = text.count(b"\n", 0, position) + 1
+        self.column = position - text.rfind(b"\n", 0, position)
+
+
+def split(file: ManifestFile, on_position: OnPosition | None = None) -> Found:
+    """All documents of a file, and a problem for each that is not one. Text that cannot be parsed ends the file."""
+    report = on_position or (lambda position: None)
+    try:
+        if _is_json(file):
+            yield from _split_json(file, report)
+        else:
+            for number, data in enumerate(read_documents(file.text, report), 1):
+                if data is not None:
+                    yield from _unpack(Place(file.name, f"document {number}"), data)
+    except (YamlFault, _JsonFault) as fault:
+        yield Problem(f"line {fault.line}, column {fault.column}", str(fault), "YAML or JSON", file.name)
+
+
+def _is_json(file: ManifestFile) -> bool:
+    """`{a: b}` opens like JSON and is YAML."""
+    if not _OPENS_LIKE_JSON.match(file.text):
+        return False
+    if file.name.lower().endswith(".json") or len(file.text) > _WORTH_A_SECOND_LOOK:
+        return True
+    try:
+        return bool([*_json_pieces(file.text)])
+    except _JsonFault:
+        return False
+
+
+def _json_pieces(text: bytes) -> Iterator[tuple[int, memoryview]]:
+    """(offset, text) of each JSON value: `kubectl` writes one, `jq` one after another."""
+    start, view = 0, memoryview(text)
+    while start < len(text):
+        end = len(text)
+        try:
+            msgspec.json.decode(view[start:], type=msgspec.Raw)
+        except RecursionError:
+            raise _JsonFault(text, start, "nesting that is too deep") from None
+        except msgspec.DecodeError as error:
+            trailing, byte = _TRAILING.search(str(error)), _BYTE.search(str(error))
+            if trailing is None:
+                raise _JsonFault(text, start + int(byte[1]) if byte else end, _BYTE.sub("", str(error))) from None
+            end = start + int(trailing[1])
+        yield start, view[start:end]
+        start = end
+
+
+def _split_json(file: ManifestFile, report: OnPosition) -> Found:
+    for number, (start, piece) in enumerate(_json_pieces(file.text), 1):
+        read = start
+        for found in _unpack(Place(file.name, f"document {number}"), msgspec.Raw(piece)):
+            yield found
+            if isinstance(found, Document) and isinstance(found.body, msgspec.Raw):
+                read += len(memoryview(found.body))
+                report(read)
+
+
+def _unpack(place: Place, body: Any, kind: str = "", api_version: str = "", depth: int = 0) -> Found:
+    """A document, or what a list holds. Items of a typed list (`PodList`) take their kind from it."""
+    try:
+        written_kind, written_version, items = _peek(body)
+    except (ValueError, RecursionError):
+        yield place.problem("", "a document that cannot be decoded", "JSON in UTF-8")
+        return
+    except TypeError:
+        yield place.problem("", show(body), "an object with kind and apiVersion")
+        return
+    kind, api_version = written_kind or kind, written_version or api_version
+    problems = [*_header_problems(place, kind, api_version)]
+    if problems:
+        yield from problems
+    elif kind.endswith("List") and (kind == "List" or items is not None):
+        yield from _unpack_list(place, items or [], kind.removesuffix("List"), api_version, depth)
+    else:
+        yield Document(place, kind, api_version, body)
+
+
+def _peek(body: Any) -> tuple[Any, Any, Any]:
+    """kind, apiVersion and items. Raises TypeError where the body is not an object."""
+    if isinstance(body, msgspec.Raw):
+        try:
+            envelope = msgspec.json.decode(body, type=_Envelope)
+        except msgspec.ValidationError:
+            return _peek(msgspec.json.decode(body))
+        return envelope.kind, envelope.api_version, envelope.items
+    if not isinstance(body, dict):
+        raise TypeError
+    return body.get("kind"), body.get("apiVersion"), body.get("items")
+
+
+def _header_problems(place: Place, kind: Any, api_version: Any) -> Iterator[Problem]:
+    for path, value, allowed in (("kind", kind, "a kind, e.g. Pod"), ("apiVersion", api_version, "a version, e.g. v1")):
+        if not isinstance(value, str) or not value:
+            yield place.problem(path, show(value) if value else NOTHING_THERE, allowed)
+
+
+def _unpack_list(place: Place, items: Any, kind: str, api_version: str, depth: int) -> Found:
+    if not isinstance(items, list):
+        yield place.problem("items", show(items), "a list")
+    elif depth >= _MAX_LIST_DEPTH:
+        yield place.problem("items", "lists in lists", f"at most {_MAX_LIST_DEPTH} levels")
+    else:
+        inherited = (kind, api_version) if kind else ("", "")
+        for number, item in enumerate(items, 1):
+            yield from _unpack(place.item(number), item, *inherited, depth=depth + 1)
