@@ -12,6 +12,9 @@ Mask = NDArray[np.bool_]
 
 MAX_SCORE = 100
 
+_ALMOST_HALF = 0.49999999999999994
+"""The number before 0.5: adding 0.5 itself would carry this very number, and whole ones beyond 2^52, up to the next."""
+
 
 def least_allocated(allocatable: Ints, wanted: Ints) -> Ints:
     """The share that stays free, in percent; 0 where more is wanted than there is.
@@ -124,4 +127,4 @@ def scale_to_max(scores: Ints, reverse: bool = False) -> Ints:
 
 def round_half_away(values: Floats) -> Ints:
     """To the nearest integer, halves away from zero (Go's math.Round)."""
-    return np.trunc(values + np.copysign(0.5, values)).astype(np.int64)
+    return np.trunc(values + np.copysign(_ALMOST_HALF, values)).astype(np.int64)

@@ -1,7 +1,8 @@
 """The node table: a node is a row, and what plugins read of it and of its pods are columns.
 
 Rows are reused. A row is *alive* while its node is known; a row that only has pods (their node is gone, or not seen
-yet) keeps counting them but is no candidate. Every change notes the row in a log, so that kept answers can be refreshed.
+yet) keeps counting them but is no candidate. Every change notes the row in a log, so that kept answers can be
+refreshed.
 """
 
 from collections.abc import Iterable, Mapping

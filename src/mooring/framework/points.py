@@ -21,7 +21,7 @@ at one node at a time uses `mooring.framework.plain`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -34,6 +34,7 @@ from mooring.model.pod import Pod
 
 if TYPE_CHECKING:
     from mooring.framework.cycle import Cycle
+    from mooring.framework.events import Registration
 
 Rows = slice | NDArray[np.intp]
 """Which rows of the node table are meant; index a column with it."""
@@ -92,6 +93,13 @@ class Plugin(ABC):
 
     def __init__(self, args: Any, handle: Handle) -> None:
         del args, handle
+
+    def events(self) -> Sequence["Registration"] | None:
+        """The cluster events that could make a pod schedulable that this plugin rejected, with hints (events.py).
+
+        None: it does not say, so any event may. Empty: no event does.
+        """
+        return None
 
     @classmethod
     def concerns(cls, pod: Pod) -> bool:

@@ -42,7 +42,7 @@ class PodResult:
 
 @dataclass(slots=True)
 class NodeUse:
-    """How full a node is in the end. Amounts by resource: (requested, allocatable), cpu in milli-CPU, memory in bytes."""
+    """How full a node is in the end. Amounts by resource: (requested, allocatable), cpu in milli, memory in bytes."""
 
     name: str
     pods: int

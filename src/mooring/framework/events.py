@@ -1,0 +1,131 @@
+"""Cluster events and queueing hints: which change can make a pod schedulable that a plugin rejected.
+
+A plugin registers the events that could cure its rejections, each with a hint that looks at the change more closely.
+The queue wakes a parked pod only when a plugin that rejected it says so.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntFlag
+
+from mooring.cluster.cluster import Cluster
+from mooring.model.meta import KubeObject
+from mooring.model.pod import Pod
+
+
+class Action(IntFlag):
+    """What happened to an object. The numbers matter: see `ClusterEvent.covers`."""
+
+    ADD = 1
+    DELETE = 2
+    UPDATE_NODE_ALLOCATABLE = 4
+    UPDATE_NODE_LABEL = 8
+    UPDATE_NODE_TAINT = 16
+    UPDATE_NODE_CONDITION = 32
+    UPDATE_NODE_ANNOTATION = 64
+    UPDATE_NODE_DECLARED_FEATURE = 128
+    UPDATE_POD_LABEL = 256
+    UPDATE_POD_SCALE_DOWN = 512
+    UPDATE_POD_TOLERATION = 1024
+    UPDATE_POD_SCHEDULING_GATES_ELIMINATED = 2048
+    UPDATE_POD_GENERATED_RESOURCE_CLAIM = 4096
+    UPDATE = 8188
+    ALL = 8191
+
+
+POD, ASSIGNED_POD, UNSCHEDULABLE_POD = "Pod", "AssignedPod", "UnschedulablePod"
+NODE = "Node"
+PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM = "PersistentVolume", "PersistentVolumeClaim"
+STORAGE_CLASS, CSI_NODE = "storage.k8s.io/StorageClass", "storage.k8s.io/CSINode"
+CSI_DRIVER, CSI_STORAGE_CAPACITY = "storage.k8s.io/CSIDriver", "storage.k8s.io/CSIStorageCapacity"
+VOLUME_ATTACHMENT = "storage.k8s.io/VolumeAttachment"
+RESOURCE_CLAIM, RESOURCE_SLICE = "resource.k8s.io/ResourceClaim", "resource.k8s.io/ResourceSlice"
+DEVICE_CLASS = "resource.k8s.io/DeviceClass"
+ANYTHING = "*"
+
+_ACTION_NAMES = {
+    Action.ADD: "Add",
+    Action.DELETE: "Delete",
+    Action.UPDATE: "Update",
+    Action.ALL: "All",
+    Action.UPDATE_NODE_ALLOCATABLE: "UpdateNodeAllocatable",
+    Action.UPDATE_NODE_LABEL: "UpdateNodeLabel",
+    Action.UPDATE_NODE_TAINT: "UpdateNodeTaint",
+    Action.UPDATE_NODE_CONDITION: "UpdateNodeCondition",
+    Action.UPDATE_NODE_ANNOTATION: "UpdateNodeAnnotation",
+    Action.UPDATE_NODE_DECLARED_FEATURE: "UpdateNodeDeclaredFeature",
+    Action.UPDATE_POD_LABEL: "UpdatePodLabel",
+    Action.UPDATE_POD_SCALE_DOWN: "UpdatePodScaleDown",
+    Action.UPDATE_POD_TOLERATION: "UpdatePodToleration",
+    Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED: "UpdatePodSchedulingGatesEliminated",
+    Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM: "UpdatePodGeneratedResourceClaim",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEvent:
+    """A kind of change: to what, and what happened."""
+
+    resource: str
+    action: Action
+    custom_label: str = field(default="", compare=False)
+
+    @property
+    def label(self) -> str:
+        """What metrics and stories call it."""
+        return self.custom_label or f"{self.resource}{_ACTION_NAMES.get(self.action, '')}"
+
+    @property
+    def is_wildcard(self) -> bool:
+        return self.resource == ANYTHING and self.action == Action.ALL
+
+    def covers(self, incoming: "ClusterEvent") -> bool:
+        """Whether a registration of this event is meant by an event that came in.
+
+        Parity: actions are compared as numbers too, so an unspecific Update never meets a registration of one bit.
+        """
+        if self.is_wildcard:
+            return True
+        same = self.resource in (incoming.resource, ANYTHING) or (
+            self.resource == POD and incoming.resource in (ASSIGNED_POD, UNSCHEDULABLE_POD)
+        )
+        return same and bool(self.action & incoming.action) and incoming.action <= self.action
+
+
+ASSIGNED_POD_ADD = ClusterEvent(ASSIGNED_POD, Action.ADD)
+ASSIGNED_POD_DELETE = ClusterEvent(ASSIGNED_POD, Action.DELETE)
+UNSCHEDULABLE_POD_ADD = ClusterEvent(UNSCHEDULABLE_POD, Action.ADD)
+UNSCHEDULABLE_POD_UPDATE = ClusterEvent(UNSCHEDULABLE_POD, Action.UPDATE)
+UNSCHEDULABLE_TIMEOUT = ClusterEvent(ANYTHING, Action.ALL, "UnschedulableTimeout")
+FORCE_ACTIVATE = ClusterEvent(ANYTHING, Action.ALL, "ForceActivate")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An object before and after: an addition has no `old`, a removal no `new`."""
+
+    old: KubeObject | None
+    new: KubeObject | None
+    cluster: Cluster
+
+
+Hint = Callable[[Pod, Change], bool]
+"""Whether the change could make the pod schedulable as far as the plugin is concerned (upstream: Queue or QueueSkip)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """An event that a plugin wants to hear of. Without a hint every such event wakes the pods that it rejected."""
+
+    event: ClusterEvent
+    hint: Hint | None = None
+
+
+EVERYTHING = tuple(
+    Registration(ClusterEvent(resource, Action.ALL))
+    for resource in (
+        *(POD, NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, CSI_NODE, CSI_DRIVER, CSI_STORAGE_CAPACITY),
+        *(STORAGE_CLASS, RESOURCE_CLAIM, DEVICE_CLASS),
+    )
+)
+"""What a plugin hears of that can reject pods but does not say which events could cure that."""

@@ -1,0 +1,179 @@
+"""What pods ask for and hold: every worked example of the specification, and the rules one by one."""
+
+from typing import Any
+
+import pytest
+from build import a_pod
+
+from mooring.model.pod import Pod
+from mooring.model.requests import FILTER, FIT_SCORE, effective_requests, held_non_zero, held_requests, to_units
+
+Units = tuple[int, int]
+"""(cpu milli, memory bytes)."""
+
+MI = 1 << 20
+GI = 1 << 30
+
+
+def a_container(name: str = "c", restart: str | None = None, **requests: str) -> dict[str, Any]:
+    written = {"name": name, "restartPolicy": restart} if restart else {"name": name}
+    return {**written, "resources": {"requests": requests}}
+
+
+def units(amounts: dict[str, int]) -> Units:
+    counted = to_units(amounts)
+    return counted.get("cpu", 0), counted.get("memory", 0)
+
+
+def a_running_pod(spec_cpu: str, running_cpu: str, *conditions: dict[str, str]) -> Pod:
+    running = {"name": "c", "resources": {"requests": {"cpu": running_cpu}}, "allocatedResources": {"cpu": running_cpu}}
+    status = {"containerStatuses": [running], "conditions": list(conditions)}
+    return a_pod(nodeName="n", containers=[a_container(cpu=spec_cpu)], status=status)
+
+
+INFEASIBLE = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
+DEFERRED = {"type": "PodResizePending", "status": "True", "reason": "Deferred"}
+WHOLE_CPU = {"requests": {"cpu": "1"}}
+
+EXAMPLES = [
+    pytest.param(
+        a_pod(containers=[a_container()]), (0, 0), (0, 0), (100, 200 * MI), (100, 200 * MI), id="nothing requested"
+    ),
+    pytest.param(
+        a_pod(containers=[a_container(cpu="1"), a_container("d")]),
+        (1000, 0),
+        (1000, 0),
+        (1100, 400 * MI),
+        (1100, 400 * MI),
+        id="two containers of which one asks for a core",
+    ),
+    pytest.param(
+        a_pod(containers=[a_container(cpu="0")]), (0, 0), (0, 0), (0, 200 * MI), (0, 200 * MI), id="an explicit zero"
+    ),
+    pytest.param(
+        a_pod(containers=[a_container(), a_container("d")], resources=WHOLE_CPU),
+        (1000, 0),
+        (1000, 0),
+        (1000, 400 * MI),
+        (200, 400 * MI),
+        id="pod-level cpu and containers without requests",
+    ),
+    pytest.param(
+        a_pod(containers=[a_container(memory="1Gi"), a_container("d")], resources=WHOLE_CPU),
+        (1000, GI),
+        (1000, GI),
+        (1000, GI),
+        (200, 1224 * MI),
+        id="pod-level cpu and one container that names memory",
+    ),
+    pytest.param(
+        a_pod(
+            containers=[a_container()],
+            initContainers=[a_container("i", cpu="500m")],
+            overhead={"cpu": "50m", "memory": "10Mi"},
+        ),
+        (550, 10 * MI),
+        (550, 10 * MI),
+        (550, 210 * MI),
+        (550, 210 * MI),
+        id="a plain init container and overhead",
+    ),
+    pytest.param(
+        a_pod(containers=[a_container(cpu="0.5m"), a_container("d", cpu="0.5m")]),
+        (1, 0),
+        (1, 0),
+        (1, 400 * MI),
+        (1, 400 * MI),
+        id="two halves of a milli are rounded once",
+    ),
+]
+
+
+@pytest.mark.parametrize(("pod", "asked", "held", "non_zero", "scored"), EXAMPLES)
+def test_worked_examples(pod: Pod, asked: Units, held: Units, non_zero: Units, scored: Units) -> None:
+    assert units(effective_requests(pod, FILTER)) == asked
+    assert units(held_requests(pod)) == held
+    assert units(held_non_zero(pod)) == non_zero
+    assert units(effective_requests(pod, FIT_SCORE)) == scored
+
+
+RESIZES = [
+    pytest.param(a_running_pod("1", "2"), (2000, 0), (2000, 200 * MI), id="running with more than the spec asks"),
+    pytest.param(a_running_pod("4", "2", INFEASIBLE), (2000, 0), (2000, 200 * MI), id="a resize that cannot be done"),
+    pytest.param(a_running_pod("4", "2"), (4000, 0), (4000, 200 * MI), id="a resize under way"),
+    pytest.param(a_running_pod("4", "2", DEFERRED), (4000, 0), (4000, 200 * MI), id="a resize put off"),
+    pytest.param(a_running_pod("4", "2", DEFERRED, INFEASIBLE), (4000, 0), (4000, 200 * MI), id="the first one decides"),
+]
+
+
+@pytest.mark.parametrize(("pod", "held", "non_zero"), RESIZES)
+def test_pods_that_run_hold_what_their_status_says(pod: Pod, held: Units, non_zero: Units) -> None:
+    assert units(held_requests(pod)) == held
+    assert units(held_non_zero(pod)) == non_zero
+
+
+def test_status_does_not_count_before_a_pod_is_placed() -> None:
+    assert units(effective_requests(a_running_pod("1", "2"), FILTER)) == (1000, 0)
+
+
+def test_init_containers_sidecars_and_overhead_together() -> None:
+    pod = a_pod(
+        initContainers=[
+            a_container("a", cpu="2", memory="1Gi"),
+            a_container("b", "Always", cpu="0.5", memory="0.5Gi"),
+            a_container("c", cpu="2", memory="3Gi"),
+        ],
+        containers=[a_container("d", cpu="1", memory="1Gi"), a_container("e", cpu="1", memory="1Gi")],
+        overhead={"cpu": "0.1"},
+    )
+    assert units(effective_requests(pod, FILTER)) == (2600, 3 * GI + GI // 2)
+
+
+STATUS_OF_INIT = [
+    pytest.param(None, 1000, id="of a plain init container is never used"),
+    pytest.param("Always", 3000, id="of a sidecar is used"),
+]
+
+
+@pytest.mark.parametrize(("restart", "cpu_milli"), STATUS_OF_INIT)
+def test_status_of_init_containers(restart: str | None, cpu_milli: int) -> None:
+    status = {"initContainerStatuses": [{"name": "i", "resources": {"requests": {"cpu": "3"}}}]}
+    pod = a_pod(containers=[a_container()], initContainers=[a_container("i", restart, cpu="1")], status=status)
+    assert units(held_requests(pod)) == (cpu_milli, 0)
+
+
+POD_LEVEL = [
+    pytest.param({"limits": {"cpu": "8"}}, (1000, GI), id="limits alone have no effect"),
+    pytest.param({"requests": {"ephemeral-storage": "8"}}, (1000, GI), id="an unsupported name is ignored"),
+    pytest.param({"requests": {"cpu": "2", "memory": "2Gi"}}, (2000, 2 * GI), id="what it names replaces the sum"),
+    pytest.param({"requests": {"memory": "2Gi"}}, (1000, 2 * GI), id="what it leaves out stays the sum"),
+]
+
+
+@pytest.mark.parametrize(("resources", "asked"), POD_LEVEL)
+def test_pod_level_resources(resources: dict[str, Any], asked: Units) -> None:
+    pod = a_pod(containers=[a_container(cpu="1", memory="1Gi")], resources=resources)
+    assert units(effective_requests(pod, FILTER)) == asked
+
+
+def test_pod_level_resize_takes_the_largest_of_spec_status_and_allocated() -> None:
+    status = {"resources": {"requests": {"cpu": "2"}}, "allocatedResources": {"cpu": "3"}}
+    pod = a_pod(containers=[a_container()], resources={"requests": {"cpu": "1", "memory": "1Gi"}}, status=status)
+    assert units(held_requests(pod)) == (3000, GI)
+    refused = a_pod(
+        containers=[a_container()],
+        resources={"requests": {"cpu": "9", "memory": "1Gi"}},
+        status={**status, "conditions": [INFEASIBLE]},
+    )
+    assert units(held_requests(refused)) == (3000, 0)
+
+
+def test_only_counted_resources_become_units() -> None:
+    requests = {"cpu": "1", "example.com/gpu": "2", "hugepages-2Mi": "4Mi", "storage": "1Gi", "foo": "7"}
+    pod = a_pod(requests=requests, overhead={"ephemeral-storage": "1Gi"})
+    assert to_units(effective_requests(pod, FILTER)) == {
+        "cpu": 1000,
+        "example.com/gpu": 2,
+        "hugepages-2Mi": 4 * MI,
+        "ephemeral-storage": GI,
+    }

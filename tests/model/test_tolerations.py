@@ -1,0 +1,44 @@
+"""When a toleration covers a taint."""
+
+import pytest
+
+from mooring.model.node import Taint
+from mooring.model.pod import Toleration
+from mooring.model.tolerations import covers, tolerates, tolerates_hard
+
+GPU = Taint(key="gpu", value="a100", effect="NoSchedule")
+
+ROWS = [
+    pytest.param(Toleration(key="gpu", operator="Exists"), True, id="Exists asks for the key only"),
+    pytest.param(Toleration(key="gpu", operator="Equal", value="a100"), True, id="Equal asks for the value"),
+    pytest.param(Toleration(key="gpu", value="a100"), True, id="no operator means Equal"),
+    pytest.param(Toleration(key="gpu", value="h100"), False, id="Equal with another value"),
+    pytest.param(Toleration(key="gpu", operator="Exists", effect="NoSchedule"), True, id="the same effect"),
+    pytest.param(Toleration(key="gpu", operator="Exists", effect="NoExecute"), False, id="another effect"),
+    pytest.param(Toleration(operator="Exists"), True, id="no key and Exists covers everything"),
+    pytest.param(Toleration(value="a100"), True, id="no key and Equal compares the value alone"),
+    pytest.param(Toleration(key="fpga", operator="Exists"), False, id="another key"),
+    pytest.param(Toleration(key="gpu", operator="Gt", value="1"), False, id="Gt never matches"),
+    pytest.param(Toleration(key="gpu", operator="Lt", value="1"), False, id="Lt never matches"),
+    pytest.param(Toleration(key="gpu", operator="Nope", value="a100"), False, id="an unknown operator never matches"),
+]
+
+
+@pytest.mark.parametrize(("toleration", "is_covered"), ROWS)
+def test_one_toleration_and_one_taint(toleration: Toleration, is_covered: bool) -> None:
+    assert covers(toleration, GPU) is is_covered
+    assert tolerates([Toleration(key="other", operator="Exists"), toleration], GPU) is is_covered
+
+
+def test_no_toleration_tolerates_nothing() -> None:
+    assert not tolerates([], GPU)
+
+
+def test_only_hard_effects_keep_pods_away() -> None:
+    soft = Taint(key="spot", effect="PreferNoSchedule")
+    unknown = Taint(key="odd", effect="Sometimes")
+    evicting = Taint(key="down", effect="NoExecute")
+    assert tolerates_hard([], [soft, unknown])
+    assert not tolerates_hard([], [soft, evicting])
+    assert not tolerates_hard([Toleration(key="gpu", operator="Exists")], [GPU, evicting])
+    assert tolerates_hard([Toleration(operator="Exists")], [GPU, evicting])
