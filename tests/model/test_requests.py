@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from build import a_pod
 
+from build import a_pod
 from mooring.model.pod import Pod
 from mooring.model.requests import FILTER, FIT_SCORE, effective_requests, held_non_zero, held_requests, to_units
 
@@ -102,7 +102,9 @@ RESIZES = [
     pytest.param(a_running_pod("4", "2", INFEASIBLE), (2000, 0), (2000, 200 * MI), id="a resize that cannot be done"),
     pytest.param(a_running_pod("4", "2"), (4000, 0), (4000, 200 * MI), id="a resize under way"),
     pytest.param(a_running_pod("4", "2", DEFERRED), (4000, 0), (4000, 200 * MI), id="a resize put off"),
-    pytest.param(a_running_pod("4", "2", DEFERRED, INFEASIBLE), (4000, 0), (4000, 200 * MI), id="the first one decides"),
+    pytest.param(
+        a_running_pod("4", "2", DEFERRED, INFEASIBLE), (4000, 0), (4000, 200 * MI), id="the first one decides"
+    ),
 ]
 
 

@@ -1,41 +1,81 @@
 """`mooring`: the command line."""
 
+import io
 import sys
 from typing import BinaryIO
 
 import click
 import msgspec
 
+from mooring.cli.refusal import refusals, refuse
 from mooring.cli.simulate import simulate
 
+EPILOG = """
+\b
+Examples:
+  mooring simulate examples/cluster.yaml                where do the pending pods go?
+  mooring simulate examples/cluster.yaml --explain giant
+  mooring COMMAND --help                                examples of each command
+"""
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+CONFORM_EPILOG = """
+\b
+Examples:
+  echo '{"name": "one", "config": null}' | mooring conform config
+  python tests/conformance/check.py tests/conformance --ignore preemption -- mooring conform
+
+A line that cannot be used is answered with its error, and the next one is taken.
+tests/conformance/README.md gives the form of scenarios and answers.
+"""
+
+BENCH_EPILOG = """
+\b
+Examples:
+  python tests/conformance/workloads.py basic 5000 1000 3000 > basic.json
+  mooring bench basic.json
+  make bench                                            all workloads of docs/parity.md
+
+Exit status: 0 when the pods were attempted, 2 for a scenario that cannot be used.
+"""
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=EPILOG)
 @click.version_option(package_name="mooring")
 def main() -> None:
     """A Kubernetes scheduler: kube-scheduler's decisions, faster, explained and simulated."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter shows its number
 
 
 main.add_command(simulate)
 
 
-@main.command()
+@main.command(epilog=CONFORM_EPILOG, short_help="Answer scenarios of the conformance corpus.")
 @click.argument("mode", type=click.Choice(["decide", "compact", "config"]))
 def conform(mode: str) -> None:
     """Answer conformance scenarios: one JSON scenario a line on stdin, one answer a line on stdout."""
     from mooring.sim.conform import answer_all
 
-    for line in answer_all(mode, sys.stdin.buffer):
-        sys.stdout.buffer.write(line)
-        sys.stdout.buffer.flush()
+    with refusals():
+        for line in answer_all(mode, sys.stdin.buffer):
+            sys.stdout.buffer.write(line)
+            sys.stdout.buffer.flush()
 
 
-@main.command()
+@main.command(epilog=BENCH_EPILOG, short_help="Measure the throughput of a scenario.")
 @click.argument("scenario", type=click.File("rb"))
 def bench(scenario: BinaryIO) -> None:
     """Attempt every pod of SCENARIO once and print the throughput as one line of JSON."""
     from mooring.sim.bench import measure
+    from mooring.sim.scenario import ScenarioError
 
-    click.echo(msgspec.json.encode(measure(scenario.read())).decode())
+    with refusals():
+        try:
+            figures = measure(scenario.read())
+        except ScenarioError as error:
+            refuse(f"{scenario.name}: {error}")
+    click.echo(msgspec.json.encode(figures).decode())
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 """How the report of a simulation is shown: as tables, or as JSON for programs."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mooring.cli.table import format_table, percent
-from mooring.cycle.decision import NoFit, Placement
+from mooring.cycle.decision import Details, Failed, NoFit, Placement
 from mooring.model.quantity import show_bytes, show_cpu
 from mooring.sim.placer import Outcome
 from mooring.sim.simulation import Explanation, NodeUse, PodResult, Report
@@ -24,9 +24,7 @@ def as_tables(report: Report, wide: bool) -> Iterator[str]:
         yield _nodes(report.nodes, wide)
     if report.pending:
         yield _pending(report.pending, wide)
-    placed, pending = len(report.placed), len(report.pending)
-    pods = "no pending pods" if not report.pods else f"{placed} of {placed + pending} pending pods placed"
-    yield f"{pods}, {len(report.nodes)} nodes"
+    yield f"{_summary(report)}, {len(report.nodes)} {'node' if len(report.nodes) == 1 else 'nodes'}"
 
 
 def as_json(report: Report) -> dict[str, Any]:
@@ -50,40 +48,60 @@ def as_json(report: Report) -> dict[str, Any]:
     return answer
 
 
-def explain(explanation: Explanation) -> Iterator[str]:
+def explain(explanation: Explanation, wide: bool) -> Iterator[str]:
     """One pod, node by node: the scores of those that passed, the reasons of those that did not."""
+    yield _verdict(explanation)
     decision = explanation.decision
+    if not isinstance(decision, Placement | NoFit) or decision.details is None:
+        return
+    details = decision.details
+    if details.scores:
+        yield _score_table(explanation, details, wide)
+    elif details.feasible:
+        yield f"The only node that passed: {details.feasible[0]}. It was taken without scoring."
+    if details.rejected:
+        yield _rejected(details, wide)
+    absent = decision.diagnosis.absent if decision.diagnosis is not None else None
+    if absent is not None:
+        yield f"All other nodes: {absent.message}"
+
+
+def _verdict(explanation: Explanation) -> str:
+    """What became of the pod, in one line."""
+    pod, decision = explanation.pod.key, explanation.decision
     where = f" (on {explanation.now_on} now; this is the decision without it)" if explanation.now_on else ""
     if isinstance(decision, Placement):
-        yield f"{explanation.pod.key} goes to {decision.node}{where}"
-    elif isinstance(decision, NoFit):
-        yield f"{explanation.pod.key} fits nowhere{where}: {decision.message}"
-    else:
-        error = decision.error if decision is not None else explanation.message
-        yield f"{explanation.pod.key} was not placed ({explanation.outcome.value}){where}: {error}"
-    if isinstance(decision, Placement | NoFit) and decision.details is not None:
-        details = decision.details
-        if details.scores:
-            yield _score_table(explanation, details.scores, details.totals)
-        elif details.feasible:
-            yield f"The only node that passed: {details.feasible[0]}. It was taken without scoring."
-        if details.rejected:
-            rows = [
-                (node, rejection.plugin, rejection.code.name, rejection.message)
-                for node, rejection in sorted(details.rejected.items())
-            ]
-            yield "Rejected\n" + format_table(("NODE", "PLUGIN", "VERDICT", "REASON"), rows)
-        absent = decision.diagnosis.absent if decision.diagnosis is not None else None
-        if absent is not None:
-            yield f"All other nodes: {absent.message}"
+        return f"{pod} goes to {decision.node}{where}"
+    if isinstance(decision, NoFit):
+        return f"{pod} fits nowhere{where}: {decision.message}"
+    return f"{pod} was not placed ({explanation.outcome.value}){where}: {_why(explanation)}"
 
 
-def _score_table(explanation: Explanation, scores: dict[str, dict[str, int]], totals: dict[str, int]) -> str:
+def _why(explanation: Explanation) -> str:
+    """Why a pod was not placed."""
+    if isinstance(explanation.decision, NoFit):
+        return explanation.decision.message
+    return explanation.decision.error if isinstance(explanation.decision, Failed) else explanation.message
+
+
+def _score_table(explanation: Explanation, details: Details, wide: bool) -> str:
+    scores, totals = details.scores, details.totals
     plugins = list(next(iter(scores.values())))
     ranked = sorted(totals, key=lambda node: (-totals[node], node))
     rows = [(node, totals[node], *(scores[node][plugin] for plugin in plugins)) for node in ranked]
     heads = ("NODE", "TOTAL", *(f"{plugin}*{explanation.weights.get(plugin, 1)}" for plugin in plugins))
-    return "Scores (after weights)\n" + format_table(heads, rows)
+    return "Scores (after weights)\n" + _cut_table(heads, rows, wide)
+
+
+def _rejected(details: Details, wide: bool) -> str:
+    rows = [(node, r.plugin, r.code.name, r.message) for node, r in sorted(details.rejected.items())]
+    return "Rejected\n" + _cut_table(("NODE", "PLUGIN", "VERDICT", "REASON"), rows, wide)
+
+
+def _summary(report: Report) -> str:
+    if not report.pods:
+        return "no pending pods"
+    return f"{len(report.placed)} of {len(report.pods)} pending {'pod' if len(report.pods) == 1 else 'pods'} placed"
 
 
 def _placed(results: list[PodResult], wide: bool) -> str:
@@ -91,7 +109,7 @@ def _placed(results: list[PodResult], wide: bool) -> str:
     if wide:
         heads = (*heads, "PRIORITY", "SCHEDULER", "FEASIBLE", "SCORE", "NEXT BEST")
     rows = [(r.pod.namespace, r.pod.name, r.node, *(_wide_cells(r) if wide else ())) for r in results]
-    return "Placed\n" + format_table(heads, rows if wide else rows[:ROWS]) + _rest(rows, wide)
+    return "Placed\n" + _cut_table(heads, rows, wide)
 
 
 def _wide_cells(result: PodResult) -> tuple[object, ...]:
@@ -108,8 +126,7 @@ def _nodes(nodes: list[NodeUse], wide: bool) -> str:
         (node.name, f"{node.pods}/{node.allowed_pods}", node.new_pods, *(_amount(node, name) for name in shown))
         for node in nodes
     ]
-    total = "Nodes, with what is requested of what is allocatable\n"
-    return total + format_table(heads, rows if wide else rows[:ROWS]) + _rest(rows, wide)
+    return "Nodes, with what is requested of what is allocatable\n" + _cut_table(heads, rows, wide)
 
 
 def _amount(node: NodeUse, resource: str) -> str:
@@ -137,9 +154,10 @@ def _pending(results: list[PodResult], wide: bool) -> str:
     return "\n".join(lines)
 
 
-def _rest(rows: Iterable[object], wide: bool) -> str:
-    more = 0 if wide else max(len(list(rows)) - ROWS, 0)
-    return f"\n... and {more} more: -o wide shows all" if more else ""
+def _cut_table(heads: Sequence[str], rows: Sequence[Sequence[object]], wide: bool) -> str:
+    if wide or len(rows) <= ROWS:
+        return format_table(heads, rows)
+    return f"{format_table(heads, rows[:ROWS])}\n... and {len(rows) - ROWS} more: -o wide shows all"
 
 
 def _pod_json(result: PodResult) -> dict[str, Any]:
@@ -165,13 +183,7 @@ def _explanation_json(explanation: Explanation) -> dict[str, Any]:
     if isinstance(decision, Placement):
         answer["node"] = decision.node
     else:
-        answer["message"] = (
-            decision.message
-            if isinstance(decision, NoFit)
-            else decision.error
-            if decision is not None
-            else explanation.message
-        )
+        answer["message"] = _why(explanation)
     if isinstance(decision, Placement | NoFit) and decision.details is not None:
         details = decision.details
         answer["scores"], answer["totals"], answer["feasible"] = details.scores, details.totals, details.feasible

@@ -1,29 +1,28 @@
 """`mooring simulate`."""
 
+import json
 import sys
-from typing import NoReturn
 
 import click
-import msgspec
 
 from mooring.app.assembly import all_plugins
 from mooring.cli.progress import LateBar
+from mooring.cli.refusal import refusals, refuse
 from mooring.cli.report import as_json, as_tables
 from mooring.cli.report import explain as show_explanation
 from mooring.framework import config as configuration
-from mooring.framework.config import ConfigError, KubeSchedulerConfiguration
-from mooring.framework.registry import Registry, RegistryError, load_file
+from mooring.framework.config import KubeSchedulerConfiguration
+from mooring.framework.registry import load_file
 from mooring.sim.manifests import Manifests, read
-from mooring.sim.simulation import NoSuchPod, Report, Simulation
+from mooring.sim.simulation import Report, Simulation, note_ignored
 
-BAD_INPUT = 2
 NOT_ALL_PLACED = 1
 
 EPILOG = """
 \b
 Examples:
   mooring simulate cluster.yaml                         where do the pending pods go?
-  kubectl get nodes,pods,services,replicasets,priorityclasses,namespaces -A -o json > dump.json
+  kubectl get nodes,pods,services,replicasets,statefulsets,priorityclasses,namespaces -A -o json > dump.json
   mooring simulate dump.json more-pods.yaml             would these fit into my cluster?
   mooring simulate cluster.yaml --explain web-0         why there? why not elsewhere?
   mooring simulate cluster.yaml --config packed.yaml    with another scheduler configuration
@@ -31,16 +30,22 @@ Examples:
   cat *.yaml | mooring simulate - -o json | jq '.pods[] | select(.result != "scheduled")'
 
 \b
+Amounts in JSON are whole numbers: cpu in milli-CPU, memory in bytes, all else as counted.
 Exit status: 0 when the simulation ran, 1 with --exit-code when a pod is still pending, 2 for input that cannot be used.
 """
 
 
-@click.command(epilog=EPILOG)
+@click.command(epilog=EPILOG, short_help="Place the pending pods of a cluster, explain any of them.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--config", metavar="FILE", help="A KubeSchedulerConfiguration (v1), as kube-scheduler takes it.")
 @click.option("--plugin", "plugins", multiple=True, metavar="FILE.py", help="A Python file with plugins of your own.")
 @click.option(
-    "-o", "--output", type=click.Choice(["table", "wide", "json"]), default="table", show_default=True, help="The form."
+    "-o",
+    "--output",
+    type=click.Choice(["table", "wide", "json"]),
+    default="table",
+    show_default=True,
+    help="Tables, tables with every row and column, or JSON.",
 )
 @click.option(
     "--explain", metavar="POD", help="Show the verdict and scores of this pod, node by node ([namespace/]name)."
@@ -62,22 +67,25 @@ def simulate(
     with LateBar("reading") as bar:
         manifests = read(files, sys.stdin.buffer, bar)
     if manifests.problems:
-        _refuse(*(str(problem) for problem in manifests.problems))
-    chosen = _configuration(config)
-    try:
-        registry = all_plugins()
-        _load_plugins(registry, plugins)
-        simulation = Simulation([manifest.object for manifest in manifests.objects], chosen, registry)
-        with LateBar("placing") as bar:
-            report = simulation.run(explain, bar)
-    except ConfigError as error:
-        _refuse(*(f"{config or 'configuration'}: {problem}" for problem in error.problems))
-    except (RegistryError, NoSuchPod) as error:
-        _refuse(str(error))
-    report.notes = _ignored(manifests) + report.notes
+        refuse(*manifests.problems)
+    with refusals(config or "configuration", plugins):
+        report = _run(manifests, _configuration(config), plugins, explain)
     _print(report, output)
     if exit_code and report.pending:
         sys.exit(NOT_ALL_PLACED)
+
+
+def _run(
+    manifests: Manifests, config: KubeSchedulerConfiguration, plugins: tuple[str, ...], explain: str | None
+) -> Report:
+    registry = all_plugins()
+    for file in plugins:
+        load_file(registry, file)
+    simulation = Simulation([manifest.object for manifest in manifests.objects], config, registry)
+    with LateBar("placing") as bar:
+        report = simulation.run(explain, bar)
+    report.notes = note_ignored(manifests) + report.notes
+    return report
 
 
 def _configuration(path: str | None) -> KubeSchedulerConfiguration:
@@ -85,38 +93,20 @@ def _configuration(path: str | None) -> KubeSchedulerConfiguration:
         return configuration.default()
     try:
         with open(path, "rb") as file:
-            return configuration.load(file.read(), path)
-    except OSError as error:
-        _refuse(f"{path}: cannot be read: {error.strerror}")
-    except ConfigError as error:
-        _refuse(*(f"{path}: {problem}" for problem in error.problems))
-
-
-def _load_plugins(registry: Registry, files: tuple[str, ...]) -> None:
-    for file in files:
-        load_file(registry, file)
-
-
-def _ignored(manifests: Manifests) -> list[str]:
-    if not manifests.ignored:
-        return []
-    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(manifests.ignored.items()))
-    return [f"not considered, for they do not change where pods go: {kinds}"]
+            text = file.read()
+    except (OSError, ValueError) as error:  # a path with a NUL in it is a ValueError
+        refuse(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}")
+    return configuration.load(text, path)
 
 
 def _print(report: Report, output: str) -> None:
     if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(as_json(report)), indent=2))
+        click.echo(json.dumps(as_json(report), indent=2, ensure_ascii=False))
         return
-    parts = [*as_tables(report, wide=output == "wide")]
+    wide = output == "wide"
+    parts = [*as_tables(report, wide)]
     if report.explanation is not None:
-        parts = [*show_explanation(report.explanation), parts[-1]]
+        parts = [*show_explanation(report.explanation, wide), parts[-1]]
     click.echo("\n\n".join(parts))
     for note in report.notes:
         click.echo(f"note: {note}", err=True)
-
-
-def _refuse(*problems: str) -> NoReturn:
-    for problem in problems:
-        click.echo(problem, err=True)
-    sys.exit(BAD_INPUT)

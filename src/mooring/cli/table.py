@@ -1,4 +1,4 @@
-"""Tables as kubectl prints them: aligned columns, one space apart from what people can cut and grep."""
+"""Tables as kubectl prints them: aligned columns that people can cut and grep."""
 
 from collections.abc import Iterable, Sequence
 

@@ -22,7 +22,7 @@ def _check_rows(nodes: NodeTable) -> list[str]:
     alive = [row for row in range(nodes.height) if nodes.nodes[row] is not None]
     if np.flatnonzero(nodes.alive).tolist() != alive or nodes.alive_count != len(alive):
         faults.append("alive rows are not those that have a node")
-    where = {pod_id: row for row, pods in enumerate(nodes.pods_on) for pod_id in pods}
+    where = {pod_id: row for row, pods in enumerate(nodes.pods_on) for pod_id in (pod.id for pod in pods)}
     if where != nodes._row_of_pod:
         faults.append("pods are not on the rows where they are looked up")
     return faults
@@ -31,7 +31,7 @@ def _check_rows(nodes: NodeTable) -> list[str]:
 def _check_sums(nodes: NodeTable) -> list[str]:
     faults = []
     for row in range(nodes.height):
-        pods = nodes.pods_on[row].values()
+        pods = nodes.pods_on[row]
         held: Counter[str] = Counter()
         scored: Counter[str] = Counter()
         for pod in pods:
@@ -63,13 +63,13 @@ def _check_tallies(nodes: NodeTable) -> list[str]:
             counts[row] = sum(
                 all(p.holds(pod.namespace, pod.labels) for p in predicates)
                 and (with_terminating or not pod.is_terminating)
-                for pod in pods.values()
+                for pod in pods
             )
         if not np.array_equal(counts, tally.counts):
             faults.append(f"tally of {predicates} differs from a recount")
     carried: Counter[tuple[object, int]] = Counter()
     for row, pods in enumerate(nodes.pods_on):
-        for pod in pods.values():
+        for pod in pods:
             carried.update((term, row) for term in pod.shape.terms(pod.namespace).carried)
     kept = {
         (term, int(row)): int(t.counts[row]) for term, t in tallies._carried.items() for row in np.flatnonzero(t.counts)

@@ -58,6 +58,10 @@ class Images:
                 self._captured[row] = self._epoch
                 self._see(row, {name: len(self._images[name].rows) for name in self._names.get(row, ())})
 
+    def lags(self, row: int) -> bool:
+        """Whether the row has images and would see other counts if it changed now."""
+        return row in self._names and self._captured.get(row) != self._epoch
+
     def size_bytes(self, name: str) -> int:
         image = self._images.get(name)
         return image.size_bytes if image else 0
@@ -77,6 +81,14 @@ class Images:
     def grow(self, capacity: int) -> None:
         self._capacity = capacity
         self._counts = {name: grown(column, capacity) for name, column in self._counts.items()}
+
+    def fork(self) -> "Images":
+        """A copy that can capture for itself; which node has which image it shares with the original."""
+        other = Images()
+        other.__dict__.update(self.__dict__)
+        other._captured, other._seen = dict(self._captured), dict(self._seen)
+        other._counts = {name: column.copy() for name, column in self._counts.items()}
+        return other
 
     def _take_away(self, row: int, name: str) -> None:
         image = self._images[name]

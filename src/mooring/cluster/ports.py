@@ -41,7 +41,39 @@ class PortUse:
         addresses = self._used.get((protocol, port), {}).get(row)
         return addresses is not None and (ip == ANY_IP or ip in addresses or ANY_IP in addresses)
 
+    def sketch(self) -> "PortUse":
+        """A copy that shares what it does not change."""
+        return _PortSketch(self)
+
     def fork(self) -> "PortUse":
         other = PortUse()
         other._used = {port: {row: set(ips) for row, ips in rows.items()} for port, rows in self._used.items()}
         return other
+
+
+class _PortSketch(PortUse):
+    """Ports in a what-if: the addresses of a row and port are copied when they first change."""
+
+    def __init__(self, base: PortUse) -> None:
+        self._used = base._used
+        self._owned: set[tuple[str, int]] = set()
+
+    def occupy(self, row: int, ports: Iterable[HostPort]) -> None:
+        ports = tuple(ports)
+        self._own(ports)
+        super().occupy(row, ports)
+
+    def release(self, row: int, ports: Iterable[HostPort]) -> None:
+        ports = tuple(ports)
+        self._own(ports)
+        super().release(row, ports)
+
+    def _own(self, ports: tuple[HostPort, ...]) -> None:
+        for _, protocol, port in ports:
+            key = (protocol, port)
+            if key not in self._owned:
+                if not self._owned:
+                    self._used = dict(self._used)
+                self._owned.add(key)
+                if key in self._used:
+                    self._used[key] = {row: set(addresses) for row, addresses in self._used[key].items()}

@@ -57,7 +57,8 @@ class NodeTable:
         self.row_book: dict[str, int] = {}
         self.names: list[str] = []
         self.nodes: list[Node | None] = []
-        self.pods_on: list[dict[str, Pod]] = []
+        self.pods_on: list[list[Pod]] = []
+        """By row. Parity: in order of arrival, but the last one takes the place of one that leaves."""
         self._free: list[int] = []
         self._row_of_pod: dict[str, int] = {}
 
@@ -109,6 +110,8 @@ class NodeTable:
             self.order.relabel(node.name, node.labels)
         if before is None or _facts(before) != _facts(node):
             self._put_facts(row, node)
+        elif self.images.lags(row):
+            self.touches.note(row)  # Parity: any update of a node, a heartbeat too, lets it see image counts anew
         return row
 
     def remove_node(self, name: str) -> None:
@@ -140,7 +143,7 @@ class NodeTable:
         if row is None:
             row = self._take_row(node_name)
         self._row_of_pod[pod.id] = row
-        self.pods_on[row][pod.id] = pod
+        self.pods_on[row].append(pod)
         self._count(pod, row, 1)
         if pod.shape.host_ports:
             self.ports.occupy(row, pod.shape.host_ports)
@@ -151,7 +154,7 @@ class NodeTable:
         row = self._row_of_pod.pop(pod_id, None)
         if row is None:
             raise ClusterError(f"pod {pod_id} is on no node")
-        pod = self.pods_on[row].pop(pod_id)
+        pod = _take_out(self.pods_on[row], pod_id)
         self._count(pod, row, -1)
         if pod.shape.host_ports:
             self.ports.release(row, pod.shape.host_ports)
@@ -163,7 +166,7 @@ class NodeTable:
 
     def pods(self) -> list[Pod]:
         """All pods on nodes, row by row."""
-        return [pod for pods in self.pods_on for pod in pods.values()]
+        return [pod for pods in self.pods_on for pod in pods]
 
     # ---- columns
 
@@ -193,8 +196,7 @@ class NodeTable:
 
     def settle(self) -> None:
         """Called when an attempt begins: rows touched since the last one see the cluster as it is now."""
-        touched = self.touches.since(self._captured)
-        self.images.capture(range(self.height) if touched is None else touched)
+        self.images.capture(self._unsettled())
         self._captured = self.touches.end
 
     def fork(self) -> "NodeTable":
@@ -206,16 +208,50 @@ class NodeTable:
         other.__dict__.update(self.__dict__)
         other.is_fork = True
         other.resource_book = dict(self.resource_book)
-        other.pods_on = [dict(pods) for pods in self.pods_on]
+        other.pods_on = [list(pods) for pods in self.pods_on]
         other._row_of_pod = dict(self._row_of_pod)
         other.requested = self.requested.copy()
         other.scored = self.scored.copy()
         other.pod_count = self.pod_count.copy()
+        other.images = self.images.fork()
+        other.images.capture(self._unsettled())
         other.ports = self.ports.fork()
         other.tallies = self.tallies.fork()
         other.touches = TouchLog()
         other._captured = 0
         return other
+
+    def sketch(self) -> "NodeTable":
+        """A light copy for what-ifs about single nodes: `hold` and `release` change what is requested on a row, its
+        pods and its ports, and nothing else (no tallies). Good until the original changes.
+        """
+        other: NodeTable = object.__new__(NodeTable)
+        other.__dict__.update(self.__dict__)
+        other.is_fork = True
+        other.resource_book = dict(self.resource_book)
+        other.requested = self.requested.copy()
+        other.pod_count = self.pod_count.copy()
+        other.pods_on = list(self.pods_on)
+        other.ports = self.ports.sketch()
+        return other
+
+    def hold(self, pod: Pod, row: int) -> None:
+        """In a sketch: the pod is on the node."""
+        self._weigh(pod, row, 1)
+        self.pods_on[row] = [*self.pods_on[row], pod]
+        self.ports.occupy(row, pod.shape.host_ports)
+
+    def release(self, pod: Pod, row: int) -> None:
+        """In a sketch: the pod is not on the node."""
+        self._weigh(pod, row, -1)
+        self.pods_on[row] = [other for other in self.pods_on[row] if other.id != pod.id]
+        self.ports.release(row, pod.shape.host_ports)
+
+    def _weigh(self, pod: Pod, row: int, change: int) -> None:
+        for name, (amount, _) in pod.shape.held.items():
+            index = self.resource(name)  # first: a new resource replaces the matrix
+            self.requested[index, row] += change * amount
+        self.pod_count[row] += change
 
     def check(self) -> list[str]:
         """The invariants that do not hold, in words; empty when all is well. Counts everything anew."""
@@ -225,6 +261,10 @@ class NodeTable:
 
     # ---- inside
 
+    def _unsettled(self) -> Iterable[int]:
+        touched = self.touches.since(self._captured)
+        return range(self.height) if touched is None else touched
+
     def _put_facts(self, row: int, node: Node) -> None:
         self.allocatable[:, row] = 0
         self.allowed_pods[row] = 0
@@ -233,7 +273,7 @@ class NodeTable:
                 self.allowed_pods[row] = to_int(parse(text))
             elif name == "cpu":
                 self.allocatable[CPU, row] = to_milli(parse(text))
-            elif name in self.resource_book or is_scalar_resource(name):
+            elif name in _FIRST_CLASS or is_scalar_resource(name):
                 index = self.resource(name)  # first: a new resource replaces the matrix
                 self.allocatable[index, row] = to_int(parse(text))
         self.unschedulable[row] = node.spec.unschedulable
@@ -241,7 +281,7 @@ class NodeTable:
         features = frozenset(node.status.declared_features or ())
         self.feature_set[row] = _encode(self._feature_book, self.feature_sets, features)
         self.labels.put(row, node.labels)
-        self.images.put(row, {name: i.size_bytes for i in node.status.images or () for name in i.names or ()})
+        self.images.put(row, _image_sizes(node))
         self._touch_node(row)
 
     def _count(self, pod: Pod, row: int, change: int) -> None:
@@ -272,7 +312,7 @@ class NodeTable:
             self.height += 1
             self.names.append(name)
             self.nodes.append(None)
-            self.pods_on.append({})
+            self.pods_on.append([])
         self.row_book[name] = row
         return row
 
@@ -291,11 +331,27 @@ class NodeTable:
             part.grow(capacity)
 
 
+def _take_out(pods: list[Pod], pod_id: str) -> Pod:
+    index = next(i for i, pod in enumerate(pods) if pod.id == pod_id)
+    pod, pods[index] = pods[index], pods[-1]
+    pods.pop()
+    return pod
+
+
 def _facts(node: Node) -> tuple[Any, ...]:
     """What of a node the columns hold; anything else may change without touching the row."""
     status = node.status
     labels: Mapping[str, str] | None = node.metadata.labels
     return labels, node.spec, status.allocatable, status.images, status.declared_features
+
+
+def _image_sizes(node: Node) -> dict[str, int]:
+    """Parity: of an image that is listed twice the first size counts."""
+    sizes: dict[str, int] = {}
+    for image in node.status.images or ():
+        for name in image.names or ():
+            sizes.setdefault(name, image.size_bytes)
+    return sizes
 
 
 def _encode(book: dict[Any, int], values: list[Any], value: Any) -> int:

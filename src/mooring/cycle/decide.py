@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.cluster import Cluster
+from mooring.cluster.nominated import NominatedLoad
 from mooring.cluster.table import NodeTable
 from mooring.cycle.decision import (
     Decision,
@@ -24,9 +25,11 @@ from mooring.cycle.decision import (
 )
 from mooring.cycle.search import Search, cut_short, nodes_to_find
 from mooring.framework.attempt import Attempt, AttemptError, Narrowing, PodRejected, ScoreCard, Verdicts
-from mooring.framework.memo import PASSED
+from mooring.framework.failure import FitFailure
+from mooring.framework.memo import NARROWED_OUT, PASSED
 from mooring.framework.points import Rows
 from mooring.framework.runner import Runner
+from mooring.framework.what_if import leave_room
 from mooring.kit.choice import choose
 from mooring.model.pod import Pod
 
@@ -54,6 +57,10 @@ class Manner:
 
     tie_break: TieBreak = lowest_name
     search: Search = field(default_factory=Search)
+    nominated: NominatedLoad | None = None
+    """Pods that are promised a node: those of the same or a higher priority must still fit there."""
+    examine_all: bool = True
+    """Whether preemption tries every node, or as few as its arguments allow."""
     record: bool = False
     """Keep the three best nodes and the diagnosis also of pods that were placed."""
     explain: bool = False
@@ -74,13 +81,17 @@ def _decide(attempt: Attempt, manner: Manner) -> Decision:
         return NoFit(Diagnosis(0))
     narrowing = attempt.pre_filter()
     if isinstance(narrowing, PodRejected):
-        return NoFit(diagnose_rejected_pod(attempt, narrowing), Details() if manner.explain else None)
+        diagnosis = diagnose_rejected_pod(attempt, narrowing)
+        return NoFit(diagnosis, Details() if manner.explain else None, _failure(attempt, None, diagnosis, manner))
     verdicts = attempt.filter(narrowing)
+    if manner.nominated:
+        leave_room(attempt, verdicts, manner.nominated)
     feasible = _feasible(attempt, verdicts, manner)
     found = len(nodes.alive[feasible])
     if not found:
         details = Details(rejected=rejections_by_node(attempt, verdicts)) if manner.explain else None
-        return NoFit(diagnose(attempt, verdicts, narrowing), details)
+        diagnosis = diagnose(attempt, verdicts, narrowing)
+        return NoFit(diagnosis, details, _failure(attempt, verdicts, diagnosis, manner))
     if found == 1:
         placement = _only(nodes, feasible)
         card = None
@@ -99,6 +110,8 @@ def _feasible(attempt: Attempt, verdicts: Verdicts, manner: Manner) -> Rows:
     wanted = nodes_to_find(count, attempt.runner.profile.percentage_of_nodes_to_score) if attempt.runner.scores else 1
     nominated = nodes.row_book.get(attempt.cycle.pod.status.nominated_node_name)
     if nominated is not None and verdicts.first[nominated] == PASSED:
+        # Parity: a node that was promised and still fits is taken; nobody asks about the others.
+        verdicts.first = np.full(len(verdicts.first), NARROWED_OUT, np.int8)
         return np.array([nominated], np.intp)
     if wanted < count:
         rows, verdicts.first = cut_short(nodes, verdicts.first, wanted, manner.search)
@@ -107,6 +120,10 @@ def _feasible(attempt: Attempt, verdicts: Verdicts, manner: Manner) -> Rows:
     if np.count_nonzero(passed) == nodes.height:
         return slice(0, nodes.height)
     return np.flatnonzero(passed)
+
+
+def _failure(attempt: Attempt, verdicts: Verdicts | None, diagnosis: Diagnosis, manner: Manner) -> FitFailure:
+    return FitFailure(attempt, verdicts, diagnosis.absent, manner.nominated, manner.examine_all)
 
 
 def _only(nodes: NodeTable, feasible: Rows) -> Placement:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mooring.framework.attempt import Attempt, Narrowing, PodRejected, Verdicts
+from mooring.framework.failure import FitFailure
 from mooring.framework.memo import NARROWED_OUT, PASSED
 from mooring.framework.status import Rejection
 
@@ -75,6 +76,8 @@ class NoFit:
 
     diagnosis: Diagnosis
     details: Details | None = None
+    failure: FitFailure | None = None
+    """For PostFilter; good until the cluster changes. None when there are no nodes at all."""
 
     @property
     def message(self) -> str:

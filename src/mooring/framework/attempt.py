@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 
 from mooring.framework.cycle import Cycle
 from mooring.framework.memo import NARROWED_OUT, Question, ShapeMemo
-from mooring.framework.points import Codes, FilterPlugin, NodeNames, Reads, Rows, ScorePlugin, Scores
+from mooring.framework.points import (
+    Codes,
+    FilterPlugin,
+    NodeNames,
+    PreFilterExtensions,
+    Reads,
+    Rows,
+    ScorePlugin,
+    Scores,
+)
 from mooring.framework.status import SKIP, Code, Rejection, final
 
 if TYPE_CHECKING:
@@ -116,6 +125,24 @@ class Attempt:
                 self._ask_filter(index, plugin, verdicts)
         return verdicts
 
+    def active_filters(self) -> list[tuple[int, FilterPlugin]]:
+        """The filters that have a say about this pod, with their place in the order."""
+        pod = self.cycle.pod
+        return [
+            (index, plugin)
+            for index, plugin in enumerate(self.runner.filters)
+            if plugin.name not in self._no_filter and plugin.concerns(pod)
+        ]
+
+    def extensions(self) -> list[PreFilterExtensions]:
+        """The plugins with a say whose state follows the pods on nodes."""
+        plugins = (plugin for plugin, _ in self.runner.pre_filter_plan.steps)
+        return [p for p in plugins if isinstance(p, PreFilterExtensions) and p.name not in self._no_filter]
+
+    def kept_codes(self, index: int) -> Codes | None:
+        """The codes of a filter whose answers are kept, for all rows; None: it rejects nothing."""
+        return self._memo.codes(index)
+
     def rejection(self, index: int, code: int) -> Rejection:
         """What a code of the filter with this index means."""
         plugin = self.runner.filters[index]
@@ -137,7 +164,7 @@ class Attempt:
         if not asked:
             return
         rows: Rows = slice(0, height) if asked == height else np.flatnonzero(still_in)
-        codes = _filter(plugin, self.cycle, rows, asked)
+        codes = ask_filter(plugin, self.cycle, rows, asked)
         if codes is None:
             return
         everywhere = codes
@@ -228,7 +255,7 @@ class _FilterQuestion:
     plugin: FilterPlugin
 
     def __call__(self, cycle: Cycle, rows: Rows) -> Codes | None:
-        return _filter(self.plugin, cycle, rows, len(cycle.nodes.alive[rows]))
+        return ask_filter(self.plugin, cycle, rows, len(cycle.nodes.alive[rows]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +266,8 @@ class _ScoreQuestion:
         return _score(self.plugin, cycle, rows, len(cycle.nodes.alive[rows]))
 
 
-def _filter(plugin: FilterPlugin, cycle: Cycle, rows: Rows, asked: int) -> Codes | None:
+def ask_filter(plugin: FilterPlugin, cycle: Cycle, rows: Rows, asked: int) -> Codes | None:
+    """A filter's codes for so many rows; whatever it raises, and a wrong number of codes, ends the attempt."""
     try:
         codes = plugin.filter(cycle, rows)
         if codes is not None and len(codes) != asked:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
 from mooring.cluster.cluster import Cluster
+from mooring.cluster.table import NodeTable
 from mooring.framework.status import PluginError
 from mooring.model.pod import Pod
 
@@ -67,6 +68,14 @@ class Cycle:
         self.seed = seed
         self.state = CycleState()
         self._keepsakes = keepsakes
+
+    def on(self, nodes: NodeTable, state: CycleState) -> "Cycle":
+        """The same attempt in a what-if: other counts on the nodes, another state of the plugins."""
+        other: Cycle = object.__new__(Cycle)
+        for name in Cycle.__slots__:
+            setattr(other, name, getattr(self, name))
+        other.nodes, other.state = nodes, state
+        return other
 
     def of_shape(self, key: Hashable, build: Callable[[], T]) -> T:
         """A value that follows from the pod's shape (and the key) alone: built once, then kept."""

@@ -62,7 +62,7 @@ class NodeView:
     @property
     def pods(self) -> list[Pod]:
         """The pods on the node, those included that are about to be bound to it."""
-        return list(self._nodes.pods_on[self._row].values())
+        return list(self._nodes.pods_on[self._row])
 
     @property
     def allowed_pods(self) -> int:

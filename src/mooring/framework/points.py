@@ -35,6 +35,7 @@ from mooring.model.pod import Pod
 if TYPE_CHECKING:
     from mooring.framework.cycle import Cycle
     from mooring.framework.events import Registration
+    from mooring.framework.failure import FitFailure
 
 Rows = slice | NDArray[np.intp]
 """Which rows of the node table are meant; index a column with it."""
@@ -52,9 +53,11 @@ class Reads(IntEnum):
     """Only the pod's shape: asked once for each shape."""
     NODE = 1
     """Shape and the node itself (labels, taints, images, ...): asked again for nodes that were changed."""
-    ROW = 2
-    """Shape, the node and the pods on it: asked again for nodes whose pods or facts changed."""
-    CLUSTER = 3
+    TOTALS = 2
+    """Shape, the node and the sums over its pods (`requested`, `pod_count`): asked again for nodes that were touched."""
+    ROW = 3
+    """Shape, the node and the pods on it: asked again for nodes that were touched."""
+    CLUSTER = 4
     """Anything: asked in every attempt."""
 
 
@@ -124,6 +127,19 @@ class PreFilterPlugin(Plugin):
         """SKIP leaves the plugin's `filter` out of this attempt."""
 
 
+class PreFilterExtensions(PreFilterPlugin):
+    """A PreFilter whose state counts pods: it is told when a pod comes to a node, or leaves it, in a what-if.
+
+    The state is the one in `cycle.state`, cloned for the what-if. Afterwards `filter` is asked about that node only.
+    """
+
+    @abstractmethod
+    def add_pod(self, cycle: "Cycle", pod: Pod, row: int) -> None: ...
+
+    @abstractmethod
+    def remove_pod(self, cycle: "Cycle", pod: Pod, row: int) -> None: ...
+
+
 class FilterPlugin(Plugin):
     @abstractmethod
     def filter(self, cycle: "Cycle", rows: Rows) -> Codes | None:
@@ -136,15 +152,25 @@ class FilterPlugin(Plugin):
 
 @dataclass(frozen=True, slots=True)
 class Nomination:
-    """From PostFilter: the pod will fit on this node once the room that was made there is free."""
+    """From PostFilter: the pod will fit on this node once these pods have left it."""
 
     node_name: str
+    victims: tuple[Pod, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NoRoom:
+    """From PostFilter: why no room can be made."""
+
+    rejection: Rejection
+    clear_nomination: bool = False
+    """Whether a node that the pod was promised earlier is to be forgotten."""
 
 
 class PostFilterPlugin(Plugin):
     @abstractmethod
-    def post_filter(self, cycle: "Cycle") -> Nomination | Rejection:
-        """Make room for a pod that fits nowhere, or say why that cannot be done."""
+    def post_filter(self, failure: "FitFailure") -> Nomination | NoRoom:
+        """Find room for a pod that fits nowhere, or say why that cannot be done. Others act on what it finds."""
 
 
 class PreScorePlugin(Plugin):

@@ -2,6 +2,7 @@
 
 from mooring.framework.registry import Registry
 from mooring.plugins import unbuilt
+from mooring.plugins.default_preemption import DefaultPreemption
 from mooring.plugins.image_locality import ImageLocality
 from mooring.plugins.inter_pod_affinity import InterPodAffinity
 from mooring.plugins.node_affinity import NodeAffinity
@@ -32,7 +33,7 @@ IN_TREE = (
     PodTopologySpread,
     InterPodAffinity,
     unbuilt.DynamicResources,
-    unbuilt.DefaultPreemption,
+    DefaultPreemption,
     NodeResourcesBalancedAllocation,
     ImageLocality,
     unbuilt.DefaultBinder,

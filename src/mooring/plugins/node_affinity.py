@@ -1,5 +1,6 @@
 """NodeAffinity: required and preferred node affinity, nodeSelector, and affinity that a profile adds to every pod."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from mooring.cluster.kernels import scale_to_max
 from mooring.cluster.match import match_labels, match_nodes, match_term
 from mooring.framework.config.args import NodeAffinityArgs
 from mooring.framework.cycle import Cycle
+from mooring.framework.events import NODE, Action, Change, ClusterEvent, Registration
 from mooring.framework.points import (
     Codes,
     FilterPlugin,
@@ -22,8 +24,11 @@ from mooring.framework.points import (
     reads,
 )
 from mooring.framework.status import SKIP, PluginError, Rejection, Skip, final
-from mooring.model.pod import NodeSelectorTerm
+from mooring.model.node import Node
+from mooring.model.pod import NodeSelectorTerm, Pod
 from mooring.model.selectors import NodeMatcher, NodeTerm, compile_node_selector, compile_node_term
+from mooring.model.shape import PodShape
+from mooring.plugins.hints import new_node_of, nodes_of
 
 _NOT_ENFORCED, _NOT_WANTED = 1, 2
 
@@ -46,6 +51,22 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
         faults += [term.fault for _, term in self._added_preferred if term.fault]
         if faults:
             raise ValueError(f"parsing addedAffinity: {faults[0]}")
+
+    def events(self) -> Sequence[Registration]:
+        return (Registration(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL), self._node_wanted),)
+
+    def _node_wanted(self, pod: Pod, change: Change) -> bool:
+        """Whether the pod wants the node as it is now, and did not before.
+
+        Parity: what the profile adds is asked only about the node as it is now, so a node that the pod always wanted
+        and the profile admits only now is passed over.
+        """
+        (old, _), new, shape = nodes_of(change), new_node_of(change), pod.shape
+        if self._added_required is not None and not self._added_required.matches(new.name, new.labels):
+            return False
+        if not _wants(shape, new):
+            return _is_in_doubt(shape, new)
+        return old is None or not _wants(shape, old)
 
     @reads(Reads.SHAPE)
     def pre_filter(self, cycle: Cycle) -> NodeNames | Rejection | Skip | None:
@@ -101,6 +122,22 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
 
     def normalize(self, cycle: Cycle, scores: Scores, rows: Rows) -> Scores:
         return scale_to_max(scores)
+
+
+def _wants(shape: PodShape, node: Node) -> bool:
+    """Whether nodeSelector and required affinity match a node."""
+    required = shape.required_nodes
+    return _has_labels(shape, node) and (required is None or required.matches(node.name, node.labels))
+
+
+def _is_in_doubt(shape: PodShape, node: Node) -> bool:
+    """Whether a node is refused for a term that does not compile, and not for its labels. Then a hint says yes."""
+    return _has_labels(shape, node) and shape.required_nodes is not None and bool(shape.required_nodes.faults())
+
+
+def _has_labels(shape: PodShape, node: Node) -> bool:
+    labels = node.labels
+    return all(labels.get(key) == value for key, value in (shape.spec.node_selector or {}).items())
 
 
 def _names_of(term: NodeSelectorTerm) -> frozenset[str] | None:

@@ -1,19 +1,37 @@
 """NodeDeclaredFeatures: a pod that needs a feature of the kubelet goes only to nodes that declare it."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from mooring.framework.cycle import Cycle
-from mooring.framework.points import Codes, FilterPlugin, PreFilterPlugin, Reads, Rows, reads
+from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
+from mooring.framework.points import Codes, FilterPlugin, Handle, PreFilterPlugin, Reads, Rows, reads
 from mooring.framework.status import SKIP, Rejection, Skip, final
+from mooring.model.pod import Pod
 from mooring.model.shape import PodShape
+from mooring.plugins.hints import is_itself, new_node_of, nodes_of, pods_of
 
 
 class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
     name = "NodeDeclaredFeatures"
 
+    def __init__(self, args: Any, handle: Handle) -> None:
+        del args
+        self._is_on = handle.feature_gates.get(self.name, True)
+
+    def events(self) -> Sequence[Registration]:
+        if not self._is_on:
+            return ()
+        return (
+            Registration(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE), _declares_others),
+            Registration(ClusterEvent(POD, Action.UPDATE), _needs_others),
+        )
+
     @reads(Reads.SHAPE)
     def pre_filter(self, cycle: Cycle) -> Skip | None:
-        return None if required_features(cycle.shape) else SKIP
+        return None if self._is_on and required_features(cycle.shape) else SKIP
 
     @reads(Reads.NODE)
     def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
@@ -23,6 +41,19 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
 
     def rejection(self, cycle: Cycle, code: int) -> Rejection:
         return final("node(s) didn't match Pod's required features")
+
+
+def _declares_others(pod: Pod, change: Change) -> bool:
+    """Whether a node came, or declares other features than before, whichever they are."""
+    (old, _), new = nodes_of(change), new_node_of(change)
+    return old is None or (old.status.declared_features or []) != (new.status.declared_features or [])
+
+
+def _needs_others(pod: Pod, change: Change) -> bool:
+    old, new = pods_of(change)
+    if old is None or new is None or not is_itself(pod, change):
+        return False
+    return required_features(old.shape) != required_features(new.shape)
 
 
 def required_features(shape: PodShape) -> frozenset[str]:

@@ -1,8 +1,11 @@
 """NodeName: a pod that names its node goes there and nowhere else."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from mooring.framework.cycle import Cycle
+from mooring.framework.events import NODE, Action, ClusterEvent, Registration
 from mooring.framework.points import Codes, FilterPlugin, Rows
 from mooring.framework.status import Rejection, final
 from mooring.model.pod import Pod
@@ -10,6 +13,9 @@ from mooring.model.pod import Pod
 
 class NodeName(FilterPlugin):
     name = "NodeName"
+
+    def events(self) -> Sequence[Registration]:
+        return (Registration(ClusterEvent(NODE, Action.ADD)),)
 
     @classmethod
     def concerns(cls, pod: Pod) -> bool:

@@ -1,14 +1,26 @@
 """NodePorts: a host port can be given away once on a node."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from mooring.framework.cycle import Cycle
+from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
 from mooring.framework.points import Codes, FilterPlugin, PreFilterPlugin, Reads, Rows, reads
 from mooring.framework.status import SKIP, Rejection, Skip, curable
+from mooring.model.pod import Pod
+from mooring.model.shape import ANY_IP, HostPort
+from mooring.plugins.hints import has_place, pods_of
 
 
 class NodePorts(PreFilterPlugin, FilterPlugin):
     name = "NodePorts"
+
+    def events(self) -> Sequence[Registration]:
+        return (
+            Registration(ClusterEvent(POD, Action.DELETE), _port_came_free),
+            Registration(ClusterEvent(NODE, Action.ADD)),
+        )
 
     @reads(Reads.SHAPE)
     def pre_filter(self, cycle: Cycle) -> Skip | None:
@@ -27,3 +39,15 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
 
     def rejection(self, cycle: Cycle, code: int) -> Rejection:
         return curable("node(s) didn't have free ports for the requested pod ports")
+
+
+def _port_came_free(pod: Pod, change: Change) -> bool:
+    """Whether a pod left that had, or was about to have, a port that the waiting pod wants."""
+    old, _ = pods_of(change)
+    if old is None or not old.shape.host_ports or not has_place(old):
+        return False
+    return any(_collide(wanted, used) for wanted in pod.shape.host_ports for used in old.shape.host_ports)
+
+
+def _collide(one: HostPort, other: HostPort) -> bool:
+    return one[1:] == other[1:] and (one[0] == other[0] or ANY_IP in (one[0], other[0]))

@@ -25,7 +25,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     def pre_score(self, cycle: Cycle, rows: Rows) -> Skip | None:
         return None if self._amounts(cycle)[1].any() else SKIP
 
-    @reads(Reads.ROW)
+    @reads(Reads.TOTALS)
     def score(self, cycle: Cycle, rows: Rows) -> Scores | None:
         nodes = cycle.nodes
         resources, amounts = self._amounts(cycle)

@@ -19,6 +19,7 @@ from mooring.cluster.table import NodeTable, Resources, cells
 from mooring.framework.config.args import NodeResourcesFitArgs, ScoringStrategy
 from mooring.framework.config.validate_args import check_fit_args
 from mooring.framework.cycle import Cycle
+from mooring.framework.events import Registration
 from mooring.framework.points import (
     Codes,
     FilterPlugin,
@@ -33,6 +34,7 @@ from mooring.framework.points import (
 )
 from mooring.framework.status import Code, Rejection, Skip
 from mooring.model.names import is_extended_resource, is_scalar_resource
+from mooring.plugins.node_resources_fit_hints import fit_events
 
 _TOO_MANY_PODS = 1
 _HOPELESS = 2
@@ -56,7 +58,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     name = "NodeResourcesFit"
 
     def __init__(self, args: Any, handle: Handle) -> None:
-        del handle
+        self._devices_serve_requests = handle.feature_gates.get("DRAExtendedResource", True)
         args = args if isinstance(args, NodeResourcesFitArgs) else NodeResourcesFitArgs()
         check_fit_args(args)
         self._ignored = frozenset(args.ignored_resources or ())
@@ -66,11 +68,14 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         self._weights = {r.name: r.weight or 1 for r in strategy.resources or ()} or {"cpu": 1, "memory": 1}
         self._score = _strategy(strategy)
 
+    def events(self) -> Sequence[Registration]:
+        return fit_events(self._devices_serve_requests)
+
     @reads(Reads.SHAPE)
     def pre_filter(self, cycle: Cycle) -> Skip | None:
         return None
 
-    @reads(Reads.ROW)
+    @reads(Reads.TOTALS)
     def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
         nodes, checked = cycle.nodes, self._checked(cycle)
         full = nodes.pod_count[rows] >= nodes.allowed_pods[rows]
@@ -96,7 +101,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def pre_score(self, cycle: Cycle, rows: Rows) -> Skip | None:
         return None
 
-    @reads(Reads.ROW)
+    @reads(Reads.TOTALS)
     def score(self, cycle: Cycle, rows: Rows) -> Scores | None:
         nodes, scored = cycle.nodes, self._scored(cycle)
         if not scored.names:

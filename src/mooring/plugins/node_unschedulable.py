@@ -1,18 +1,29 @@
 """NodeUnschedulable: cordoned nodes take only pods that tolerate it."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from mooring.framework.cycle import Cycle
+from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
 from mooring.framework.points import Codes, FilterPlugin, Reads, Rows, reads
 from mooring.framework.status import Rejection, final
 from mooring.model.node import NO_SCHEDULE, Taint
+from mooring.model.pod import Pod
 from mooring.model.tolerations import tolerates
+from mooring.plugins.hints import is_itself, new_node_of, nodes_of, pods_of
 
 CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
 
 
 class NodeUnschedulable(FilterPlugin):
     name = "NodeUnschedulable"
+
+    def events(self) -> Sequence[Registration]:
+        return (
+            Registration(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_TAINT), _node_opened),
+            Registration(ClusterEvent(POD, Action.UPDATE_POD_TOLERATION), _tolerates_now),
+        )
 
     @reads(Reads.NODE)
     def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
@@ -23,3 +34,14 @@ class NodeUnschedulable(FilterPlugin):
 
     def rejection(self, cycle: Cycle, code: int) -> Rejection:
         return final("node(s) were unschedulable")
+
+
+def _node_opened(pod: Pod, change: Change) -> bool:
+    """Whether a node came, or was uncordoned, that takes any pod."""
+    (old, _), new = nodes_of(change), new_node_of(change)
+    return not new.spec.unschedulable and (old is None or old.spec.unschedulable)
+
+
+def _tolerates_now(pod: Pod, change: Change) -> bool:
+    _, new = pods_of(change)
+    return new is not None and is_itself(pod, change) and tolerates(new.shape.tolerations, CORDONED)

@@ -1,23 +1,27 @@
 """PodTopologySpread: keeps the pods that a selector matches evenly spread over zones, hosts or any other label."""
 
 import math
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.cluster.cluster import Cluster
 from mooring.cluster.kernels import Ints, Mask, round_half_away
 from mooring.cluster.labels import ABSENT, HOSTNAME, LabelColumn
 from mooring.cluster.match import match_labels, match_nodes
 from mooring.cluster.tallies import Tally, sum_by_code
 from mooring.framework.config.args import PodTopologySpreadArgs
-from mooring.framework.cycle import Cycle
+from mooring.framework.cycle import Cycle, Keepsakes
+from mooring.framework.events import Registration
 from mooring.framework.points import (
     Codes,
     FilterPlugin,
     Handle,
-    PreFilterPlugin,
+    PreFilterExtensions,
     PreScorePlugin,
     Rows,
     ScorePlugin,
@@ -25,10 +29,12 @@ from mooring.framework.points import (
 )
 from mooring.framework.status import SKIP, PluginError, Rejection, Skip, curable, final
 from mooring.model.affinity import PodPredicate
-from mooring.model.pod import TopologySpreadConstraint
+from mooring.model.pod import Pod, TopologySpreadConstraint
 from mooring.model.selectors import Selector, SelectorError, compile_selector
+from mooring.model.shape import PodShape
 from mooring.model.tolerations import tolerates_hard
 from mooring.plugins.default_spread import derived_selector, selector_source_version
+from mooring.plugins.pod_topology_spread_hints import spread_events
 
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 _LABEL_MISSING, _TOO_SKEWED = 1, 2
@@ -69,7 +75,44 @@ class Eligible:
     """Whether these are all the nodes that have the label at all."""
 
 
-class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
+Keep = Callable[[Hashable, Callable[[], list[Constraint]]], list[Constraint]]
+"""Gives what is kept for the pod's shape under a key, and builds it when there is nothing yet."""
+
+
+class SkewCheck:
+    """One hard constraint in an attempt: the pods that count, by value of its label."""
+
+    def __init__(
+        self, constraint: Constraint, column: LabelColumn, counts: Ints, eligible: Eligible, itself: int
+    ) -> None:
+        self.constraint = constraint
+        self.column = column
+        self.counts = counts
+        self.eligible = eligible
+        self.itself = itself
+
+    def codes(self) -> Codes:
+        """For each value of the label the code of the verdict, so that one look-up answers for a row."""
+        domains, lowest = self.eligible.domains, 0
+        if len(domains) >= self.constraint.min_domains:
+            lowest = int(self.counts[domains].min())
+        too_skewed = self.counts + (self.itself - lowest) > self.constraint.max_skew
+        codes = too_skewed * np.int64(_TOO_SKEWED)
+        codes[ABSENT] = _LABEL_MISSING
+        return codes
+
+
+class SkewChecks(list[SkewCheck]):
+    """The state of an attempt; a what-if changes a clone of it."""
+
+    def clone(self) -> "SkewChecks":
+        return SkewChecks(
+            SkewCheck(check.constraint, check.column, check.counts.copy(), check.eligible, check.itself)
+            for check in self
+        )
+
+
+class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScorePlugin):
     name = "PodTopologySpread"
 
     def __init__(self, args: Any, handle: Handle) -> None:
@@ -77,6 +120,11 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         args = args if isinstance(args, PodTopologySpreadArgs) else PodTopologySpreadArgs()
         self._by_list = args.defaulting_type == "List"
         self._defaults = tuple(args.default_constraints or ()) if self._by_list else SYSTEM_DEFAULTS
+        self._parked: WeakKeyDictionary[PodShape, Keepsakes] = WeakKeyDictionary()
+        """For hints: the constraints of the shapes that they were asked about."""
+
+    def events(self) -> Sequence[Registration]:
+        return spread_events(self._hard_constraints)
 
     # ---- Filter
 
@@ -85,22 +133,31 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         if not constraints:
             return SKIP
         keys = tuple(constraint.key for constraint in constraints)
-        checks = [
-            (cycle.nodes.labels.column(constraint.key), _too_skewed(cycle, constraint, keys))
-            for constraint in constraints
-        ]
+        checks = SkewChecks(_check(cycle, constraint, keys) for constraint in constraints)
         cycle.state.write((self.name, "checks"), checks)
         return None
 
+    def add_pod(self, cycle: Cycle, pod: Pod, row: int) -> None:
+        self._change(cycle, pod, row, 1)
+
+    def remove_pod(self, cycle: Cycle, pod: Pod, row: int) -> None:
+        self._change(cycle, pod, row, -1)
+
     def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
         verdict: Codes | None = None
-        for column, too_skewed in cycle.state.read((self.name, "checks")):
-            # By value of the label: the code of the verdict, so that one look-up answers for a row.
-            by_value = too_skewed * np.int64(_TOO_SKEWED)
-            by_value[ABSENT] = _LABEL_MISSING
-            codes: Codes = by_value[column.codes[rows]]
+        for check in cycle.state.read((self.name, "checks")):
+            codes: Codes = check.codes()[check.column.codes[rows]]
             verdict = codes if verdict is None else np.where(verdict == 0, codes, verdict)
         return verdict
+
+    def _change(self, cycle: Cycle, pod: Pod, row: int, change: int) -> None:
+        """Parity: unlike the first count, this one takes pods that are being deleted, and empty selectors, in."""
+        checks: SkewChecks = cycle.state.read((self.name, "checks"))
+        if pod.namespace != cycle.pod.namespace or any(check.column.codes[row] == ABSENT for check in checks):
+            return
+        for check in checks:
+            if check.constraint.selector.matches(pod.labels) and row in check.eligible.rows:
+                check.counts[check.column.codes[row]] += change
 
     def rejection(self, cycle: Cycle, code: int) -> Rejection:
         if code == _LABEL_MISSING:
@@ -156,34 +213,46 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
     # ---- which constraints
 
     def _constraints(self, cycle: Cycle, action: str) -> list[Constraint]:
+        return self._find_constraints(cycle.pod, cycle.cluster, action, cycle.of_shape)
+
+    def _hard_constraints(self, pod: Pod, cluster: Cluster) -> list[Constraint]:
+        """The hard constraints of a pod that no attempt is made for."""
+        kept = self._parked.get(pod.shape)
+        if kept is None:
+            kept = self._parked[pod.shape] = Keepsakes()
+        return self._find_constraints(pod, cluster, HARD, lambda key, build: kept.get(key, 0, build))
+
+    def _find_constraints(self, pod: Pod, cluster: Cluster, action: str, keep: Keep) -> list[Constraint]:
         """The hard or soft constraints of the pod, or else the profile's default ones if a selector can be derived."""
-        pod = cycle.pod
-        if cycle.shape.spec.topology_spread_constraints:
-            return cycle.of_shape((self.name, action, pod.kin), lambda: _own_constraints(cycle, action))
+        own = pod.shape.spec.topology_spread_constraints
+        if own:
+            # Of the labels only those count that matchLabelKeys names: pods of a StatefulSet share no others.
+            named = tuple(pod.labels.get(key) for constraint in own for key in constraint.match_label_keys or ())
+            return keep((self.name, action, pod.namespace, named), lambda: _own_constraints(pod, action))
         if not any(constraint.when_unsatisfiable == action for constraint in self._defaults):
             return []
         owner = pod.controller()
         source = (owner.api_version, owner.kind, owner.name) if owner else None
-        key = (self.name, action, pod.kin, source, selector_source_version(cycle.cluster))
-        return cycle.of_shape(key, lambda: self._default_constraints(cycle, action))
+        key = (self.name, action, pod.kin, source, selector_source_version(cluster))
+        return keep(key, lambda: self._default_constraints(pod, cluster, action))
 
-    def _default_constraints(self, cycle: Cycle, action: str) -> list[Constraint]:
+    def _default_constraints(self, pod: Pod, cluster: Cluster, action: str) -> list[Constraint]:
         try:
-            selector = derived_selector(cycle.cluster, cycle.pod)
+            selector = derived_selector(cluster, pod)
         except SelectorError as fault:
             raise PluginError(str(fault)) from None
         if selector.is_empty:
             return []
         return [
-            _apply(constraint, selector, cycle.pod.namespace)
+            _apply(constraint, selector, pod.namespace)
             for constraint in self._defaults
             if constraint.when_unsatisfiable == action
         ]
 
 
-def _own_constraints(cycle: Cycle, action: str) -> list[Constraint]:
-    pod, found = cycle.pod, []
-    for constraint in cycle.shape.spec.topology_spread_constraints or ():
+def _own_constraints(pod: Pod, action: str) -> list[Constraint]:
+    found = []
+    for constraint in pod.shape.spec.topology_spread_constraints or ():
         if constraint.when_unsatisfiable == action:
             try:
                 selector = compile_selector(constraint.label_selector)
@@ -206,15 +275,14 @@ def _apply(constraint: TopologySpreadConstraint, selector: Selector, namespace: 
     )
 
 
-def _too_skewed(cycle: Cycle, constraint: Constraint, keys: tuple[str, ...]) -> Mask:
-    """For each value of the label whether one more pod there would be too many."""
-    eligible = _eligible(cycle, constraint, keys)
-    counts = _counts(cycle, constraint, keys, constraint.tally(cycle))
-    lowest = 0
-    if len(eligible.domains) >= constraint.min_domains:
-        lowest = int(counts[eligible.domains].min()) if len(eligible.domains) else 0
-    itself = int(constraint.selector.matches(cycle.pod.labels))
-    return counts + (itself - lowest) > constraint.max_skew
+def _check(cycle: Cycle, constraint: Constraint, keys: tuple[str, ...]) -> SkewCheck:
+    return SkewCheck(
+        constraint,
+        cycle.nodes.labels.column(constraint.key),
+        _counts(cycle, constraint, keys, constraint.tally(cycle)),
+        _eligible(cycle, constraint, keys),
+        itself=int(constraint.selector.matches(cycle.pod.labels)),
+    )
 
 
 def _counts(cycle: Cycle, constraint: Constraint, keys: tuple[str, ...], tally: Tally | None) -> Ints:

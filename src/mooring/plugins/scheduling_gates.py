@@ -1,12 +1,20 @@
 """SchedulingGates: a pod with gates waits outside the queue."""
 
+from collections.abc import Sequence
+
+from mooring.framework.events import POD, Action, ClusterEvent, Registration
 from mooring.framework.points import PreEnqueuePlugin
 from mooring.framework.status import Rejection, final
 from mooring.model.pod import Pod
+from mooring.plugins.hints import is_itself
 
 
 class SchedulingGates(PreEnqueuePlugin):
     name = "SchedulingGates"
+
+    def events(self) -> Sequence[Registration]:
+        opened = ClusterEvent(POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
+        return (Registration(opened, is_itself),)
 
     def pre_enqueue(self, pod: Pod) -> Rejection | None:
         gates = [gate.name for gate in pod.spec.scheduling_gates or ()]

@@ -1,19 +1,28 @@
 """TaintToleration: keeps pods off nodes whose taints they do not tolerate, and prefers nodes with fewer soft taints."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from mooring.cluster.kernels import scale_to_max
 from mooring.framework.cycle import Cycle
+from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
 from mooring.framework.points import Codes, FilterPlugin, PreScorePlugin, Reads, Rows, ScorePlugin, Scores, reads
 from mooring.framework.status import Rejection, Skip, final
 from mooring.model.node import PREFER_NO_SCHEDULE, Taint
+from mooring.model.pod import Pod
 from mooring.model.tolerations import tolerates, tolerates_hard
+from mooring.plugins.hints import is_itself, new_node_of, nodes_of
 
 
 class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
     name = "TaintToleration"
+
+    def events(self) -> Sequence[Registration]:
+        return (
+            Registration(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_TAINT), _node_tolerable),
+            Registration(ClusterEvent(POD, Action.UPDATE_POD_TOLERATION), is_itself),
+        )
 
     @reads(Reads.NODE)
     def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
@@ -37,6 +46,13 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
 
     def normalize(self, cycle: Cycle, scores: Scores, rows: Rows) -> Scores:
         return scale_to_max(scores, reverse=True)
+
+
+def _node_tolerable(pod: Pod, change: Change) -> bool:
+    """Whether the pod tolerates the node as it is now, and did not before."""
+    (old, _), new = nodes_of(change), new_node_of(change)
+    tolerations = pod.shape.tolerations
+    return tolerates_hard(tolerations, new.taints) and (old is None or not tolerates_hard(tolerations, old.taints))
 
 
 def _for_each_set(cycle: Cycle, rows: Rows, answer: Callable[[tuple[Taint, ...]], int]) -> Codes | None:

@@ -5,12 +5,31 @@ same weights. A pod that would need one of them is scheduled as if it did not; `
 that callers can warn. What cannot be left undone quietly (making room, binding) raises NotImplementedError.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar, NoReturn
 
 from mooring.framework.cycle import Cycle
+from mooring.framework.events import (
+    CSI_DRIVER,
+    CSI_NODE,
+    CSI_STORAGE_CAPACITY,
+    DEVICE_CLASS,
+    NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    RESOURCE_SLICE,
+    STORAGE_CLASS,
+    VOLUME_ATTACHMENT,
+    Action,
+    ClusterEvent,
+    Registration,
+)
+from mooring.framework.failure import FitFailure
 from mooring.framework.points import (
     BindPlugin,
     FilterPlugin,
+    NoRoom,
     Plugin,
     PostFilterPlugin,
     PreBindPlugin,
@@ -23,8 +42,16 @@ from mooring.framework.points import (
     ScorePlugin,
     reads,
 )
-from mooring.framework.status import SKIP, Skip
+from mooring.framework.status import SKIP, Skip, curable
 from mooring.model.pod import Pod
+
+
+_CHANGED = Action.ADD | Action.UPDATE
+
+
+def _always(*events: tuple[str, Action]) -> tuple[Registration, ...]:
+    """Every event of these kinds wakes the pods that the plugin rejected."""
+    return tuple(Registration(ClusterEvent(resource, action)) for resource, action in events)
 
 
 class Unbuilt(Plugin):
@@ -68,11 +95,6 @@ class _OpenGate(Unbuilt, PreEnqueuePlugin):
         return None
 
 
-class _RefusedPostFilter(Unbuilt, PostFilterPlugin):
-    def post_filter(self, cycle: Cycle) -> NoReturn:
-        self._refuse("PostFilter")
-
-
 class _ZeroScore(Unbuilt, ScorePlugin):
     @reads(Reads.SHAPE)
     def score(self, cycle: Cycle, rows: Rows) -> None:
@@ -80,6 +102,8 @@ class _ZeroScore(Unbuilt, ScorePlugin):
 
 
 class _NeedsVolumes(_SkippedFilter):
+    # Later: hints that look at the claims, volumes and disks of the pod; until then every event wakes it.
+
     @classmethod
     def concerns(cls, pod: Pod) -> bool:
         volumes = pod.spec.volumes or ()
@@ -89,35 +113,85 @@ class _NeedsVolumes(_SkippedFilter):
 class VolumeRestrictions(_NeedsVolumes):
     name: ClassVar[str] = "VolumeRestrictions"
 
+    def events(self) -> Sequence[Registration]:
+        return _always((POD, Action.DELETE), (NODE, Action.ADD), (PERSISTENT_VOLUME_CLAIM, Action.ADD))
+
 
 class NodeVolumeLimits(_NeedsVolumes):
     name: ClassVar[str] = "NodeVolumeLimits"
+
+    def events(self) -> Sequence[Registration]:
+        return _always(
+            (CSI_NODE, Action.ADD),
+            (CSI_NODE, Action.UPDATE),
+            (POD, Action.DELETE),
+            (PERSISTENT_VOLUME_CLAIM, Action.ADD),
+            (VOLUME_ATTACHMENT, Action.DELETE),
+        )
 
 
 class VolumeZone(_NeedsVolumes):
     name: ClassVar[str] = "VolumeZone"
 
+    def events(self) -> Sequence[Registration]:
+        return _always(
+            (STORAGE_CLASS, Action.ADD),
+            (NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
+            (PERSISTENT_VOLUME_CLAIM, _CHANGED),
+            (PERSISTENT_VOLUME, _CHANGED),
+        )
+
 
 class VolumeBinding(_NeedsVolumes, PreScorePlugin, _ZeroScore, _EmptyReserve):
     name: ClassVar[str] = "VolumeBinding"
+
+    def events(self) -> Sequence[Registration]:
+        return _always(
+            (STORAGE_CLASS, _CHANGED),
+            (PERSISTENT_VOLUME_CLAIM, _CHANGED),
+            (PERSISTENT_VOLUME, _CHANGED),
+            (NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
+            (CSI_NODE, _CHANGED),
+            (CSI_DRIVER, Action.UPDATE),
+            (CSI_STORAGE_CAPACITY, _CHANGED),
+        )
 
     @reads(Reads.SHAPE)
     def pre_score(self, cycle: Cycle, rows: Rows) -> Skip:
         return SKIP
 
 
-class DynamicResources(_OpenGate, _SkippedFilter, _RefusedPostFilter, _ZeroScore, _EmptyReserve):
-    """It scores without a PreScore that could skip it: it gives every node 0, and appears among the scores."""
+class DynamicResources(_OpenGate, _SkippedFilter, PostFilterPlugin, _ZeroScore, _EmptyReserve):
+    """Built as far as pods without claims go.
+
+    It scores without a PreScore that could skip it: it gives every node 0, and appears among the scores.
+    """
 
     name: ClassVar[str] = "DynamicResources"
+
+    def events(self) -> Sequence[Registration]:
+        # Later: ResourceClaim Add and Update and Pod UpdatePodGeneratedResourceClaim, whose hints must know claims.
+        return _always(
+            (NODE, Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE),
+            (DEVICE_CLASS, _CHANGED),
+            (RESOURCE_SLICE, _CHANGED),
+        )
 
     @classmethod
     def concerns(cls, pod: Pod) -> bool:
         return bool(pod.spec.resource_claims)
 
+    def pre_filter(self, cycle: Cycle) -> Skip:
+        cycle.state.write(self.name, True)
+        return SKIP
 
-class DefaultPreemption(_OpenGate, _RefusedPostFilter):
-    name: ClassVar[str] = "DefaultPreemption"
+    def filter(self, cycle: Cycle, rows: Rows) -> None:
+        return None
+
+    def post_filter(self, failure: FitFailure) -> NoRoom:
+        """Parity: when a PreFilter before this one ended the attempt there is no state, and that is an error."""
+        failure.attempt.cycle.state.read(self.name)
+        return NoRoom(curable("no new claims to deallocate"))
 
 
 class DefaultBinder(Unbuilt, BindPlugin):
@@ -133,6 +207,5 @@ UNBUILT: tuple[type[Unbuilt], ...] = (
     VolumeBinding,
     VolumeZone,
     DynamicResources,
-    DefaultPreemption,
     DefaultBinder,
 )

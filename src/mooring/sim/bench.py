@@ -27,7 +27,7 @@ class Figures:
 
 
 def measure(text: bytes) -> Figures:
-    """Attempt every pod of a scenario once. Raises ValueError for a scenario that cannot be loaded."""
+    """Attempt every pod of a scenario once. Raises ScenarioError for a scenario that cannot be used."""
     scenario = parse(text)
     placer = load(scenario, Manner(), all_plugins())
     name, keys = scenario.name, scenario.pods

@@ -10,9 +10,10 @@ from mooring.cycle.decide import Manner
 from mooring.cycle.decision import Details, Diagnosis, NoFit, Placement
 from mooring.framework.registry import Registry
 from mooring.framework.status import Rejection
+from mooring.plugins.preemption_choice import least_harmful
 from mooring.sim import conform_config
 from mooring.sim.placer import Step
-from mooring.sim.scenario import load, parse
+from mooring.sim.scenario import ScenarioError, load, parse
 
 Answer = dict[str, Any]
 
@@ -28,14 +29,19 @@ def compact(line: bytes) -> Answer:
 
 
 def check_config(line: bytes) -> Answer:
-    return conform_config.answer(msgspec.json.decode(line), _registry())
+    """What becomes of a configuration."""
+    try:
+        scenario = parse(line)
+    except ScenarioError as fault:
+        return {"name": "", "stage": "decode", "error": str(fault)}
+    return conform_config.answer({"name": scenario.name, "config": scenario.config}, _registry())
 
 
 MODES: dict[str, Callable[[bytes], Answer]] = {"decide": decide, "compact": compact, "config": check_config}
 
 
 def answer_all(mode: str, lines: Iterable[bytes]) -> Iterator[bytes]:
-    """One answer a line, in order."""
+    """One answer a line, in order. A line that cannot be used is answered with its error, and the next one is taken."""
     for line in lines:
         if line.strip():
             yield msgspec.json.encode(MODES[mode](line)) + b"\n"
@@ -56,7 +62,7 @@ def _run(line: bytes, manner: Manner, show: Callable[[Step], Answer]) -> Answer:
         scenario = parse(line)
         name = scenario.name
         placer = load(scenario, manner, _registry())
-    except (ValueError, msgspec.MsgspecError) as fault:
+    except ScenarioError as fault:
         return {"name": name, "error": str(fault), "steps": []}
     steps = []
     for key in scenario.pods:
@@ -79,7 +85,30 @@ def _full_step(step: Step) -> Answer:
         _add_diagnosis(answer, decision.diagnosis, is_final=True)
     if isinstance(decision, Placement | NoFit) and decision.details is not None:
         _add_details(answer, decision.details)
+    if step.room is not None:
+        answer["preemption"] = _preemption(step)
     return answer
+
+
+def _preemption(step: Step) -> Answer:
+    """What preemption found; where other PostFilter plugins spoke before it, only its own words."""
+    room, failure = step.room, step.decision.failure if isinstance(step.decision, NoFit) else None
+    assert room is not None and failure is not None
+    if room.nomination is None:
+        return {"message": room.message[max(room.message.find("preemption: "), 0) :]}
+    names = failure.attempt.cycle.nodes.names
+    candidates = step.findings.candidates if step.findings else []
+    return {
+        "candidates": {
+            names[candidate.row]: {
+                "victims": [victim.key for victim in candidate.victims],
+                "pdbViolations": candidate.violations,
+            }
+            for candidate in candidates
+        },
+        "acceptable": sorted(names[candidate.row] for candidate in least_harmful(candidates)),
+        "node": room.nomination.node_name,
+    }
 
 
 def _compact_step(step: Step) -> Answer:
@@ -92,6 +121,8 @@ def _compact_step(step: Step) -> Answer:
     if isinstance(step.decision, NoFit):
         answer["message"] = step.decision.message
         _add_diagnosis(answer, step.decision.diagnosis, is_final=False)
+    if step.room is not None:
+        answer["preemption"] = _preemption(step)
     return answer
 
 

@@ -81,7 +81,7 @@ class _Envelope(msgspec.Struct, rename="camel"):
 
 class _JsonFault(ValueError):
     def __init__(self, text: bytes, position: int, reason: str) -> None:
-        super().__init__(reason)
+        super().__init__(f"text that does not parse ({reason})")
         self.line = text.count(b"\n", 0, position) + 1
         self.column = position - text.rfind(b"\n", 0, position)
 
@@ -124,8 +124,9 @@ def _json_pieces(text: bytes) -> Iterator[tuple[int, memoryview]]:
         except msgspec.DecodeError as error:
             trailing, byte = _TRAILING.search(str(error)), _BYTE.search(str(error))
             if trailing is None:
-                raise _JsonFault(text, start + int(byte[1]) if byte else end, _BYTE.sub("", str(error))) from None
-            end = start + int(trailing[1])
+                reason = _BYTE.sub("", str(error)).removeprefix("JSON is malformed: ")
+                raise _JsonFault(text, start + int(byte[1]) if byte else end, reason) from None
+            end = start + int(trailing[1]) - 1  # msgspec counts the first character that is too much.
         yield start, view[start:end]
         start = end
 
@@ -148,7 +149,8 @@ def _unpack(place: Place, body: Any, kind: str = "", api_version: str = "", dept
         yield place.problem("", "a document that cannot be decoded", "JSON in UTF-8")
         return
     except TypeError:
-        yield place.problem("", show(body), "an object with kind and apiVersion")
+        shown = show(msgspec.json.decode(body) if isinstance(body, msgspec.Raw) else body)
+        yield place.problem("", shown, "an object with kind and apiVersion")
         return
     kind, api_version = written_kind or kind, written_version or api_version
     problems = [*_header_problems(place, kind, api_version)]

@@ -2,7 +2,7 @@
 
 import io
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -11,23 +11,19 @@ from mooring.app.assembly import all_plugins
 from mooring.framework import config as configuration
 from mooring.framework.plain import PlainPlugin
 from mooring.framework.points import Plugin
-from mooring.model.problem import Problem
+from mooring.sim.manifest_files import STDIN
 from mooring.sim.manifests import Manifests, read
-from mooring.sim.simulation import Report, Simulation
+from mooring.sim.simulation import InputError, Report, Simulation, note_ignored
+
+__all__ = ["InputError", "simulate"]
 
 Source = str | os.PathLike[str]
-
-
-class InputError(ValueError):
-    """Objects that cannot be used; `problems` has them all."""
-
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        super().__init__("\n".join(str(problem) for problem in problems))
-        self.problems = list(problems)
+Written = Mapping[str, Any]
+"""A Kubernetes object, or a list of them, as a dictionary."""
 
 
 def simulate(
-    objects: Source | Iterable[Source | Mapping[str, Any]],
+    objects: Source | Written | Iterable[Source | Written],
     config: Source | Mapping[str, Any] | None = None,
     explain: str | None = None,
     plugins: Iterable[type[Plugin] | type[PlainPlugin]] = (),
@@ -37,7 +33,7 @@ def simulate(
     `objects` is a file or folder of manifests, several of them, or Kubernetes objects as dictionaries; `config` a
     KubeSchedulerConfiguration, as a file or as a dictionary. `explain` names a pod to be explained node by node.
     `plugins` are registered beside those of Mooring, for a `config` that enables them. Raises InputError with every
-    problem of the objects, and ConfigError for the configuration.
+    problem of the objects, ConfigError for the configuration, NoSuchPod for a pod that is not there to be explained.
     """
     manifests = _read(objects)
     if manifests.problems:
@@ -46,19 +42,29 @@ def simulate(
     for plugin in plugins:
         registry.register(plugin)
     items = [manifest.object for manifest in manifests.objects]
-    return Simulation(items, _configuration(config), registry).run(explain)
+    report = Simulation(items, _configuration(config), registry).run(explain)
+    report.notes = note_ignored(manifests) + report.notes
+    return report
 
 
-def _read(objects: Source | Iterable[Source | Mapping[str, Any]]) -> Manifests:
-    if isinstance(objects, str | os.PathLike):
-        return read([os.fspath(objects)])
-    listed = list(objects)
+def _read(objects: Source | Written | Iterable[Source | Written]) -> Manifests:
+    listed = [objects] if isinstance(objects, str | os.PathLike | Mapping) else list(objects)
+    for item in listed:
+        if not isinstance(item, str | os.PathLike | Mapping):
+            raise TypeError(f"objects are files, folders and dictionaries, not {item!r}")
     paths = [os.fspath(item) for item in listed if isinstance(item, str | os.PathLike)]
-    items = [item for item in listed if isinstance(item, Mapping)]
-    if not items:
+    written = [item for item in listed if isinstance(item, Mapping)]
+    if not written:
         return read(paths)
-    text = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items})
-    return read([*paths, "-"], io.BytesIO(text))
+    text = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": written})
+    manifests = read([*paths, STDIN], io.BytesIO(text))
+    manifests.problems = [problem.at(_without_file(problem.where)) for problem in manifests.problems]
+    return manifests
+
+
+def _without_file(where: str) -> str:
+    """Dictionaries are read as if they came from standard input; messages shall not say so."""
+    return where.removeprefix("standard input: ").replace("document 1, item", "object")
 
 
 def _configuration(config: Source | Mapping[str, Any] | None) -> configuration.KubeSchedulerConfiguration:

@@ -1,16 +1,22 @@
 """Places pods one after another, each attempt seeing the placements before it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
+import msgspec
+
 from mooring.cluster.cluster import Cluster
+from mooring.cluster.nominated import NominatedLoad
 from mooring.cycle.decide import Manner, decide
-from mooring.cycle.decision import Decision, NoFit, Placement
-from mooring.framework.points import PreEnqueuePlugin
+from mooring.cycle.decision import Decision, Failed, NoFit
+from mooring.cycle.make_room import Room, make_room
+from mooring.framework.points import Nomination, PreEnqueuePlugin
 from mooring.framework.runner import Runner
 from mooring.framework.status import Rejection
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
+from mooring.plugins.default_preemption import DefaultPreemption
+from mooring.plugins.preemption_search import Findings
 
 
 class Outcome(Enum):
@@ -32,6 +38,10 @@ class Step:
     outcome: Outcome
     decision: Decision | None = None
     gate: Rejection | None = None
+    room: Room | None = None
+    """What preemption came to, for a pod that fits nowhere."""
+    findings: Findings | None = None
+    """All that preemption could have done, when everything is to be explained."""
 
 
 class Placer:
@@ -40,13 +50,18 @@ class Placer:
     def __init__(self, runners: dict[str, Runner], manner: Manner) -> None:
         self.cluster = Cluster()
         self.pending: dict[str, Pod] = {}
+        self.nominated = NominatedLoad(self.cluster.nodes)
         self._runners = runners
-        self._manner = manner
+        self._manner = replace(manner, nominated=self.nominated)
         self._attempts = 0
+        self._placed: set[str] = set()
+        """Pods that this placer placed: one that is preempted waits again, any other is gone."""
 
     def put(self, item: KubeObject) -> None:
         if isinstance(item, Pod) and not item.spec.node_name and not item.is_finished:
             self.pending[item.key] = item
+            if item.status.nominated_node_name:
+                self.nominated.promise(item, item.status.nominated_node_name)
             _ = item.shape, item.kin  # worked out when a pod arrives, not when it is its turn
         else:
             self.cluster.put(item)
@@ -61,21 +76,62 @@ class Placer:
         if runner is None:
             return Step(pod, Outcome.IGNORED)
         gate = self.gate(runner, pod)
+        if isinstance(gate, Failed):
+            return Step(pod, Outcome.ERROR, gate)
         if gate is not None:
             return Step(pod, Outcome.GATED, gate=gate)
         self._attempts += 1
         decision = decide(runner, pod, self.cluster, self._manner, self._attempts)
-        if not isinstance(decision, Placement):
-            return Step(pod, Outcome.UNSCHEDULABLE if isinstance(decision, NoFit) else Outcome.ERROR, decision)
+        if isinstance(decision, NoFit):
+            return self._preempt(runner, pod, decision)
+        if isinstance(decision, Failed):
+            return Step(pod, Outcome.ERROR, decision)
         del self.pending[key]
+        self.nominated.withdraw(pod.id)
         self.cluster.nodes.place(pod, decision.node)
+        self._placed.add(key)
         return Step(pod, Outcome.SCHEDULED, decision)
 
-    def gate(self, runner: Runner, pod: Pod) -> Rejection | None:
+    def _preempt(self, runner: Runner, pod: Pod, decision: NoFit) -> Step:
+        """Let PostFilter make room: victims leave at once, and the pod is promised the node for its next attempt."""
+        step = Step(pod, Outcome.UNSCHEDULABLE, decision)
+        if decision.failure is None:
+            return step
+        step.room = make_room(runner, decision.failure)
+        preemption = runner.profile.plugin(DefaultPreemption.name)
+        if self._manner.explain and step.room.nomination and isinstance(preemption, DefaultPreemption):
+            step.findings = preemption.search(decision.failure)
+        if step.room.nomination is not None:
+            self._act_on(pod, step.room.nomination)
+        return step
+
+    def _act_on(self, pod: Pod, nomination: Nomination) -> None:
+        for victim in nomination.victims:
+            self.cluster.nodes.displace(victim.id)
+            if victim.key in self._placed:
+                self.pending[victim.key] = victim
+        for other in self.nominated.on(nomination.node_name):
+            if other.priority < pod.priority:
+                self._promise(other, "")
+        self._promise(pod, nomination.node_name)
+
+    def _promise(self, pod: Pod, node_name: str) -> None:
+        """Write the nominated node (none: forget it) into the pod's status, and keep room for the pod there."""
+        self.nominated.withdraw(pod.id)
+        status = msgspec.structs.replace(pod.status, nominated_node_name=node_name)
+        updated = msgspec.structs.replace(pod, status=status)
+        self.pending[pod.key] = updated
+        if node_name:
+            self.nominated.promise(updated, node_name)
+
+    def gate(self, runner: Runner, pod: Pod) -> Rejection | Failed | None:
         """The first PreEnqueue rejection: why the pod may not be queued yet."""
         for plugin in runner.profile.points.get("preEnqueue", ()):
             assert isinstance(plugin, PreEnqueuePlugin)
-            rejection = plugin.pre_enqueue(pod)
-            if rejection is not None:
-                return rejection.by(plugin.name)
+            try:
+                rejection = plugin.pre_enqueue(pod)
+                if rejection is not None:
+                    return rejection.by(plugin.name)
+            except Exception as fault:  # a plugin may raise anything, or answer with anything
+                return Failed(f'running PreEnqueue plugin "{plugin.name}": {fault}')
         return None

@@ -5,12 +5,17 @@ from typing import Any
 import msgspec
 
 from mooring.app.assembly import build_runners
+from mooring.cluster.table import ClusterError
 from mooring.cycle.decide import Manner
 from mooring.framework import config
 from mooring.framework.registry import Registry
 from mooring.model.decode import decode_json
 from mooring.model.kinds import KINDS
 from mooring.sim.placer import Placer
+
+
+class ScenarioError(ValueError):
+    """A scenario that cannot be used; the text says why."""
 
 
 class Scenario(msgspec.Struct):
@@ -29,15 +34,27 @@ _header = msgspec.json.Decoder(_Header)
 
 
 def parse(line: bytes | str) -> Scenario:
-    return _scenario.decode(line)
+    """Raises ScenarioError for what is not a scenario in JSON."""
+    try:
+        return _scenario.decode(line)
+    except RecursionError:
+        raise ScenarioError("nesting that is too deep") from None
+    except (msgspec.MsgspecError, ValueError) as fault:
+        raise ScenarioError(str(fault)) from fault
 
 
 def load(scenario: Scenario, manner: Manner, registry: Registry | None = None) -> Placer:
-    """A placer with the scenario's objects, without any server-side defaulting. Raises ValueError with the reason."""
-    chosen = config.default() if scenario.config is None else config.from_object(scenario.config)
-    placer = Placer(build_runners(chosen, registry), manner)
-    for raw in scenario.objects:
-        kind = _header.decode(raw).kind
-        if kind in KINDS:
-            placer.put(decode_json(raw, kind))
+    """A placer with the scenario's objects, without any server-side defaulting. Raises ScenarioError."""
+    try:
+        chosen = config.default() if scenario.config is None else config.from_object(scenario.config)
+        placer = Placer(build_runners(chosen, registry), manner)
+    except ValueError as fault:
+        raise ScenarioError(f"config: {fault}") from fault
+    for i, raw in enumerate(scenario.objects):
+        try:
+            kind = _header.decode(raw).kind
+            if kind in KINDS:
+                placer.put(decode_json(raw, kind))
+        except (msgspec.MsgspecError, ValueError, OverflowError, ClusterError, RecursionError) as fault:
+            raise ScenarioError(f"objects[{i}]: {fault}") from fault
     return placer

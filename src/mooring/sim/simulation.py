@@ -1,25 +1,35 @@
 """`mooring simulate`: places all pending pods of a cluster and reports where each went and why the rest did not fit."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
 from mooring.app.assembly import build_runners
 from mooring.cluster.cluster import Cluster
 from mooring.cycle.decide import Manner, decide
-from mooring.cycle.decision import Decision, NoFit, Placement
+from mooring.cycle.decision import Decision, Failed, NoFit, Placement
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.points import QueueSortPlugin
 from mooring.framework.registry import Registry
 from mooring.framework.runner import Runner
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
+from mooring.model.problem import Problem, show
 from mooring.plugins.unbuilt import UNBUILT
+from mooring.sim.manifests import Manifests
 from mooring.sim.placer import Outcome, Placer, Step
 
 Progress = Callable[[int, int], None]
-"""Told how many pods of how many have been attempted."""
+"""Told how many pods of how many have been attempted; starts over when those that did not fit are tried again."""
+
+
+class InputError(ValueError):
+    """Objects that cannot be used; `problems` has them all."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = list(problems)
 
 
 class NoSuchPod(ValueError):
@@ -83,16 +93,21 @@ class Report:
 
 
 class Simulation:
-    """A cluster made from objects, and the profiles of a configuration."""
+    """A cluster made from objects, and the profiles of a configuration.
+
+    Raises ConfigError for a configuration that cannot be built, InputError for objects that contradict each other.
+    """
 
     def __init__(
         self, objects: Sequence[KubeObject], config: KubeSchedulerConfiguration, registry: Registry | None = None
     ) -> None:
         self._runners = build_runners(config, registry)
-        self._placer = Placer(self._runners, Manner(record=True))
-        for item in objects:
-            self._placer.put(item)
-        self._finished = sum(isinstance(item, Pod) and item.is_finished for item in objects)
+        self._manner = Manner(record=True)
+        self._placer = Placer(self._runners, self._manner)
+        problems = [*_shared_ids(objects)] or [*self._put(objects)]
+        if problems:
+            raise InputError(problems)
+        self._finished = [item.key for item in objects if isinstance(item, Pod) and item.is_finished]
         self._placed_before = {id(pod) for pod in self.cluster.nodes.pods()}
 
     @property
@@ -106,21 +121,28 @@ class Simulation:
         waiting = self._queue()
         notes = self._notes(waiting)
         results: dict[str, PodResult] = {pod.key: PodResult(pod, Outcome.UNSCHEDULABLE) for pod in waiting}
-        total, placed = len(waiting), 0
         while waiting:
-            before, again = placed, []
-            for pod in waiting:
+            again, some_placed = [], False
+            for i, pod in enumerate(waiting, 1):
                 if pod is wanted:
                     explanation = self._explain(pod, self.cluster)
                 step = self._placer.place(pod.key)
                 results[pod.key] = _result(step)
-                placed += step.outcome is Outcome.SCHEDULED
+                some_placed |= step.outcome is Outcome.SCHEDULED
                 if step.outcome is Outcome.UNSCHEDULABLE:
                     again.append(pod)
                 if on_progress is not None:
-                    on_progress(total - len(again) if before == 0 else placed, total)
-            waiting = again if placed > before else []
+                    on_progress(i, len(waiting))
+            waiting = again if some_placed else []
         return Report(list(results.values()), self._node_use(), notes, explanation)
+
+    def _put(self, objects: Iterable[KubeObject]) -> Iterator[Problem]:
+        for item in objects:
+            try:
+                self._placer.put(item)
+            except OverflowError:
+                where = f"{type(item).__name__} {item.key}"
+                yield Problem("", "an amount that 64 bits do not hold", "less than 2^63 (cpu: less than 2^63 m)", where)
 
     def _queue(self) -> list[Pod]:
         """Pending pods in the order in which the queue would give them out."""
@@ -135,20 +157,26 @@ class Simulation:
         """The pod that is meant by `namespace/name` or by `name` alone."""
         pods = [*self._placer.pending.values(), *self.cluster.nodes.pods()]
         found = [pod for pod in pods if name in (pod.key, pod.name)]
-        if not found:
-            raise NoSuchPod(f"no pod {name!r} in the input: it has {len(pods)} pods")
-        if len(found) > 1:
-            raise NoSuchPod(f"{name!r} could be any of {', '.join(pod.key for pod in found[:5])}: add its namespace")
-        return found[0]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise NoSuchPod(f"{name!r} could be any of {_some([pod.key for pod in found], 5)}: add its namespace")
+        if any(name in (key, key.partition("/")[2]) for key in self._finished):
+            raise NoSuchPod(f"pod {name!r} has finished: there is nothing to decide about it")
+        raise NoSuchPod(f"no pod {name!r} in the input: it has {_count(len(pods), 'pod')}")
 
     def _explain(self, pod: Pod, cluster: Cluster) -> Explanation:
         runner = self._runners.get(pod.spec.scheduler_name)
         if runner is None:
             return Explanation(pod, None, Outcome.IGNORED, _no_profile(pod))
         gate = self._placer.gate(runner, pod)
+        if isinstance(gate, Failed):
+            return Explanation(pod, gate, Outcome.ERROR)
         if gate is not None:
             return Explanation(pod, None, Outcome.GATED, gate.message)
-        decision = decide(runner, pod, cluster, Manner(explain=True))
+        # A partial search moves on with each attempt; the one that explains must not, and starts where the next will.
+        manner = replace(self._manner, explain=True, search=replace(self._manner.search))
+        decision = decide(runner, pod, cluster, manner)
         return Explanation(pod, decision, _outcome(decision), weights=_weights(runner))
 
     def _explain_placed(self, pod: Pod) -> Explanation:
@@ -174,7 +202,7 @@ class Simulation:
                 resource: (int(nodes.requested[index, row]), int(nodes.allocatable[index, row]))
                 for resource, index in nodes.resource_book.items()
             }
-            pods = nodes.pods_on[row].values()
+            pods = nodes.pods_on[row]
             new = sum(id(pod) not in self._placed_before for pod in pods)
             use.append(NodeUse(name, len(pods), int(nodes.allowed_pods[row]), new, amounts))
         return use
@@ -184,11 +212,11 @@ class Simulation:
         nodes = self.cluster.nodes
         notes = []
         if self._finished:
-            notes.append(f"{_count(self._finished, 'finished pod')} take no room")
+            notes.append(f"{_count(len(self._finished), 'finished pod')} left out, taking no room")
         lost = [name for name, row in nodes.row_book.items() if not nodes.alive[row]]
         if lost:
             pods = sum(len(nodes.pods_on[nodes.row_book[name]]) for name in lost)
-            notes.append(f"{_count(pods, 'pod')} are on nodes that are not in the input: {_some(lost)}")
+            notes.append(f"{_count(pods, 'pod')} on nodes that are not in the input: {_some(lost)}")
         for plugin in UNBUILT:
             concerned = [pod.key for pod in waiting if plugin.concerns(pod)]
             if concerned:
@@ -197,6 +225,24 @@ class Simulation:
                     f"is not considered ({_some(concerned)})"
                 )
         return notes
+
+
+def note_ignored(manifests: Manifests) -> list[str]:
+    """What to tell about objects of kinds that decide nothing."""
+    if not manifests.ignored:
+        return []
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(manifests.ignored.items()))
+    return [f"not considered, for they do not change where pods go: {kinds}"]
+
+
+def _shared_ids(objects: Iterable[KubeObject]) -> Iterator[Problem]:
+    """Pods that claim to be the same one: the copy of a pod that was given a new name and kept its uid."""
+    first: dict[str, Pod] = {}
+    for item in objects:
+        other = first.setdefault(item.id, item) if isinstance(item, Pod) else item
+        if isinstance(item, Pod) and other is not item:
+            found = f"{show(item.id)}, which Pod {other.key} has"
+            yield Problem("metadata.uid", found, "a uid of its own, or none", f"Pod {item.key}")
 
 
 def _result(step: Step) -> PodResult:

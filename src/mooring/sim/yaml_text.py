@@ -62,7 +62,8 @@ def read_documents(raw: bytes, on_position: Callable[[int], None] | None = None)
         yield from _assemble(yaml.parse(raw, Loader=LOADER), on_position)
     except yaml.MarkedYAMLError as error:
         mark: Any = error.problem_mark or error.context_mark
-        text = ", ".join(part for part in (error.problem, error.context) if part)
+        reason = ", ".join(part for part in (error.problem, error.context) if part)
+        text = f"text that does not parse ({reason})"
         raise YamlFault(mark.line + 1 if mark else 1, mark.column + 1 if mark else 1, text) from None
     except yaml.YAMLError as error:
         raise _undecodable(raw, error) from None
@@ -73,7 +74,8 @@ def _undecodable(raw: bytes, error: yaml.YAMLError) -> YamlFault:
     position = getattr(error, "position", 0) or 0
     before = raw[:position]
     reason = getattr(error, "reason", None) or str(error)
-    return YamlFault(before.count(b"\n") + 1, position - before.rfind(b"\n"), str(reason))
+    text = f"text that does not parse ({reason})"
+    return YamlFault(before.count(b"\n") + 1, position - before.rfind(b"\n"), text)
 
 
 def _assemble(events: Iterator[Any], on_position: Callable[[int], None] | None) -> Iterator[Any]:

@@ -1,0 +1,49 @@
+"""A pod that fits nowhere, as PostFilter plugins are handed it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mooring.cluster.nominated import NominatedLoad
+from mooring.framework.attempt import Attempt, Verdicts
+from mooring.framework.memo import DEAD, NARROWED_OUT
+from mooring.framework.status import Code, Rejection
+from mooring.framework.what_if import RowArray
+
+
+@dataclass(slots=True)
+class FitFailure:
+    """The attempt, and the verdict of each node."""
+
+    attempt: Attempt
+    verdicts: Verdicts | None
+    """None when the pod was refused before any node was looked at."""
+    absent: Rejection | None
+    """The verdict of nodes that were not looked at."""
+    nominated: NominatedLoad | None = None
+    examine_all: bool = True
+    """Whether every node may be tried, or only as many as a plugin's arguments allow."""
+
+    def curable_rows(self) -> RowArray:
+        """The nodes that could take the pod if other pods left."""
+        nodes = self.attempt.cycle.nodes
+        curable = np.zeros(nodes.height, np.bool_)
+        if self.absent is not None and self.absent.code is Code.Unschedulable:
+            curable |= nodes.alive[: nodes.height]
+        if self.verdicts is not None:
+            first = self.verdicts.first
+            for index in np.unique(first[first >= 0]):
+                rows = np.flatnonzero(first == index)
+                codes = self.attempt.codes(self.verdicts, int(index))[rows]
+                for code in np.unique(codes):
+                    verdict = self.attempt.rejection(int(index), int(code)).code
+                    curable[rows[codes == code]] = verdict is Code.Unschedulable
+        return np.flatnonzero(curable)
+
+    def is_final(self, row: int) -> bool:
+        """Whether the node can never take the pod, whichever pods leave."""
+        if self.verdicts is None or self.verdicts.first[row] in (DEAD, NARROWED_OUT):
+            return self.absent is None or self.absent.code is Code.UnschedulableAndUnresolvable
+        index = int(self.verdicts.first[row])
+        code = int(self.attempt.codes(self.verdicts, index)[row])
+        return self.attempt.rejection(index, code).code is Code.UnschedulableAndUnresolvable

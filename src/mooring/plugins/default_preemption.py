@@ -1,0 +1,125 @@
+"""DefaultPreemption: makes room for a pod that fits nowhere by having pods of lower priority leave."""
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from mooring.cluster.ranks import PodRanks
+from mooring.cluster.table import NodeTable
+from mooring.framework.config.args import DefaultPreemptionArgs
+from mooring.framework.events import POD, Action, ClusterEvent, Registration
+from mooring.framework.failure import FitFailure
+from mooring.framework.points import Handle, Nomination, NoRoom, PostFilterPlugin, PreEnqueuePlugin
+from mooring.framework.status import Rejection, curable, final
+from mooring.framework.what_if import RowArray
+from mooring.kit.choice import choose
+from mooring.model.pod import Pod
+from mooring.plugins.preemption_budgets import budgets_of
+from mooring.plugins.preemption_choice import least_harmful
+from mooring.plugins.preemption_search import DryRun, Findings
+
+_PREFIX = "preemption: "
+_NOT_HELPFUL = "Preemption is not helpful for scheduling"
+
+
+class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
+    name = "DefaultPreemption"
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        del handle
+        args = args if isinstance(args, DefaultPreemptionArgs) else DefaultPreemptionArgs()
+        self._min_percentage: int = args.min_candidate_nodes_percentage
+        self._min_absolute: int = args.min_candidate_nodes_absolute
+        self._ranks: PodRanks | None = None
+        self.evicting: set[str] = set()
+        """Ids of pods whose victims are being evicted right now: they stay out of the queue until that is done."""
+
+    def pre_enqueue(self, pod: Pod) -> Rejection | None:
+        if pod.id in self.evicting:
+            return final("waiting for the preemption for this pod to be finished")
+        return None
+
+    def events(self) -> list[Registration]:
+        """Whether a pod that left made room is for the plugins to say that had rejected the preemptor."""
+        return [Registration(ClusterEvent(POD, Action.DELETE), lambda pod, change: False)]
+
+    def post_filter(self, failure: FitFailure) -> Nomination | NoRoom:
+        refusal = self._ineligible(failure)
+        if refusal is not None:
+            return NoRoom(curable(_PREFIX + refusal))
+        findings = self.search(failure)
+        if not findings.candidates:
+            text = _PREFIX + _message(findings, failure.attempt.cycle.nodes.alive_count)
+            return NoRoom(curable(text), clear_nomination=True)
+        names = failure.attempt.cycle.nodes.names
+        chosen = min(least_harmful(findings.candidates), key=lambda candidate: names[candidate.row])
+        return Nomination(names[chosen.row], chosen.victims)
+
+    def search(self, failure: FitFailure) -> Findings:
+        """Every candidate, or as many as the arguments ask for."""
+        nodes = failure.attempt.cycle.nodes
+        potential = failure.curable_rows()
+        if not len(potential):
+            return Findings()
+        dry_run = DryRun(failure, self._ranked(nodes), budgets_of(failure.attempt.cycle.cluster))
+        if failure.examine_all:
+            return dry_run.search(potential)
+        return self._search_enough(dry_run, potential, failure.attempt.cycle.seed)
+
+    def _search_enough(self, dry_run: DryRun, potential: RowArray, seed: int) -> Findings:
+        """From a start that the attempt's seed decides, until there are enough candidates and one breaks no budget."""
+        count = len(potential)
+        wanted = min(max(count * self._min_percentage // 100, self._min_absolute), count)
+        walk = np.roll(potential, -choose(seed, count))
+        findings = Findings()
+        for start in range(0, count, max(wanted, 1)):
+            found = dry_run.search(walk[start : start + wanted])
+            findings.candidates += found.candidates
+            findings.refusals += found.refusals
+            if len(findings.candidates) >= wanted and any(not c.violations for c in findings.candidates):
+                break
+        return findings
+
+    def _ranked(self, nodes: NodeTable) -> PodRanks:
+        if self._ranks is None or self._ranks.nodes is not nodes:
+            self._ranks = PodRanks(nodes)
+        self._ranks.refresh()
+        return self._ranks
+
+    def _ineligible(self, failure: FitFailure) -> str | None:
+        """Why the pod may not preempt (again) now."""
+        cycle = failure.attempt.cycle
+        if cycle.pod.spec.preemption_policy == "Never":
+            return "not eligible due to preemptionPolicy=Never."
+        row = cycle.nodes.row_book.get(cycle.pod.status.nominated_node_name)
+        if row is None or failure.is_final(row):
+            return None
+        if any(_leaves_for_us(pod) and pod.priority < cycle.pod.priority for pod in cycle.nodes.pods_on[row]):
+            return "not eligible due to a terminating pod on the nominated node."
+        return None
+
+
+def _leaves_for_us(pod: Pod) -> bool:
+    """Whether the pod is being deleted because the scheduler preempted it."""
+    targeted = next((c for c in pod.status.conditions or () if c.type == "DisruptionTarget"), None)
+    return (
+        pod.is_terminating
+        and targeted is not None
+        and targeted.status == "True"
+        and targeted.reason == "PreemptionByScheduler"
+    )
+
+
+def _message(findings: Findings, node_count: int) -> str:
+    """A fit error over all nodes: what the dry run said, and that it would not help on the nodes it did not try."""
+    histogram: Counter[str] = Counter()
+    tried = 0
+    for rejection, count in findings.refusals:
+        tried += count
+        for reason in rejection.reasons:
+            histogram[reason] += count
+    if tried < node_count:
+        histogram[_NOT_HELPFUL] += node_count - tried
+    reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in histogram.items()))
+    return f"0/{node_count} nodes are available: {reasons}."

@@ -1,0 +1,74 @@
+"""Gates: PreEnqueue plugins decide whether a pod may be queued at all."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mooring.framework.events import ClusterEvent
+from mooring.framework.points import PreEnqueuePlugin
+from mooring.framework.profiles import Profile
+from mooring.framework.status import Rejection
+from mooring.model.pod import Pod
+from mooring.queue.counters import QueueCounters
+from mooring.queue.entry import QueuedPod
+from mooring.queue.hints import Report
+
+Ask = Callable[[PreEnqueuePlugin, Pod], Rejection | None]
+"""Puts a pod before a PreEnqueue plugin; whoever measures plugins does it here."""
+
+
+def ask_plainly(plugin: PreEnqueuePlugin, pod: Pod) -> Rejection | None:
+    return plugin.pre_enqueue(pod)
+
+
+class Gates:
+    """Asks the PreEnqueue plugins of a pod's profile and notes on the entry who holds it back."""
+
+    def __init__(
+        self,
+        profiles: Mapping[str, Profile],
+        events_of: Callable[[str], tuple[ClusterEvent, ...]],
+        counters: QueueCounters,
+        report: Report,
+        ask: Ask = ask_plainly,
+    ) -> None:
+        self._plugins = {name: _pre_enqueue_plugins(profile) for name, profile in profiles.items()}
+        self._events_of = events_of
+        self._counters = counters
+        self._report = report
+        self._ask = ask
+
+    def admit(self, entry: QueuedPod) -> bool:
+        """Whether the pod may be queued. The first plugin that objects is noted, and the others are not asked."""
+        plugins = self._plugins.get(entry.profile, ())
+        if entry.gating_plugin:  # it most likely still objects
+            plugins = tuple(sorted(plugins, key=lambda plugin: plugin.name != entry.gating_plugin))
+        for plugin in plugins:
+            objection = self._objection(plugin, entry)
+            if objection is not None:
+                self._gate(entry, plugin.name, objection)
+                return False
+        entry.gating_plugin = entry.gating_message = ""
+        entry.gating_events = ()
+        return True
+
+    def _objection(self, plugin: PreEnqueuePlugin, entry: QueuedPod) -> str | None:
+        """Why the plugin holds the pod back. One that fails holds it back too: it may know a reason."""
+        try:
+            rejection = self._ask(plugin, entry.pod)
+        except Exception as error:  # a plugin may raise anything
+            self._report(f"PreEnqueue of plugin {plugin.name} failed on pod {entry.key}", error)
+            return str(error)
+        return None if rejection is None else rejection.message
+
+    def _gate(self, entry: QueuedPod, plugin: str, message: str) -> None:
+        if plugin not in entry.rejectors:
+            self._counters.unschedulable[plugin, entry.profile] += 1
+        if plugin not in entry.unschedulable_plugins:
+            entry.unschedulable_plugins = (*entry.unschedulable_plugins, plugin)
+        entry.gating_plugin, entry.gating_message = plugin, message
+        entry.gating_events = self._events_of(plugin)
+
+
+def _pre_enqueue_plugins(profile: Profile) -> tuple[PreEnqueuePlugin, ...]:
+    listed: Any = profile.points.get("preEnqueue", ())
+    return tuple(listed)

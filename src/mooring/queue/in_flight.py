@@ -1,0 +1,102 @@
+"""Pods in flight, and what happened in the cluster since each of them took off.
+
+An attempt sees the cluster as it was when it began. If it fails, the events that came meanwhile decide whether the pod
+is parked or tried again; without them a wake-up that comes during an attempt would be lost.
+"""
+
+from collections import OrderedDict
+
+from mooring.queue.counters import POD_POPPED, QueueCounters
+from mooring.queue.entry import QueuedPod
+from mooring.queue.hints import Happening
+
+
+class InFlight:
+    """The pods whose attempts are under way, and one list of events that all of them share.
+
+    A pod remembers at which position of the list it started. Positions are counted from the beginning of time; events
+    that came before the oldest start are forgotten, and there are none while nothing is in flight.
+    """
+
+    TRIM = 64
+    """Forgotten events are cut off in pieces of at least this many, so that each is moved only a few times."""
+
+    def __init__(self, counters: QueueCounters) -> None:
+        self._counts = counters.in_flight_events
+        # Hot: the oldest start is asked for at each end. In a plain dict that search walks over all that were deleted.
+        self._starts: OrderedDict[str, int] = OrderedDict()
+        self._entries: dict[str, QueuedPod] = {}
+        self._events: list[Happening] = []
+        self._base = 0
+        """The position of the first item of `_events`."""
+        self._forgotten = 0
+        """The position of the first event that still counts; those before it wait to be cut off."""
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._starts
+
+    def uids(self) -> list[str]:
+        """The pods in flight, oldest start first."""
+        return list(self._starts)
+
+    def entry(self, uid: str) -> QueuedPod | None:
+        return self._entries.get(uid)
+
+    def start(self, entry: QueuedPod) -> bool:
+        """An attempt begins. False: one is under way already, and nothing changed."""
+        if entry.uid in self._starts:
+            return False
+        self._starts[entry.uid] = self._base + len(self._events)
+        self._entries[entry.uid] = entry
+        self._counts[POD_POPPED] += 1
+        return True
+
+    def record(self, happening: Happening) -> None:
+        """Keep an event for all that are in flight; if nothing is, nobody will ask for it."""
+        if self._starts:
+            self._events.append(happening)
+            self._counts[happening.label] += 1
+
+    def since_start(self, uid: str) -> list[Happening] | None:
+        """What happened since the pod's attempt began; None: no attempt of it is under way."""
+        start = self._starts.get(uid)
+        return None if start is None else self._events[start - self._base :]
+
+    def finish(self, uid: str) -> None:
+        """The attempt is over. Nothing happens if it was over already."""
+        if self._starts.pop(uid, None) is None:
+            return
+        del self._entries[uid]
+        self._counts[POD_POPPED] -= 1
+        end = self._base + len(self._events)
+        self._forget(next(iter(self._starts.values()), end))
+
+    def _forget(self, position: int) -> None:
+        """Drop the events before a position."""
+        for happening in self._events[self._forgotten - self._base : position - self._base]:
+            self._counts[happening.label] -= 1
+        self._forgotten = position
+        cut = position - self._base
+        if cut == len(self._events) or cut >= max(self.TRIM, len(self._events) // 2):
+            del self._events[:cut]
+            self._base = position
+
+    def check(self) -> list[str]:
+        problems = []
+        starts = list(self._starts.values())
+        end = self._base + len(self._events)
+        if starts != sorted(starts):
+            problems.append("in flight: the pods are not in the order of their starts")
+        if self._forgotten != (starts[0] if starts else end):
+            problems.append("in flight: events before the oldest start are kept, or later ones forgotten")
+        if self._starts.keys() != self._entries.keys():
+            problems.append("in flight: starts and entries are not of the same pods")
+        if not starts and self._events:
+            problems.append(f"in flight: {len(self._events)} events are kept for nobody")
+        counted = sum(self._counts.values())
+        if counted != len(starts) + end - self._forgotten:
+            problems.append(f"in flight: {counted} events are counted, {len(starts) + end - self._forgotten} are there")
+        return problems

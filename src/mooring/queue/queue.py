@@ -1,0 +1,383 @@
+"""The scheduling queue: which pod is tried next, and when a pod that was rejected is tried again.
+
+A pod is in one place at most, and in none while an attempt of it is under way (it is *in flight*):
+
+    add ──> active ──pop──> in flight ──done──> (placed, or gone)
+              ^ ^               │
+     flush_   │ └───────────────┤ park: an event came meanwhile, or an error
+     backoff  │    backoff <────┤
+              │       ^         v
+              └───────┴── unschedulable: waits for an event that one of its rejectors can use (wake), or for five
+                          minutes (flush_parked); gated if a PreEnqueue plugin holds it back
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from mooring.cluster.cluster import Cluster
+from mooring.framework.events import (
+    FORCE_ACTIVATE,
+    UNSCHEDULABLE_POD_ADD,
+    UNSCHEDULABLE_POD_UPDATE,
+    UNSCHEDULABLE_TIMEOUT,
+    Change,
+    ClusterEvent,
+    Registration,
+)
+from mooring.framework.profiles import Profile
+from mooring.kit.clock import NS_PER_S, Clock
+from mooring.kit.heap import KeyedHeap
+from mooring.model.meta import KubeObject
+from mooring.model.pod import Pod
+from mooring.queue.backoff import BackoffQueue, BackoffRule
+from mooring.queue.counters import QueueCounters
+from mooring.queue.entry import Place, QueuedPod
+from mooring.queue.gates import Ask, Gates, ask_plainly
+from mooring.queue.hints import Happening, HintMap, Hints, Report, Worth
+from mooring.queue.in_flight import InFlight
+from mooring.queue.nominations import Lookup, Nominations
+from mooring.queue.parked import Parked
+from mooring.queue.places import Places
+from mooring.queue.pod_changes import pod_events
+from mooring.queue.story import ATTEMPT_FAILED, BACKOFF_COMPLETE, POPPED_EARLY, Tell, taken
+
+PARKED_FLUSH_PERIOD_S = 30
+"""How often `flush_parked` is to be called; `flush_backoff` every second (backoff.next_tick_ns)."""
+
+_NAMES_OF_PLACES = {
+    "active": "active",
+    "backoff": "backoff",
+    "unschedulable": "unschedulable",
+    "gated": "unschedulable",
+}
+
+
+class AlreadyQueued(ValueError):
+    """A pod came back from an attempt, but is in the queue: two attempts of it were under way."""
+
+
+class SchedulingQueue:
+    """All pods that wait for a node. It has no thread and no timer: its owner calls the two flushes.
+
+    `lookup` tells what the watch knows of a pod by its key, `cluster` is handed to hints. `tell` is told the story of
+    each pod, `report` what should not have happened. `other_rejectors` register events without being plugins.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        profiles: Mapping[str, Profile],
+        *,
+        cluster: Cluster,
+        lookup: Lookup,
+        initial_backoff_s: float = 1,
+        max_backoff_s: float = 10,
+        max_parked_s: float = 300,
+        pop_from_backoff: bool = True,
+        other_rejectors: Mapping[str, Sequence[Registration]] | None = None,
+        ask: Ask = ask_plainly,
+        tell: Tell | None = None,
+        report: Report | None = None,
+    ) -> None:
+        self.counters = counters = QueueCounters()
+        self.nominations = Nominations(lookup, self._queued_pod)
+        self.closed = False
+        self.attempts = 0
+        """How many attempts were begun: the number of the current scheduling cycle."""
+        self._clock = clock
+        self._cluster = cluster
+        self._tell = tell
+        self._report = report or _ignore
+        self._max_parked_ns = round(max_parked_s * NS_PER_S)
+        self._in_flight = InFlight(counters)
+        maps = {name: HintMap.of(profile, other_rejectors or {}) for name, profile in profiles.items()}
+        self._hints = Hints(maps, clock, counters, self._report)
+        order = _order_of(next(iter(profiles.values())))
+        window_ns = NS_PER_S if pop_from_backoff else 1
+        rule = BackoffRule(round(initial_backoff_s * NS_PER_S), round(max_backoff_s * NS_PER_S), window_ns)
+        self._places = Places(
+            active=KeyedHeap(lambda entry: entry.key, order),
+            backoff=BackoffQueue(rule, order if pop_from_backoff else None),
+            parked=Parked(profiles),
+            gates=Gates(profiles, self._hints.events_of, counters, self._report, ask),
+            nominations=self.nominations,
+            counters=counters,
+            clock=clock,
+            report=self._report,
+            tell=tell,
+            pops_early=pop_from_backoff,
+        )
+
+    # ---- Pods come, change and go
+
+    def add(self, pod: Pod) -> Place:
+        """A new pod without a node."""
+        return self._places.to_active(QueuedPod(pod, self._clock.now_ns()), UNSCHEDULABLE_POD_ADD.label)
+
+    def update(self, old: Pod | None, new: Pod) -> Place | None:
+        """A pod without a node was changed. Returns where it is now; None: in flight."""
+        if new.id in self._in_flight:
+            for event in _events(old, new):
+                self._in_flight.record(self._happening(event, old, new))
+            return None
+        key = new.key
+        entry = self._places.parked.get(key) if old is None else self._places.get(key)
+        if entry is None:
+            return self._places.to_active(QueuedPod(new, self._clock.now_ns()), UNSCHEDULABLE_POD_UPDATE.label)
+        self.nominations.update(old or entry.pod, new)
+        self._places.replace_pod(entry, new)
+        if key in self._places.parked:
+            self._wake_updated(entry, old, new)
+        return self._places.where(key)
+
+    def _wake_updated(self, entry: QueuedPod, old: Pod | None, new: Pod) -> None:
+        """See whether a parked pod was changed in a way that can cure its rejection."""
+        for event in _events(old, new):
+            happening = self._happening(event, old, new)
+            worth = self._hints.worth_requeuing(entry, happening)
+            if worth is Worth.SKIP:
+                continue
+            if self._places.requeue(entry, worth, happening.label) in ("active", "backoff"):
+                return
+
+    def delete(self, pod: Pod) -> None:
+        """A pod is gone, or has a node. One that is in flight is left to its attempt."""
+        self.nominations.delete(pod.id)
+        entry = self._places.remove(pod.key)
+        if entry is not None and self._tell is not None:
+            self._tell(entry.pod, "deleted from the queue")
+
+    # ---- Attempts
+
+    def pop(self) -> QueuedPod | None:
+        """Take the next pod for an attempt, or None if no one's turn has come.
+
+        An idle scheduler takes rejected pods before their backoff is over. A closed queue gives out what is left.
+        """
+        while True:
+            entry = self._places.active.pop()
+            is_early = entry is None
+            if entry is None:
+                entry = self._pop_early()
+                if entry is None:
+                    return None
+            if self._take_off(entry, is_early):
+                return entry
+
+    def _pop_early(self) -> QueuedPod | None:
+        if not self._places.pops_early:
+            return None
+        entry = self._places.backoff.pop_early()
+        if entry is not None:
+            self.counters.incoming["active", POPPED_EARLY] += 1
+        return entry
+
+    def _take_off(self, entry: QueuedPod, is_early: bool) -> bool:
+        """The pod is in flight from now on. False: it was already, so this second entry of it is dropped."""
+        entry.attempts += 1
+        if not self._in_flight.start(entry):
+            self._report(f"the same pod is tracked in multiple places in the scheduler: {entry.key}", None)
+            return False
+        self.attempts += 1
+        self.counters.release(entry)
+        if self._tell is not None:
+            self._tell(entry.pod, taken(entry, is_early))
+        return True
+
+    def done(self, uid: str, *, placed: bool = True) -> None:
+        """The attempt is over: the pod has its node, or (`placed=False`) need not come back. May be said twice."""
+        entry = self._in_flight.entry(uid)
+        if entry is not None and entry.was_flushed and placed:
+            self.counters.rescued += 1
+        self._in_flight.finish(uid)
+
+    def park(self, entry: QueuedPod) -> Place:
+        """The attempt failed. The entry bears the present pod and its rejectors (`reject_by`); none: it was an error.
+
+        The pod waits for an event, or if one came during the attempt, or after an error, for its backoff to end.
+        """
+        try:
+            place = self._places.where(entry.key)
+            if place is not None:
+                name = _NAMES_OF_PLACES[place]
+                the = "" if name == "unschedulable" else "the "
+                raise AlreadyQueued(f"Pod {entry.key} is already present in {the}{name} queue")
+            self._note_return(entry)
+            return self._places.requeue(entry, self._worth_of_flight(entry), ATTEMPT_FAILED)
+        finally:
+            self._in_flight.finish(entry.uid)
+
+    def _note_return(self, entry: QueuedPod) -> None:
+        if entry.rejectors:
+            entry.unschedulable_count += 1
+            entry.consecutive_errors = 0
+        else:
+            entry.consecutive_errors += 1
+        entry.timestamp_ns = self._clock.now_ns()
+        entry.backoff_until_ns = None
+        entry.was_flushed = False
+        entry.flushed_ns = 0
+        self.counters.hold(entry)
+
+    def _worth_of_flight(self, entry: QueuedPod) -> Worth:
+        """What the events during the attempt are worth to the pod: the strongest counts."""
+        if not entry.rejectors:
+            return Worth.AFTER_BACKOFF
+        happenings = self._in_flight.since_start(entry.uid)
+        if happenings is None:
+            self._report(
+                "in flight Pod isn't found in the scheduling queue. "
+                "If you see this error log, it's likely a bug in the scheduler",
+                None,
+            )
+            return Worth.AFTER_BACKOFF
+        strongest = Worth.IMMEDIATELY if entry.pending_plugins else Worth.AFTER_BACKOFF
+        worth = Worth.SKIP
+        for happening in happenings:
+            worth = max(worth, self._hints.worth_requeuing(entry, happening))
+            if worth is strongest:
+                break
+        return worth
+
+    # ---- What moves pods
+
+    def wake(
+        self,
+        event: ClusterEvent,
+        old: KubeObject | None = None,
+        new: KubeObject | None = None,
+        admits: Callable[[Pod], bool] | None = None,
+    ) -> None:
+        """Something happened in the cluster: requeue the parked pods that it could help, of those that `admits` lets in.
+
+        Pods in flight get to know of it when they come back, whatever `admits` says of them.
+        """
+        if not self._places.parked and not self._in_flight:
+            return  # Hot: the usual case; 0.2 µs
+        interested = self._hints.interested(event)
+        if not interested and not event.is_wildcard:
+            return
+        happening = self._happening(event, old, new)
+        parked = self._places.parked
+        entries = list(parked) if event.is_wildcard else parked.rejected_by(interested)
+        self._wake(entries if admits is None else [entry for entry in entries if admits(entry.pod)], happening)
+        self._in_flight.record(happening)
+
+    def _wake(self, entries: Iterable[QueuedPod], happening: Happening) -> None:
+        """Requeue those of these parked pods that the event could help."""
+        for entry in entries:
+            if entry.is_gated and not _concerns_gate(happening.event, entry):
+                continue
+            worth = self._hints.worth_requeuing(entry, happening)
+            if worth is not Worth.SKIP and self._places.parked.remove(entry.key) is not None:
+                self._places.requeue(entry, worth, happening.label)
+
+    def activate(self, pods: Iterable[Pod]) -> None:
+        """Make pods active whatever they wait for; only gates can still hold back those that are parked.
+
+        One that is in flight will back off instead of being parked if its attempt fails.
+        """
+        for pod in pods:
+            place = self._places.where(pod.key)
+            if place is not None and place != "active":
+                entry = self._places.get(pod.key)
+                assert entry is not None
+                self._places.to_active(entry, FORCE_ACTIVATE.label, from_backoff=place == "backoff")
+            elif pod.id in self._in_flight:
+                self._in_flight.record(self._happening(FORCE_ACTIVATE, None, pod))
+
+    def flush_backoff(self) -> None:
+        """Make the pods active whose backoff is over. To be called on each whole second."""
+        for entry in self._places.backoff.pop_complete(self._clock.now_ns()):
+            self._places.to_active(entry, BACKOFF_COMPLETE, from_backoff=True)
+
+    def flush_parked(self) -> None:
+        """Requeue the pods that have been parked for too long. To be called at the start, then every 30 seconds.
+
+        It is a safety net: a pod that is placed thereafter missed an event (`counters.rescued`).
+        """
+        now_ns = self._clock.now_ns()
+        since_ns = now_ns - self._max_parked_ns
+        overdue = [entry for entry in self._places.parked if max(entry.timestamp_ns, entry.flushed_ns) < since_ns]
+        if not overdue:
+            return
+        for entry in overdue:
+            entry.was_flushed, entry.flushed_ns = True, now_ns
+        happening = self._happening(UNSCHEDULABLE_TIMEOUT, None, None)
+        self._wake(overdue, happening)
+        self.counters.flushed += sum(entry.was_flushed for entry in overdue)
+        self._in_flight.record(happening)
+
+    def close(self) -> None:
+        """No attempt will come back; what is left can still be popped."""
+        for uid in self._in_flight.uids():
+            self._in_flight.finish(uid)
+        self.closed = True
+
+    # ---- What can be seen from outside
+
+    def where(self, key: str) -> Place | None:
+        """Where a pod waits; None: it is in flight, or unknown."""
+        return self._places.where(key)
+
+    def is_in_flight(self, uid: str) -> bool:
+        return uid in self._in_flight
+
+    def get(self, key: str) -> QueuedPod | None:
+        """The entry of a pod that waits somewhere."""
+        return self._places.get(key)
+
+    def entries(self) -> list[QueuedPod]:
+        """All pods that wait: active and backoff in the order in which they will leave, parked as they came."""
+        return list(self._places)
+
+    def pending_counts(self) -> dict[Place, int]:
+        """The gauge of pending pods."""
+        places = self._places
+        gated = places.parked.gated
+        return {
+            "active": len(places.active),
+            "backoff": len(places.backoff),
+            "unschedulable": len(places.parked) - gated,
+            "gated": gated,
+        }
+
+    def next_release_ns(self) -> int | None:
+        """When `flush_backoff` will next have something to do; None: nothing backs off."""
+        return self._places.backoff.next_release_ns()
+
+    def summary(self) -> str:
+        places = self._places
+        sizes = len(places.active), len(places.backoff), len(places.parked)
+        return "activeQ:{}; backoffQ:{}; unschedulablePods:{}".format(*sizes)
+
+    def check(self) -> list[str]:
+        """What is wrong with the queue: nothing."""
+        problems = self._places.check() + self._in_flight.check() + self.nominations.check()
+        return problems + [f"{e.key}: queued, but in flight too" for e in self._places if e.uid in self._in_flight]
+
+    def _queued_pod(self, key: str) -> Pod | None:
+        entry = self._places.get(key)
+        return None if entry is None else entry.pod
+
+    def _happening(self, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None) -> Happening:
+        return Happening(event, Change(old, new, self._cluster), event.label)
+
+
+def _order_of(profile: Profile) -> Callable[[QueuedPod], Any]:
+    """The order of the active queue. Seconds as a float cannot tell times 200 ns apart, so nanoseconds decide then."""
+    sorter: Any = profile.points["queueSort"][0]
+    sort_key = sorter.sort_key
+    return lambda entry: (sort_key(entry.pod, entry.timestamp_ns / NS_PER_S), entry.timestamp_ns)
+
+
+def _events(old: Pod | None, new: Pod) -> list[ClusterEvent]:
+    return [UNSCHEDULABLE_POD_UPDATE] if old is None else pod_events(old, new)
+
+
+def _concerns_gate(event: ClusterEvent, entry: QueuedPod) -> bool:
+    return event.is_wildcard or any(registered.covers(event) for registered in entry.gating_events)
+
+
+def _ignore(text: str, error: Exception | None) -> None:
+    """Reports go nowhere when nobody asks for them."""

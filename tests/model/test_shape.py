@@ -1,0 +1,121 @@
+"""Shapes and kin: shared by pods of one template, and what a shape works out."""
+
+from typing import Any
+
+import pytest
+
+from build import a_pod
+from mooring.model.shape import kin_of, tagged
+
+MI = 1 << 20
+
+
+def test_pods_of_one_template_share_shape_and_kin() -> None:
+    one, two = (a_pod(name, cpu="1", labels={"app": "web"}, nodeName=name) for name in ("a", "b"))
+    assert one.shape is two.shape
+    assert one.kin is two.kin
+
+
+DIFFERENCES: list[Any] = [
+    pytest.param({"requests": {"cpu": "2"}}, id="requests"),
+    pytest.param({"nodeSelector": {"disk": "ssd"}}, id="node selector"),
+    pytest.param({"nodeSelector": {}}, id="a node selector that is there but empty"),
+    pytest.param({"tolerations": [{"operator": "Exists"}]}, id="tolerations"),
+    pytest.param({"affinity": {"podAffinity": {}}}, id="affinity"),
+    pytest.param({"topologySpreadConstraints": [{"maxSkew": 1}]}, id="spread constraints"),
+    pytest.param({"overhead": {"cpu": "1"}}, id="overhead"),
+    pytest.param({"hostNetwork": True}, id="host network"),
+    pytest.param({"hostUsers": False}, id="host users"),
+    pytest.param({"volumes": [{"name": "v", "image": {"reference": "data"}}]}, id="image volumes"),
+    pytest.param({"status": {"resources": {"requests": {"cpu": "9"}}}}, id="resources in force"),
+]
+
+
+@pytest.mark.parametrize("difference", DIFFERENCES)
+def test_what_makes_another_shape(difference: dict[str, Any]) -> None:
+    assert a_pod().shape is not a_pod(**difference).shape
+
+
+SAME: list[Any] = [
+    pytest.param({"labels": {"app": "db"}}, id="labels"),
+    pytest.param({"priority": 7}, id="priority"),
+    pytest.param({"status": {"phase": "Running"}}, id="phase"),
+    pytest.param({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}, id="conditions that do not resize"),
+]
+
+
+@pytest.mark.parametrize("difference", SAME)
+def test_what_does_not_make_another_shape(difference: dict[str, Any]) -> None:
+    assert a_pod().shape is a_pod(**difference).shape
+
+
+def test_kin_are_namespace_and_labels_in_any_order() -> None:
+    kin = kin_of("n", {"a": "1", "b": "2"})
+    assert kin_of("n", {"b": "2", "a": "1"}) is kin
+    assert kin_of("m", {"a": "1", "b": "2"}) is not kin
+    assert kin_of("n", {"a": "1"}) is not kin
+
+
+def test_amounts_in_table_units() -> None:
+    shape = a_pod(cpu="1500m", requests={"example.com/gpu": "2"}).shape
+    assert shape.request == {"cpu": 1500, "example.com/gpu": 2}
+    assert shape.score_request == {"cpu": 1500, "example.com/gpu": 2, "memory": 200 * MI}
+    assert shape.held == {"cpu": (1500, 1500), "example.com/gpu": (2, 2), "memory": (0, 200 * MI)}
+
+
+def test_host_ports_of_containers_and_sidecars() -> None:
+    def with_port(restart: str | None, **port: Any) -> dict[str, Any]:
+        return {"name": f"c{port['hostPort']}", "restartPolicy": restart, "ports": [port]}
+
+    pod = a_pod(
+        initContainers=[with_port(None, hostPort=1), with_port("Always", hostPort=2)],
+        containers=[with_port(None, hostPort=3, hostIP="10.0.0.1", protocol="UDP"), with_port(None, hostPort=0)],
+    )
+    assert pod.shape.host_ports == (("0.0.0.0", "TCP", 2), ("10.0.0.1", "UDP", 3))
+
+
+@pytest.mark.parametrize(
+    ("image", "name"),
+    [
+        ("nginx", "nginx:latest"),
+        ("nginx:1.25", "nginx:1.25"),
+        ("host:5000/x", "host:5000/x:latest"),
+        ("host:5000/x:v1", "host:5000/x:v1"),
+        ("x@sha256:abc", "x@sha256:abc"),
+    ],
+)
+def test_images_get_a_tag(image: str, name: str) -> None:
+    assert tagged(image) == name
+
+
+def test_images_of_init_containers_containers_and_volumes() -> None:
+    pod = a_pod(
+        initContainers=[{"name": "i", "image": "init"}],
+        containers=[{"name": "c", "image": "main:1"}],
+        volumes=[{"name": "v", "image": {"reference": "data"}}, {"name": "w"}],
+    )
+    assert pod.shape.images == ("init:latest", "main:1", "data:latest")
+
+
+def test_preferred_nodes_without_weight_or_content_are_dropped() -> None:
+    preference = {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}
+    soft = [
+        {"weight": 0, "preference": preference},
+        {"weight": 3, "preference": preference},
+        {"weight": 4, "preference": {}},
+    ]
+    key = "preferredDuringSchedulingIgnoredDuringExecution"
+    shape = a_pod(affinity={"nodeAffinity": {key: soft}}).shape
+    assert [weight for weight, _ in shape.preferred_nodes or ()] == [3]
+    assert a_pod(affinity={"nodeAffinity": {key: []}}).shape.preferred_nodes == ()
+    assert a_pod().shape.preferred_nodes is None
+    assert a_pod().shape.required_nodes is None
+
+
+def test_terms_depend_on_the_namespace() -> None:
+    term = {"labelSelector": {}, "topologyKey": "zone"}
+    key = "requiredDuringSchedulingIgnoredDuringExecution"
+    shape = a_pod(affinity={"podAffinity": {key: [term]}}).shape
+    assert shape.terms("a").affinity[0].namespaces == {"a"}
+    assert shape.terms("b").affinity[0].namespaces == {"b"}
+    assert shape.terms("a") is shape.terms("a")

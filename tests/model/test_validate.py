@@ -1,0 +1,638 @@
+"""What manifests are refused for, word for word; each row is one fault in an otherwise sound object."""
+
+from typing import Any
+
+import pytest
+
+from mooring.model.decode import decode, decode_as
+from mooring.model.validate import validate
+from mooring.model.workloads import Workload
+
+HARD = "requiredDuringSchedulingIgnoredDuringExecution"
+SOFT = "preferredDuringSchedulingIgnoredDuringExecution"
+LABEL_RULE = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
+    "an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+SUBDOMAIN_RULE = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+NAME_RULE = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+VALUE_RULE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+QUANTITY = "a quantity of zero or more, e.g. 500m, 2 or 1.5Gi"
+EFFECTS = "NoSchedule, PreferNoSchedule, NoExecute"
+
+
+def faults(kind: str, written: dict[str, Any]) -> list[str]:
+    decoded, problems = decode(kind, {"metadata": {"name": "x"}, **written})
+    assert problems == []
+    assert decoded is not None
+    return [str(problem) for problem in validate(decoded)]
+
+
+def pod_faults(**spec: Any) -> list[str]:
+    return faults("Pod", {"spec": {"containers": [{"name": "c"}], **spec}})
+
+
+def container_faults(**container: Any) -> list[str]:
+    return pod_faults(containers=[{"name": "c", **container}])
+
+
+def test_a_sound_pod_has_no_faults() -> None:
+    term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "zone", "matchLabelKeys": ["hash"]}
+    line = {"key": "disk", "operator": "In", "values": ["ssd", "nvme"]}
+    assert (
+        pod_faults(
+            initContainers=[{"name": "i", "restartPolicy": "Always"}],
+            containers=[
+                {
+                    "name": "c",
+                    "resources": {
+                        "requests": {"cpu": "1", "example.com/gpu": 2},
+                        "limits": {"cpu": 2, "example.com/gpu": 2},
+                    },
+                    "ports": [
+                        {"containerPort": 80, "hostPort": 80},
+                        {"containerPort": 80, "hostPort": 80, "protocol": "UDP"},
+                    ],
+                }
+            ],
+            nodeSelector={"example.com/tier": ""},
+            tolerations=[
+                {"operator": "Exists"},
+                {"key": "a", "value": "b", "effect": "NoExecute", "tolerationSeconds": 5},
+            ],
+            topologySpreadConstraints=[
+                {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "minDomains": 2},
+                {
+                    "maxSkew": 1,
+                    "topologyKey": "zone",
+                    "whenUnsatisfiable": "ScheduleAnyway",
+                    "nodeTaintsPolicy": "Honor",
+                },
+            ],
+            affinity={
+                "nodeAffinity": {
+                    HARD: {
+                        "nodeSelectorTerms": [
+                            {"matchExpressions": [line, {"key": "n", "operator": "Gt", "values": ["5"]}]}
+                        ]
+                    },
+                    SOFT: [{"weight": 100, "preference": {"matchExpressions": [line]}}],
+                },
+                "podAffinity": {HARD: [term]},
+                "podAntiAffinity": {SOFT: [{"weight": 1, "podAffinityTerm": term}]},
+            },
+            schedulingGates=[{"name": "example.com/wait"}],
+            volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}],
+            resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "gpus"}],
+            overhead={"cpu": "10m"},
+            resources={"requests": {"cpu": "1"}},
+            preemptionPolicy="Never",
+            priority=-5,
+        )
+        == []
+    )
+
+
+METADATA = [
+    pytest.param({"name": ""}, ["metadata.name: found nothing; allowed: a name"], id="no name"),
+    pytest.param(
+        {"name": "Bad_Name"}, [f'metadata.name: found "Bad_Name"; allowed: {SUBDOMAIN_RULE}'], id="a bad name"
+    ),
+    pytest.param(
+        {"name": "x", "labels": {"a b": "c"}}, [f'metadata.labels[a b]: found "a b"; allowed: {NAME_RULE}'], id="key"
+    ),
+    pytest.param(
+        {"name": "x", "labels": {"a": "b c"}},
+        [f'metadata.labels.a: found "b c"; allowed: {VALUE_RULE}'],
+        id="a label value",
+    ),
+    pytest.param(
+        {"name": "x", "namespace": "a.b"},
+        [f'metadata.namespace: found "a.b"; allowed: {LABEL_RULE}'],
+        id="a bad namespace",
+    ),
+    pytest.param({"generateName": "x-"}, [], id="a name that is to be generated"),
+]
+
+
+@pytest.mark.parametrize(("metadata", "texts"), METADATA)
+def test_metadata(metadata: dict[str, Any], texts: list[str]) -> None:
+    assert faults("Service", {"metadata": metadata}) == texts
+
+
+RESOURCES: list[Any] = [
+    pytest.param({"requests": {"cpu": "2x"}}, f'requests.cpu: found "2x"; allowed: {QUANTITY}', id="not a quantity"),
+    pytest.param(
+        {"requests": {"cpu": "1" * 5000}}, f'requests.cpu: found "{"1" * 80}..."; allowed: {QUANTITY}', id="endless"
+    ),
+    pytest.param({"requests": {"cpu": -1}}, f"requests.cpu: found -1; allowed: {QUANTITY}", id="a negative request"),
+    pytest.param(
+        {"limits": {"memory": "-1Gi"}}, f'limits.memory: found "-1Gi"; allowed: {QUANTITY}', id="a negative limit"
+    ),
+    pytest.param(
+        {"requests": {"memory": "1e30"}},
+        'requests.memory: found "1e30"; allowed: a quantity of less than 2^63',
+        id="too much",
+    ),
+    pytest.param(
+        {"requests": {"cpu": "2"}, "limits": {"cpu": "1500m"}},
+        'requests.cpu: found "2"; allowed: at most its limit of "1500m"',
+        id="more than its limit",
+    ),
+    pytest.param(
+        {"requests": {"example.com/gpu": 1}, "limits": {"example.com/gpu": 2}},
+        "requests[example.com/gpu]: found 1; allowed: its limit of 2",
+        id="an extended resource that is not its limit",
+    ),
+    pytest.param(
+        {"requests": {"example.com/gpu": "500m"}},
+        'requests[example.com/gpu]: found "500m"; allowed: a whole number',
+        id="half of an extended resource",
+    ),
+    pytest.param(
+        {"requests": {"gpu": 1}},
+        'requests.gpu: found "gpu"; allowed: cpu, memory, ephemeral-storage, hugepages-<size> or <domain>/<name>',
+        id="an unknown resource",
+    ),
+]
+
+
+@pytest.mark.parametrize(("resources", "text"), RESOURCES)
+def test_resources_of_containers(resources: dict[str, Any], text: str) -> None:
+    assert container_faults(resources=resources) == [f"spec.containers[0].resources.{text}"]
+
+
+CONTAINERS: list[Any] = [
+    pytest.param({"name": ""}, "name: found nothing; allowed: a name", id="no name"),
+    pytest.param({"name": "A"}, f'name: found "A"; allowed: {LABEL_RULE}', id="a bad name"),
+    pytest.param(
+        {"restartPolicy": "Maybe"}, 'restartPolicy: found "Maybe"; allowed: Always, OnFailure, Never', id="restart"
+    ),
+    pytest.param(
+        {"restartPolicyRules": [{"action": "Jump"}]},
+        'restartPolicyRules[0].action: found "Jump"; allowed: Restart, RestartAllContainers',
+        id="a restart rule",
+    ),
+    pytest.param({"ports": [{"hostPort": 80}]}, "ports[0].containerPort: found 0; allowed: 1 to 65535", id="no port"),
+    pytest.param(
+        {"ports": [{"containerPort": 1, "hostPort": 70000}]},
+        "ports[0].hostPort: found 70000; allowed: 0 to 65535",
+        id="host port",
+    ),
+    pytest.param(
+        {"ports": [{"containerPort": 1, "protocol": "QUIC"}]},
+        'ports[0].protocol: found "QUIC"; allowed: TCP, UDP, SCTP',
+        id="a protocol",
+    ),
+    pytest.param(
+        {"ports": [{"containerPort": 1, "hostPort": 9}, {"containerPort": 2, "hostPort": 9}]},
+        'ports[1].hostPort: found "0.0.0.0", "TCP", 9 a second time; allowed: each host port once',
+        id="a host port taken twice",
+    ),
+]
+
+
+@pytest.mark.parametrize(("container", "text"), CONTAINERS)
+def test_containers(container: dict[str, Any], text: str) -> None:
+    assert container_faults(**container) == [f"spec.containers[0].{text}"]
+
+
+def a_requirement(operator: str, *values: str) -> dict[str, Any]:
+    term = {"matchExpressions": [{"key": "k", "operator": operator, "values": list(values)}]}
+    return {"affinity": {"nodeAffinity": {HARD: {"nodeSelectorTerms": [term]}}}}
+
+
+def a_pod_term(**term: Any) -> dict[str, Any]:
+    return {"affinity": {"podAffinity": {HARD: [{"topologyKey": "zone", "labelSelector": {}, **term}]}}}
+
+
+def a_constraint(**changes: Any) -> dict[str, Any]:
+    constraint = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", **changes}
+    return {"topologySpreadConstraints": [constraint]}
+
+
+NODE_LINE = f"affinity.nodeAffinity.{HARD}.nodeSelectorTerms[0].matchExpressions[0]"
+FIELD_LINE = f"affinity.nodeAffinity.{HARD}.nodeSelectorTerms[0].matchFields[0]"
+POD_TERM = f"affinity.podAffinity.{HARD}[0]"
+SPREAD = "topologySpreadConstraints[0]"
+
+SPECS: list[Any] = [
+    pytest.param({"containers": []}, "containers: found nothing; allowed: one container or more", id="no containers"),
+    pytest.param(
+        {"initContainers": [{"name": "c"}]},
+        'containers[0].name: found "c" a second time; allowed: each container name once',
+        id="a container name used twice",
+    ),
+    pytest.param(
+        {"hostNetwork": True, "containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 81}]}]},
+        "containers[0].ports[0].hostPort: found 81; allowed: 80, the container port, because hostNetwork is set",
+        id="host network with another host port",
+    ),
+    pytest.param(
+        {"nodeSelector": {"a": "b c"}}, f'nodeSelector.a: found "b c"; allowed: {VALUE_RULE}', id="node selector"
+    ),
+    pytest.param(
+        {"tolerations": [{"key": "a", "operator": "Nope"}]},
+        'tolerations[0].operator: found "Nope"; allowed: Equal, Exists',
+        id="a toleration operator",
+    ),
+    pytest.param(
+        {"tolerations": [{"key": "a", "operator": "Exists", "value": "b"}]},
+        'tolerations[0].value: found "b"; allowed: no value with Exists',
+        id="Exists with a value",
+    ),
+    pytest.param(
+        {"tolerations": [{"value": "b"}]},
+        'tolerations[0].operator: found ""; allowed: Exists, because the key is empty',
+        id="Equal without a key",
+    ),
+    pytest.param(
+        {"tolerations": [{"operator": "Exists", "effect": "Never"}]},
+        f'tolerations[0].effect: found "Never"; allowed: {EFFECTS}',
+        id="a toleration effect",
+    ),
+    pytest.param(
+        {"tolerations": [{"operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 1}]},
+        'tolerations[0].effect: found "NoSchedule"; allowed: NoExecute, because tolerationSeconds is set',
+        id="seconds without NoExecute",
+    ),
+    pytest.param(
+        a_requirement("Like", "x"),
+        f'{NODE_LINE}.operator: found "Like"; allowed: In, NotIn, Exists, DoesNotExist, Gt, Lt',
+        id="a node selector operator",
+    ),
+    pytest.param(
+        a_requirement("In"), f"{NODE_LINE}.values: found nothing; allowed: one value or more with In", id="In"
+    ),
+    pytest.param(
+        a_requirement("Exists", "x"), f"{NODE_LINE}.values: found 1 values; allowed: no values with Exists", id="Exists"
+    ),
+    pytest.param(
+        a_requirement("Gt", "x"), f'{NODE_LINE}.values: found "x"; allowed: one integer with Gt', id="Gt a word"
+    ),
+    pytest.param(
+        a_requirement("Lt", "1", "2"),
+        f"{NODE_LINE}.values: found 2 values; allowed: one integer with Lt",
+        id="Lt two values",
+    ),
+    pytest.param(
+        {"affinity": {"nodeAffinity": {HARD: {"nodeSelectorTerms": []}}}},
+        f"affinity.nodeAffinity.{HARD}.nodeSelectorTerms: found nothing; allowed: one term or more",
+        id="no node selector terms",
+    ),
+    pytest.param(
+        {
+            "affinity": {
+                "nodeAffinity": {
+                    HARD: {
+                        "nodeSelectorTerms": [{"matchFields": [{"key": "spec.x", "operator": "In", "values": ["a"]}]}]
+                    }
+                }
+            }
+        },
+        f'{FIELD_LINE}.key: found "spec.x"; allowed: metadata.name',
+        id="an unknown field",
+    ),
+    pytest.param(
+        {"affinity": {"nodeAffinity": {SOFT: [{"weight": 101, "preference": {}}]}}},
+        f"affinity.nodeAffinity.{SOFT}[0].weight: found 101; allowed: 1 to 100",
+        id="a node weight",
+    ),
+    pytest.param(
+        {"affinity": {"podAntiAffinity": {SOFT: [{"weight": 0, "podAffinityTerm": {"topologyKey": "z"}}]}}},
+        f"affinity.podAntiAffinity.{SOFT}[0].weight: found 0; allowed: 1 to 100",
+        id="a pod weight",
+    ),
+    pytest.param(
+        a_pod_term(topologyKey=""), f"{POD_TERM}.topologyKey: found nothing; allowed: a label key", id="no topology"
+    ),
+    pytest.param(
+        a_pod_term(labelSelector={"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}),
+        f'{POD_TERM}.labelSelector.matchExpressions[0].operator: found "Gt"; allowed: In, NotIn, Exists, DoesNotExist',
+        id="a label selector operator",
+    ),
+    pytest.param(
+        a_pod_term(namespaces=["A"]),
+        f'{POD_TERM}.namespaces[0]: found "A"; allowed: {LABEL_RULE}',
+        id="a namespace of a term",
+    ),
+    pytest.param(
+        a_pod_term(labelSelector=None, matchLabelKeys=["a"]),
+        f'{POD_TERM}.matchLabelKeys[0]: found "a"; allowed: nothing, because labelSelector is not set',
+        id="matchLabelKeys without a selector",
+    ),
+    pytest.param(
+        a_pod_term(matchLabelKeys=["a"], mismatchLabelKeys=["a"]),
+        f'{POD_TERM}.mismatchLabelKeys: found "a"; allowed: a key that is not in matchLabelKeys as well',
+        id="a key that must match and must not",
+    ),
+    pytest.param(a_constraint(maxSkew=0), f"{SPREAD}.maxSkew: found 0; allowed: 1 or more", id="no skew"),
+    pytest.param(
+        a_constraint(topologyKey=""), f"{SPREAD}.topologyKey: found nothing; allowed: a label key", id="no key"
+    ),
+    pytest.param(
+        a_constraint(whenUnsatisfiable=""),
+        f"{SPREAD}.whenUnsatisfiable: found nothing; allowed: DoNotSchedule, ScheduleAnyway",
+        id="no action",
+    ),
+    pytest.param(
+        a_constraint(whenUnsatisfiable="Panic"),
+        f'{SPREAD}.whenUnsatisfiable: found "Panic"; allowed: DoNotSchedule, ScheduleAnyway',
+        id="an unknown action",
+    ),
+    pytest.param(a_constraint(minDomains=0), f"{SPREAD}.minDomains: found 0; allowed: 1 or more", id="no domains"),
+    pytest.param(
+        a_constraint(minDomains=2, whenUnsatisfiable="ScheduleAnyway"),
+        f"{SPREAD}.minDomains: found 2; allowed: nothing, unless with DoNotSchedule",
+        id="domains of a soft constraint",
+    ),
+    pytest.param(
+        a_constraint(nodeAffinityPolicy="Maybe"),
+        f'{SPREAD}.nodeAffinityPolicy: found "Maybe"; allowed: Honor, Ignore',
+        id="an inclusion policy",
+    ),
+    pytest.param(
+        {"topologySpreadConstraints": a_constraint()["topologySpreadConstraints"] * 2},
+        'topologySpreadConstraints[1]: found "zone", "DoNotSchedule" a second time; '
+        "allowed: each topologyKey with one whenUnsatisfiable once",
+        id="a constraint given twice",
+    ),
+    pytest.param(
+        {"preemptionPolicy": "Sometimes"},
+        'preemptionPolicy: found "Sometimes"; allowed: PreemptLowerPriority, Never',
+        id="a preemption policy",
+    ),
+    pytest.param(
+        {"priority": 1 << 40},
+        f"priority: found {1 << 40}; allowed: -2147483648 to 2000001000",
+        id="a priority out of range",
+    ),
+    pytest.param(
+        {"schedulingGates": [{"name": "a"}, {"name": "a"}]},
+        'schedulingGates[1].name: found "a" a second time; allowed: each gate once',
+        id="a gate given twice",
+    ),
+    pytest.param(
+        {"schedulingGates": [{"name": "a"}], "nodeName": "n"},
+        'nodeName: found "n"; allowed: nothing, because the pod has scheduling gates',
+        id="a gated pod on a node",
+    ),
+    pytest.param({"overhead": {"cpu": "x"}}, f'overhead.cpu: found "x"; allowed: {QUANTITY}', id="overhead"),
+    pytest.param(
+        {"resources": {"requests": {"ephemeral-storage": 1}}},
+        'resources.requests.ephemeral-storage: found "ephemeral-storage"; allowed: cpu, memory or hugepages-<size>',
+        id="a pod-level resource",
+    ),
+    pytest.param(
+        {
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}],
+            "resources": {"requests": {"cpu": "500m"}},
+            "overhead": {"cpu": "1"},
+        },
+        'resources.requests.cpu: found "500m"; allowed: at least what the containers ask for together: 2',
+        id="pod-level requests smaller than those of the containers",
+    ),
+    pytest.param(
+        {"volumes": [{"name": "v", "persistentVolumeClaim": {}}]},
+        "volumes[0].persistentVolumeClaim.claimName: found nothing; allowed: the name of a claim",
+        id="a claim without name",
+    ),
+    pytest.param(
+        {"volumes": [{"name": "v"}, {"name": "v"}]},
+        'volumes[1].name: found "v" a second time; allowed: each volume name once',
+        id="a volume name used twice",
+    ),
+    pytest.param(
+        {"resourceClaims": [{"name": "g"}]},
+        "resourceClaims[0]: found nothing; allowed: one of resourceClaimName and resourceClaimTemplateName",
+        id="a resource claim without source",
+    ),
+]
+
+
+@pytest.mark.parametrize(("spec", "text"), SPECS)
+def test_pod_specs(spec: dict[str, Any], text: str) -> None:
+    assert pod_faults(**spec) == [f"spec.{text}"]
+
+
+def test_all_faults_of_a_pod_are_told_at_once() -> None:
+    texts = pod_faults(
+        containers=[{"name": "c", "resources": {"requests": {"cpu": "x", "memory": "y"}}}, {"name": "c"}],
+        tolerations=[{"operator": "Nope", "key": "a", "effect": "Odd"}],
+        priority=1 << 40,
+    )
+    assert [text.split(":")[0] for text in texts] == [
+        "spec.containers[0].resources.requests.cpu",
+        "spec.containers[0].resources.requests.memory",
+        "spec.containers[1].name",
+        "spec.tolerations[0].operator",
+        "spec.tolerations[0].effect",
+        "spec.priority",
+    ]
+
+
+CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+SLICE = {"driver": "d", "pool": {"name": "p", "resourceSliceCount": 1}, "allNodes": True}
+
+
+def a_request(**request: Any) -> dict[str, Any]:
+    return {"spec": {"devices": {"requests": [{"name": "r", **request}]}}}
+
+
+OTHER_KINDS: list[Any] = [
+    pytest.param(
+        "Node",
+        {"spec": {"taints": [{"key": "a", "effect": "Go"}]}},
+        [f'spec.taints[0].effect: found "Go"; allowed: {EFFECTS}'],
+        id="a taint effect",
+    ),
+    pytest.param(
+        "Node",
+        {"spec": {"taints": [{"key": "a", "effect": "NoExecute"}, {"key": "a", "value": "b", "effect": "NoExecute"}]}},
+        ['spec.taints[1]: found "a", "NoExecute" a second time; allowed: each key with one effect once'],
+        id="a taint given twice",
+    ),
+    pytest.param(
+        "Node",
+        {"status": {"allocatable": {"cpu": "four"}}},
+        [f'status.allocatable.cpu: found "four"; allowed: {QUANTITY}'],
+        id="allocatable",
+    ),
+    pytest.param(
+        "Node",
+        {"status": {"images": [{"sizeBytes": -1}]}},
+        ["status.images[0].sizeBytes: found -1; allowed: 0 or more"],
+        id="an image size",
+    ),
+    pytest.param(
+        "Namespace", {"metadata": {"name": "a.b"}}, [f'metadata.name: found "a.b"; allowed: {LABEL_RULE}'], id="dots"
+    ),
+    pytest.param(
+        "PriorityClass",
+        {"value": 2_000_000_000},
+        ["value: found 2000000000; allowed: -2147483648 to 1000000000"],
+        id="a priority class that is too high",
+    ),
+    pytest.param(
+        "PriorityClass",
+        {"metadata": {"name": "system-mine"}},
+        ['metadata.name: found "system-mine"; allowed: a name that does not start with system-'],
+        id="a reserved name",
+    ),
+    pytest.param(
+        "PriorityClass",
+        {"metadata": {"name": "system-node-critical"}, "value": 2_000_001_000},
+        [],
+        id="the system class itself",
+    ),
+    pytest.param(
+        "PriorityClass",
+        {"metadata": {"name": "system-node-critical"}, "value": 1},
+        ["value: found 1; allowed: 2000001000, the value of this system class"],
+        id="a system class with another value",
+    ),
+    pytest.param(
+        "PodDisruptionBudget",
+        {"spec": {"minAvailable": 1, "maxUnavailable": "half"}},
+        [
+            "spec: found both minAvailable and maxUnavailable; allowed: one of them",
+            'spec.maxUnavailable: found "half"; allowed: a number of pods, or a percentage, e.g. 50%',
+        ],
+        id="a budget with both, one of them a word",
+    ),
+    pytest.param("PodDisruptionBudget", {"spec": {"minAvailable": "50%"}}, [], id="a percentage"),
+    pytest.param(
+        "Service", {"spec": {"selector": {"a": "-"}}}, [f'spec.selector.a: found "-"; allowed: {VALUE_RULE}'], id="svc"
+    ),
+    pytest.param(
+        "StorageClass",
+        {"volumeBindingMode": "Later"},
+        [
+            "provisioner: found nothing; allowed: the name of a provisioner",
+            'volumeBindingMode: found "Later"; allowed: Immediate, WaitForFirstConsumer',
+        ],
+        id="a storage class",
+    ),
+    pytest.param(
+        "PersistentVolumeClaim",
+        {"spec": {"accessModes": ["Mine"]}},
+        [
+            'spec.accessModes[0]: found "Mine"; allowed: ReadWriteOnce, ReadOnlyMany, ReadWriteMany, ReadWriteOncePod',
+            "spec.resources.requests.storage: found nothing; allowed: a size, e.g. 10Gi",
+        ],
+        id="a claim",
+    ),
+    pytest.param("PersistentVolumeClaim", {"spec": CLAIM}, [], id="a sound claim"),
+    pytest.param(
+        "PersistentVolume",
+        {"spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "nodeAffinity": {"required": {}}}},
+        ["spec.nodeAffinity.required.nodeSelectorTerms: found nothing; allowed: one term or more"],
+        id="a volume",
+    ),
+    pytest.param(
+        "ResourceClaim",
+        a_request(),
+        ["spec.devices.requests[0]: found nothing; allowed: one of exactly and firstAvailable"],
+        id="an empty device request",
+    ),
+    pytest.param(
+        "ResourceClaim",
+        a_request(exactly={"deviceClassName": "gpu", "allocationMode": "All", "count": 2, "selectors": [{}]}),
+        [
+            "spec.devices.requests[0].exactly.selectors[0].cel.expression: found nothing; allowed: a CEL expression",
+            "spec.devices.requests[0].exactly.count: found 2; allowed: nothing with allocationMode All",
+        ],
+        id="a device request",
+    ),
+    pytest.param("ResourceSlice", {"spec": SLICE}, [], id="a sound slice"),
+    pytest.param(
+        "ResourceSlice",
+        {"spec": {**SLICE, "nodeName": "n"}},
+        ["spec: found 2 of them; allowed: one of nodeName, nodeSelector, allNodes and perDeviceNodeSelection"],
+        id="a slice in two places",
+    ),
+    pytest.param(
+        "ResourceSlice",
+        {"spec": {**SLICE, "devices": [{"name": "d", "attributes": {"a": {}}, "capacity": {"m": {"value": "x"}}}]}},
+        [
+            "spec.devices[0].attributes.a: found 0 of them; allowed: one of int, bool, string and version",
+            f'spec.devices[0].capacity.m.value: found "x"; allowed: {QUANTITY}',
+        ],
+        id="a device",
+    ),
+    pytest.param(
+        "LimitRange",
+        {"spec": {"limits": [{"type": "Container", "max": {"cpu": "x"}}]}},
+        [f'spec.limits[0].max.cpu: found "x"; allowed: {QUANTITY}'],
+        id="a limit range",
+    ),
+    pytest.param(
+        "RuntimeClass",
+        {"overhead": {"podFixed": {"cpu": "x"}}},
+        [f'overhead.podFixed.cpu: found "x"; allowed: {QUANTITY}'],
+        id="a runtime class",
+    ),
+    pytest.param(
+        "CSIStorageCapacity",
+        {"storageClassName": "fast", "capacity": "x"},
+        [f'capacity: found "x"; allowed: {QUANTITY}'],
+        id="a storage capacity",
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "written", "texts"), OTHER_KINDS)
+def test_other_kinds(kind: str, written: dict[str, Any], texts: list[str]) -> None:
+    assert faults(kind, written) == texts
+
+
+TEMPLATE = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c"}]}}
+WORKLOADS: list[Any] = [
+    pytest.param({"selector": {"matchLabels": {"app": "web"}}}, [], id="sound"),
+    pytest.param(
+        {}, ["spec.selector: found nothing; allowed: a selector that matches the labels of the template"], id="bare"
+    ),
+    pytest.param(
+        {"selector": {"matchLabels": {"app": "db"}}},
+        ["spec.template.metadata.labels: found labels that spec.selector does not match; allowed: labels that it does"],
+        id="a selector for other labels",
+    ),
+    pytest.param(
+        {"selector": {"matchLabels": {"app": "web"}}, "replicas": -1},
+        ["spec.replicas: found -1; allowed: 0 or more"],
+        id="fewer than no replicas",
+    ),
+    pytest.param(
+        {
+            "selector": {"matchLabels": {"app": "web"}},
+            "volumeClaimTemplates": [{"metadata": {"name": "d"}, "spec": {**CLAIM, "accessModes": None}}],
+        },
+        [
+            "spec.volumeClaimTemplates[0].spec.accessModes: found nothing; "
+            "allowed: ReadWriteOnce, ReadOnlyMany, ReadWriteMany, ReadWriteOncePod"
+        ],
+        id="a claim template",
+    ),
+]
+
+
+@pytest.mark.parametrize(("spec", "texts"), WORKLOADS)
+def test_workloads(spec: dict[str, Any], texts: list[str]) -> None:
+    written = {"kind": "Deployment", "metadata": {"name": "x"}, "spec": {"template": TEMPLATE, **spec}}
+    workload, problems = decode_as(Workload, written)
+    assert problems == []
+    assert workload is not None
+    assert [str(problem) for problem in validate(workload)] == texts

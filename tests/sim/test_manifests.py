@@ -1,0 +1,471 @@
+"""Reading manifests: every way in, every fault told in one line, and nothing that ends in a traceback."""
+
+import io
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mooring.model.pod import Pod
+from mooring.sim.manifests import Manifests, read
+
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}
+NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": {"capacity": {"cpu": "4", "pods": 10}}}
+DEPLOYMENT = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "web"},
+    "spec": {
+        "replicas": 2,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c"}]}},
+    },
+}
+
+Write = Callable[..., str]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Writes a file into the current folder and gives its name; objects become YAML, or JSON by the suffix."""
+    monkeypatch.chdir(tmp_path)
+
+    def put(name: str, *written: Any) -> str:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if len(written) == 1 and isinstance(written[0], str | bytes):
+            path.write_bytes(written[0] if isinstance(written[0], bytes) else written[0].encode())
+        elif name.endswith(".json"):
+            path.write_text("\n".join(map(json.dumps, written)))
+        else:
+            path.write_text(yaml.safe_dump_all(written))
+        return name
+
+    return put
+
+
+def named(name: str, written: dict[str, Any] = POD, **metadata: Any) -> dict[str, Any]:
+    return {**written, "metadata": {"name": name, **metadata}}
+
+
+def keys(manifests: Manifests) -> list[str]:
+    """`Kind key` of all objects but the namespaces."""
+    return [f"{m.kind} {m.object.key}" for m in manifests.objects if m.kind != "Namespace"]
+
+
+def told(manifests: Manifests) -> list[str]:
+    return [str(problem) for problem in manifests.problems]
+
+
+def a_list(*items: Any, kind: str = "List", version: str = "v1") -> dict[str, Any]:
+    return {"apiVersion": version, "kind": kind, "items": list(items)}
+
+
+def without_header(written: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in written.items() if key not in ("kind", "apiVersion")}
+
+
+FORMS: list[Any] = [
+    pytest.param("a.yaml", [POD, NODE], id="yaml of many documents"),
+    pytest.param("a.yml", [a_list(POD, NODE)], id="a list in yaml"),
+    pytest.param("a.json", [POD, NODE], id="json values one after another"),
+    pytest.param("a.json", [a_list(POD, NODE)], id="what kubectl get -o json writes"),
+    pytest.param("a.json", [a_list(a_list(POD), NODE)], id="a list in a list"),
+    pytest.param(
+        "a.json",
+        [a_list(without_header(POD), kind="PodList"), a_list(without_header(NODE), kind="NodeList")],
+        id="typed lists whose items have no kind",
+    ),
+    pytest.param("a.txt", [a_list(POD, NODE)], id="any name if it is given itself"),
+]
+
+
+@pytest.mark.parametrize(("name", "written"), FORMS)
+def test_forms(write: Write, name: str, written: list[Any]) -> None:
+    manifests = read([write(name, *written)])
+    assert told(manifests) == []
+    assert keys(manifests) == ["Pod default/p", "Node n"]
+    assert all(m.file == name for m in manifests.objects if m.kind != "Namespace")
+
+
+def test_places_are_known(write: Write) -> None:
+    manifests = read([write("a.yaml", POD, a_list(NODE, named("q")))])
+    assert [(m.document, m.where) for m in manifests.objects if m.kind != "Namespace"] == [
+        ("document 1", "a.yaml: Pod default/p"),
+        ("document 2, item 1", "a.yaml: Node n"),
+        ("document 2, item 2", "a.yaml: Pod default/q"),
+    ]
+
+
+def test_folders_are_read_in_order_and_other_files_left_alone(write: Write) -> None:
+    write("all/b/x.json", named("third"))
+    write("all/b/a.yml", named("second"))
+    write("all/a.YAML", named("first"))
+    write("all/notes.txt", "{{{")
+    assert keys(read(["all"])) == ["Pod default/first", "Pod default/second", "Pod default/third"]
+
+
+def test_standard_input(write: Write) -> None:
+    write("a.yaml", NODE)
+    assert keys(read(["-", "a.yaml"], io.BytesIO(json.dumps(POD).encode()))) == ["Pod default/p", "Node n"]
+    assert told(read(["-"], io.BytesIO(b"a: {"))) == [
+        "standard input: line 2, column 1: found text that does not parse (did not find expected node content, "
+        "while parsing a flow node); "
+        "allowed: YAML or JSON"
+    ]
+
+
+TEXT = json.dumps(POD)
+ENCODINGS = [
+    pytest.param(b"\xef\xbb\xbf" + TEXT.encode(), id="a byte order mark"),
+    pytest.param(TEXT.encode("utf-16"), id="UTF-16 as PowerShell writes it"),
+    pytest.param(b"\n\n  " + TEXT.encode() + b"\n\n", id="blanks around it"),
+    pytest.param(b"{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c}]}}", id="flow YAML"),
+    pytest.param(b"# nothing\n---\n---\n" + TEXT.encode(), id="empty documents"),
+]
+
+
+@pytest.mark.parametrize("text", ENCODINGS)
+def test_encodings(write: Write, text: bytes) -> None:
+    manifests = read([write("a", text)])
+    assert (told(manifests), keys(manifests)) == ([], ["Pod default/p"])
+
+
+UNREADABLE: list[Any] = [
+    pytest.param(
+        "a: 1\na: 2", 'a.yaml: line 2, column 1: found the key "a" a second time in one mapping', id="key twice"
+    ),
+    pytest.param("just words", 'a.yaml: document 1: found "just words"', id="not an object"),
+    pytest.param("- a\n", "a.yaml: document 1: found a list", id="a list at the top"),
+    pytest.param('["a"]', "a.yaml: document 1: found a list", id="a JSON list at the top"),
+    pytest.param(
+        b"\x00\xff",
+        "a.yaml: line 1, column 1: found text that does not parse (control characters are not allowed)",
+        id="no text",
+    ),
+    pytest.param('{"a": "' + "\\ud800" + '"}', "a.yaml: line 1, column 10: found", id="half a surrogate"),
+]
+
+
+@pytest.mark.parametrize(("text", "start"), UNREADABLE)
+def test_text_that_is_no_manifest(write: Write, text: str | bytes, start: str) -> None:
+    (problem,) = told(read([write("a.yaml", text)]))
+    assert problem.startswith(start)
+    assert "; allowed: " in problem
+    assert "\n" not in problem
+
+
+def test_broken_json_is_told_with_its_place(write: Write) -> None:
+    assert told(read([write("a.json", '{"kind": "Pod",\n  "x": nope}')])) == [
+        "a.json: line 2, column 9: found text that does not parse (invalid character); allowed: YAML or JSON"
+    ]
+    assert told(read([write("b.json", '{"kind": "Pod",\n')])) == [
+        "b.json: line 2, column 1: found text that does not parse (Input data was truncated); allowed: YAML or JSON"
+    ]
+    assert told(read([write("c.json", "[" * 100_000)])) == [
+        "c.json: line 1, column 1: found text that does not parse (nesting that is too deep); allowed: YAML or JSON"
+    ]
+
+
+def test_json_that_is_not_utf8(write: Write) -> None:
+    text = json.dumps(a_list(POD, named("q"))).encode().replace(b'"q"', b'"\xff"')
+    manifests = read([write("a.json", text)])
+    assert keys(manifests) == ["Pod default/p"]
+    assert told(manifests) == [
+        "a.json: Pod in document 1, item 2: found text that is not UTF-8; allowed: JSON in UTF-8"
+    ]
+
+
+def test_files_that_cannot_be_read(write: Write, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert told(read(["gone.yaml", "empty", "a\0b"])) == [
+        "gone.yaml: found No such file or directory; allowed: a file that can be read",
+        "empty: found no manifest in this folder; allowed: *.yaml, *.yml, *.json",
+        "a\\u0000b: found embedded null byte; allowed: a file that can be read",
+    ]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="file names are text elsewhere")
+def test_a_file_name_that_is_no_text(write: Write) -> None:
+    (problem,) = told(read(["\udcff.yaml"]))
+    problem.encode()
+    assert problem.startswith("\\udcff.yaml: found ")
+
+
+def test_more_bytes_than_allowed(write: Write) -> None:
+    names = [write("a.json", POD), write("b.json", named("q")), write("c.json", named("r"))]
+    size = len(json.dumps(POD))
+    manifests = read(names, max_bytes=size + 10)
+    assert keys(manifests) == ["Pod default/p"]
+    text = f"found more than {size + 10} bytes in all; allowed: at most {size + 10} bytes"
+    assert told(manifests) == [f"b.json: {text}", f"c.json: {text}"]
+
+
+HEADERS: list[Any] = [
+    pytest.param(
+        {},
+        [
+            "document 1: kind: found nothing; allowed: a kind, e.g. Pod",
+            "document 1: apiVersion: found nothing; allowed: a version, e.g. v1",
+        ],
+        id="neither kind nor version",
+    ),
+    pytest.param({**POD, "kind": 5}, ["document 1: kind: found 5; allowed: a kind, e.g. Pod"], id="a number as kind"),
+    pytest.param({**POD, "apiVersion": "v2"}, ['Pod default/p: apiVersion: found "v2"; allowed: v1'], id="a version"),
+    pytest.param({**POD, "kind": "pod"}, ['pod default/p: kind: found "pod"; allowed: Pod'], id="a kind in lower case"),
+    pytest.param({**a_list(), "items": {"a": 1}}, ["document 1: items: found an object; allowed: a list"], id="items"),
+    pytest.param(
+        a_list(3), ["document 1, item 1: found 3; allowed: an object with kind and apiVersion"], id="a number as item"
+    ),
+]
+
+
+@pytest.mark.parametrize("name", ["a.yaml", "a.json"])
+@pytest.mark.parametrize(("written", "texts"), HEADERS)
+def test_headers(write: Write, name: str, written: dict[str, Any], texts: list[str]) -> None:
+    manifests = read([write(name, written)])
+    assert keys(manifests) == []
+    assert told(manifests) == [f"{name}: {text}" for text in texts]
+
+
+def test_lists_without_end_are_refused(write: Write) -> None:
+    nested: dict[str, Any] = POD
+    for _ in range(20):
+        nested = a_list(nested)
+    (problem,) = told(read([write("a.json", nested)]))
+    assert problem.endswith("items: found lists in lists; allowed: at most 8 levels")
+
+
+def test_kinds_that_do_not_matter_are_counted(write: Write) -> None:
+    header = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": "whatever"}
+    custom = {"apiVersion": "example.com/v1", "kind": "Widget"}
+    namesake = {"apiVersion": "serving.knative.dev/v1", "kind": "Service", "spec": 7}
+    cron = {"apiVersion": "batch/v1", "kind": "CronJob"}
+    manifests = read([write("a.yaml", header, header, custom, namesake, cron, POD)])
+    assert told(manifests) == []
+    assert manifests.ignored == {"ConfigMap": 2, "Widget": 1, "Service": 1, "CronJob": 1}
+    assert keys(manifests) == ["Pod default/p"]
+
+
+@pytest.mark.parametrize("name", ["a.yaml", "a.json"])
+def test_every_fault_of_every_object_is_told(write: Write, name: str) -> None:
+    bad = {
+        **named("bad"),
+        "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2x"}}}], "priority": 1 << 40},
+    }
+    odd = {**named("odd"), "spec": {"containers": "c", "nodeselector": {}, "hostNetwork": 1}}
+    manifests = read([write(name, bad, POD, odd)])
+    assert keys(manifests) == ["Pod default/p"]
+    assert told(manifests) == [
+        f"{name}: Pod default/bad: spec.containers[0].resources.requests.cpu: "
+        'found "2x"; allowed: a quantity of zero or more, e.g. 500m, 2 or 1.5Gi',
+        f"{name}: Pod default/bad: spec.priority: found {1 << 40}; allowed: -2147483648 to 2000001000",
+        f'{name}: Pod default/odd: spec.containers: found "c"; allowed: a list',
+        f"{name}: Pod default/odd: spec.hostNetwork: found 1; allowed: true or false",
+        f"{name}: Pod default/odd: spec.nodeselector: found an unknown field; allowed: nodeSelector",
+    ]
+
+
+def test_an_object_without_name(write: Write) -> None:
+    assert told(read([write("a.yaml", {**POD, "metadata": {}})])) == [
+        "a.yaml: Pod default/: metadata.name: found nothing; allowed: a name"
+    ]
+
+
+def test_objects_given_twice(write: Write) -> None:
+    other = named("p", POD, namespace="other")
+    manifests = read([write("a.yaml", POD, other), write("b.yaml", NODE, named("p", POD, namespace="default"))])
+    assert keys(manifests) == ["Pod default/p", "Pod other/p", "Node n"]
+    assert told(manifests) == [
+        "b.yaml: Pod default/p: metadata.name: "
+        "found the same object as in a.yaml, document 1; allowed: each object once"
+    ]
+
+
+def test_workloads_become_pods(write: Write) -> None:
+    manifests = read([write("a.yaml", DEPLOYMENT, NODE)])
+    assert told(manifests) == []
+    between, *rest = keys(manifests)
+    assert between.startswith("ReplicaSet default/web-")
+    assert rest == ["Pod default/web-0", "Pod default/web-1", "Node n"]
+    pod = next(m for m in manifests.objects if m.kind == "Pod")
+    assert (pod.where, pod.made_from) == ("a.yaml: Deployment default/web", "Deployment default/web")
+    assert isinstance(pod.object, Pod)
+    assert pod.object.spec.scheduler_name == "default-scheduler"
+    assert [m.object.name for m in manifests.objects if m.kind == "Namespace"] == ["default"]
+
+
+def test_workloads_that_have_pods_make_none(write: Write) -> None:
+    owner = {"kind": "ReplicaSet", "name": "web-abc", "uid": "r1", "controller": True}
+    pod = named("web-abc-x", POD, labels={"pod-template-hash": "abc"}, ownerReferences=[owner])
+    assert keys(read([write("a.json", a_list(DEPLOYMENT, pod))])) == ["Pod default/web-abc-x"]
+
+
+def test_names_of_made_pods_do_not_collide(write: Write) -> None:
+    stateful = {**DEPLOYMENT, "kind": "StatefulSet"}
+    job = {**a_deployment(), "apiVersion": "batch/v1", "kind": "Job"}
+    names = [key for key in keys(read([write("a.yaml", DEPLOYMENT, job, stateful)])) if key.startswith("Pod")]
+    assert names == [
+        "Pod default/web-deployment-0",
+        "Pod default/web-deployment-1",
+        "Pod default/web-job-0",
+        "Pod default/web-0",
+        "Pod default/web-1",
+    ]
+
+
+def a_deployment(name: str = "web", replicas: Any = 2, **pod_spec: Any) -> dict[str, Any]:
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c"}], **pod_spec}}
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    return {**DEPLOYMENT, "metadata": {"name": name}, "spec": spec}
+
+
+TEMPLATE_FAULTS: list[Any] = [
+    pytest.param(
+        a_deployment(tolerations=[{"key": "a", "operator": "Nope"}]),
+        'spec.template.spec.tolerations[0].operator: found "Nope"; allowed: Equal, Exists',
+        id="a rule broken in the template is told once",
+    ),
+    pytest.param(
+        a_deployment(hostNetwork="x"),
+        'spec.template.spec.hostNetwork: found "x"; allowed: true or false',
+        id="a type broken in the template",
+    ),
+    pytest.param(
+        a_deployment(priorityClassName="nope"),
+        'spec.template.spec.priorityClassName: found "nope"; '
+        "allowed: a known class: system-cluster-critical, system-node-critical",
+        id="what admission refuses in the template",
+    ),
+    pytest.param(
+        a_deployment(replicas="two"), 'spec.replicas: found "two"; allowed: an integer', id="replicas in words"
+    ),
+    pytest.param(a_deployment(replicas=-1), "spec.replicas: found -1; allowed: 0 or more", id="negative replicas"),
+    pytest.param(
+        a_deployment(replicas=2_000_000_000),
+        "spec.replicas: found 2000000000; allowed: at most 1000000 pods in a simulation",
+        id="more replicas than anyone means",
+    ),
+]
+
+
+@pytest.mark.parametrize(("written", "text"), TEMPLATE_FAULTS)
+def test_faults_of_templates(write: Write, written: dict[str, Any], text: str) -> None:
+    manifests = read([write("a.yaml", written)])
+    assert told(manifests) == [f"a.yaml: Deployment default/web: {text}"]
+    assert keys(manifests) == []
+
+
+def test_a_replica_set_is_told_of_once(write: Write) -> None:
+    written = {**a_deployment(hostNetwork="x"), "kind": "ReplicaSet", "metadata": {"name": "web", "labels": {"a": 1}}}
+    assert told(read([write("a.json", written)])) == [
+        "a.json: ReplicaSet default/web: metadata.labels.a: found 1; allowed: a string",
+        'a.json: ReplicaSet default/web: spec.template.spec.hostNetwork: found "x"; allowed: true or false',
+    ]
+
+
+def test_claims_are_made_unless_they_are_there(write: Write) -> None:
+    size = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    stateful = {**a_deployment(), "kind": "StatefulSet"}
+    stateful["spec"]["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": size}]
+    there = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data-web-1"}, "spec": size}
+    volumes = [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": size}}}]
+    pod = {**POD, "spec": {"containers": [{"name": "c"}], "volumes": volumes}}
+    manifests = read([write("a.yaml", stateful, there, pod)])
+    assert told(manifests) == []
+    claims = [(m.object.key, m.made_from) for m in manifests.objects if m.kind == "PersistentVolumeClaim"]
+    assert claims == [
+        ("default/data-web-0", "StatefulSet default/web"),
+        ("default/data-web-1", ""),
+        ("default/p-v", "Pod default/p"),
+    ]
+
+
+def test_a_dump_comes_out_as_it_went_in(write: Write) -> None:
+    meta = {"name": "p", "namespace": "default", "uid": "u", "resourceVersion": "7", "creationTimestamp": None}
+    pod = {**POD, "metadata": meta, "spec": {"containers": [{"name": "c", "resources": {"limits": {"cpu": "1"}}}]}}
+    manifests = read([write("a.json", a_list(pod))])
+    (typed,) = [m.object for m in manifests.objects if m.kind == "Pod"]
+    assert typed == msgspec.convert({key: pod[key] for key in ("metadata", "spec")}, Pod)
+
+
+def test_progress_reaches_the_end(write: Write) -> None:
+    names = [write("a.json", a_list(*(named(f"p{i}") for i in range(50)))), write("b.yaml", NODE)]
+    total = sum(Path(name).stat().st_size for name in names)
+    steps: list[tuple[int, int]] = []
+    read(names, on_progress=lambda done, all_: steps.append((done, all_)))
+    assert len(steps) > 50
+    assert [done for done, _ in steps] == sorted(done for done, _ in steps)
+    assert {all_ for _, all_ in steps} == {total}
+    assert steps[-1] == (total, total)
+
+
+def test_nothing_given_is_nothing_read() -> None:
+    assert read([]) == Manifests()
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_end_in_a_traceback(raw: bytes) -> None:
+    for problem in told(read(["-"], io.BytesIO(raw))):
+        assert "\n" not in problem
+
+
+SEED = yaml.safe_dump_all([POD, NODE, DEPLOYMENT, a_list(POD)]).encode()
+
+
+@given(st.integers(0, len(SEED) - 1), st.integers(0, 20), st.binary(max_size=10))
+def test_no_damage_to_a_manifest_ends_in_a_traceback(start: int, length: int, put: bytes) -> None:
+    for prefix, text in ((b"", SEED), (b"", json.dumps(a_list(POD, NODE, DEPLOYMENT)).encode())):
+        damaged = prefix + text[: start % len(text)] + put + text[start % len(text) + length :]
+        for problem in told(read(["-"], io.BytesIO(damaged))):
+            assert "\n" not in problem
+
+
+JUNK = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.sampled_from(["", "x", "-1", "2x", "Exists"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["name", "key", "cpu", "values"]), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+PATHS = [
+    ("metadata",), ("metadata", "labels"), ("metadata", "name"), ("metadata", "ownerReferences"), ("spec",),
+    ("status",),
+    ("spec", "containers"), ("spec", "tolerations"), ("spec", "affinity"), ("spec", "topologySpreadConstraints"),
+    ("spec", "resources"), ("spec", "overhead"), ("spec", "priority"), ("spec", "volumes"), ("spec", "nodeSelector"),
+    ("spec", "replicas"), ("spec", "template"), ("spec", "selector"), ("spec", "taints"), ("status", "allocatable"),
+    ("spec", "limits"), ("spec", "devices"), ("value",), ("overhead",), ("spec", "resourceClaims"), ("spec", "pool"),
+]  # fmt: skip
+KINDS_AND_VERSIONS = [
+    ("Pod", "v1"), ("Node", "v1"), ("Deployment", "apps/v1"), ("StatefulSet", "apps/v1"), ("DaemonSet", "apps/v1"),
+    ("Job", "batch/v1"), ("LimitRange", "v1"), ("PriorityClass", "scheduling.k8s.io/v1"),
+    ("RuntimeClass", "node.k8s.io/v1"), ("PodDisruptionBudget", "policy/v1"), ("PersistentVolume", "v1"),
+    ("PersistentVolumeClaim", "v1"), ("StorageClass", "storage.k8s.io/v1"),
+    ("ResourceSlice", "resource.k8s.io/v1"), ("ResourceClaim", "resource.k8s.io/v1"),
+]  # fmt: skip
+
+
+@given(st.sampled_from(KINDS_AND_VERSIONS), st.lists(st.tuples(st.sampled_from(PATHS), JUNK), min_size=1, max_size=4))
+def test_no_content_ends_in_a_traceback(header: tuple[str, str], changes: list[tuple[tuple[str, ...], Any]]) -> None:
+    written: dict[str, Any] = {"kind": header[0], "apiVersion": header[1], "metadata": {"name": "x"}}
+    for path, value in changes:
+        inner = written
+        for key in path[:-1]:
+            if not isinstance(inner.get(key), dict):
+                inner[key] = {}
+            inner = inner[key]
+        inner[path[-1]] = value
+    for problem in told(read(["-"], io.BytesIO(json.dumps(a_list(written, POD, NODE)).encode()))):
+        assert "\n" not in problem
