@@ -2,6 +2,8 @@
 VENV   ?= .venv
 PY     := $(VENV)/bin/python
 READY  := $(VENV)/.ready
+CODE   := src tests examples benchmarks
+RUNS   ?= 3
 
 .PHONY: run test check bench format clean
 
@@ -9,23 +11,23 @@ run: $(READY)  ## simulate the example cluster and show where its pods go
 	$(VENV)/bin/mooring simulate examples/cluster.yaml
 
 test: $(READY)  ## everything CI runs
-	$(VENV)/bin/ruff format --check src tests
-	$(VENV)/bin/ruff check src tests
-	$(VENV)/bin/mypy
+	$(VENV)/bin/ruff format --check $(CODE)
+	$(VENV)/bin/ruff check $(CODE)
+	$(VENV)/bin/mypy $(CODE)
 	$(PY) -m pytest -n 2
 
 check: $(READY)  ## the inner loop: lint, types, layers, fast tests
-	$(VENV)/bin/ruff format --check src tests
-	$(VENV)/bin/ruff check src tests
-	$(VENV)/bin/mypy
+	$(VENV)/bin/ruff format --check $(CODE)
+	$(VENV)/bin/ruff check $(CODE)
+	$(VENV)/bin/mypy $(CODE)
 	$(PY) -m pytest -n 2 -m "not slow"
 
-bench: $(READY)  ## throughput of every workload of the docs, one line of JSON each
-	$(PY) tests/conformance/bench_all.py
+bench: $(READY)  ## throughput of every workload of docs/parity.md; RUNS=5 runs each five times
+	$(PY) benchmarks/throughput.py --runs $(RUNS)
 
 format: $(READY)
-	$(VENV)/bin/ruff format src tests
-	$(VENV)/bin/ruff check --fix src tests
+	$(VENV)/bin/ruff format $(CODE)
+	$(VENV)/bin/ruff check --fix $(CODE)
 
 $(READY): pyproject.toml
 	python3 -m venv $(VENV)

@@ -15,8 +15,8 @@ class LimitPerNode(PlainPlugin):
 
     def __init__(self, args: object, handle: Handle) -> None:
         written = args if isinstance(args, dict) else {}
-        self.label = written.get("label", "app")
-        self.most = written.get("maxPerNode", 1)
+        self.label: str = written.get("label", "app")
+        self.most: int = written.get("maxPerNode", 1)
         if not isinstance(self.most, int) or self.most < 1:
             raise ValueError(f"maxPerNode: found {self.most!r}; allowed: a whole number from 1")
 

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -469,3 +470,15 @@ def test_no_content_ends_in_a_traceback(header: tuple[str, str], changes: list[t
         inner[path[-1]] = value
     for problem in told(read(["-"], io.BytesIO(json.dumps(a_list(written, POD, NODE)).encode()))):
         assert "\n" not in problem
+
+
+@pytest.mark.slow
+def test_a_thousand_pods_in_yaml_take_seconds_not_minutes(write: Write) -> None:
+    env = [{"name": f"V{i}", "value": "x" * 20} for i in range(20)]
+    spec = {"containers": [{"name": c, "env": env, "resources": {"requests": {"cpu": "1"}}} for c in ("a", "b")]}
+    one = yaml.safe_dump(json.loads(json.dumps({**named("NAME"), "spec": spec})))
+    name = write("a.yaml", "---\n".join(one.replace("NAME", f"p{i}") for i in range(1000)))
+    start = time.perf_counter()
+    manifests = read([name])
+    assert len(keys(manifests)) == 1000
+    assert time.perf_counter() - start < 5

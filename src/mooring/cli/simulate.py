@@ -31,7 +31,12 @@ Examples:
 
 \b
 Amounts in JSON are whole numbers: cpu in milli-CPU, memory in bytes, all else as counted.
-Exit status: 0 when the simulation ran, 1 with --exit-code when a pod is still pending, 2 for input that cannot be used.
+
+\b
+Exit status:
+  0 when the simulation ran
+  1 with --exit-code when a pod is still pending
+  2 for input that cannot be used
 """
 
 

@@ -79,6 +79,8 @@ class NominatedLoad:
 
     def _change_loads(self, pod: Pod, node_name: str, change: int) -> None:
         row = self._nodes.row_book.get(node_name)
+        if row is not None:
+            self._nodes.touches.note(row)  # what was kept about the row may not hold with this pod coming
         if row is None or self._nodes.capacity != self._stamp[1]:
             self._loads.clear()
             return

@@ -189,6 +189,10 @@ class NodeTable:
             return slice(found[0], found[0] + len(found))
         return np.array(found, np.intp)
 
+    def name_rank(self) -> NDArray[np.int64]:
+        """For each row the position of its node among all node names, sorted."""
+        return self.order.name_rank(self.row_book, self._capacity)
+
     @property
     def capacity(self) -> int:
         """The length of every column; grows, never shrinks."""

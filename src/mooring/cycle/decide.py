@@ -41,7 +41,7 @@ TieBreak = Callable[[NodeTable, NDArray[np.intp], int], int]
 def lowest_name(nodes: NodeTable, tied: NDArray[np.intp], seed: int) -> int:
     """Of rows with equal totals the one whose node has the lowest name: the same every time."""
     del seed
-    rank = nodes.order.name_rank(nodes.row_book, nodes.capacity)
+    rank = nodes.name_rank()
     return int(tied[rank[tied].argmin()])
 
 
@@ -169,6 +169,6 @@ def _record(
 
 def _best(nodes: NodeTable, card: ScoreCard) -> list[tuple[str, int]]:
     rows = np.arange(nodes.height)[card.rows]
-    rank = nodes.order.name_rank(nodes.row_book, nodes.capacity)[rows]
+    rank = nodes.name_rank()[rows]
     best = np.lexsort((rank, -card.totals))[:BEST]
     return [(nodes.names[rows[i]], int(card.totals[i])) for i in best]

@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mooring.framework.attempt import Attempt, Narrowing, PodRejected, Verdicts
+from mooring.framework.attempt import Attempt, Narrowing, PodRejected, Verdicts, rejecting_filters
 from mooring.framework.failure import FitFailure
-from mooring.framework.memo import NARROWED_OUT, PASSED
 from mooring.framework.status import Rejection
 
 NO_NODES = "no nodes available to schedule pods"
@@ -113,12 +112,6 @@ def diagnose(attempt: Attempt, verdicts: Verdicts, narrowing: Narrowing) -> Diag
 def diagnose_rejected_pod(attempt: Attempt, refused: PodRejected) -> Diagnosis:
     count = attempt.cycle.nodes.alive_count
     return Diagnosis(count, [], refused.rejection, pod_rejected=True, plugins=refused.plugins)
-
-
-def rejecting_filters(verdicts: Verdicts) -> list[int]:
-    """The indexes of the filters that rejected a node."""
-    counts = np.bincount(verdicts.first.astype(np.int64) - NARROWED_OUT, minlength=1)
-    return [int(index) for index in np.flatnonzero(counts) + NARROWED_OUT if 0 <= index < PASSED]
 
 
 def rejections_by_node(attempt: Attempt, verdicts: Verdicts) -> dict[str, Rejection]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.framework.cycle import Cycle
-from mooring.framework.memo import NARROWED_OUT, Question, ShapeMemo
+from mooring.framework.memo import NARROWED_OUT, PASSED, Question, ShapeMemo
 from mooring.framework.points import (
     Codes,
     FilterPlugin,
@@ -327,3 +327,9 @@ def _keep_only(first: NDArray[np.int8], names: frozenset[str], cycle: Cycle) -> 
     rows = [cycle.nodes.row_book[name] for name in names if name in cycle.nodes.row_book]
     kept[rows] = first[rows]
     return kept
+
+
+def rejecting_filters(verdicts: Verdicts) -> list[int]:
+    """The indexes of the filters that rejected a node."""
+    counts = np.bincount(verdicts.first.astype(np.int64) - NARROWED_OUT, minlength=1)
+    return [int(index) for index in np.flatnonzero(counts) + NARROWED_OUT if 0 <= index < PASSED]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mooring.cluster.nominated import NominatedLoad
-from mooring.framework.attempt import Attempt, Verdicts
+from mooring.framework.attempt import Attempt, Verdicts, rejecting_filters
 from mooring.framework.memo import DEAD, NARROWED_OUT
 from mooring.framework.status import Code, Rejection
 from mooring.framework.what_if import RowArray
@@ -32,12 +32,12 @@ class FitFailure:
             curable |= nodes.alive[: nodes.height]
         if self.verdicts is not None:
             first = self.verdicts.first
-            for index in np.unique(first[first >= 0]):
-                rows = np.flatnonzero(first == index)
-                codes = self.attempt.codes(self.verdicts, int(index))[rows]
-                for code in np.unique(codes):
-                    verdict = self.attempt.rejection(int(index), int(code)).code
-                    curable[rows[codes == code]] = verdict is Code.Unschedulable
+            for index in rejecting_filters(self.verdicts):
+                here = first == index
+                codes = self.attempt.codes(self.verdicts, index)[: len(first)]
+                for code in np.unique(codes[here]).tolist():
+                    verdict = self.attempt.rejection(index, code).code
+                    curable[here & (codes == code)] = verdict is Code.Unschedulable
         return np.flatnonzero(curable)
 
     def is_final(self, row: int) -> bool:

@@ -1,7 +1,7 @@
 """From plain data to typed objects. A refused object is walked once more, so that all its faults are told at once."""
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -53,36 +53,48 @@ def misspelt_fields(struct: type[Wire], written: Any) -> list[Problem]:
 
 
 def _misspelt(value: Any, form: inspect.Type, path: str) -> Problems:
-    match form:
-        case inspect.UnionType():
-            for choice in form.types:
-                yield from _misspelt(value, choice, path)
-        case inspect.ListType() if isinstance(value, list):
-            for i, item in enumerate(value):
-                yield from _misspelt(item, form.item_type, f"{path}[{i}]")
-        case inspect.DictType() if isinstance(value, dict) and not isinstance(form.value_type, inspect.StrType):
-            for key, entry in value.items():
-                yield from _misspelt(entry, form.value_type, at_key(path, str(key)))
-        case inspect.StructType() if isinstance(value, dict):
-            forms = _field_forms(form.cls)
-            for key, entry in value.items():
-                if key in forms:
-                    yield from _misspelt(entry, forms[key], at_key(path, key))
-                elif meant := _folded_names(form.cls).get(_fold(str(key))):
-                    yield Problem(at_key(path, str(key)), "an unknown field", meant)
+    if isinstance(value, list) and isinstance(form, inspect.ListType):
+        for i, item in enumerate(value):
+            yield from _misspelt(item, form.item_type, f"{path}[{i}]")
+    elif isinstance(value, dict) and isinstance(form, inspect.DictType):
+        for key, entry in value.items():
+            yield from _misspelt(entry, form.value_type, at_key(path, str(key)))
+    elif isinstance(value, dict) and isinstance(form, inspect.StructType):
+        folded, deeper = _spellings(form.cls)
+        for key, entry in value.items():
+            if key in deeper:
+                yield from _misspelt(entry, deeper[key], at_key(path, key))
+            elif (meant := folded.get(_fold(str(key)), key)) != key:
+                yield Problem(at_key(path, str(key)), "an unknown field", meant)
 
 
 @cache
-def _field_forms(struct: type) -> Mapping[str, inspect.Type]:
+def _spellings(struct: type) -> tuple[Mapping[str, str], Mapping[str, inspect.Type]]:
+    """Field names by their folded form, and the forms of those fields in which there is more to look at."""
     form = _form(struct)
-    return {field.encode_name: field.type for field in form.fields} if isinstance(form, inspect.StructType) else {}
+    fields = form.fields if isinstance(form, inspect.StructType) else ()
+    names = {_fold(field.encode_name): field.encode_name for field in fields}
+    forms = {field.encode_name: _without_null(field.type) for field in fields}
+    return names, {name: inner for name, inner in forms.items() if _holds_structs(inner)}
 
 
-@cache
-def _folded_names(struct: type) -> Mapping[str, str]:
-    return {_fold(name): name for name in _field_forms(struct)}
+def _without_null(form: inspect.Type) -> inspect.Type:
+    choices = (
+        [c for c in form.types if not isinstance(c, inspect.NoneType)] if isinstance(form, inspect.UnionType) else []
+    )
+    return choices[0] if len(choices) == 1 else form
 
 
+def _holds_structs(form: inspect.Type) -> bool:
+    match form:
+        case inspect.ListType():
+            return _holds_structs(form.item_type)
+        case inspect.DictType():
+            return _holds_structs(form.value_type)
+    return isinstance(form, inspect.StructType)
+
+
+@lru_cache(maxsize=4096)
 def _fold(name: str) -> str:
     return name.casefold().replace("_", "").replace("-", "")
 

@@ -15,11 +15,14 @@ from mooring.framework.status import Rejection, curable, final
 from mooring.framework.what_if import RowArray
 from mooring.kit.choice import choose
 from mooring.model.pod import Pod
+from mooring.model.shape import PodShape
 from mooring.plugins.preemption_budgets import budgets_of
-from mooring.plugins.preemption_choice import least_harmful
 from mooring.plugins.preemption_search import DryRun, Findings
+from mooring.plugins.preemption_trial import Trial
 
 _PREFIX = "preemption: "
+TRIALS = 16
+"""For how many shapes and priorities the outcome is kept."""
 _NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
 
@@ -32,6 +35,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         self._min_percentage: int = args.min_candidate_nodes_percentage
         self._min_absolute: int = args.min_candidate_nodes_absolute
         self._ranks: PodRanks | None = None
+        self._trials: dict[tuple[PodShape, int], Trial] = {}
         self.evicting: set[str] = set()
         """Ids of pods whose victims are being evicted right now: they stay out of the queue until that is done."""
 
@@ -49,12 +53,13 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         if refusal is not None:
             return NoRoom(curable(_PREFIX + refusal))
         findings = self.search(failure)
-        if not findings.candidates:
-            text = _PREFIX + _message(findings, failure.attempt.cycle.nodes.alive_count)
+        nodes = failure.attempt.cycle.nodes
+        if not len(findings):
+            text = _PREFIX + _message(findings, nodes.alive_count)
             return NoRoom(curable(text), clear_nomination=True)
-        names = failure.attempt.cycle.nodes.names
-        chosen = min(least_harmful(findings.candidates), key=lambda candidate: names[candidate.row])
-        return Nomination(names[chosen.row], chosen.victims)
+        best = findings.least_harmful()
+        chosen = int(best[nodes.name_rank()[best].argmin()])
+        return Nomination(nodes.names[chosen], findings.victims(chosen))
 
     def search(self, failure: FitFailure) -> Findings:
         """Every candidate, or as many as the arguments ask for."""
@@ -62,7 +67,9 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         potential = failure.curable_rows()
         if not len(potential):
             return Findings()
-        dry_run = DryRun(failure, self._ranked(nodes), budgets_of(failure.attempt.cycle.cluster))
+        ranks = self._ranked(nodes)
+        trial = self._trial(failure.attempt.cycle.pod, ranks)
+        dry_run = DryRun(failure, ranks, trial, budgets_of(failure.attempt.cycle.cluster))
         if failure.examine_all:
             return dry_run.search(potential)
         return self._search_enough(dry_run, potential, failure.attempt.cycle.seed)
@@ -74,18 +81,26 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         walk = np.roll(potential, -choose(seed, count))
         findings = Findings()
         for start in range(0, count, max(wanted, 1)):
-            found = dry_run.search(walk[start : start + wanted])
-            findings.candidates += found.candidates
-            findings.refusals += found.refusals
-            if len(findings.candidates) >= wanted and any(not c.violations for c in findings.candidates):
+            findings.take(dry_run.search(walk[start : start + wanted]))
+            if len(findings) >= wanted and findings.has_harmless():
                 break
         return findings
 
     def _ranked(self, nodes: NodeTable) -> PodRanks:
         if self._ranks is None or self._ranks.nodes is not nodes:
             self._ranks = PodRanks(nodes)
+            self._trials.clear()
         self._ranks.refresh()
         return self._ranks
+
+    def _trial(self, pod: Pod, ranks: PodRanks) -> Trial:
+        """What is kept for pods of this shape and priority."""
+        key = (pod.shape, pod.priority)
+        trial = self._trials.pop(key, None) or Trial(ranks)
+        self._trials[key] = trial  # last in the order of use
+        if len(self._trials) > TRIALS:
+            del self._trials[next(iter(self._trials))]
+        return trial
 
     def _ineligible(self, failure: FitFailure) -> str | None:
         """Why the pod may not preempt (again) now."""

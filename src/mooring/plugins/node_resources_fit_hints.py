@@ -1,4 +1,4 @@
-"""When a pod that NodeResourcesFit rejected is worth another attempt: something that it requests may have become free."""
+"""When a pod that NodeResourcesFit rejected is worth another attempt: what it requests may have become free."""
 
 from collections.abc import Callable
 from typing import cast

@@ -1,4 +1,4 @@
-"""When a pod that PodTopologySpread rejected is worth another attempt: the skew of a hard constraint may have changed."""
+"""When a pod that PodTopologySpread rejected is worth another attempt: what a hard constraint counts has changed."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol

@@ -1,122 +1,144 @@
 """The dry run of preemption: on which nodes the pod would fit if pods of lower priority left, and which they are.
 
-All of them leave; then, in the order of their importance, each comes back if the pod still fits with it. Where sums
-alone decide, this is done for all nodes at once, one round for each pod of the fullest node; otherwise node by node.
+Nodes on which sums alone decide are tried all at once (preemption_trial.py), the others node by node.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.ranks import PodRanks, by_importance
+from mooring.cluster.ranks import PodRanks, by_importance, start_ns
 from mooring.framework.failure import FitFailure
 from mooring.framework.memo import PASSED
 from mooring.framework.status import Rejection, final
-from mooring.framework.what_if import Batch, OneNode, RowArray, is_batchable
+from mooring.framework.what_if import OneNode, RowArray, is_batchable
 from mooring.model.affinity import PodPredicate
 from mooring.model.pod import Pod
 from mooring.plugins.preemption_budgets import Budget, split_by_budget
+from mooring.plugins.preemption_trial import HARMS, NO_VICTIMS, PRIORITY_OFFSET, Trial
 
-NO_VICTIMS = final("No preemption victims found for incoming pod")
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A node on which the pod fits once these pods have left, the most important of them first."""
-
-    row: int
-    victims: tuple[Pod, ...]
-    violations: int = 0
-    """How many of the victims break a disruption budget."""
+NOBODY = final("No preemption victims found for incoming pod")
 
 
-@dataclass(slots=True)
 class Findings:
-    """What a dry run found: candidates, and why other nodes are none."""
+    """What a dry run found: candidates with the harm that each would do, and why other nodes are none."""
 
-    candidates: list[Candidate] = field(default_factory=list)
-    refusals: list[tuple[Rejection, int]] = field(default_factory=list)
-    """Verdicts of nodes that cannot be made to fit, with the number of nodes."""
+    def __init__(self) -> None:
+        self.rows: RowArray = np.zeros(0, np.intp)
+        self.harm: NDArray[np.int64] = np.zeros((HARMS, 0), np.int64)
+        """By measure and candidate: see preemption_trial.HARMS."""
+        self.refusals: list[tuple[Rejection, int]] = []
+        """Verdicts of nodes that cannot be made to fit, with the number of nodes."""
+        self._source: NDArray[np.intp] = np.zeros(0, np.intp)
+        self._victims: list[Callable[[int], tuple[Pod, ...]]] = []
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def victims(self, row: int) -> tuple[Pod, ...]:
+        """Who would have to leave, the most important first."""
+        tell = self._victims[int(self._source[self.rows == row][0])]
+        return tell(row)
+
+    def violations(self, row: int) -> int:
+        """How many of them break a disruption budget."""
+        return int(self.harm[0, self.rows == row][0])
+
+    def has_harmless(self) -> bool:
+        """Whether there is a candidate that breaks no budget."""
+        return bool((self.harm[0] == 0).any())
+
+    def least_harmful(self) -> RowArray:
+        """The candidates among which only chance decides: the best by each measure in turn."""
+        left = np.arange(len(self.rows))
+        for measure in self.harm:
+            left = left[measure[left] == measure[left].min()]
+        return self.rows[left]
+
+    def add(self, rows: RowArray, harm: NDArray[np.int64], victims: Callable[[int], tuple[Pod, ...]]) -> None:
+        """More candidates, and who tells their victims."""
+        self.rows = np.concatenate((self.rows, rows))
+        self.harm = np.concatenate((self.harm, harm), axis=1)
+        self._source = np.concatenate((self._source, np.full(len(rows), len(self._victims))))
+        self._victims.append(victims)
+
+    def take(self, other: "Findings") -> None:
+        self.add(other.rows, other.harm, other.victims)
+        self.refusals += other.refusals
 
 
 class DryRun:
     """Looks for candidates for one pod."""
 
-    def __init__(self, failure: FitFailure, ranks: PodRanks, budgets: Sequence[Budget]) -> None:
+    def __init__(self, failure: FitFailure, ranks: PodRanks, trial: Trial, budgets: Sequence[Budget]) -> None:
         self._failure = failure
         self._attempt = failure.attempt
         self._pod = failure.attempt.cycle.pod
         self._ranks = ranks
+        self._trial = trial
         self._budgets = budgets
-        self._sketch = failure.attempt.cycle.nodes.sketch()
 
     def search(self, rows: RowArray) -> Findings:
         """Try these rows."""
         findings = Findings()
-        lower = self._ranks.priority[:, rows] < self._pod.priority
-        has_victims = lower.any(0)
-        if not has_victims.all():
-            findings.refusals.append((NO_VICTIMS, int(np.count_nonzero(~has_victims))))
-            rows, lower = rows[has_victims], lower[:, has_victims]
         together = np.zeros(len(rows), np.bool_)
         if is_batchable(self._attempt):
             together = ~self._is_budgeted(rows)
         if together.any():
-            self._search_together(rows[together], lower[:, together], findings)
-        for row in rows[~together].tolist():
-            self._search_one(row, findings)
+            self._search_together(rows[together], findings)
+        if not together.all():
+            self._search_singly(rows[~together], findings)
         return findings
 
-    # ---- all nodes at once
+    def _search_together(self, rows: RowArray, findings: Findings) -> None:
+        trial = self._trial
+        trial.refresh(self._attempt, rows, self._failure.nominated)
+        outcome = trial.outcome[rows].astype(np.int16)
+        for index in np.flatnonzero(np.bincount(outcome - NO_VICTIMS)) + NO_VICTIMS:
+            here = rows[outcome == index]
+            if index == PASSED:
+                findings.add(here, trial.harm[:, here], trial.victims_on)
+            elif index == NO_VICTIMS:
+                findings.refusals.append((NOBODY, len(here)))
+            else:
+                for code, count in zip(*np.unique(trial.code[here], return_counts=True), strict=True):
+                    findings.refusals.append((self._attempt.rejection(int(index), int(code)), int(count)))
 
-    def _search_together(self, rows: RowArray, lower: NDArray[np.bool_], findings: Findings) -> None:
+    def _search_singly(self, rows: RowArray, findings: Findings) -> None:
+        found: dict[int, tuple[Pod, ...]] = {}
+        harms = []
+        sketch = self._attempt.cycle.nodes.sketch()
+        for row in rows.tolist():
+            answer = self._search_one(OneNode(self._attempt, sketch, row), row)
+            if isinstance(answer, Rejection):
+                findings.refusals.append((answer, 1))
+            else:
+                found[row] = answer[0]
+                harms.append(_harm_of(*answer))
+        if found:
+            findings.add(np.array(list(found), np.intp), np.array(harms, np.int64).T, found.__getitem__)
+
+    def _search_one(self, node: OneNode, row: int) -> Rejection | tuple[tuple[Pod, ...], int]:
+        """(victims, budgets broken) on one node, or why it cannot be made to fit."""
+        leaving = [pod for pod in self._ranks.pods(row) if pod.priority < self._pod.priority]
+        if not leaving:
+            return NOBODY
+        for pod in leaving:
+            node.remove(pod)
         nominated = self._failure.nominated
-        batch = Batch(self._attempt, nominated.load_beside(self._pod) if nominated else None)
-        leaving = lower.sum(0)
-        batch.shift(rows, -self._requests_of(rows, lower), -leaving)
-        fits = self._note_refusals(batch, rows, findings)
-        rows, lower, leaving = rows[fits], lower[:, fits], leaving[fits]
-        if not len(rows):
-            return
-        victims = self._reprieve(batch, rows, lower, leaving)
-        for i, row in enumerate(rows.tolist()):
-            pods = self._ranks.pods(row)
-            findings.candidates.append(Candidate(row, tuple(pods[slot] for slot in np.flatnonzero(victims[:, i]))))
-
-    def _reprieve(
-        self, batch: Batch, rows: RowArray, lower: NDArray[np.bool_], leaving: NDArray[np.int64]
-    ) -> NDArray[np.bool_]:
-        """Let pods come back, the most important of each node first. Returns who must leave, by slot and row."""
-        victims = np.zeros(lower.shape, np.bool_)
-        first = lower.argmax(0)
-        for turn in range(int(leaving.max())):
-            active = np.flatnonzero(leaving > turn)
-            here, slots = rows[active], first[active] + turn
-            requests = self._ranks.request[:, slots, here]
-            batch.shift(here, requests, np.ones(len(here), np.int64))
-            stays_out = batch.ask(here).first != PASSED
-            if stays_out.any():
-                batch.shift(here[stays_out], -requests[:, stays_out], np.full(np.count_nonzero(stays_out), -1))
-                victims[slots[stays_out], active[stays_out]] = True
-        return victims
-
-    def _requests_of(self, rows: RowArray, lower: NDArray[np.bool_]) -> NDArray[np.int64]:
-        total = np.zeros((len(self._ranks.request), len(rows)), np.int64)
-        for slot in np.flatnonzero(lower.any(1)):
-            total += self._ranks.request[:, slot, rows] * lower[slot]
-        return total
-
-    def _note_refusals(self, batch: Batch, rows: RowArray, findings: Findings) -> NDArray[np.bool_]:
-        """Which rows fit now; the verdicts of the others are noted."""
-        found = batch.ask(rows)
-        for index in np.unique(found.first[found.first != PASSED]):
-            codes = found.codes[int(index)][found.first == index]
-            for code, count in zip(*np.unique(codes, return_counts=True), strict=True):
-                findings.refusals.append((self._attempt.rejection(int(index), int(code)), int(count)))
-        fits: NDArray[np.bool_] = found.first == PASSED
-        return fits
+        beside = nominated.beside(self._pod, self._ranks.nodes.names[row]) if nominated else []
+        refusal = node.verdict(beside)
+        if refusal is not None:
+            return refusal
+        breaking, others = split_by_budget(leaving, self._budgets)
+        victims: list[Pod] = []
+        for pod in (*breaking, *others):
+            node.add(pod)
+            if node.verdict(beside) is not None:
+                node.remove(pod)
+                victims.append(pod)
+        return tuple(by_importance(victims)), sum(pod in breaking for pod in victims)
 
     def _is_budgeted(self, rows: RowArray) -> NDArray[np.bool_]:
         """Rows with pods that a disruption budget protects: their victims depend on more than sums."""
@@ -127,25 +149,9 @@ class DryRun:
             budgeted |= tally.counts[rows] > 0
         return budgeted
 
-    # ---- node by node
 
-    def _search_one(self, row: int, findings: Findings) -> None:
-        node = OneNode(self._attempt, self._sketch, row)
-        leaving = [pod for pod in self._ranks.pods(row) if pod.priority < self._pod.priority]
-        for pod in leaving:
-            node.remove(pod)
-        nominated = self._failure.nominated
-        beside = nominated.beside(self._pod, self._sketch.names[row]) if nominated else []
-        refusal = node.verdict(beside)
-        if refusal is not None:
-            findings.refusals.append((refusal, 1))
-            return
-        breaking, others = split_by_budget(leaving, self._budgets)
-        victims, violations = [], 0
-        for pod in (*breaking, *others):
-            node.add(pod)
-            if node.verdict(beside) is not None:
-                node.remove(pod)
-                victims.append(pod)
-                violations += pod in breaking
-        findings.candidates.append(Candidate(row, tuple(by_importance(victims)), violations))
+def _harm_of(victims: tuple[Pod, ...], violations: int) -> tuple[int, ...]:
+    highest = victims[0].priority
+    total = sum(pod.priority + PRIORITY_OFFSET for pod in victims)
+    started = min(start_ns(pod) for pod in victims if pod.priority == highest)
+    return violations, highest, total, len(victims), -started

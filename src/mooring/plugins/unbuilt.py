@@ -45,7 +45,6 @@ from mooring.framework.points import (
 from mooring.framework.status import SKIP, Skip, curable
 from mooring.model.pod import Pod
 
-
 _CHANGED = Action.ADD | Action.UPDATE
 
 

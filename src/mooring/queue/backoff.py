@@ -6,6 +6,7 @@ their time, never the latter.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from mooring.kit.clock import NS_PER_S
@@ -81,9 +82,9 @@ class BackoffQueue:
         until = rule.until_ns
         self.rule = rule
         self.rejected: KeyedHeap[QueuedPod] = KeyedHeap(
-            lambda entry: entry.key, until if order is None else lambda entry: (until(entry), order(entry))
+            attrgetter("key"), until if order is None else lambda entry: (until(entry), order(entry))
         )
-        self.errors: KeyedHeap[QueuedPod] = KeyedHeap(lambda entry: entry.key, until)
+        self.errors: KeyedHeap[QueuedPod] = KeyedHeap(attrgetter("key"), until)
 
     def __len__(self) -> int:
         return len(self.rejected) + len(self.errors)

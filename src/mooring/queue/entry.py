@@ -69,7 +69,7 @@ class QueuedPod:
 
     @property
     def signature(self) -> PodShape:
-        """Equal for pods that any profile decides on alike. It belongs to the pod, so an update cannot leave it stale."""
+        """Equal for pods that are decided on alike. It belongs to the pod, so an update cannot leave it stale."""
         return self.pod.shape
 
     @property

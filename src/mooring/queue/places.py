@@ -108,7 +108,7 @@ class Places:
 
     def replace_pod(self, entry: QueuedPod, pod: Pod) -> None:
         """The pod of an entry was changed: bring the entry to where it belongs in the same place."""
-        entry.pod = pod
+        entry.pod, entry.uid = pod, pod.id
         if entry.key in self.active:
             self.active.push(entry)
         elif entry.key in self.backoff:

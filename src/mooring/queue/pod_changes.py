@@ -20,7 +20,7 @@ def _labels_changed(old: Pod, new: Pod) -> bool:
 
 
 def _shrank(old: Pod, new: Pod) -> bool:
-    """Whether some resource that the pod holds became less. Sums are made only if something that they are of changed."""
+    """Whether the pod holds less of some resource. Sums are made only if one of their parts changed."""
     if _resources(old) == _resources(new):
         return False
     before, after = held_requests(old), held_requests(new)

@@ -12,6 +12,7 @@ A pod is in one place at most, and in none while an attempt of it is under way (
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from mooring.cluster.cluster import Cluster
@@ -44,11 +45,11 @@ from mooring.queue.story import ATTEMPT_FAILED, BACKOFF_COMPLETE, POPPED_EARLY, 
 PARKED_FLUSH_PERIOD_S = 30
 """How often `flush_parked` is to be called; `flush_backoff` every second (backoff.next_tick_ns)."""
 
-_NAMES_OF_PLACES = {
-    "active": "active",
-    "backoff": "backoff",
-    "unschedulable": "unschedulable",
-    "gated": "unschedulable",
+_ALREADY_THERE: dict[Place, str] = {
+    "active": "the active queue",
+    "backoff": "the backoff queue",
+    "unschedulable": "unschedulable queue",
+    "gated": "unschedulable queue",
 }
 
 
@@ -96,7 +97,7 @@ class SchedulingQueue:
         window_ns = NS_PER_S if pop_from_backoff else 1
         rule = BackoffRule(round(initial_backoff_s * NS_PER_S), round(max_backoff_s * NS_PER_S), window_ns)
         self._places = Places(
-            active=KeyedHeap(lambda entry: entry.key, order),
+            active=KeyedHeap(attrgetter("key"), order),
             backoff=BackoffQueue(rule, order if pop_from_backoff else None),
             parked=Parked(profiles),
             gates=Gates(profiles, self._hints.events_of, counters, self._report, ask),
@@ -117,22 +118,25 @@ class SchedulingQueue:
     def update(self, old: Pod | None, new: Pod) -> Place | None:
         """A pod without a node was changed. Returns where it is now; None: in flight."""
         if new.id in self._in_flight:
-            for event in _events(old, new):
+            for event in [UNSCHEDULABLE_POD_UPDATE] if old is None else pod_events(old, new):
                 self._in_flight.record(self._happening(event, old, new))
             return None
-        key = new.key
-        entry = self._places.parked.get(key) if old is None else self._places.get(key)
+        entry = self._places.get(new.key)
         if entry is None:
             return self._places.to_active(QueuedPod(new, self._clock.now_ns()), UNSCHEDULABLE_POD_UPDATE.label)
-        self.nominations.update(old or entry.pod, new)
+        old = old or entry.pod
+        self.nominations.update(old, new)
         self._places.replace_pod(entry, new)
-        if key in self._places.parked:
+        if entry.key in self._places.parked:
             self._wake_updated(entry, old, new)
-        return self._places.where(key)
+        return self._places.where(entry.key)
 
-    def _wake_updated(self, entry: QueuedPod, old: Pod | None, new: Pod) -> None:
-        """See whether a parked pod was changed in a way that can cure its rejection."""
-        for event in _events(old, new):
+    def _wake_updated(self, entry: QueuedPod, old: Pod, new: Pod) -> None:
+        """See whether a parked pod was changed in a way that can cure its rejection.
+
+        Parity: unlike other events, its own update reaches a gated pod even if the gating plugin did not register it.
+        """
+        for event in pod_events(old, new):
             happening = self._happening(event, old, new)
             worth = self._hints.worth_requeuing(entry, happening)
             if worth is Worth.SKIP:
@@ -199,9 +203,7 @@ class SchedulingQueue:
         try:
             place = self._places.where(entry.key)
             if place is not None:
-                name = _NAMES_OF_PLACES[place]
-                the = "" if name == "unschedulable" else "the "
-                raise AlreadyQueued(f"Pod {entry.key} is already present in {the}{name} queue")
+                raise AlreadyQueued(f"Pod {entry.key} is already present in {_ALREADY_THERE[place]}")
             self._note_return(entry)
             return self._places.requeue(entry, self._worth_of_flight(entry), ATTEMPT_FAILED)
         finally:
@@ -248,7 +250,7 @@ class SchedulingQueue:
         new: KubeObject | None = None,
         admits: Callable[[Pod], bool] | None = None,
     ) -> None:
-        """Something happened in the cluster: requeue the parked pods that it could help, of those that `admits` lets in.
+        """Something happened in the cluster: requeue the parked pods that it could help and that `admits` lets in.
 
         Pods in flight get to know of it when they come back, whatever `admits` says of them.
         """
@@ -342,6 +344,10 @@ class SchedulingQueue:
             "gated": gated,
         }
 
+    def has_next(self) -> bool:
+        """Whether `pop` would find a pod."""
+        return bool(self._places.active) or (self._places.pops_early and bool(self._places.backoff.rejected))
+
     def next_release_ns(self) -> int | None:
         """When `flush_backoff` will next have something to do; None: nothing backs off."""
         return self._places.backoff.next_release_ns()
@@ -369,10 +375,6 @@ def _order_of(profile: Profile) -> Callable[[QueuedPod], Any]:
     sorter: Any = profile.points["queueSort"][0]
     sort_key = sorter.sort_key
     return lambda entry: (sort_key(entry.pod, entry.timestamp_ns / NS_PER_S), entry.timestamp_ns)
-
-
-def _events(old: Pod | None, new: Pod) -> list[ClusterEvent]:
-    return [UNSCHEDULABLE_POD_UPDATE] if old is None else pod_events(old, new)
 
 
 def _concerns_gate(event: ClusterEvent, entry: QueuedPod) -> bool:

@@ -10,7 +10,6 @@ from mooring.cycle.decide import Manner
 from mooring.cycle.decision import Details, Diagnosis, NoFit, Placement
 from mooring.framework.registry import Registry
 from mooring.framework.status import Rejection
-from mooring.plugins.preemption_choice import least_harmful
 from mooring.sim import conform_config
 from mooring.sim.placer import Step
 from mooring.sim.scenario import ScenarioError, load, parse
@@ -97,18 +96,18 @@ def _preemption(step: Step) -> Answer:
     if room.nomination is None:
         return {"message": room.message[max(room.message.find("preemption: "), 0) :]}
     names = failure.attempt.cycle.nodes.names
-    candidates = step.findings.candidates if step.findings else []
-    return {
-        "candidates": {
-            names[candidate.row]: {
-                "victims": [victim.key for victim in candidate.victims],
-                "pdbViolations": candidate.violations,
+    answer: Answer = {"node": room.nomination.node_name}
+    found = step.findings
+    if found is not None:
+        answer["acceptable"] = sorted(names[row] for row in found.least_harmful())
+        answer["candidates"] = {
+            names[row]: {
+                "victims": [victim.key for victim in found.victims(row)],
+                "pdbViolations": found.violations(row),
             }
-            for candidate in candidates
-        },
-        "acceptable": sorted(names[candidate.row] for candidate in least_harmful(candidates)),
-        "node": room.nomination.node_name,
-    }
+            for row in found.rows.tolist()
+        }
+    return answer
 
 
 def _compact_step(step: Step) -> Answer:

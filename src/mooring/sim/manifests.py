@@ -252,16 +252,16 @@ def _of_template(problems: Sequence[Problem]) -> list[Problem]:
 
 
 def _decode(document: Document) -> tuple[KubeObject | None, list[Problem]]:
-    """Hot: JSON goes straight into the struct; only what is refused there is looked at closely."""
+    """Hot: JSON goes straight into the struct; plain data of it is made only for a closer look."""
+    struct = KINDS[document.kind].struct
     if isinstance(document.body, msgspec.Raw):
         try:
             typed = decode_json(document.body, document.kind)
-        except (msgspec.DecodeError, ValueError):
-            pass
-        else:
-            if was_admitted(typed):
-                return typed, []
-    return _decode_plain(document, KINDS[document.kind].struct)
+            problems = [] if was_admitted(typed) else misspelt_fields(struct, document.plain())
+        except ValueError:
+            return _decode_plain(document, struct)
+        return typed if not problems else None, problems
+    return _decode_plain(document, struct)
 
 
 def _decode_workload(document: Document) -> tuple[Workload | None, list[Problem]]:

@@ -1,0 +1,526 @@
+"""`mooring simulate` as users see it: what it prints, its exit codes, and that bad input never ends in a traceback."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import as_manifest, enabling, mooring, write, write_config
+
+from build import a_node, a_pod
+from mooring.model.pod import Pod
+
+NODES = (a_node("east", cpu="4"), a_node("west", cpu="2"))
+
+TABLES = """\
+Placed
+NAMESPACE   POD   NODE
+default     web   east
+
+Nodes, with what is requested of what is allocatable
+NODE   PODS    NEW   CPU       MEMORY
+east   1/110   1     1/4 25%   1Gi/8Gi 12%
+west   0/110   0     0/2 0%    0/8Gi 0%
+
+Pending
+  default/giant
+    unschedulable: 0/2 nodes are available: 2 Insufficient cpu.
+
+1 of 2 pending pods placed, 2 nodes
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Path:
+    """Two nodes, a pod that fits and one that does not."""
+    return a_cluster_with(
+        tmp_path, a_pod("web", cpu="1", memory="1Gi", image="web"), a_pod("giant", cpu="64", image="giant")
+    )
+
+
+def a_cluster_with(folder: Path, *pods: Pod) -> Path:
+    return write(folder / "cluster.json", *NODES, *pods)
+
+
+def a_plugin(folder: Path, *methods: str, base: str = "PlainPlugin") -> Path:
+    """A file with a plugin named Mine; each method is one line of Python."""
+    module = "plain" if base == "PlainPlugin" else "points"
+    lines = (f"from mooring.framework.{module} import {base}", f"class Mine({base}):", '    name = "Mine"')
+    path = folder / "mine.py"
+    path.write_text("\n".join((*lines, *(f"    {method}" for method in methods))))
+    return path
+
+
+def with_plugin(folder: Path, cluster: Path, *methods: str, **options: Any) -> Any:
+    """The outcome of a simulation with a plugin that is enabled wherever it can be."""
+    plugin = a_plugin(folder, *methods, base=options.pop("base", "PlainPlugin"))
+    config = write_config(folder / "config.yaml", **(options or enabling("Mine")))
+    return mooring("simulate", cluster, "--plugin", plugin, "--config", config)
+
+
+# ---- What is shown
+
+
+def test_the_tables_tell_where_pods_go_how_full_nodes_are_and_what_is_pending(cluster: Path) -> None:
+    ran = mooring("simulate", cluster)
+    assert (ran.code, ran.out, ran.err) == (0, TABLES, "")
+
+
+def test_wide_adds_the_margin_of_each_decision(cluster: Path) -> None:
+    placed = mooring("simulate", cluster, "-o", "wide").out.splitlines()[1:3]
+    assert [line.split() for line in placed] == [
+        ["NAMESPACE", "POD", "NODE", "PRIORITY", "SCHEDULER", "FEASIBLE", "SCORE", "NEXT", "BEST"],
+        ["default", "web", "east", "0", "default-scheduler", "2", "452", "west", "(433)"],
+    ]
+
+
+def test_json_has_amounts_as_whole_numbers(cluster: Path) -> None:
+    ran = mooring("simulate", cluster, "-o", "json")
+    answer = json.loads(ran.out)
+    best = [{"node": "east", "score": 452}, {"node": "west", "score": 433}]
+    web = {"namespace": "default", "name": "web", "result": "scheduled", "node": "east"}
+    message = "0/2 nodes are available: 2 Insufficient cpu."
+    assert answer["pods"] == [
+        {**web, "feasibleNodes": 2, "best": best},
+        {"namespace": "default", "name": "giant", "result": "unschedulable", "message": message},
+    ]
+    assert answer["nodes"][0] == {
+        "name": "east",
+        "pods": 1,
+        "newPods": 1,
+        "allowedPods": 110,
+        "requested": {"cpu": 1000, "memory": 1 << 30, "ephemeral-storage": 0},
+        "allocatable": {"cpu": 4000, "memory": 8 << 30, "ephemeral-storage": 0},
+    }
+    assert answer["notes"] == []
+    assert "explanation" not in answer
+
+
+def test_long_tables_are_cut_short_unless_wide(tmp_path: Path) -> None:
+    pods = [a_pod(f"p-{i:03}", image="i") for i in range(103)]
+    cluster = write(tmp_path / "many.json", a_node("n", pods=200), *pods)
+    short, wide = mooring("simulate", cluster).out, mooring("simulate", cluster, "-o", "wide").out
+    assert "default     p-099   n\n... and 3 more: -o wide shows all\n" in short
+    assert "p-102" in wide and "more" not in wide
+
+
+def test_pods_with_the_same_reason_are_listed_together(tmp_path: Path) -> None:
+    cluster = a_cluster_with(tmp_path, *(a_pod(f"p-{i}", cpu="9", image="i") for i in range(7)))
+    lines = mooring("simulate", cluster).out.splitlines()
+    assert "  default/p-0, default/p-1, default/p-2, default/p-3, default/p-4 and 2 more" in lines
+    assert "    unschedulable: 0/2 nodes are available: 2 Insufficient cpu." in lines
+
+
+def test_an_empty_cluster_is_no_fault(tmp_path: Path) -> None:
+    (tmp_path / "empty.yaml").write_text("")
+    ran = mooring("simulate", tmp_path / "empty.yaml", "--exit-code")
+    assert (ran.code, ran.out) == (0, "no pending pods, 0 nodes\n")
+
+
+def test_kinds_that_decide_nothing_are_counted_and_named_once(tmp_path: Path) -> None:
+    maps = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"c{i}"}} for i in range(3)]
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
+    ran = mooring("simulate", write(tmp_path / "all.json", a_node("n"), *maps, secret))
+    assert ran.err == "note: not considered, for they do not change where pods go: 3 ConfigMap, 1 Secret\n"
+    assert ran.code == 0
+
+
+# ---- Exit codes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        pytest.param([], 0, id="0 when the simulation ran, pending pods or not"),
+        pytest.param(["--exit-code"], 1, id="1 with --exit-code when a pod is still pending"),
+        pytest.param(["--explain", "nobody"], 2, id="2 for a pod that is not there"),
+        pytest.param(["--config", "/nowhere"], 2, id="2 for a configuration that cannot be read"),
+        pytest.param(["/nowhere"], 2, id="2 for a file that cannot be read"),
+        pytest.param(["-o", "xml"], 2, id="2 for an unknown form"),
+    ],
+)
+def test_exit_code(cluster: Path, arguments: list[str], code: int) -> None:
+    assert mooring("simulate", cluster, *arguments).code == code
+
+
+def test_exit_code_is_0_when_all_pods_are_placed(tmp_path: Path) -> None:
+    assert mooring("simulate", a_cluster_with(tmp_path, a_pod("p", image="i")), "--exit-code").code == 0
+
+
+# ---- Where input comes from
+
+
+def test_manifests_come_from_standard_input(cluster: Path) -> None:
+    assert mooring("simulate", "-", stdin=cluster.read_bytes()).out == TABLES
+
+
+def test_manifests_come_from_all_files_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "below").mkdir()
+    write(tmp_path / "nodes.json", *NODES)
+    write(tmp_path / "below" / "pods.yaml", a_pod("p", image="i"))
+    (tmp_path / "README.txt").write_text("not a manifest")
+    assert mooring("simulate", tmp_path).out.endswith("1 of 1 pending pod placed, 2 nodes\n")
+
+
+def test_a_folder_without_manifests_is_refused(tmp_path: Path) -> None:
+    ran = mooring("simulate", tmp_path)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == f"{tmp_path}: found no manifest in this folder; allowed: *.yaml, *.yml, *.json\n"
+
+
+def test_a_dump_of_kubectl_with_a_file_of_more_pods(tmp_path: Path) -> None:
+    """As `kubectl get nodes,pods -A -o json` writes it: server fields, and pods that run already."""
+    server = {"resourceVersion": "9", "uid": "u-1", "creationTimestamp": "2026-01-01T00:00:00Z", "managedFields": []}
+    running = a_pod("running", image="i", cpu="3", nodeName="east", status={"phase": "Running"})
+    dumped = [as_manifest(item) for item in (*NODES, running)]
+    for i, item in enumerate(dumped):
+        item["metadata"] |= server | {"uid": f"u-{i}"}
+    dump = write(tmp_path / "dump.json", *dumped)
+    more = write(tmp_path / "more.yaml", a_pod("new", image="i", cpu="2"))
+    ran = mooring("simulate", dump, more)
+    assert ran.out.splitlines()[:3] == ["Placed", "NAMESPACE   POD   NODE", "default     new   west"]
+
+
+# ---- Input that cannot be used
+
+
+def test_each_problem_is_one_line_with_file_object_path_found_and_allowed(tmp_path: Path) -> None:
+    pods = tmp_path / "pods.yaml"
+    pods.write_text(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: {name: c}}\n---\n"
+        "apiVersion: v1\nkind: Node\nmetadata: {name: n}\nstatus: {allocatable: {pods: -5}}\n"
+    )
+    ran = mooring("simulate", pods)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.complaints == [
+        f"{pods}: Pod default/a: spec.containers: found an object; allowed: a list",
+        f"{pods}: Node n: status.allocatable.pods: found -5; "
+        "allowed: a quantity of zero or more, e.g. 500m, 2 or 1.5Gi",
+    ]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"\x00\x01\xfe\xff" * 50, id="a binary file"),
+        pytest.param(b"{" * 5000, id="a torn dump"),
+        pytest.param(b"[" * 100_000, id="brackets without end"),
+        pytest.param(b"- - - - - -\n" * 10, id="a list"),
+        pytest.param(b"7", id="a number"),
+        pytest.param(b"kind: Pod", id="an object without version"),
+        pytest.param(b"kind: [Pod]\napiVersion: 7", id="a kind that is a list"),
+        pytest.param(b"a: &a [*a]", id="an alias inside its own anchor"),
+    ],
+)
+def test_text_that_is_no_manifest_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "odd.yaml").write_bytes(content)
+    ran = mooring("simulate", tmp_path / "odd.yaml")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.complaints and all(line.startswith(f"{tmp_path / 'odd.yaml'}: ") for line in ran.complaints)
+
+
+def test_amounts_that_cannot_be_counted_are_refused(tmp_path: Path) -> None:
+    ran = mooring("simulate", write(tmp_path / "huge.json", a_node("n", cpu="9223372036854775807")))
+    assert ran.code == 2
+    assert len(ran.complaints) == 1 and "Node n" in ran.err
+
+
+def test_a_copied_pod_that_kept_its_uid_is_refused(tmp_path: Path) -> None:
+    pods = (a_pod(name, image="i", metadata={"uid": "u"}) for name in ("a", "b"))
+    ran = mooring("simulate", a_cluster_with(tmp_path, *pods))
+    assert ran.code == 2
+    assert len(ran.complaints) == 1 and "Pod default/b: metadata.uid" in ran.err
+
+
+# ---- Configuration
+
+
+def test_another_configuration_decides_otherwise(tmp_path: Path, cluster: Path) -> None:
+    packed = {"type": "MostAllocated", "resources": [{"name": "cpu", "weight": 1}]}
+    args = {"name": "NodeResourcesFit", "args": {"scoringStrategy": packed}}
+    config = write_config(tmp_path / "packed.yaml", profiles=[{"pluginConfig": [args]}])
+    assert "default     web   west" in mooring("simulate", cluster, "--config", config).out
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        pytest.param(b"", "Object 'Kind' is missing in ''", id="an empty file"),
+        pytest.param(b"null\n", "Object 'Kind' is missing in 'null '", id="null"),
+        pytest.param(b"\xff\xfe\x00", "yaml: invalid leading UTF-8 octet", id="a binary file"),
+        pytest.param(
+            b"apiVersion: v1\nkind: Pod\n",
+            'no kind "Pod" is registered for version "v1" in scheme "pkg/scheduler/apis/config/scheme/scheme.go:29"',
+            id="another kind",
+        ),
+    ],
+)
+def test_a_file_that_is_no_configuration_is_refused(
+    tmp_path: Path, cluster: Path, content: bytes, complaint: str
+) -> None:
+    (tmp_path / "config.yaml").write_bytes(content)
+    ran = mooring("simulate", cluster, "--config", tmp_path / "config.yaml")
+    assert (ran.code, ran.out, ran.err) == (2, "", f"{tmp_path / 'config.yaml'}: {complaint}\n")
+
+
+def test_every_problem_of_a_configuration_has_a_line(tmp_path: Path, cluster: Path) -> None:
+    config = write_config(tmp_path / "c.yaml", parallelism=-1, percentageOfNodesToScore=101)
+    ran = mooring("simulate", cluster, "--config", config)
+    assert ran.code == 2
+    assert ran.complaints == [
+        f"{config}: parallelism: Invalid value: -1: should be an integer value greater than zero",
+        f"{config}: percentageOfNodesToScore: Invalid value: 101: not in valid range [0-100]",
+    ]
+
+
+def test_a_plugin_that_nobody_registered_is_refused(tmp_path: Path, cluster: Path) -> None:
+    ran = mooring("simulate", cluster, "--config", write_config(tmp_path / "c.yaml", **enabling("Nobody")))
+    assert ran.code == 2
+    assert ran.err == (
+        f"{tmp_path / 'c.yaml'}: initializing profiles: creating profile for scheduler name default-scheduler: "
+        'PreFilterPlugin "Nobody" does not exist\n'
+    )
+
+
+def test_a_configuration_that_cannot_be_read_is_refused(tmp_path: Path, cluster: Path) -> None:
+    ran = mooring("simulate", cluster, "--config", tmp_path)
+    assert (ran.code, ran.err) == (2, f"{tmp_path}: cannot be read: Is a directory\n")
+
+
+# ---- Plugins
+
+
+def test_a_plugin_of_the_users_own_takes_part(tmp_path: Path, cluster: Path) -> None:
+    ran = with_plugin(
+        tmp_path, cluster, "def filter(self, pod, node): return 'too far' if node.name == 'east' else None"
+    )
+    assert "default     web   west" in ran.out
+    assert "unschedulable: 0/2 nodes are available: 2 Insufficient cpu." in ran.out
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        pytest.param("def (", "cannot be loaded: SyntaxError: invalid syntax (mine.py, line 1)", id="no Python"),
+        pytest.param("1 / 0", "cannot be loaded: ZeroDivisionError: division by zero", id="code that raises"),
+        pytest.param(
+            "x = 1", "defines no plugin: a class with a `name` that extends an extension point", id="no plugin"
+        ),
+    ],
+)
+def test_a_file_without_a_usable_plugin_is_refused(
+    tmp_path: Path, cluster: Path, monkeypatch: pytest.MonkeyPatch, content: str, complaint: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(content)
+    ran = mooring("simulate", cluster, "--plugin", "mine.py")
+    assert (ran.code, ran.out, ran.err) == (2, "", f"mine.py: {complaint}\n")
+
+
+def test_a_plugin_file_that_ends_the_program_is_refused(tmp_path: Path, cluster: Path) -> None:
+    (tmp_path / "mine.py").write_text("import sys\nsys.exit(0)")
+    ran = mooring("simulate", cluster, "--plugin", tmp_path / "mine.py")
+    assert (ran.code, ran.err) == (2, f"{tmp_path / 'mine.py'}, line 2: SystemExit: 0\n")
+
+
+def test_two_plugins_of_one_name_are_refused(tmp_path: Path, cluster: Path) -> None:
+    plugin = a_plugin(tmp_path, "def score(self, pod, node): return 0")
+    ran = mooring("simulate", cluster, "--plugin", plugin, "--plugin", plugin)
+    assert (ran.code, ran.err) == (2, f"{plugin}: Mine: a plugin named Mine already exists\n")
+
+
+def test_arguments_that_a_plugin_refuses_are_told(tmp_path: Path, cluster: Path) -> None:
+    ran = with_plugin(
+        tmp_path,
+        cluster,
+        "def __init__(self, args, handle): raise ValueError(f'weight: found {args[\"weight\"]}')",
+        "def score(self, pod, node): return 0",
+        **enabling("Mine", {"weight": -1}),
+    )
+    assert ran.code == 2
+    assert ran.err.endswith('default-scheduler: initializing plugin "Mine": weight: found -1\n')
+
+
+def test_a_constructor_that_raises_is_told(tmp_path: Path, cluster: Path) -> None:
+    methods = ("def __init__(self, args, handle): self.size = args['size']", "def score(self, pod, node): return 0")
+    ran = with_plugin(tmp_path, cluster, *methods)
+    assert ran.code == 2
+    assert len(ran.complaints) == 1 and ran.err.endswith("'NoneType' object is not subscriptable\n")
+
+
+@pytest.mark.parametrize(
+    ("method", "error"),
+    [
+        pytest.param(
+            "filter(self, pod, node): return 1 / 0", 'running "Mine" filter plugin: division by zero', id="filter"
+        ),
+        pytest.param(
+            "filter(self, pod, node): return True",
+            'running "Mine" filter plugin: filter must return a reason or nothing, not True',
+            id="filter with a wrong answer",
+        ),
+        pytest.param(
+            "score(self, pod, node): return 1 / 0",
+            'running Score plugins: plugin "Mine" failed with: division by zero',
+            id="score",
+        ),
+        pytest.param(
+            "score(self, pod, node): return 101",
+            'applying score defaultWeights on Score plugins: plugin "Mine" returns an invalid score 101, '
+            "it should in the range of [0, 100] after normalizing",
+            id="score out of range",
+        ),
+    ],
+)
+def test_a_plugin_that_fails_ends_the_attempt_with_its_name(
+    tmp_path: Path, cluster: Path, method: str, error: str
+) -> None:
+    ran = with_plugin(tmp_path, cluster, f"def {method}")
+    assert ran.code == 0
+    assert f"  default/web\n    error: {error}\n" in ran.out
+
+
+@pytest.mark.parametrize("answer", ["1 / 0", "'no'"], ids=["raises", "answers with text"])
+def test_a_gate_that_fails_ends_the_attempt_with_its_name(tmp_path: Path, cluster: Path, answer: str) -> None:
+    method = f"def pre_enqueue(self, pod): return {answer}"
+    ran = with_plugin(tmp_path, cluster, method, base="PreEnqueuePlugin", **enabling("Mine", point="preEnqueue"))
+    assert ran.code == 0
+    assert '  default/web, default/giant\n    error: running PreEnqueue plugin "Mine": ' in ran.out
+
+
+def test_a_queue_order_that_raises_is_told_with_its_line(tmp_path: Path, cluster: Path) -> None:
+    sets = {"queueSort": {"enabled": [{"name": "Mine"}], "disabled": [{"name": "*"}]}}
+    method = "def sort_key(self, pod, queued_at): return 1 / 0"
+    ran = with_plugin(tmp_path, cluster, method, base="QueueSortPlugin", profiles=[{"plugins": sets}])
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == f"{tmp_path / 'mine.py'}, line 4: ZeroDivisionError: division by zero\n"
+
+
+def test_an_answer_that_is_no_column_is_told(tmp_path: Path, cluster: Path) -> None:
+    ran = with_plugin(tmp_path, cluster, "def score(self, cycle, rows): return ['much', 'less']", base="ScorePlugin")
+    assert "Traceback" not in ran.out + ran.err
+    assert (ran.code, len(ran.complaints)) == (2, 1) or "error: " in ran.out
+
+
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_text_that_cannot_be_encoded_is_escaped(tmp_path: Path, cluster: Path, form: str) -> None:
+    plugin = a_plugin(tmp_path, "def filter(self, pod, node): return '\\ud800'")
+    config = write_config(tmp_path / "c.yaml", **enabling("Mine"))
+    ran = mooring("simulate", cluster, "--plugin", plugin, "--config", config, "-o", form)
+    assert ran.code == 0
+    assert r"2 \ud800." in ran.out
+
+
+# ---- Explanations
+
+
+def test_explain_a_pod_that_is_placed_shows_the_scores_of_every_node(cluster: Path) -> None:
+    lines = mooring("simulate", cluster, "--explain", "default/web").out.splitlines()
+    assert lines[:3] == ["default/web goes to east", "", "Scores (after weights)"]
+    assert [line.split()[:3] for line in lines[3:6]] == [
+        ["NODE", "TOTAL", "TaintToleration*3"],
+        ["east", "452", "300"],
+        ["west", "433", "300"],
+    ]
+    assert lines[-1] == "1 of 2 pending pods placed, 2 nodes"
+
+
+def test_explain_a_pod_that_is_pending_shows_the_verdict_of_every_node(cluster: Path) -> None:
+    ran = mooring("simulate", cluster, "--explain", "giant")
+    assert ran.out == (
+        "default/giant fits nowhere: 0/2 nodes are available: 2 Insufficient cpu.\n\n"
+        "Rejected\n"
+        "NODE   PLUGIN             VERDICT                        REASON\n"
+        "east   NodeResourcesFit   UnschedulableAndUnresolvable   Insufficient cpu\n"
+        "west   NodeResourcesFit   UnschedulableAndUnresolvable   Insufficient cpu\n\n"
+        "1 of 2 pending pods placed, 2 nodes\n"
+    )
+
+
+def test_explain_a_pod_with_one_choice(tmp_path: Path) -> None:
+    cluster = a_cluster_with(tmp_path, a_pod("p", cpu="3", image="i"))
+    out = mooring("simulate", cluster, "--explain", "p").out
+    assert out.startswith("default/p goes to east\n\nThe only node that passed: east. It was taken without scoring.\n")
+
+
+def test_explain_a_pod_that_runs_tells_what_would_be_decided_without_it(tmp_path: Path) -> None:
+    cluster = a_cluster_with(tmp_path, a_pod("old", cpu="1", image="i", nodeName="west"))
+    ran = mooring("simulate", cluster, "--explain", "old")
+    assert ran.out.startswith("default/old goes to east (on west now; this is the decision without it)\n")
+
+
+def test_explain_a_pod_that_is_gated(tmp_path: Path) -> None:
+    cluster = a_cluster_with(tmp_path, a_pod("p", image="i", schedulingGates=[{"name": "example.com/wait"}]))
+    ran = mooring("simulate", cluster, "--explain", "p")
+    assert ran.out.splitlines()[0] == (
+        "default/p was not placed (gated): waiting for scheduling gates: [example.com/wait]"
+    )
+
+
+def test_explain_a_pod_of_another_scheduler(tmp_path: Path) -> None:
+    cluster = a_cluster_with(tmp_path, a_pod("p", image="i", schedulerName="mine"))
+    ran = mooring("simulate", cluster, "--explain", "p")
+    assert ran.out.splitlines()[0] == 'default/p was not placed (ignored): no profile has the scheduler name "mine"'
+
+
+def test_explain_narrowed_out_nodes(tmp_path: Path) -> None:
+    field = {"key": "metadata.name", "operator": "In", "values": ["east"]}
+    terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    cluster = a_cluster_with(tmp_path, a_pod("p", cpu="9", image="i", affinity=affinity))
+    out = mooring("simulate", cluster, "--explain", "p").out
+    assert "All other nodes: node(s) didn't satisfy plugin(s) [NodeAffinity]" in out
+
+
+def test_explain_in_json(cluster: Path) -> None:
+    explanation = json.loads(mooring("simulate", cluster, "--explain", "giant", "-o", "json").out)["explanation"]
+    rejected = {"plugin": "NodeResourcesFit", "code": "UnschedulableAndUnresolvable", "reasons": ["Insufficient cpu"]}
+    assert explanation == {
+        "pod": "default/giant",
+        "result": "unschedulable",
+        "message": "0/2 nodes are available: 2 Insufficient cpu.",
+        "feasible": [],
+        "rejected": {"east": rejected, "west": rejected},
+        "scores": {},
+        "totals": {},
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        pytest.param("nobody", "no pod 'nobody' in the input: it has 3 pods", id="unknown"),
+        pytest.param("", "no pod '' in the input: it has 3 pods", id="empty"),
+        pytest.param("web", "'web' could be any of default/web, other/web: add its namespace", id="ambiguous"),
+        pytest.param("done", "pod 'done' has finished: there is nothing to decide about it", id="finished"),
+    ],
+)
+def test_a_pod_that_cannot_be_explained_is_refused(tmp_path: Path, name: str, complaint: str) -> None:
+    web = (a_pod("web", image="i"), a_pod("web", namespace="other", image="i"))
+    done = a_pod("done", image="i", nodeName="east", status={"phase": "Succeeded"})
+    cluster = a_cluster_with(tmp_path, *web, a_pod("third", image="i"), done)
+    ran = mooring("simulate", cluster, "--explain", name)
+    assert (ran.code, ran.out, ran.err) == (2, "", f"{complaint}\n")
+
+
+def test_explain_on_an_empty_cluster_is_refused() -> None:
+    ran = mooring("simulate", "-", "--explain", "p")
+    assert (ran.code, ran.err) == (2, "no pod 'p' in the input: it has 0 pods\n")
+
+
+def test_long_explanations_are_cut_short_unless_wide(tmp_path: Path) -> None:
+    cluster = write(tmp_path / "c.json", *(a_node(f"n-{i:03}") for i in range(102)), a_pod("p", cpu="9", image="i"))
+    arguments = ("simulate", cluster, "--explain", "p")
+    assert "... and 2 more: -o wide shows all" in mooring(*arguments).out
+    assert "n-101" in mooring(*arguments, "-o", "wide").out
+
+
+# ---- Help
+
+
+@pytest.mark.parametrize("command", [(), ("simulate",), ("conform",), ("bench",)], ids=" ".join)
+def test_help_has_examples(command: tuple[str, ...]) -> None:
+    ran = mooring(*command, "--help")
+    assert ran.code == 0
+    assert "\n  Examples:\n" in ran.out and " mooring " in ran.out.partition("Examples:")[2]
+    assert all(len(line) <= 120 for line in ran.out.splitlines())

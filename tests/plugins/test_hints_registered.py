@@ -1,0 +1,110 @@
+"""Which events each plugin registers, and for which of them it has a hint: the table of the specification."""
+
+import pytest
+from build import a_pod
+
+from mooring.cluster.cluster import Cluster
+from mooring.framework.events import Action, Change
+from mooring.framework.points import Handle
+from mooring.plugins.builtin import IN_TREE
+
+ALWAYS, HINTED = "always", "hinted"
+NODE_ADD_LABEL = Action.ADD | Action.UPDATE_NODE_LABEL
+CHANGED = Action.ADD | Action.UPDATE
+
+REGISTERED: dict[str, set[tuple[str, Action, str]] | None] = {
+    "SchedulingGates": {("Pod", Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, HINTED)},
+    "NodeUnschedulable": {
+        ("Node", Action.ADD | Action.UPDATE_NODE_TAINT, HINTED),
+        ("Pod", Action.UPDATE_POD_TOLERATION, HINTED),
+    },
+    "NodeName": {("Node", Action.ADD, ALWAYS)},
+    "TaintToleration": {
+        ("Node", Action.ADD | Action.UPDATE_NODE_TAINT, HINTED),
+        ("Pod", Action.UPDATE_POD_TOLERATION, HINTED),
+    },
+    "NodeAffinity": {("Node", NODE_ADD_LABEL, HINTED)},
+    "NodePorts": {("Pod", Action.DELETE, HINTED), ("Node", Action.ADD, ALWAYS)},
+    "NodeResourcesFit": {
+        ("Pod", Action.DELETE | Action.UPDATE_POD_SCALE_DOWN, HINTED),
+        ("Node", Action.ADD | Action.UPDATE_NODE_ALLOCATABLE, HINTED),
+        ("resource.k8s.io/DeviceClass", CHANGED, HINTED),
+    },
+    "VolumeRestrictions": {
+        ("Pod", Action.DELETE, ALWAYS),
+        ("Node", Action.ADD, ALWAYS),
+        ("PersistentVolumeClaim", Action.ADD, ALWAYS),
+    },
+    "NodeVolumeLimits": {
+        ("storage.k8s.io/CSINode", Action.ADD, ALWAYS),
+        ("storage.k8s.io/CSINode", Action.UPDATE, ALWAYS),
+        ("Pod", Action.DELETE, ALWAYS),
+        ("PersistentVolumeClaim", Action.ADD, ALWAYS),
+        ("storage.k8s.io/VolumeAttachment", Action.DELETE, ALWAYS),
+    },
+    "VolumeBinding": {
+        ("storage.k8s.io/StorageClass", CHANGED, ALWAYS),
+        ("PersistentVolumeClaim", CHANGED, ALWAYS),
+        ("PersistentVolume", CHANGED, ALWAYS),
+        ("Node", NODE_ADD_LABEL, ALWAYS),
+        ("storage.k8s.io/CSINode", CHANGED, ALWAYS),
+        ("storage.k8s.io/CSIDriver", Action.UPDATE, ALWAYS),
+        ("storage.k8s.io/CSIStorageCapacity", CHANGED, ALWAYS),
+    },
+    "VolumeZone": {
+        ("storage.k8s.io/StorageClass", Action.ADD, ALWAYS),
+        ("Node", NODE_ADD_LABEL, ALWAYS),
+        ("PersistentVolumeClaim", CHANGED, ALWAYS),
+        ("PersistentVolume", CHANGED, ALWAYS),
+    },
+    "PodTopologySpread": {
+        ("Pod", Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION, HINTED),
+        ("Node", Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT, HINTED),
+    },
+    "InterPodAffinity": {
+        ("Pod", Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL, HINTED),
+        ("Node", NODE_ADD_LABEL, HINTED),
+    },
+    "DynamicResources": {
+        ("Node", NODE_ADD_LABEL | Action.UPDATE_NODE_ALLOCATABLE, ALWAYS),
+        ("resource.k8s.io/DeviceClass", CHANGED, ALWAYS),
+        ("resource.k8s.io/ResourceSlice", CHANGED, ALWAYS),
+    },
+    "DefaultPreemption": {("Pod", Action.DELETE, HINTED)},
+    "NodeDeclaredFeatures": {
+        ("Node", Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE, HINTED),
+        ("Pod", Action.UPDATE, HINTED),
+    },
+    # These never reject a pod, so nothing can make up for it.
+    "PrioritySort": None,
+    "NodeResourcesBalancedAllocation": None,
+    "ImageLocality": None,
+    "DefaultBinder": None,
+}
+PLUGINS = {plugin.name: plugin(None, Handle()) for plugin in IN_TREE}
+
+
+@pytest.mark.parametrize("name", PLUGINS)
+def test_a_plugin_registers_what_the_table_says(name: str) -> None:
+    events = PLUGINS[name].events()
+    if events is None:
+        assert REGISTERED[name] is None
+        return
+    table = [(r.event.resource, r.event.action, HINTED if r.hint else ALWAYS) for r in events]
+    assert len(table) == len(set(table))
+    assert set(table) == REGISTERED[name]
+
+
+def test_no_pod_that_leaves_wakes_one_for_default_preemption() -> None:
+    """Its victims wake the preemptor through the plugins that rejected it."""
+    for registration in PLUGINS["DefaultPreemption"].events() or ():
+        assert registration.hint is not None
+        assert not registration.hint(a_pod(), Change(a_pod("victim", nodeName="n1"), None, Cluster()))
+
+
+@pytest.mark.parametrize("name", ["NodeDeclaredFeatures", "NodeResourcesFit"])
+def test_a_gate_that_is_off_takes_its_events_away(name: str) -> None:
+    off = Handle(feature_gates={"NodeDeclaredFeatures": False, "DRAExtendedResource": False})
+    plugin = next(each for each in IN_TREE if each.name == name)(None, off)
+    left = {registration.event.resource for registration in plugin.events() or ()}
+    assert left == (set() if name == "NodeDeclaredFeatures" else {"Pod", "Node"})

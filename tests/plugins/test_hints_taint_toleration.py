@@ -1,0 +1,46 @@
+"""TaintToleration: a node whose hard taints the pod tolerates now and did not before, or any new toleration of its own."""
+
+import pytest
+from build import a_node, a_pod
+from hinting import action_of, wakes
+
+from mooring.framework.events import NODE, UNSCHEDULABLE_POD, Action, ClusterEvent
+from mooring.framework.points import Handle
+from mooring.model.node import Node
+from mooring.plugins.taint_toleration import TaintToleration
+
+PLUGIN = TaintToleration(None, Handle())
+POD = a_pod("waiting", tolerations=[{"key": "dedicated", "value": "db"}])
+CLEAN = a_node()
+TOLERATED = a_node(taints=["dedicated=db:NoSchedule"])
+FOREIGN = a_node(taints=["dedicated=web:NoSchedule"])
+EVICTING = a_node(taints=["dedicated=db:NoSchedule", "outage:NoExecute"])
+SOFT = a_node(taints=["busy:PreferNoSchedule"])
+
+NODES: dict[str, tuple[Node | None, Node, bool]] = {
+    "a node without taints is added": (None, CLEAN, True),
+    "a node with a tolerated taint is added": (None, TOLERATED, True),
+    "a node with a soft taint is added": (None, SOFT, True),
+    "a node with an untolerated taint is added": (None, FOREIGN, False),
+    "a node with an untolerated NoExecute taint is added": (None, EVICTING, False),
+    "an untolerated taint goes": (FOREIGN, CLEAN, True),
+    "an untolerated taint becomes a tolerated one": (FOREIGN, TOLERATED, True),
+    "an untolerated taint becomes a soft one": (FOREIGN, SOFT, True),
+    "one untolerated taint becomes another": (FOREIGN, EVICTING, False),
+    "a tolerated taint goes": (TOLERATED, CLEAN, False),
+    "a soft taint goes": (SOFT, CLEAN, False),
+    "an untolerated taint comes": (CLEAN, FOREIGN, False),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "woken"), NODES.values(), ids=NODES.keys())
+def test_nodes(old: Node | None, new: Node, woken: bool) -> None:
+    event = ClusterEvent(NODE, action_of(old, new, Action.UPDATE_NODE_TAINT))
+    assert wakes(PLUGIN, POD, event, old, new) is woken
+
+
+@pytest.mark.parametrize(("name", "woken"), [("waiting", True), ("other", False)])
+def test_only_tolerations_of_its_own_matter_whatever_they_are_for(name: str, woken: bool) -> None:
+    event = ClusterEvent(UNSCHEDULABLE_POD, Action.UPDATE_POD_TOLERATION)
+    new = a_pod(name, tolerations=[{"key": "unheard-of", "operator": "Exists"}])
+    assert wakes(PLUGIN, POD, event, a_pod(name), new) is woken
