@@ -12,6 +12,11 @@ from mooring.model.pod import Pod
 
 NODES = (a_node("east", cpu="4"), a_node("west", cpu="2"))
 
+NO_ROOM = (
+    "no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+)
+"""What PostFilter adds for a pod that no node of NODES could ever hold."""
+
 TABLES = """\
 Placed
 NAMESPACE   POD   NODE
@@ -79,10 +84,11 @@ def test_json_has_amounts_as_whole_numbers(cluster: Path) -> None:
     answer = json.loads(ran.out)
     best = [{"node": "east", "score": 452}, {"node": "west", "score": 433}]
     web = {"namespace": "default", "name": "web", "result": "scheduled", "node": "east"}
+    giant = {"namespace": "default", "name": "giant", "result": "unschedulable"}
     message = "0/2 nodes are available: 2 Insufficient cpu."
     assert answer["pods"] == [
         {**web, "feasibleNodes": 2, "best": best},
-        {"namespace": "default", "name": "giant", "result": "unschedulable", "message": message},
+        {**giant, "message": message, "preemption": NO_ROOM},
     ]
     assert answer["nodes"][0] == {
         "name": "east",
@@ -92,7 +98,7 @@ def test_json_has_amounts_as_whole_numbers(cluster: Path) -> None:
         "requested": {"cpu": 1000, "memory": 1 << 30, "ephemeral-storage": 0},
         "allocatable": {"cpu": 4000, "memory": 8 << 30, "ephemeral-storage": 0},
     }
-    assert answer["notes"] == []
+    assert (answer["evicted"], answer["notes"]) == ([], [])
     assert "explanation" not in answer
 
 
@@ -109,6 +115,27 @@ def test_pods_with_the_same_reason_are_listed_together(tmp_path: Path) -> None:
     lines = mooring("simulate", cluster).out.splitlines()
     assert "  default/p-0, default/p-1, default/p-2, default/p-3, default/p-4 and 2 more" in lines
     assert "    unschedulable: 0/2 nodes are available: 2 Insufficient cpu." in lines
+
+
+def test_wide_adds_why_no_room_could_be_made(cluster: Path) -> None:
+    out = mooring("simulate", cluster, "-o", "wide").out
+    assert f"    unschedulable: 0/2 nodes are available: 2 Insufficient cpu. {NO_ROOM}\n" in out
+
+
+def test_pods_that_have_to_leave_are_listed(tmp_path: Path) -> None:
+    old = a_pod("old", cpu="3", image="i", nodeName="east", priority=0)
+    cluster = a_cluster_with(tmp_path, old, a_pod("urgent", cpu="3", image="i", priority=9))
+    ran = mooring("simulate", cluster)
+    assert (
+        "Evicted to make room\n"
+        "NAMESPACE   POD   NODE   FOR\n"
+        "default     old   east   default/urgent\n"
+    ) in ran.out  # fmt: skip
+    assert ran.out.endswith("1 of 1 pending pod placed, 1 evicted, 2 nodes\n")
+    evicted = json.loads(mooring("simulate", cluster, "-o", "json").out)["evicted"]
+    assert evicted == [{"namespace": "default", "name": "old", "node": "east", "for": "default/urgent"}]
+    explained = mooring("simulate", cluster, "--explain", "urgent").out
+    assert explained.startswith("default/urgent goes to east\n\nEvicted to make room for it: default/old\n\n")
 
 
 def test_an_empty_cluster_is_no_fault(tmp_path: Path) -> None:
@@ -429,6 +456,7 @@ def test_explain_a_pod_that_is_pending_shows_the_verdict_of_every_node(cluster: 
     ran = mooring("simulate", cluster, "--explain", "giant")
     assert ran.out == (
         "default/giant fits nowhere: 0/2 nodes are available: 2 Insufficient cpu.\n\n"
+        f"{NO_ROOM}\n\n"
         "Rejected\n"
         "NODE   PLUGIN             VERDICT                        REASON\n"
         "east   NodeResourcesFit   UnschedulableAndUnresolvable   Insufficient cpu\n"
@@ -479,6 +507,7 @@ def test_explain_in_json(cluster: Path) -> None:
         "pod": "default/giant",
         "result": "unschedulable",
         "message": "0/2 nodes are available: 2 Insufficient cpu.",
+        "preemption": NO_ROOM,
         "feasible": [],
         "rejected": {"east": rejected, "west": rejected},
         "scores": {},

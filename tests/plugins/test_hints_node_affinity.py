@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 import pytest
+
 from build import a_node, a_pod
 from hinting import action_of, wakes
-
 from mooring.framework.config.args import NodeAffinityArgs
 from mooring.framework.events import NODE, Action, ClusterEvent
 from mooring.framework.points import Handle

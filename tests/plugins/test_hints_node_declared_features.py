@@ -1,9 +1,9 @@
 """NodeDeclaredFeatures: a node that is new or declares other features, or a pod that needs others than before."""
 
 import pytest
+
 from build import a_node, a_pod
 from hinting import action_of, wakes
-
 from mooring.framework.events import ASSIGNED_POD, NODE, UNSCHEDULABLE_POD, Action, ClusterEvent
 from mooring.framework.points import Handle
 from mooring.model.node import Node

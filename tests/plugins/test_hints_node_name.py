@@ -2,7 +2,6 @@
 
 from build import a_node, a_pod
 from hinting import wakes
-
 from mooring.framework.events import NODE, Action, ClusterEvent
 from mooring.framework.points import Handle
 from mooring.plugins.node_name import NodeName

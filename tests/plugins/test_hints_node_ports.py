@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
+
 from build import a_node, a_pod
 from hinting import wakes
-
 from mooring.framework.events import ASSIGNED_POD_DELETE, NODE, Action, ClusterEvent
 from mooring.framework.points import Handle
 from mooring.model.pod import Pod

@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
+
 from build import a_node, a_pod
 from hinting import action_of, wakes
-
 from mooring.framework.events import NODE, UNSCHEDULABLE_POD, Action, ClusterEvent
 from mooring.framework.points import Handle
 from mooring.model.node import Node

@@ -1,8 +1,8 @@
 """Which events each plugin registers, and for which of them it has a hint: the table of the specification."""
 
 import pytest
-from build import a_pod
 
+from build import a_pod
 from mooring.cluster.cluster import Cluster
 from mooring.framework.events import Action, Change
 from mooring.framework.points import Handle

@@ -2,7 +2,6 @@
 
 from build import a_pod
 from hinting import wakes
-
 from mooring.framework.events import UNSCHEDULABLE_POD, Action, ClusterEvent
 from mooring.framework.points import Handle
 from mooring.plugins.scheduling_gates import SchedulingGates

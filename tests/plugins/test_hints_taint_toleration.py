@@ -1,9 +1,9 @@
-"""TaintToleration: a node whose hard taints the pod tolerates now and did not before, or any new toleration of its own."""
+"""TaintToleration: a node whose hard taints the pod tolerates now and did not before, or new tolerations of its own."""
 
 import pytest
+
 from build import a_node, a_pod
 from hinting import action_of, wakes
-
 from mooring.framework.events import NODE, UNSCHEDULABLE_POD, Action, ClusterEvent
 from mooring.framework.points import Handle
 from mooring.model.node import Node

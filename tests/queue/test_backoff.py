@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rig import a_pending
+from queue_rig import a_pending
 
 from mooring.kit.clock import NS_PER_S
 from mooring.queue.backoff import BackoffQueue, BackoffRule, duration_ns, floor_ns, next_tick_ns
@@ -45,9 +45,7 @@ def test_durations_never_exceed_the_maximum_and_never_fall(count: int, initial_n
     assert 0 < shorter <= longer <= max_ns
 
 
-@pytest.mark.parametrize(
-    ("rule", "end_s"), [(RULE, 1), (EXACT, 1.2)], ids=["whole seconds are rounded down", "exact"]
-)
+@pytest.mark.parametrize(("rule", "end_s"), [(RULE, 1), (EXACT, 1.2)], ids=["whole seconds are rounded down", "exact"])
 def test_the_end_of_a_backoff(rule: BackoffRule, end_s: float) -> None:
     assert rule.until_ns(an_entry(at_s=0.2, rejections=1)) == round(end_s * S)
 

@@ -3,7 +3,7 @@
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from rig import NODE_ADD, NODE_LABEL, a_pending
+from queue_rig import NODE_ADD, NODE_LABEL, a_pending
 
 from mooring.cluster.cluster import Cluster
 from mooring.framework.events import Change, ClusterEvent

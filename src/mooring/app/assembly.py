@@ -1,9 +1,14 @@
 """From a configuration to runners, one for each profile."""
 
+from mooring.cycle.core import Report, Tell
+from mooring.cycle.decide import Manner
+from mooring.cycle.scheduler import Scheduler
 from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.framework.points import Desk
 from mooring.framework.profiles import build_profiles
 from mooring.framework.registry import Registry, load_entry_points
 from mooring.framework.runner import Runner
+from mooring.kit.clock import Clock
 from mooring.plugins.builtin import in_tree
 
 
@@ -14,7 +19,31 @@ def all_plugins() -> Registry:
     return registry
 
 
-def build_runners(config: KubeSchedulerConfiguration, registry: Registry | None = None) -> dict[str, Runner]:
+def build_runners(
+    config: KubeSchedulerConfiguration, registry: Registry | None = None, desk: Desk | None = None
+) -> dict[str, Runner]:
     """A runner for each scheduler name; raises ConfigError where the configuration asks for what cannot be had."""
-    profiles = build_profiles(config, registry if registry is not None else all_plugins())
+    profiles = build_profiles(config, registry if registry is not None else all_plugins(), desk=desk)
     return {name: Runner(profile) for name, profile in profiles.items()}
+
+
+def build_scheduler(
+    config: KubeSchedulerConfiguration,
+    clock: Clock,
+    registry: Registry | None = None,
+    manner: Manner | None = None,
+    tell: Tell | None = None,
+    report: Report | None = None,
+) -> Scheduler:
+    """A scheduler without I/O as the configuration describes it."""
+    desk = Desk()
+    return Scheduler(
+        clock,
+        build_runners(config, registry, desk),
+        desk,
+        manner or Manner(),
+        initial_backoff_s=config.pod_initial_backoff_seconds,
+        max_backoff_s=config.pod_max_backoff_seconds,
+        tell=tell,
+        report=report,
+    )

@@ -52,7 +52,7 @@ main.add_command(simulate)
 
 
 @main.command(epilog=CONFORM_EPILOG, short_help="Answer scenarios of the conformance corpus.")
-@click.argument("mode", type=click.Choice(["decide", "compact", "config"]))
+@click.argument("mode", type=click.Choice(["decide", "compact", "timeline", "config"]))
 def conform(mode: str) -> None:
     """Answer conformance scenarios: one JSON scenario a line on stdin, one answer a line on stdout."""
     from mooring.sim.conform import answer_all

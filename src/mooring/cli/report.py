@@ -8,7 +8,7 @@ from mooring.cli.table import format_table, percent
 from mooring.cycle.decision import Details, Failed, NoFit, Placement
 from mooring.model.quantity import show_bytes, show_cpu
 from mooring.sim.placer import Outcome
-from mooring.sim.simulation import Explanation, NodeUse, PodResult, Report
+from mooring.sim.simulation import Eviction, Explanation, NodeUse, PodResult, Report
 
 ROWS = 100
 """Rows of a table before it is cut short; `-o wide` shows all."""
@@ -20,6 +20,8 @@ def as_tables(report: Report, wide: bool) -> Iterator[str]:
     """The parts of the report, each a block of lines."""
     if report.placed:
         yield _placed(report.placed, wide)
+    if report.evicted:
+        yield _evicted(report.evicted, wide)
     if report.nodes:
         yield _nodes(report.nodes, wide)
     if report.pending:
@@ -41,6 +43,10 @@ def as_json(report: Report) -> dict[str, Any]:
             }
             for node in report.nodes
         ],
+        "evicted": [
+            {"namespace": e.pod.namespace, "name": e.pod.name, "node": e.node, "for": e.preemptor}
+            for e in report.evicted
+        ],
         "notes": report.notes,
     }
     if report.explanation is not None:
@@ -51,6 +57,10 @@ def as_json(report: Report) -> dict[str, Any]:
 def explain(explanation: Explanation, wide: bool) -> Iterator[str]:
     """One pod, node by node: the scores of those that passed, the reasons of those that did not."""
     yield _verdict(explanation)
+    if explanation.evicted:
+        yield f"Evicted to make room for it: {', '.join(explanation.evicted)}"
+    if explanation.preemption:
+        yield explanation.preemption
     decision = explanation.decision
     if not isinstance(decision, Placement | NoFit) or decision.details is None:
         return
@@ -101,7 +111,8 @@ def _rejected(details: Details, wide: bool) -> str:
 def _summary(report: Report) -> str:
     if not report.pods:
         return "no pending pods"
-    return f"{len(report.placed)} of {len(report.pods)} pending {'pod' if len(report.pods) == 1 else 'pods'} placed"
+    placed = f"{len(report.placed)} of {len(report.pods)} pending {'pod' if len(report.pods) == 1 else 'pods'} placed"
+    return f"{placed}, {len(report.evicted)} evicted" if report.evicted else placed
 
 
 def _placed(results: list[PodResult], wide: bool) -> str:
@@ -110,6 +121,11 @@ def _placed(results: list[PodResult], wide: bool) -> str:
         heads = (*heads, "PRIORITY", "SCHEDULER", "FEASIBLE", "SCORE", "NEXT BEST")
     rows = [(r.pod.namespace, r.pod.name, r.node, *(_wide_cells(r) if wide else ())) for r in results]
     return "Placed\n" + _cut_table(heads, rows, wide)
+
+
+def _evicted(evictions: list[Eviction], wide: bool) -> str:
+    rows = [(eviction.pod.namespace, eviction.pod.name, eviction.node, eviction.preemptor) for eviction in evictions]
+    return "Evicted to make room\n" + _cut_table(("NAMESPACE", "POD", "NODE", "FOR"), rows, wide)
 
 
 def _wide_cells(result: PodResult) -> tuple[object, ...]:
@@ -144,7 +160,8 @@ def _pending(results: list[PodResult], wide: bool) -> str:
     """Pods that are still pending, those with the same reason together."""
     by_reason: defaultdict[tuple[Outcome, str], list[str]] = defaultdict(list)
     for result in results:
-        by_reason[result.outcome, result.message].append(result.pod.key)
+        message = f"{result.message} {result.preemption}".rstrip() if wide else result.message
+        by_reason[result.outcome, message].append(result.pod.key)
     lines = ["Pending"]
     for (outcome, message), pods in by_reason.items():
         shown = pods if wide else pods[:5]
@@ -172,6 +189,8 @@ def _pod_json(result: PodResult) -> dict[str, Any]:
         answer["best"] = [{"node": node, "score": score} for node, score in result.best]
     else:
         answer["message"] = result.message
+        if result.preemption:
+            answer["preemption"] = result.preemption
     return answer
 
 
@@ -184,6 +203,10 @@ def _explanation_json(explanation: Explanation) -> dict[str, Any]:
         answer["node"] = decision.node
     else:
         answer["message"] = _why(explanation)
+    if explanation.preemption:
+        answer["preemption"] = explanation.preemption
+    if explanation.evicted:
+        answer["evicted"] = explanation.evicted
     if isinstance(decision, Placement | NoFit) and decision.details is not None:
         details = decision.details
         answer["scores"], answer["totals"], answer["feasible"] = details.scores, details.totals, details.feasible

@@ -27,7 +27,7 @@ Examples:
   mooring simulate cluster.yaml --explain web-0         why there? why not elsewhere?
   mooring simulate cluster.yaml --config packed.yaml    with another scheduler configuration
   mooring simulate cluster.yaml --plugin mine.py --config mine.yaml   with a plugin of your own
-  cat *.yaml | mooring simulate - -o json | jq '.pods[] | select(.result != "scheduled")'
+  kubectl get nodes,pods -A -o json | mooring simulate - -o json | jq '.pods[] | select(.result != "scheduled")'
 
 \b
 Amounts in JSON are whole numbers: cpu in milli-CPU, memory in bytes, all else as counted.

@@ -98,6 +98,7 @@ def _decide(attempt: Attempt, manner: Manner) -> Decision:
     else:
         card = attempt.score(feasible, manner.explain)
         placement = _pick(attempt, card, manner)
+    placement.cycle = attempt.cycle
     _record(attempt, placement, verdicts, narrowing, feasible, card, manner)
     return placement
 

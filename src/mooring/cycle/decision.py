@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mooring.framework.attempt import Attempt, Narrowing, PodRejected, Verdicts, rejecting_filters
+from mooring.framework.cycle import Cycle
 from mooring.framework.failure import FitFailure
 from mooring.framework.status import Rejection
 
@@ -67,6 +68,8 @@ class Placement:
     """The three best nodes with their totals, when more than one was feasible and records are asked for."""
     diagnosis: Diagnosis | None = None
     details: Details | None = None
+    cycle: Cycle | None = None
+    """What the plugins of the binding cycle are handed."""
 
 
 @dataclass(slots=True)

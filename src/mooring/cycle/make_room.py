@@ -13,6 +13,7 @@ class Room:
     """What PostFilter came to."""
 
     nomination: Nomination | None = None
+    found_by: PostFilterPlugin | None = None
     message: str = ""
     """What it adds to the fit error; empty when room was found."""
     clear_nomination: bool = False
@@ -30,7 +31,7 @@ def make_room(runner: Runner, failure: FitFailure) -> Room:
         except Exception as fault:  # one failed attempt with its text, never a dead loop
             return Room(message=str(fault))
         if isinstance(answer, Nomination):
-            return Room(answer)
+            return Room(answer, plugin)
         assert isinstance(answer, NoRoom)
         clear = clear or answer.clear_nomination
         if answer.rejection.code is Code.UnschedulableAndUnresolvable:

@@ -29,7 +29,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.framework.intents import Bind
 from mooring.framework.status import Rejection, Skip
+from mooring.framework.waiting import WaitingPods
 from mooring.model.pod import Pod
 
 if TYPE_CHECKING:
@@ -81,12 +83,23 @@ class NodeNames:
     names: frozenset[str]
 
 
+@dataclass(slots=True)
+class Desk:
+    """What plugins can ask of the running scheduler; one for all profiles."""
+
+    waiting: WaitingPods = field(default_factory=WaitingPods)
+    """Pods that Permit plugins hold back: look at them, allow them, refuse them."""
+    activate: Callable[[Sequence[Pod]], None] = lambda pods: None
+    """Have these pods tried again without delay."""
+
+
 @dataclass(frozen=True, slots=True)
 class Handle:
     """What a plugin is given at construction beside its arguments."""
 
     profile_name: str = "default-scheduler"
     feature_gates: dict[str, bool] = field(default_factory=dict)
+    desk: "Desk" = field(default_factory=lambda: Desk())
 
 
 class Plugin(ABC):
@@ -172,6 +185,12 @@ class PostFilterPlugin(Plugin):
     def post_filter(self, failure: "FitFailure") -> Nomination | NoRoom:
         """Find room for a pod that fits nowhere, or say why that cannot be done. Others act on what it finds."""
 
+    def eviction_began(self, pod: Pod) -> None:
+        """The victims that were found for the pod are being evicted."""
+
+    def eviction_ended(self, pod: Pod) -> None:
+        """... and that is done."""
+
 
 class PreScorePlugin(Plugin):
     @abstractmethod
@@ -226,8 +245,8 @@ class PreBindPlugin(Plugin):
 
 class BindPlugin(Plugin):
     @abstractmethod
-    def bind(self, cycle: "Cycle", node_name: str) -> Rejection | Skip | None:
-        """Bind the pod to the node; SKIP hands it to the next Bind plugin."""
+    def bind(self, cycle: "Cycle", node_name: str) -> Bind | Rejection | Skip | None:
+        """Say how to bind the pod to the node (`Bind`: as usual; None: it is done). SKIP hands it to the next plugin."""
 
 
 class PostBindPlugin(Plugin):

@@ -21,7 +21,7 @@ from mooring.framework.config.types import (
     Plugins,
     PluginSet,
 )
-from mooring.framework.points import POINTS, Handle, Plugin, ScorePlugin
+from mooring.framework.points import POINTS, Desk, Handle, Plugin, ScorePlugin
 from mooring.framework.registry import Registry
 
 MAX_NODE_SCORE = 100
@@ -68,16 +68,19 @@ class Profile:
 
 
 def build_profiles(
-    config: KubeSchedulerConfiguration, registry: Registry, feature_gates: Mapping[str, bool] | None = None
+    config: KubeSchedulerConfiguration,
+    registry: Registry,
+    feature_gates: Mapping[str, bool] | None = None,
+    desk: Desk | None = None,
 ) -> dict[str, Profile]:
     """The profiles of a validated configuration by scheduler name; raises ConfigError(stage="build")."""
-    gates = with_defaults(feature_gates)
+    gates, desk = with_defaults(feature_gates), desk or Desk()
     built: dict[str, Profile] = {}
     first: KubeSchedulerProfile | None = None
     for written in _with_ignored_resources(config):
         name = written.scheduler_name or ""
         try:
-            profile = _build(written, registry, gates)
+            profile = _build(written, registry, gates, desk)
         except _Refusal as why:
             raise _error(f"initializing profiles: creating profile for scheduler name {name}: {why}") from why.__cause__
         if profile.percentage_of_nodes_to_score is None:
@@ -148,10 +151,10 @@ def _check_beside_others(
 # ---- One profile
 
 
-def _build(written: KubeSchedulerProfile, registry: Registry, gates: dict[str, bool]) -> Profile:
+def _build(written: KubeSchedulerProfile, registry: Registry, gates: dict[str, bool], desk: Desk) -> Profile:
     """Upstream's order of steps: it decides which of several faults is reported."""
     name, sets = written.scheduler_name or "", written.plugins
-    made = _make_plugins(written, registry, Handle(name, gates))
+    made = _make_plugins(written, registry, Handle(name, gates, desk))
     listed = {point: _listed(point, plugin_set, made) for point, plugin_set in _by_build_order(sets)}
     if sets.multi_point.enabled:
         for point, plugin_set in _by_build_order(sets):

@@ -2,6 +2,7 @@
 
 from mooring.framework.registry import Registry
 from mooring.plugins import unbuilt
+from mooring.plugins.default_binder import DefaultBinder
 from mooring.plugins.default_preemption import DefaultPreemption
 from mooring.plugins.image_locality import ImageLocality
 from mooring.plugins.inter_pod_affinity import InterPodAffinity
@@ -36,7 +37,7 @@ IN_TREE = (
     DefaultPreemption,
     NodeResourcesBalancedAllocation,
     ImageLocality,
-    unbuilt.DefaultBinder,
+    DefaultBinder,
     NodeDeclaredFeatures,
 )
 

@@ -36,13 +36,19 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         self._min_absolute: int = args.min_candidate_nodes_absolute
         self._ranks: PodRanks | None = None
         self._trials: dict[tuple[PodShape, int], Trial] = {}
-        self.evicting: set[str] = set()
+        self._evicting: set[str] = set()
         """Ids of pods whose victims are being evicted right now: they stay out of the queue until that is done."""
 
     def pre_enqueue(self, pod: Pod) -> Rejection | None:
-        if pod.id in self.evicting:
+        if pod.id in self._evicting:
             return final("waiting for the preemption for this pod to be finished")
         return None
+
+    def eviction_began(self, pod: Pod) -> None:
+        self._evicting.add(pod.id)
+
+    def eviction_ended(self, pod: Pod) -> None:
+        self._evicting.discard(pod.id)
 
     def events(self) -> list[Registration]:
         """Whether a pod that left made room is for the plugins to say that had rejected the preemptor."""

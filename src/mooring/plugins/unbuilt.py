@@ -27,7 +27,6 @@ from mooring.framework.events import (
 )
 from mooring.framework.failure import FitFailure
 from mooring.framework.points import (
-    BindPlugin,
     FilterPlugin,
     NoRoom,
     Plugin,
@@ -193,18 +192,10 @@ class DynamicResources(_OpenGate, _SkippedFilter, PostFilterPlugin, _ZeroScore, 
         return NoRoom(curable("no new claims to deallocate"))
 
 
-class DefaultBinder(Unbuilt, BindPlugin):
-    name: ClassVar[str] = "DefaultBinder"
-
-    def bind(self, cycle: Cycle, node_name: str) -> NoReturn:
-        self._refuse("Bind")
-
-
 UNBUILT: tuple[type[Unbuilt], ...] = (
     VolumeRestrictions,
     NodeVolumeLimits,
     VolumeBinding,
     VolumeZone,
     DynamicResources,
-    DefaultBinder,
 )

@@ -134,7 +134,9 @@ class BackoffQueue:
         problems += [
             f"{e.key}: among the rejected, but no plugin rejected it" for e in self.rejected if not e.rejectors
         ]
-        problems += [f"{e.key}: among the errors, but rejected by plugins" for e in self.errors if e.rejectors]
+        # A gate may object to a pod that is in backoff (activate): it is noted on the entry, which stays where it is.
+        rejected = [entry for entry in self.errors if entry.rejectors and not entry.is_gated]
+        problems += [f"{entry.key}: among the errors, but rejected by plugins" for entry in rejected]
         problems += [f"{e.key}: in both backoff heaps" for e in self.rejected if e.key in self.errors]
         problems += [f"{e.key}: backs off until nobody knows" for e in self if e.backoff_until_ns is None]
         return problems

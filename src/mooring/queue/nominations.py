@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
+from mooring.cluster.nominated import NominatedLoad
 from mooring.model.meta import ObjectMeta
 from mooring.model.pod import Pod
 
@@ -15,7 +16,9 @@ class Nominations:
     `lookup` tells of all pods, `queued` of those in a queue.
     """
 
-    def __init__(self, lookup: Lookup, queued: Lookup) -> None:
+    def __init__(self, lookup: Lookup, queued: Lookup, load: NominatedLoad | None = None) -> None:
+        self._load = load
+        """Learns of every nomination, so that attempts can leave room for the pods."""
         self._lookup = lookup
         self._queued = queued
         self._by_node: dict[str, dict[str, Pod]] = {}
@@ -54,6 +57,8 @@ class Nominations:
         bare = Pod(metadata=ObjectMeta(name=pod.name, namespace=pod.namespace, uid=pod.uid))
         self._by_node.setdefault(node, {})[pod.id] = bare
         self._node_of[pod.id] = node
+        if self._load is not None:
+            self._load.promise(pod, node)
 
     def update(self, old: Pod, new: Pod) -> None:
         """A pod changed: follow its status. Where neither status names a node, a nomination made here stays.
@@ -74,6 +79,8 @@ class Nominations:
         del self._by_node[node][uid]
         if not self._by_node[node]:
             del self._by_node[node]
+        if self._load is not None:
+            self._load.withdraw(uid)
 
     def check(self) -> list[str]:
         by_node = {uid: node for node, pods in self._by_node.items() for uid in pods}

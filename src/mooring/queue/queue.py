@@ -16,6 +16,7 @@ from operator import attrgetter
 from typing import Any
 
 from mooring.cluster.cluster import Cluster
+from mooring.cluster.nominated import NominatedLoad
 from mooring.framework.events import (
     FORCE_ACTIVATE,
     UNSCHEDULABLE_POD_ADD,
@@ -72,6 +73,7 @@ class SchedulingQueue:
         cluster: Cluster,
         lookup: Lookup,
         initial_backoff_s: float = 1,
+        nominated: NominatedLoad | None = None,
         max_backoff_s: float = 10,
         max_parked_s: float = 300,
         pop_from_backoff: bool = True,
@@ -81,7 +83,7 @@ class SchedulingQueue:
         report: Report | None = None,
     ) -> None:
         self.counters = counters = QueueCounters()
-        self.nominations = Nominations(lookup, self._queued_pod)
+        self.nominations = Nominations(lookup, self._queued_pod, nominated)
         self.closed = False
         self.attempts = 0
         """How many attempts were begun: the number of the current scheduling cycle."""

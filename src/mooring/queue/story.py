@@ -20,7 +20,7 @@ def moved(entry: QueuedPod, label: str, place: Place, until_ns: int | None) -> s
     if place == "gated":
         return f"gated by {entry.gating_plugin}: {entry.gating_message}"
     if place == "unschedulable":
-        return f"parked, {_cause(entry, label)}"
+        return f"parked, {_failure(entry)}"
     where = "the active queue" if until_ns is None else f"backoff until {time_of_day(until_ns)}"
     return f"{_cause(entry, label)} to {where}"
 
@@ -38,8 +38,14 @@ def time_of_day(time_ns: int) -> str:
     return f"{hours % 24:02}:{minutes:02}:{seconds:02}"
 
 
+def _failure(entry: QueuedPod) -> str:
+    return f"rejected by {', '.join(entry.rejectors)}" if entry.rejectors else "failed with an error"
+
+
 def _cause(entry: QueuedPod, label: str) -> str:
     if label == ATTEMPT_FAILED:
-        return f"rejected by {', '.join(entry.rejectors)}" if entry.rejectors else "failed with an error"
-    named = {UNSCHEDULABLE_POD_ADD.label: "added", BACKOFF_COMPLETE: "backed off", FORCE_ACTIVATE.label: "activated"}
-    return named.get(label) or f"woken by {label}"
+        return f"{_failure(entry)}{' but woken meanwhile,' if entry.rejectors else ','}"
+    return _CAUSES.get(label) or f"woken by {label}"
+
+
+_CAUSES = {UNSCHEDULABLE_POD_ADD.label: "added", BACKOFF_COMPLETE: "backoff over,", FORCE_ACTIVATE.label: "activated,"}

@@ -10,7 +10,7 @@ from mooring.cycle.decide import Manner
 from mooring.cycle.decision import Details, Diagnosis, NoFit, Placement
 from mooring.framework.registry import Registry
 from mooring.framework.status import Rejection
-from mooring.sim import conform_config
+from mooring.sim import conform_config, timeline
 from mooring.sim.placer import Step
 from mooring.sim.scenario import ScenarioError, load, parse
 
@@ -36,7 +36,20 @@ def check_config(line: bytes) -> Answer:
     return conform_config.answer({"name": scenario.name, "config": scenario.config}, _registry())
 
 
-MODES: dict[str, Callable[[bytes], Answer]] = {"decide": decide, "compact": compact, "config": check_config}
+def follow(line: bytes) -> Answer:
+    """The state of queue and cluster after each operation, on a virtual clock."""
+    try:
+        return timeline.run(line, _registry())
+    except (ValueError, msgspec.MsgspecError) as fault:
+        return {"name": "", "error": str(fault), "states": []}
+
+
+MODES: dict[str, Callable[[bytes], Answer]] = {
+    "decide": decide,
+    "compact": compact,
+    "timeline": follow,
+    "config": check_config,
+}
 
 
 def answer_all(mode: str, lines: Iterable[bytes]) -> Iterator[bytes]:

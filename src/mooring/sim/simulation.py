@@ -48,6 +48,17 @@ class PodResult:
     best: list[tuple[str, int]] = field(default_factory=list)
     message: str = ""
     """Why it is still pending; empty for a pod that was placed."""
+    preemption: str = ""
+    """Why no room could be made for it, where that was tried."""
+
+
+@dataclass(slots=True)
+class Eviction:
+    """A pod of the input that ran on `node` and has to leave it for another pod."""
+
+    pod: Pod
+    node: str
+    preemptor: str
 
 
 @dataclass(slots=True)
@@ -72,6 +83,10 @@ class Explanation:
     now_on: str = ""
     """Where the pod is already; the decision is then what it would be without it."""
     weights: dict[str, int] = field(default_factory=dict)
+    preemption: str = ""
+    """Why no room could be made for the pod, where that was tried."""
+    evicted: list[str] = field(default_factory=list)
+    """The pods that had to leave so that this one has room."""
 
 
 @dataclass(slots=True)
@@ -80,6 +95,7 @@ class Report:
 
     pods: list[PodResult]
     nodes: list[NodeUse]
+    evicted: list[Eviction] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     explanation: Explanation | None = None
 
@@ -108,33 +124,58 @@ class Simulation:
         if problems:
             raise InputError(problems)
         self._finished = [item.key for item in objects if isinstance(item, Pod) and item.is_finished]
-        self._placed_before = {id(pod) for pod in self.cluster.nodes.pods()}
+        self._placed_before = {pod.id for pod in self.cluster.nodes.pods()}
+        self._results: dict[str, PodResult] = {}
+        self._evictions: list[Eviction] = []
 
     @property
     def cluster(self) -> Cluster:
         return self._placer.cluster
 
     def run(self, explain: str | None = None, on_progress: Progress | None = None) -> Report:
-        """Place the pending pods in the order of the queue; those that did not fit are tried again while others do."""
+        """Place the pending pods in the order of the queue.
+
+        Those that did not fit are tried again as long as something moves: a pod is placed, or pods leave for another.
+        A pod that leaves waits again if it was pending in the input; if it ran, it is gone.
+        """
         wanted = self._find(explain) if explain is not None else None
         explanation = None if wanted is None or wanted.key in self._placer.pending else self._explain_placed(wanted)
-        waiting = self._queue()
-        notes = self._notes(waiting)
-        results: dict[str, PodResult] = {pod.key: PodResult(pod, Outcome.UNSCHEDULABLE) for pod in waiting}
+        waiting = [pod.key for pod in self._queue()]
+        notes = self._notes(list(self._placer.pending.values()))
+        self._results = {key: PodResult(self._placer.pending[key], Outcome.UNSCHEDULABLE) for key in waiting}
         while waiting:
-            again, some_placed = [], False
-            for i, pod in enumerate(waiting, 1):
-                if pod is wanted:
-                    explanation = self._explain(pod, self.cluster)
-                step = self._placer.place(pod.key)
-                results[pod.key] = _result(step)
-                some_placed |= step.outcome is Outcome.SCHEDULED
-                if step.outcome is Outcome.UNSCHEDULABLE:
-                    again.append(pod)
+            something_moved = False
+            for i, key in enumerate(waiting, 1):
+                if wanted is not None and key == wanted.key:
+                    explanation = self._explain(self._placer.pending[key], self.cluster)
+                something_moved |= self._attempt(key)
                 if on_progress is not None:
                     on_progress(i, len(waiting))
-            waiting = again if some_placed else []
-        return Report(list(results.values()), self._node_use(), notes, explanation)
+            unplaced = (key for key, result in self._results.items() if result.outcome is Outcome.UNSCHEDULABLE)
+            waiting = [*unplaced] if something_moved else []
+        self._complete(explanation)
+        return Report([*self._results.values()], self._node_use(), self._evictions, notes, explanation)
+
+    def _attempt(self, key: str) -> bool:
+        """Attempt one pod. Returns whether the cluster is another one afterwards."""
+        step = self._placer.place(key)
+        self._results[key] = _result(step)
+        nomination = step.room.nomination if step.room is not None else None
+        victims = nomination.victims if nomination is not None else ()
+        for victim in victims:
+            if victim.key in self._results:
+                left = f"preempted by {key}"
+                self._results[victim.key] = PodResult(victim, Outcome.UNSCHEDULABLE, message=left)
+            elif nomination is not None:
+                self._evictions.append(Eviction(victim, nomination.node_name, key))
+        return step.outcome is Outcome.SCHEDULED or bool(victims)
+
+    def _complete(self, explanation: Explanation | None) -> None:
+        """Add what is known only after the last attempt: what was done to make room for the pod."""
+        key = explanation.pod.key if explanation is not None else ""
+        if explanation is not None and key in self._results:
+            explanation.preemption = self._results[key].preemption
+            explanation.evicted = [eviction.pod.key for eviction in self._evictions if eviction.preemptor == key]
 
     def _put(self, objects: Iterable[KubeObject]) -> Iterator[Problem]:
         for item in objects:
@@ -175,7 +216,8 @@ class Simulation:
         if gate is not None:
             return Explanation(pod, None, Outcome.GATED, gate.message)
         # A partial search moves on with each attempt; the one that explains must not, and starts where the next will.
-        manner = replace(self._manner, explain=True, search=replace(self._manner.search))
+        search = replace(self._manner.search)
+        manner = replace(self._manner, explain=True, search=search, nominated=self._placer.nominated)
         decision = decide(runner, pod, cluster, manner)
         return Explanation(pod, decision, _outcome(decision), weights=_weights(runner))
 
@@ -186,7 +228,8 @@ class Simulation:
         node_name = fork.nodes.names[row] if row is not None else ""
         fork.nodes.displace(pod.id)
         spec = msgspec.structs.replace(pod.spec, node_name="")
-        loose = Pod(metadata=pod.metadata, spec=spec, status=pod.status)
+        status = msgspec.structs.replace(pod.status, nominated_node_name="")
+        loose = Pod(metadata=pod.metadata, spec=spec, status=status)
         explanation = self._explain(loose, fork)
         explanation.now_on = node_name
         return explanation
@@ -203,7 +246,7 @@ class Simulation:
                 for resource, index in nodes.resource_book.items()
             }
             pods = nodes.pods_on[row]
-            new = sum(id(pod) not in self._placed_before for pod in pods)
+            new = sum(pod.id not in self._placed_before for pod in pods)
             use.append(NodeUse(name, len(pods), int(nodes.allowed_pods[row]), new, amounts))
         return use
 
@@ -259,6 +302,8 @@ def _result(step: Step) -> PodResult:
         result.message = step.gate.message
     elif step.outcome is Outcome.IGNORED:
         result.message = _no_profile(step.pod)
+    if step.room is not None:
+        result.preemption = step.room.message
     return result
 
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from build import a_pod
-
 from mooring.cluster.cluster import Cluster
 from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
 from mooring.framework.points import (
@@ -32,6 +31,8 @@ NODE_LABEL = ClusterEvent(NODE, Action.UPDATE_NODE_LABEL)
 NODE_TAINT = ClusterEvent(NODE, Action.UPDATE_NODE_TAINT)
 NODE_CONDITION = ClusterEvent(NODE, Action.UPDATE_NODE_CONDITION)
 POD_DELETE = ClusterEvent(POD, Action.DELETE)
+POD_LABEL = ClusterEvent(POD, Action.UPDATE_POD_LABEL)
+POD_TOLERATION = ClusterEvent(POD, Action.UPDATE_POD_TOLERATION)
 GATES_ELIMINATED = ClusterEvent(POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
 
 
@@ -50,6 +51,7 @@ class Listener(Plugin):
         self.hinted = hinted
         self.answer: bool | Exception = True
         self.asked: list[str] = []
+        self.changes: list[Change] = []
 
     def events(self) -> Sequence[Registration] | None:
         if self.registered is None:
@@ -58,6 +60,7 @@ class Listener(Plugin):
 
     def hint(self, pod: Pod, change: Change) -> bool:
         self.asked.append(pod.name)
+        self.changes.append(change)
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
@@ -181,11 +184,11 @@ class Rig:
         return self.reject(entry)
 
     def parked(self, pod: Pod, *plugins: str, pending: Sequence[str] = ()) -> QueuedPod:
-        """Add a pod, try it, and have it rejected."""
+        """Add a pod, try it, and have it rejected by these plugins; by Fit if none are named."""
         self.add(pod)
         entry = self.pop()
         assert entry.pod is pod
-        self.reject(entry, *(plugins or () if pending else plugins or ("Fit",)), pending=pending)
+        self.reject(entry, *(plugins if plugins or pending else ("Fit",)), pending=pending)
         return entry
 
     def where(self, name: str = "pod") -> str | None:

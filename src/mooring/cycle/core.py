@@ -1,0 +1,74 @@
+"""What the parts of the scheduler share: its state, and the box into which intents go."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from mooring.cluster.cache import Cache
+from mooring.cluster.cluster import Cluster
+from mooring.cluster.nominated import NominatedLoad
+from mooring.cycle.decide import Manner
+from mooring.framework.cycle import Cycle
+from mooring.framework.intents import Intent
+from mooring.framework.points import Desk, PostFilterPlugin
+from mooring.framework.runner import Runner
+from mooring.kit.clock import Clock
+from mooring.model.pod import Pod
+from mooring.queue.entry import QueuedPod
+from mooring.queue.queue import SchedulingQueue
+
+Tell = Callable[[Pod, str], None]
+Report = Callable[[str, Exception | None], None]
+
+
+@dataclass(slots=True)
+class Binding:
+    """A pod on its way from a decision to its node."""
+
+    entry: QueuedPod
+    pod: Pod
+    """As it is assumed: with its node."""
+    runner: Runner
+    cycle: Cycle
+
+    @property
+    def node_name(self) -> str:
+        return self.pod.spec.node_name
+
+
+@dataclass(slots=True)
+class Eviction:
+    """The victims that have yet to be evicted to make room for a pod."""
+
+    preemptor: Pod
+    victims: set[str]
+    plugin: PostFilterPlugin
+    has_failed: bool = False
+
+
+@dataclass(slots=True)
+class Core:
+    """The state of a scheduler. One thread owns it: nothing here locks, waits or reads a clock of its own."""
+
+    clock: Clock
+    cluster: Cluster
+    cache: Cache
+    queue: SchedulingQueue
+    runners: dict[str, Runner]
+    desk: Desk
+    nominated: NominatedLoad
+    manner: Manner
+    tell: Tell | None = None
+    """Told the story of each pod."""
+    report: Report = lambda text, error: None
+    """Told what should not have happened."""
+    pods: dict[str, Pod] = field(default_factory=dict)
+    """Every pod as the watch last showed it, by key."""
+    outbox: list[Intent] = field(default_factory=list)
+    bindings: dict[str, Binding] = field(default_factory=dict)
+    """By pod id: pods that wait on Permit, or whose Bind has not been answered."""
+    evictions: dict[str, Eviction] = field(default_factory=dict)
+    """By id of the preemptor."""
+
+    def story(self, pod: Pod, text: str) -> None:
+        if self.tell is not None:
+            self.tell(pod, text)

@@ -1,0 +1,62 @@
+"""What is done when preemption has found room: victims leave, and pods that were promised the node step back."""
+
+from mooring.cycle.core import Core, Eviction
+from mooring.framework.intents import Evict, PatchStatus, Record
+from mooring.framework.points import Nomination, PostFilterPlugin
+from mooring.model.meta import Condition
+from mooring.model.pod import Pod
+
+_WAITS = "DefaultPreemption"
+
+
+def evict(core: Core, preemptor: Pod, nomination: Nomination, plugin: PostFilterPlugin) -> None:
+    """Have the victims leave; those that are on their way out already are left alone."""
+    victims = [victim for victim in nomination.victims if not victim.is_terminating]
+    if not victims:
+        return
+    core.story(preemptor, f"preempts {', '.join(v.key for v in victims)} on {nomination.node_name}")
+    _clear_lower_nominations(core, preemptor, nomination.node_name)
+    leaving = {victim.id for victim in victims if not _stop_waiting(core, victim, preemptor, nomination.node_name)}
+    if not leaving:
+        return
+    core.evictions[preemptor.id] = Eviction(preemptor, leaving, plugin)
+    plugin.eviction_began(preemptor)
+    message = f"{preemptor.spec.scheduler_name}: preempting to accommodate a higher priority pod"
+    condition = Condition(type="DisruptionTarget", status="True", reason="PreemptionByScheduler", message=message)
+    for victim in victims:
+        if victim.id in leaving:
+            core.story(victim, f"preempted by {preemptor.key}")
+            core.outbox.append(Evict(victim, preemptor, condition))
+
+
+def evicted(core: Core, victim: Pod, preemptor: Pod, fault: str | None) -> None:
+    """A victim is gone, or could not be evicted."""
+    if fault is None:
+        note = f"Preempted by pod {preemptor.uid} on node {victim.spec.node_name}"
+        core.outbox.append(Record(victim, "Normal", "Preempted", "Preempting", note))
+    eviction = core.evictions.get(preemptor.id)
+    if eviction is None:
+        return
+    eviction.victims.discard(victim.id)
+    eviction.has_failed = eviction.has_failed or fault is not None
+    if not eviction.victims:
+        del core.evictions[preemptor.id]
+        eviction.plugin.eviction_ended(preemptor)
+        if eviction.has_failed:
+            core.queue.activate([preemptor])
+
+
+def _stop_waiting(core: Core, victim: Pod, preemptor: Pod, node_name: str) -> bool:
+    """A victim that only waits for its binding need not be deleted: it goes back to the queue."""
+    waiting = core.desk.waiting.get(victim.id)
+    if waiting is None or not waiting.preempt(_WAITS, "preempted"):
+        return False
+    note = f"Preempted by pod {preemptor.uid} on node {node_name} (in kube-scheduler memory)."
+    core.outbox.append(Record(victim, "Normal", "Preempted", "Preempting", note))
+    return True
+
+
+def _clear_lower_nominations(core: Core, preemptor: Pod, node_name: str) -> None:
+    for pod in core.nominated.on(node_name):
+        if pod.priority < preemptor.priority:
+            core.outbox.append(PatchStatus(core.pods.get(pod.key, pod), nominated_node_name=""))

@@ -1,0 +1,88 @@
+"""The one way out of an attempt that did not succeed: requeue the pod, say why in its status, record an event."""
+
+from dataclasses import dataclass
+
+from mooring.cycle.core import Core
+from mooring.framework.intents import PatchStatus, Record
+from mooring.framework.status import Rejection
+from mooring.model.meta import Condition
+from mooring.model.pod import Pod
+from mooring.queue.entry import QueuedPod
+from mooring.queue.queue import AlreadyQueued
+
+UNSCHEDULABLE = "Unschedulable"
+SCHEDULER_ERROR = "SchedulerError"
+POD_SCHEDULED = "PodScheduled"
+
+MAX_NOTE_BYTES = 1024
+_CUT = " ..."
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an attempt failed, and what becomes of the pod's nomination: None leaves it, an empty name clears it."""
+
+    message: str
+    reason: str = UNSCHEDULABLE
+    plugins: frozenset[str] = frozenset()
+    pending: frozenset[str] = frozenset()
+    nominate: str | None = ""
+
+
+def error(message: str) -> Failure:
+    """Something went wrong: nobody rejected the pod, so only its backoff decides when it is tried again."""
+    return Failure(message, SCHEDULER_ERROR)
+
+
+def refused(rejection: Rejection) -> Failure:
+    """A plugin rejected the node that had been chosen."""
+    reasons = ", ".join(sorted(f"1 {reason}" for reason in rejection.reasons))
+    text = f"0/1 nodes are available: {reasons}." if reasons else "0/1 nodes are available:"
+    return Failure(text, plugins=frozenset((rejection.plugin,)))
+
+
+def fail(core: Core, entry: QueuedPod, failure: Failure) -> None:
+    """Bring a pod back from a failed attempt."""
+    core.story(entry.pod, f"not scheduled: {failure.message}")
+    known = core.pods.get(entry.key)
+    if known is not None and known.id != entry.uid:
+        core.queue.done(entry.uid, placed=False)  # another pod has taken the name: this one is history
+        return
+    if known is None or known.spec.node_name:
+        core.queue.done(entry.uid, placed=False)
+        known = known or entry.pod
+    else:
+        entry.pod = known
+        entry.reject_by(failure.plugins, failure.pending)
+        try:
+            core.queue.park(entry)
+        except AlreadyQueued as fault:
+            core.report("a pod came back from an attempt but is queued", fault)
+    core.queue.nominations.add(known, failure.nominate)
+    if failure.message:
+        core.outbox.append(Record(known, "Warning", "FailedScheduling", "Scheduling", cut(failure.message)))
+        _write_status(core, known, failure)
+
+
+def _write_status(core: Core, pod: Pod, failure: Failure) -> None:
+    """Say why in the pod's status, unless it says so already."""
+    condition = Condition(type=POD_SCHEDULED, status="False", reason=failure.reason, message=failure.message)
+    before = next((c for c in pod.status.conditions or () if c.type == POD_SCHEDULED), None)
+    same = before is not None and _says(before) == _says(condition)
+    nominate = failure.nominate
+    if nominate == pod.status.nominated_node_name:
+        nominate = None
+    if not same or nominate is not None:
+        core.outbox.append(PatchStatus(pod, None if same else condition, nominate))
+
+
+def _says(condition: Condition) -> tuple[str, str | None, str | None]:
+    return condition.status, condition.reason, condition.message
+
+
+def cut(note: str) -> str:
+    """An event's note is limited to 1024 bytes."""
+    raw = note.encode()
+    if len(raw) <= MAX_NOTE_BYTES:
+        return note
+    return raw[: MAX_NOTE_BYTES - len(_CUT)].decode(errors="ignore") + _CUT

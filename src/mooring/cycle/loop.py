@@ -1,0 +1,58 @@
+"""One attempt: take a pod from the queue, decide, and send it on its way."""
+
+from mooring.cycle.bind import begin_binding
+from mooring.cycle.core import Core
+from mooring.cycle.decide import decide
+from mooring.cycle.decision import Failed, NoFit
+from mooring.cycle.evict import evict
+from mooring.cycle.failure import Failure, error, fail
+from mooring.cycle.make_room import make_room
+from mooring.framework.intents import Record
+from mooring.framework.runner import Runner
+from mooring.model.pod import Pod
+from mooring.queue.entry import QueuedPod
+
+
+def attempt(core: Core) -> Pod | None:
+    """Try the next pod. Returns the pod that was taken from the queue; None when no one's turn has come."""
+    entry = core.queue.pop()
+    if entry is None:
+        return None
+    pod = entry.pod
+    runner = core.runners.get(entry.profile)
+    if runner is None or _is_pointless(core, pod):
+        core.queue.done(entry.uid, placed=False)
+        return pod
+    decision = decide(runner, pod, core.cluster, core.manner, core.queue.attempts)
+    if isinstance(decision, Failed):
+        fail(core, entry, error(decision.error))
+    elif isinstance(decision, NoFit):
+        fail(core, entry, _seek_room(core, entry, runner, decision))
+    else:
+        assert decision.cycle is not None, "a placement comes with its cycle"
+        core.story(pod, f"goes to {decision.node} ({decision.feasible_count} feasible, score {decision.score})")
+        begin_binding(core, entry, runner, decision.cycle, decision.node)
+    return pod
+
+
+def _is_pointless(core: Core, pod: Pod) -> bool:
+    """Whether the pod is on its way out, or on its way to a node already."""
+    if pod.is_terminating:
+        note = f"skip schedule deleting pod: {pod.key}"
+        core.outbox.append(Record(pod, "Warning", "FailedScheduling", "Scheduling", note))
+        return True
+    return core.cache.is_assumed(pod.id)
+
+
+def _seek_room(core: Core, entry: QueuedPod, runner: Runner, decision: NoFit) -> Failure:
+    """The pod fits nowhere: let PostFilter make room, and tell what came of it."""
+    plugins = decision.diagnosis.plugins
+    if decision.failure is None or not runner.profile.points.get("postFilter"):
+        return Failure(decision.message, plugins=plugins)
+    room = make_room(runner, decision.failure)
+    message = f"{decision.message} {room.message}" if room.message else decision.message
+    if room.nomination is None:
+        return Failure(message, plugins=plugins, nominate="" if room.clear_nomination else None)
+    assert room.found_by is not None
+    evict(core, entry.pod, room.nomination, room.found_by)
+    return Failure(message, plugins=plugins, nominate=room.nomination.node_name)

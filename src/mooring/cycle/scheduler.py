@@ -1,0 +1,134 @@
+"""The scheduler without I/O: changes and the passing of time go in, intents come out."""
+
+from mooring.cluster.cache import Cache
+from mooring.cluster.cluster import Cluster
+from mooring.cluster.nominated import NominatedLoad
+from mooring.cycle import bind, evict, intake
+from mooring.cycle.core import Core, Report, Tell
+from mooring.cycle.decide import Manner
+from mooring.cycle.failure import error
+from mooring.cycle.loop import attempt
+from mooring.framework.intents import Intent
+from mooring.framework.points import Desk
+from mooring.framework.runner import Runner
+from mooring.kit.clock import Clock
+from mooring.model.meta import KubeObject
+from mooring.model.pod import Pod
+from mooring.queue.queue import SchedulingQueue
+
+
+class Scheduler:
+    """What a driver feeds and obeys.
+
+    It tells every change (`added`, `updated`, `removed`), lets time pass (`tick` each second), runs attempts
+    (`attempt`) and carries out the intents that `take_intents` gives it, reporting what came of them (`bound`,
+    `evicted`).
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        runners: dict[str, Runner],
+        desk: Desk,
+        manner: Manner,
+        *,
+        initial_backoff_s: float = 1,
+        max_backoff_s: float = 10,
+        max_parked_s: float = 300,
+        tell: Tell | None = None,
+        report: Report | None = None,
+    ) -> None:
+        report = report or (lambda text, error: None)
+        cluster = Cluster()
+        manner.nominated = nominated = NominatedLoad(cluster.nodes)
+        pods: dict[str, Pod] = {}
+        queue = SchedulingQueue(
+            clock,
+            {name: runner.profile for name, runner in runners.items()},
+            cluster=cluster,
+            lookup=pods.get,
+            nominated=nominated,
+            initial_backoff_s=initial_backoff_s,
+            max_backoff_s=max_backoff_s,
+            max_parked_s=max_parked_s,
+            tell=tell,
+            report=report,
+        )
+        desk.activate = queue.activate
+        self.core = Core(
+            clock, cluster, Cache(cluster), queue, runners, desk, nominated, manner, tell, report, pods=pods
+        )
+
+    # ---- changes
+
+    def added(self, item: KubeObject) -> None:
+        intake.added(self.core, item)
+
+    def updated(self, old: KubeObject, new: KubeObject) -> None:
+        intake.updated(self.core, old, new)
+
+    def removed(self, item: KubeObject) -> None:
+        intake.removed(self.core, item)
+
+    # ---- time
+
+    def tick(self) -> None:
+        """A second has passed: let pods out of backoff, and end waits on Permit whose time is up."""
+        self.core.desk.waiting.expire(self.core.clock.now_ns())
+        self.core.queue.flush_backoff()
+
+    def flush_parked(self) -> None:
+        """Half a minute has passed: give pods another chance that have been parked for too long."""
+        self.core.queue.flush_parked()
+
+    # ---- attempts and what they lead to
+
+    def attempt(self) -> Pod | None:
+        """Try the next pod; None when no one's turn has come."""
+        pod = attempt(self.core)
+        self.release_waiting()
+        return pod
+
+    def release_waiting(self) -> None:
+        """Let pods go on, or go back, whose wait on Permit has ended."""
+        while released := self.core.desk.waiting.take_released():
+            for waiting in released:
+                assert waiting.release is not None
+                bind.release(self.core, waiting.pod.id, waiting.release)
+
+    def has_work(self) -> bool:
+        """Whether an attempt could be made now."""
+        return self.core.queue.has_next()
+
+    def take_intents(self) -> list[Intent]:
+        """What is to be done in the world, in order. They are handed out once."""
+        intents, self.core.outbox = self.core.outbox, []
+        return intents
+
+    def bound(self, pod: Pod, fault: str | None = None) -> None:
+        """A Bind was carried out, or failed for this reason."""
+        binding = self.core.bindings.get(pod.id)
+        if binding is None:
+            return
+        if fault is None:
+            bind.finish(self.core, binding)
+        else:
+            text = f'running Bind plugin "DefaultBinder": {fault}'
+            bind.give_up(self.core, binding, error(text), is_rejected=False)
+
+    def evicted(self, victim: Pod, preemptor: Pod, fault: str | None = None) -> None:
+        """An Evict was carried out, or failed for this reason."""
+        evict.evicted(self.core, victim, preemptor, fault)
+
+    def check(self) -> list[str]:
+        """The invariants that do not hold, in words."""
+        core = self.core
+        faults = core.cache.check() + core.queue.check()
+        for pod_id, binding in core.bindings.items():
+            if core.cache.get(pod_id) is None and core.pods.get(binding.pod.key) is not None:
+                faults.append(f"{binding.pod.key} is being bound but holds no room")
+        known = {pod.id for pod in core.pods.values()}
+        for pod in core.cluster.nodes.pods():
+            if core.cache.is_assumed(pod.id) and pod.id not in core.bindings and pod.id not in known:
+                faults.append(f"{pod.key} is assumed but neither being bound nor in the cluster")
+        return faults

@@ -1,0 +1,101 @@
+"""Pods that Permit plugins hold back after their node was chosen, until they are allowed, refused or time is up."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from mooring.framework.config.durations import Duration
+from mooring.kit.clock import NS_PER_S
+from mooring.model.pod import Pod
+
+MAX_WAIT_S = 15 * 60
+
+
+@dataclass(slots=True)
+class Release:
+    """How a wait ended: allowed (no plugin, no message), refused by a plugin, or cut short because of preemption."""
+
+    plugin: str = ""
+    message: str = ""
+    is_allowed: bool = False
+    is_error: bool = False
+
+
+@dataclass(slots=True)
+class WaitingPod:
+    """A pod with the plugins it waits for, each with the time at which its patience ends. The first release counts."""
+
+    pod: Pod
+    node_name: str
+    deadlines_ns: dict[str, int]
+    timeouts_ns: dict[str, int]
+    release: Release | None = None
+
+    @property
+    def pending_plugins(self) -> list[str]:
+        return list(self.deadlines_ns)
+
+    def allow(self, plugin: str) -> None:
+        """The plugin has no objection any more; when none has, the pod goes on."""
+        self.deadlines_ns.pop(plugin, None)
+        if not self.deadlines_ns:
+            self._end(Release(is_allowed=True))
+
+    def reject(self, plugin: str, message: str) -> bool:
+        """Refuse the pod. Returns whether this call ended the wait."""
+        return self._end(Release(plugin, message))
+
+    def preempt(self, plugin: str, message: str) -> bool:
+        """End the wait because a more important pod needs the room. Returns whether this call ended it."""
+        return self._end(Release(plugin, message, is_error=True))
+
+    def expire(self, now_ns: int) -> None:
+        """Refuse the pod if a plugin's patience has ended."""
+        due = [(deadline, plugin) for plugin, deadline in self.deadlines_ns.items() if deadline <= now_ns]
+        if due:
+            plugin = min(due)[1]
+            waited = Duration(self.timeouts_ns[plugin])
+            self.reject(plugin, f"rejected due to timeout after waiting {waited} at plugin {plugin}")
+
+    def _end(self, release: Release) -> bool:
+        if self.release is not None:
+            return False
+        self.release = release
+        return True
+
+
+@dataclass(slots=True)
+class WaitingPods:
+    """All waiting pods, of all profiles, by id."""
+
+    _pods: dict[str, WaitingPod] = field(default_factory=dict)
+
+    def hold(self, pod: Pod, node_name: str, timeouts_s: dict[str, float], now_ns: int) -> WaitingPod:
+        """Let a pod wait for plugins, for none longer than fifteen minutes."""
+        timeouts = {plugin: round(min(limit, MAX_WAIT_S) * NS_PER_S) for plugin, limit in timeouts_s.items()}
+        deadlines = {plugin: now_ns + limit for plugin, limit in timeouts.items()}
+        waiting = self._pods[pod.id] = WaitingPod(pod, node_name, deadlines, timeouts)
+        return waiting
+
+    def get(self, pod_id: str) -> WaitingPod | None:
+        return self._pods.get(pod_id)
+
+    def __iter__(self) -> Iterator[WaitingPod]:
+        return iter(list(self._pods.values()))
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def expire(self, now_ns: int) -> None:
+        for waiting in self:
+            waiting.expire(now_ns)
+
+    def next_deadline_ns(self) -> int | None:
+        """When the next wait will be over."""
+        return min((min(w.deadlines_ns.values()) for w in self._pods.values() if w.deadlines_ns), default=None)
+
+    def take_released(self) -> list[WaitingPod]:
+        """The pods whose wait has ended; they are no longer among the waiting."""
+        released = [waiting for waiting in self._pods.values() if waiting.release is not None]
+        for waiting in released:
+            del self._pods[waiting.pod.id]
+        return released

@@ -1,0 +1,141 @@
+"""The simulated cluster: a store of objects and a virtual clock around the scheduler. What it wants is done at once."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from mooring.cluster.cache import placed_on
+from mooring.cycle.scheduler import Scheduler
+from mooring.framework.intents import Bind, Evict, Intent, PatchStatus, Record
+from mooring.kit.clock import NS_PER_S, VirtualClock
+from mooring.model.meta import Condition, KubeObject
+from mooring.model.node import Node
+from mooring.model.pod import Pod, PodStatus
+
+ATTEMPT_NS = 1_000_000
+"""How long an attempt takes on the virtual clock."""
+
+PARKED_FLUSH_S = 30
+
+
+class Driver:
+    """Keeps the objects, moves the clock, and carries out what the scheduler wants."""
+
+    def __init__(self, clock: VirtualClock, scheduler: Scheduler) -> None:
+        self.clock = clock
+        self.scheduler = scheduler
+        self.objects: dict[tuple[str, str], KubeObject] = {}
+        """By kind and key."""
+        self.events: list[Record] = []
+        self.on_bound: Callable[[Pod], None] | None = None
+        self._seconds = 0
+
+    # ---- the cluster changes
+
+    def create(self, item: KubeObject) -> None:
+        self.objects[_name(item)] = item
+        self.scheduler.added(item)
+
+    def update(self, item: KubeObject) -> None:
+        """Change an object; a pod keeps the status and the node that the cluster has. Nothing happens if it is gone."""
+        old = self.objects.get(_name(item))
+        if old is None:
+            return
+        if isinstance(item, Pod) and isinstance(old, Pod):
+            spec = msgspec.structs.replace(item.spec, node_name=old.spec.node_name)
+            item = Pod(metadata=item.metadata, spec=spec, status=old.status)
+        self._replace(old, item)
+
+    def delete(self, kind: str, key: str) -> None:
+        """Remove an object. Nothing happens if it is gone."""
+        item = self.objects.pop((kind, key), None)
+        if item is not None:
+            self.scheduler.removed(item)
+
+    def pods(self) -> list[Pod]:
+        return [item for item in self.objects.values() if isinstance(item, Pod)]
+
+    def nodes(self) -> list[Node]:
+        return [item for item in self.objects.values() if isinstance(item, Node)]
+
+    # ---- time passes
+
+    def advance_second(self) -> None:
+        """One second later: backoffs and waits that are over, and each half minute the pods that waited too long."""
+        self.clock.advance_ns(NS_PER_S)
+        self._seconds += 1
+        self.scheduler.tick()
+        self.scheduler.release_waiting()
+        if self._seconds % PARKED_FLUSH_S == 0:
+            self.scheduler.flush_parked()
+        self._carry_out()
+
+    def settle(self) -> list[str]:
+        """Attempts until no one's turn is left. Returns the pods in the order in which they were tried."""
+        attempted = []
+        self.scheduler.release_waiting()
+        self._carry_out()
+        while self.scheduler.has_work():
+            self.clock.advance_ns(ATTEMPT_NS)
+            pod = self.scheduler.attempt()
+            if pod is not None:
+                attempted.append(pod.key)
+            self._carry_out()
+        return attempted
+
+    # ---- what the scheduler wants
+
+    def _carry_out(self) -> None:
+        while intents := self.scheduler.take_intents():
+            for intent in intents:
+                self._do(intent)
+            self.scheduler.release_waiting()
+
+    def _do(self, intent: Intent) -> None:
+        match intent:
+            case Bind():
+                self._bind(intent)
+            case PatchStatus():
+                self._patch(intent.pod, intent.condition, intent.nominated_node_name)
+            case Evict():
+                self._patch(intent.victim, intent.condition, None)
+                self.delete("Pod", intent.victim.key)
+                self.scheduler.evicted(intent.victim, intent.preemptor)
+            case Record():
+                self.events.append(intent)
+
+    def _bind(self, intent: Bind) -> None:
+        pod = self.objects.get(("Pod", intent.pod.key))
+        if not isinstance(pod, Pod) or pod.id != intent.pod.id:
+            self.scheduler.bound(intent.pod, f'pods "{intent.pod.name}" not found')
+            return
+        status = with_condition(pod.status, Condition(type="PodScheduled", status="True"))
+        status.nominated_node_name = ""
+        bound = placed_on(Pod(metadata=pod.metadata, spec=pod.spec, status=status), intent.node_name)
+        self._replace(pod, bound)
+        self.scheduler.bound(intent.pod)
+        if self.on_bound is not None:
+            self.on_bound(bound)
+
+    def _patch(self, pod: Pod, condition: Condition | None, nominated: str | None) -> None:
+        old = self.objects.get(("Pod", pod.key))
+        if not isinstance(old, Pod) or old.id != pod.id:
+            return
+        status = old.status if condition is None else with_condition(old.status, condition)
+        if nominated is not None:
+            status = msgspec.structs.replace(status, nominated_node_name=nominated)
+        self._replace(old, Pod(metadata=old.metadata, spec=old.spec, status=status))
+
+    def _replace(self, old: KubeObject, new: KubeObject) -> None:
+        self.objects[_name(new)] = new
+        self.scheduler.updated(old, new)
+
+
+def with_condition(status: PodStatus, condition: Condition) -> PodStatus:
+    """A copy of the status in which the condition stands, in the place of one of its type."""
+    others = [c for c in status.conditions or () if c.type != condition.type]
+    return msgspec.structs.replace(status, conditions=[*others, condition])
+
+
+def _name(item: KubeObject) -> tuple[str, str]:
+    return type(item).__name__, item.key

@@ -1,0 +1,67 @@
+"""An update of a pod as events."""
+
+from typing import Any
+
+import pytest
+from queue_rig import a_pending
+
+from mooring.queue.pod_changes import pod_events
+
+TWO_CPU = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2", "memory": "1Gi"}}}]}
+ONE_CPU = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1000m", "memory": "1Gi"}}}]}
+ONE_CPU_WRITTEN_SHORT = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]}
+NO_MEMORY = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]}
+RUNS_WITH_TWO_CPU = {
+    "status": {"containerStatuses": [{"name": "main", "resources": {"requests": {"cpu": "2", "memory": "1Gi"}}}]}
+}
+TWO_GATES = {"schedulingGates": [{"name": "a"}, {"name": "b"}]}
+ONE_GATE = {"schedulingGates": [{"name": "b"}]}
+CLAIM = {"status": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "gpu-x"}]}}
+EXTENDED = {"status": {"extendedResourceClaimStatus": {"resourceClaimName": "x"}}}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "labels"),
+    [
+        pytest.param({"labels": {"a": "1"}}, {"labels": {"a": "2"}}, ["UpdatePodLabel"], id="labels"),
+        pytest.param(TWO_CPU, ONE_CPU, ["UpdatePodScaleDown"], id="a request became less"),
+        pytest.param(TWO_CPU, NO_MEMORY, ["UpdatePodScaleDown"], id="a request vanished"),
+        pytest.param(ONE_CPU, TWO_CPU, ["Update"], id="a request became more"),
+        pytest.param(ONE_CPU, ONE_CPU_WRITTEN_SHORT, ["Update"], id="a request is written differently"),
+        pytest.param(
+            {**TWO_CPU, **RUNS_WITH_TWO_CPU}, {**ONE_CPU, **RUNS_WITH_TWO_CPU}, ["Update"], id="less, but not yet"
+        ),
+        pytest.param(
+            {**ONE_CPU, **RUNS_WITH_TWO_CPU}, ONE_CPU, ["UpdatePodScaleDown"], id="less in what it really has"
+        ),
+        pytest.param(TWO_GATES, ONE_GATE, ["Update"], id="one of two gates went"),
+        pytest.param(ONE_GATE, {}, ["UpdatePodSchedulingGatesEliminated"], id="the last gate went"),
+        pytest.param({}, {"tolerations": [{"key": "a"}]}, ["UpdatePodToleration"], id="a toleration was added"),
+        pytest.param(
+            {"tolerations": [{"key": "a"}]}, {"tolerations": [{"key": "b"}]}, ["Update"], id="as many tolerations"
+        ),
+        pytest.param({}, CLAIM, ["UpdatePodGeneratedResourceClaim"], id="a claim was made"),
+        pytest.param({}, EXTENDED, ["UpdatePodGeneratedResourceClaim"], id="a claim for extended resources"),
+        pytest.param({}, {"metadata": {"deletionTimestamp": "2026-02-01T00:00:00Z"}}, ["Update"], id="it terminates"),
+        pytest.param({}, {}, ["Update"], id="nothing that counts"),
+        pytest.param(
+            {**TWO_CPU, **ONE_GATE, "labels": {"a": "1"}},
+            {**ONE_CPU, **CLAIM, "tolerations": [{"key": "a"}]},
+            [
+                "UpdatePodLabel",
+                "UpdatePodScaleDown",
+                "UpdatePodSchedulingGatesEliminated",
+                "UpdatePodToleration",
+                "UpdatePodGeneratedResourceClaim",
+            ],
+            id="everything at once, in this order",
+        ),
+    ],
+)
+def test_events_of_an_update(old: dict[str, Any], new: dict[str, Any], labels: list[str]) -> None:
+    events = pod_events(a_pending(**old), a_pending(**new))
+    assert [event.label for event in events] == [f"UnschedulablePod{label}" for label in labels]
+
+
+def test_a_pod_that_has_a_node_is_an_assigned_one() -> None:
+    assert [event.label for event in pod_events(a_pending(), a_pending(nodeName="n1"))] == ["AssignedPodUpdate"]

@@ -1,0 +1,260 @@
+"""Which plugins hear of which event, and what an event is worth to a pod that they rejected."""
+
+from collections.abc import Sequence
+
+import pytest
+from queue_rig import (
+    NODE_ADD,
+    NODE_CONDITION,
+    NODE_LABEL,
+    NODE_TAINT,
+    POD_DELETE,
+    FakeFilter,
+    a_filter,
+    a_gate,
+    a_pending,
+    a_profile,
+    a_score,
+)
+
+from mooring.cluster.cluster import Cluster
+from mooring.framework.events import (
+    ANYTHING,
+    ASSIGNED_POD,
+    ASSIGNED_POD_DELETE,
+    EVERYTHING,
+    FORCE_ACTIVATE,
+    NODE,
+    POD,
+    UNSCHEDULABLE_POD,
+    UNSCHEDULABLE_TIMEOUT,
+    Action,
+    Change,
+    ClusterEvent,
+)
+from mooring.framework.points import Plugin
+from mooring.kit.clock import VirtualClock
+from mooring.model.meta import KubeObject
+from mooring.queue.counters import QueueCounters
+from mooring.queue.entry import QueuedPod
+from mooring.queue.hints import Happening, HintMap, Hints, Worth, registrations_of
+
+CLUSTER = Cluster()
+
+
+def listeners(plugin: Plugin, event: ClusterEvent) -> list[str]:
+    return list(HintMap.of(a_profile(plugin), {}).listeners(event))
+
+
+@pytest.mark.parametrize(
+    ("registered", "incoming", "is_heard"),
+    [
+        pytest.param(NODE_ADD, NODE_ADD, True, id="the same event"),
+        pytest.param(NODE_ADD, POD_DELETE, False, id="another resource"),
+        pytest.param(NODE_LABEL, NODE_CONDITION, False, id="another action"),
+        pytest.param(ClusterEvent(POD, Action.DELETE), ASSIGNED_POD_DELETE, True, id="pods are assigned pods"),
+        pytest.param(
+            ClusterEvent(POD, Action.UPDATE_POD_LABEL),
+            ClusterEvent(UNSCHEDULABLE_POD, Action.UPDATE_POD_LABEL),
+            True,
+            id="and unscheduled ones",
+        ),
+        pytest.param(
+            ClusterEvent(ASSIGNED_POD, Action.ADD),
+            ClusterEvent(UNSCHEDULABLE_POD, Action.ADD),
+            False,
+            id="assigned pods are not unscheduled ones",
+        ),
+        pytest.param(ClusterEvent(NODE, Action.UPDATE), NODE_LABEL, True, id="any update is each update"),
+        pytest.param(NODE_LABEL, ClusterEvent(NODE, Action.UPDATE), False, id="one update is not any update"),
+        pytest.param(
+            ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
+            ClusterEvent(NODE, Action.UPDATE),
+            False,
+            id="nor are an addition and one update",
+        ),
+        pytest.param(ClusterEvent(ANYTHING, Action.ADD), NODE_ADD, True, id="any resource"),
+        pytest.param(ClusterEvent(ANYTHING, Action.ALL), NODE_CONDITION, True, id="anything"),
+    ],
+)
+def test_matching(registered: ClusterEvent, incoming: ClusterEvent, is_heard: bool) -> None:
+    assert bool(HintMap.of(a_profile(a_filter("Fit", registered)), {}).listeners(incoming)) is is_heard
+
+
+def test_whoever_waits_for_nodes_hears_of_taints_and_is_not_asked() -> None:
+    plugin = a_filter("Fit", NODE_ADD)
+    assert HintMap.of(a_profile(plugin), {}).listeners(NODE_TAINT) == {"Fit": (None,)}
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        pytest.param((ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_TAINT),), id="in one registration"),
+        pytest.param((NODE_ADD, NODE_TAINT), id="in two registrations"),
+        pytest.param((ClusterEvent(NODE, Action.ALL),), id="with all else"),
+    ],
+)
+def test_whoever_registered_taints_gets_no_more_of_them(events: Sequence[ClusterEvent]) -> None:
+    plugin = a_filter("Fit", *events)
+    assert len(registrations_of(plugin)) == len(events)
+
+
+def test_whoever_does_not_wait_for_nodes_hears_nothing_of_taints() -> None:
+    assert listeners(a_filter("Fit", NODE_LABEL, POD_DELETE), NODE_TAINT) == []
+
+
+def test_a_plugin_that_can_reject_and_is_silent_hears_of_everything() -> None:
+    assert tuple(registrations_of(a_filter("Fit", silent=True))) == EVERYTHING
+    assert listeners(a_filter("Fit", silent=True), NODE_CONDITION) == ["Fit"]
+
+
+def test_a_plugin_that_cannot_reject_and_is_silent_hears_of_nothing() -> None:
+    assert listeners(a_score("Taste"), NODE_ADD) == []
+
+
+def test_a_plugin_with_an_empty_list_hears_of_nothing() -> None:
+    assert listeners(a_filter("Fit"), NODE_ADD) == []
+
+
+def test_rejectors_that_are_no_plugins_can_hear_too() -> None:
+    assert list(HintMap.of(a_profile(), {"Extender": EVERYTHING}).listeners(NODE_ADD)) == ["Extender"]
+
+
+def test_events_of_a_plugin_are_those_of_all_profiles() -> None:
+    maps = {
+        "one": HintMap.of(a_profile(a_gate("Gate", POD_DELETE)), {}),
+        "two": HintMap.of(a_profile(a_gate("Gate", NODE_LABEL)), {}),
+    }
+    hints = Hints(maps, VirtualClock(), QueueCounters(), _no_report)
+    assert hints.events_of("Gate") == (POD_DELETE, NODE_LABEL)
+    assert (hints.interested(NODE_LABEL), hints.interested(NODE_CONDITION)) == (("Gate",), ())
+
+
+def _no_report(text: str, error: Exception | None) -> None:
+    raise AssertionError(text)
+
+
+class Asking:
+    """Two filters, a pod, and what an event is worth to it."""
+
+    def __init__(self) -> None:
+        self.one = a_filter("One", NODE_ADD)
+        self.two = a_filter("Two", NODE_ADD, POD_DELETE)
+        self.reports: list[tuple[str, Exception | None]] = []
+        self.counters = QueueCounters()
+        self.clock = VirtualClock()
+        maps = {"default-scheduler": HintMap.of(a_profile(self.one, self.two), {})}
+        report = self.reports
+        self.hints = Hints(maps, self.clock, self.counters, lambda text, error: report.append((text, error)))
+        self.entry = QueuedPod(a_pending(), 0)
+
+    def worth(self, event: ClusterEvent, new: KubeObject | None = None) -> Worth:
+        return self.hints.worth_requeuing(self.entry, Happening(event, Change(None, new, CLUSTER), event.label))
+
+
+def test_an_event_that_nobody_waits_for_is_worth_nothing() -> None:
+    asking = Asking()
+    asking.entry.reject_by(["One"])
+    assert asking.worth(POD_DELETE) is Worth.SKIP
+
+
+def test_only_plugins_that_rejected_the_pod_are_asked() -> None:
+    asking = Asking()
+    asking.entry.reject_by(["Two"])
+    assert asking.worth(NODE_ADD) is Worth.AFTER_BACKOFF
+    assert (asking.one.asked, asking.two.asked) == ([], ["pod"])
+
+
+def test_one_yes_is_enough() -> None:
+    asking = Asking()
+    asking.entry.reject_by(["One", "Two"])
+    asking.one.answer = False
+    assert asking.worth(NODE_ADD) is Worth.AFTER_BACKOFF
+    asking.two.answer = False
+    assert asking.worth(NODE_ADD) is Worth.SKIP
+    assert +asking.counters.hints == {
+        ("One", "NodeAdd", "QueueSkip"): 2,
+        ("Two", "NodeAdd", "Queue"): 1,
+        ("Two", "NodeAdd", "QueueSkip"): 1,
+    }
+
+
+def test_all_hints_of_a_plugin_are_asked_until_one_says_yes() -> None:
+    plugin = a_filter("Fit", NODE_ADD, ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_TAINT))
+    counters = QueueCounters()
+    maps = {"default-scheduler": HintMap.of(a_profile(plugin), {})}
+    hints = Hints(maps, VirtualClock(), counters, _no_report)
+    entry = QueuedPod(a_pending(), 0)
+    entry.reject_by(["Fit"])
+    plugin.answer = False
+    happening = Happening(NODE_ADD, Change(None, None, CLUSTER), "NodeAdd")
+    assert (hints.worth_requeuing(entry, happening), len(plugin.asked)) == (Worth.SKIP, 2)
+    plugin.answer = True
+    assert (hints.worth_requeuing(entry, happening), len(plugin.asked)) == (Worth.AFTER_BACKOFF, 3)
+
+
+def test_a_registration_without_hint_says_yes() -> None:
+    asking = Asking()
+    asking.entry.reject_by(["One"])
+    assert asking.worth(NODE_TAINT) is Worth.AFTER_BACKOFF
+    assert asking.one.asked == []
+
+
+@pytest.mark.parametrize(
+    ("rejected", "pending", "says_yes", "worth"),
+    [
+        pytest.param(["One"], ["Two"], ["One", "Two"], Worth.IMMEDIATELY, id="the one that waits says yes"),
+        pytest.param(["One"], ["Two"], ["One"], Worth.AFTER_BACKOFF, id="only the other says yes"),
+        pytest.param(["One"], ["Two"], [], Worth.SKIP, id="nobody says yes"),
+        pytest.param(["Two"], ["Two"], ["Two"], Worth.IMMEDIATELY, id="one that rejects and waits"),
+    ],
+)
+def test_pending_plugins_wake_at_once(
+    rejected: list[str], pending: list[str], says_yes: list[str], worth: Worth
+) -> None:
+    asking = Asking()
+    asking.entry.reject_by(rejected, pending)
+    plugins: dict[str, FakeFilter] = {"One": asking.one, "Two": asking.two}
+    for name, plugin in plugins.items():
+        plugin.answer = name in says_yes
+    assert asking.worth(NODE_ADD) is worth
+
+
+def test_a_hint_that_fails_counts_as_yes_and_is_reported() -> None:
+    asking = Asking()
+    asking.entry.reject_by(["One"])
+    error = asking.one.answer = ValueError("broken")
+    assert asking.worth(NODE_ADD) is Worth.AFTER_BACKOFF
+    assert asking.reports == [("the hint of plugin One for NodeAdd failed on pod default/pod", error)]
+    assert +asking.counters.hints == {("One", "NodeAdd", "Error"): 1}
+
+
+def test_without_rejectors_any_event_is_worth_an_attempt() -> None:
+    assert Asking().worth(NODE_CONDITION) is Worth.AFTER_BACKOFF
+
+
+def test_a_wildcard_is_worth_an_attempt_unless_it_names_another_pod() -> None:
+    asking = Asking()
+    asking.entry.reject_by(["One"])
+    assert asking.worth(UNSCHEDULABLE_TIMEOUT) is Worth.AFTER_BACKOFF
+    assert asking.worth(FORCE_ACTIVATE, asking.entry.pod) is Worth.AFTER_BACKOFF
+    assert asking.worth(FORCE_ACTIVATE, a_pending("other")) is Worth.SKIP
+    assert asking.one.asked == []
+
+
+def test_a_pod_of_an_unknown_profile_is_woken_by_anything() -> None:
+    asking = Asking()
+    asking.entry = QueuedPod(a_pending(schedulerName="unknown"), 0)
+    asking.entry.reject_by(["One"])
+    assert asking.worth(NODE_CONDITION) is Worth.AFTER_BACKOFF
+    text = "no profile is named unknown, so pod default/pod is woken by any event"
+    assert asking.reports == [(text, None)]
+
+
+def test_hints_are_timed_for_whoever_wants_to_know() -> None:
+    asking = Asking()
+    asking.entry.reject_by(["One"])
+    seen: list[tuple[str, str, str, int]] = []
+    asking.counters.observe_hint = lambda *observed: seen.append(observed)
+    asking.worth(NODE_ADD)
+    assert seen == [("One", "NodeAdd", "Queue", 0)]

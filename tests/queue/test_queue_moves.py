@@ -1,0 +1,488 @@
+"""What moves pods: events, updates, deletions, activation and flushes."""
+
+from typing import Any
+
+import pytest
+from queue_rig import (
+    GATES_ELIMINATED,
+    NODE_ADD,
+    NODE_CONDITION,
+    NODE_LABEL,
+    NODE_TAINT,
+    POD_DELETE,
+    POD_LABEL,
+    POD_TOLERATION,
+    PROFILE,
+    Rig,
+    a_filter,
+    a_gate,
+    a_pending,
+    a_profile,
+)
+
+from build import a_node
+from mooring.framework.events import ASSIGNED_POD_DELETE, EVERYTHING, UNSCHEDULABLE_TIMEOUT
+
+GATED: dict[str, Any] = {"schedulingGates": [{"name": "a"}]}
+
+
+# ---- Wake
+
+
+@pytest.mark.parametrize(
+    ("at_s", "place"), [(1.9, "backoff"), (2.0, "active")], ids=["still backing off", "backed off"]
+)
+def test_a_woken_pod_backs_off_or_becomes_active(at_s: float, place: str) -> None:
+    rig = Rig()
+    rig.parked(a_pending())
+    rig.at(at_s)
+    rig.queue.wake(NODE_ADD)
+    assert (rig.where(), rig.queue.counters.incoming[place, "NodeAdd"]) == (place, 1)
+    rig.end()
+
+
+def test_a_pod_whose_pending_plugin_is_served_becomes_active_though_it_should_back_off() -> None:
+    rig = Rig(a_filter("Permit", NODE_LABEL))
+    rig.parked(a_pending(), pending=["Permit"])
+    rig.queue.wake(NODE_LABEL)
+    assert rig.where() == "active"
+    rig.end()
+
+
+def test_a_hint_that_says_no_leaves_the_pod() -> None:
+    rig = Rig()
+    rig.fit.answer = False
+    rig.parked(a_pending())
+    rig.queue.wake(NODE_ADD)
+    assert (rig.where(), rig.fit.asked) == ("unschedulable", ["pod"])
+
+
+def test_only_pods_whose_rejectors_listen_are_looked_at() -> None:
+    rig = Rig(other := a_filter("Other", NODE_LABEL))
+    rig.parked(a_pending("a"), "Fit")
+    rig.parked(a_pending("b"), "Other")
+    rig.parked(a_pending("c"), "Fit", "Other")
+    rig.queue.wake(ASSIGNED_POD_DELETE)
+    assert (rig.fit.asked, other.asked) == (["a", "c"], [])
+    assert [rig.where(name) for name in "abc"] == ["backoff", "unschedulable", "backoff"]
+
+
+def test_who_does_not_pass_the_check_of_the_waker_is_left() -> None:
+    rig = Rig()
+    rig.parked(a_pending("low", 1))
+    rig.parked(a_pending("high", 10))
+    rig.queue.wake(ASSIGNED_POD_DELETE, admits=lambda pod: pod.priority <= 5)
+    assert (rig.where("low"), rig.where("high")) == ("backoff", "unschedulable")
+    assert rig.fit.asked == ["low"]
+
+
+def test_events_do_not_touch_active_and_backing_off_pods() -> None:
+    rig = Rig()
+    rig.add(a_pending("error"))
+    rig.fail(rig.pop())
+    rig.add(a_pending("active"))
+    rig.queue.wake(NODE_ADD)
+    rig.queue.wake(UNSCHEDULABLE_TIMEOUT)
+    assert (rig.where("error"), rig.where("active")) == ("backoff", "active")
+    assert rig.fit.asked == []
+
+
+def test_a_wildcard_wakes_everyone() -> None:
+    rig = Rig()
+    rig.parked(a_pending("rejected"))
+    rig.add(a_pending("gated", **GATED))
+    rig.gate.objects_to = lambda pod: False
+    rig.queue.wake(UNSCHEDULABLE_TIMEOUT)
+    assert (rig.where("rejected"), rig.where("gated")) == ("backoff", "active")
+    rig.end()
+
+
+def test_a_gated_pod_is_looked_at_only_for_events_of_its_gate() -> None:
+    rig = Rig()
+    rig.add(a_pending())
+    entry = rig.pop()
+    rig.queue.wake(NODE_ADD)
+    rig.gate.objects_to = lambda pod: True
+    rig.reject(entry, "Fit")
+    asked = list(rig.fit.asked)
+    rig.gate.objects_to = lambda pod: False
+    rig.queue.wake(NODE_ADD)
+    assert (rig.where(), rig.fit.asked) == ("gated", asked)
+    rig.queue.wake(GATES_ELIMINATED)
+    assert (rig.where(), rig.gate.asked) == ("backoff", ["pod"])
+    rig.end()
+
+
+def test_a_gated_pod_that_its_gate_still_holds_back_stays_and_comes_in_anew() -> None:
+    rig = Rig()
+    rig.add(a_pending(**GATED))
+    rig.queue.wake(GATES_ELIMINATED)
+    assert rig.where() == "gated"
+    label = GATES_ELIMINATED.label
+    assert rig.queue.counters.incoming == {
+        ("unschedulable", "UnschedulablePodAdd"): 1,
+        ("unschedulable", label): 1,
+    }
+    rig.end()
+
+
+def test_a_rejector_that_is_no_plugin_can_be_served() -> None:
+    rig = Rig(other_rejectors={"Extender": EVERYTHING})
+    rig.parked(a_pending(), "Extender")
+    rig.queue.wake(NODE_CONDITION)
+    assert rig.where() == "backoff"
+
+
+def test_a_hint_that_fails_wakes_the_pod() -> None:
+    rig = Rig()
+    rig.fit.answer = ValueError("broken")
+    rig.parked(a_pending())
+    rig.queue.wake(NODE_ADD)
+    assert (rig.where(), len(rig.reports)) == ("backoff", 1)
+
+
+def test_hints_see_the_change() -> None:
+    rig = Rig()
+    rig.parked(a_pending())
+    rig.queue.wake(NODE_ADD, None, node := a_node("n1"))
+    change = rig.fit.changes[-1]
+    assert (change.old, change.new) == (None, node)
+
+
+def test_taints_wake_whoever_waits_for_nodes() -> None:
+    rig = Rig()
+    rig.fit.answer = False
+    rig.parked(a_pending())
+    rig.queue.wake(NODE_TAINT)
+    assert (rig.where(), rig.fit.asked) == ("backoff", [])
+
+
+def test_each_profile_has_its_own_listeners() -> None:
+    one, two = a_filter("Fit", NODE_ADD), a_filter("Fit", NODE_LABEL)
+    rig = Rig(profiles={PROFILE: a_profile(one), "second": a_profile(two, name="second")})
+    rig.parked(a_pending("a"))
+    rig.parked(a_pending("b", schedulerName="second"))
+    rig.queue.wake(NODE_LABEL)
+    assert (rig.where("a"), rig.where("b"), one.asked) == ("unschedulable", "backoff", [])
+    assert rig.queue.counters.unschedulable == {("Fit", PROFILE): 1, ("Fit", "second"): 1}
+
+
+# ---- Update
+
+
+def test_an_active_pod_is_replaced_and_moves_to_its_new_turn() -> None:
+    rig = Rig()
+    rig.add(old := a_pending("a"), a_pending("b", 1))
+    assert rig.queue.update(old, new := a_pending("a", 2)) == "active"
+    assert rig.pop().pod is new
+    rig.end()
+
+
+def test_a_pod_in_backoff_is_replaced_and_stays() -> None:
+    rig = Rig()
+    entry = rig.parked(old := a_pending())
+    rig.queue.wake(NODE_ADD)
+    until_ns = entry.backoff_until_ns
+    assert rig.queue.update(old, new := a_pending(labels={"a": "1"})) == "backoff"
+    assert (entry.pod, entry.backoff_until_ns) == (new, until_ns)
+    rig.end()
+
+
+@pytest.mark.parametrize(
+    ("at_s", "answer", "place"), [(0, True, "backoff"), (5, True, "active"), (5, False, "unschedulable")]
+)
+def test_an_update_wakes_a_parked_pod_if_a_rejector_says_so(at_s: float, answer: bool, place: str) -> None:
+    rig = Rig()
+    rig.gate.answer = answer
+    rig.gate.objects_to = lambda pod: False
+    entry = rig.parked(old := a_pending(**GATED), "Gate")
+    rig.at(at_s)
+    assert rig.queue.update(old, new := a_pending()) == place
+    assert (entry.pod, rig.gate.asked) == (new, ["pod"])
+    rig.end()
+
+
+def test_an_update_that_helps_is_of_no_use_while_a_gate_holds_the_pod_back() -> None:
+    rig = Rig(second := a_gate("Second", POD_DELETE))
+    second.objects_to = lambda pod: True
+    rig.add(old := a_pending(**GATED))
+    assert rig.queue.update(old, a_pending()) == "gated"
+    assert rig.queue.entries()[0].gating_plugin == "Second"
+    assert rig.queue.counters.incoming == {("unschedulable", "UnschedulablePodAdd"): 1}
+    rig.end()
+
+
+def test_an_update_reaches_a_gated_pod_though_its_gate_did_not_register_it() -> None:
+    rig = Rig(labels := a_filter("Labels", POD_LABEL))
+    rig.add(old := a_pending())
+    entry = rig.pop()
+    rig.queue.update(old, new := a_pending(labels={"a": "1"}))
+    rig.gate.objects_to = lambda pod: True
+    entry.pod = new
+    assert rig.reject(entry, "Labels") == "gated"
+    rig.gate.objects_to = lambda pod: False
+    assert rig.queue.update(new, a_pending()) == "backoff"
+    assert labels.asked == ["pod", "pod"]
+    rig.end()
+
+
+def test_the_first_event_of_an_update_that_helps_is_enough() -> None:
+    rig = Rig(labels := a_filter("Labels", POD_LABEL, POD_TOLERATION))
+    rig.parked(old := a_pending(), "Labels")
+    rig.queue.update(old, a_pending(labels={"a": "1"}, tolerations=[{"key": "a"}]))
+    assert (rig.where(), labels.asked) == ("backoff", ["pod"])
+    assert rig.queue.counters.incoming["backoff", "UnschedulablePodUpdatePodLabel"] == 1
+
+
+def test_each_event_of_an_update_is_tried_until_one_helps() -> None:
+    rig = Rig(tolerations := a_filter("Tolerations", POD_TOLERATION))
+    rig.parked(old := a_pending(), "Tolerations")
+    rig.queue.update(old, a_pending(labels={"a": "1"}, tolerations=[{"key": "a"}]))
+    assert (rig.where(), tolerations.asked) == ("backoff", ["pod"])
+
+
+def test_without_the_old_pod_the_queued_one_serves() -> None:
+    rig = Rig(a_filter("Labels", POD_LABEL))
+    entry = rig.parked(a_pending(), "Labels")
+    assert rig.queue.update(None, new := a_pending(labels={"a": "1"})) == "backoff"
+    assert entry.pod is new
+
+
+def test_without_the_old_pod_an_update_in_flight_is_unspecific() -> None:
+    rig = Rig()
+    rig.add(a_pending())
+    rig.pop()
+    rig.queue.update(None, a_pending())
+    assert +rig.queue.counters.in_flight_events == {"PodPopped": 1, "UnschedulablePodUpdate": 1}
+
+
+def test_an_update_that_concerns_no_rejector_leaves_a_parked_pod_but_replaces_it() -> None:
+    rig = Rig()
+    entry = rig.parked(old := a_pending())
+    assert rig.queue.update(old, new := a_pending(labels={"a": "1"})) == "unschedulable"
+    assert entry.pod is new
+    assert rig.queue.counters.incoming["unschedulable", "UnschedulablePodUpdatePodLabel"] == 0
+    rig.end()
+
+
+def test_an_update_of_a_pod_in_flight_is_kept_for_its_return() -> None:
+    rig = Rig()
+    rig.add(old := a_pending())
+    entry = rig.pop()
+    gated = a_pending(**GATED)
+    assert rig.queue.update(gated, old) is None
+    assert rig.reject(entry, "Gate") == "backoff"
+    rig.end()
+
+
+def test_an_update_of_an_unknown_pod_adds_it() -> None:
+    rig = Rig()
+    assert rig.queue.update(a_pending(), a_pending()) == "active"
+    assert rig.queue.counters.incoming == {("active", "UnschedulablePodUpdate"): 1}
+    assert rig.queue.update(a_pending("b", **GATED), a_pending("b", **GATED)) == "gated"
+    rig.end()
+
+
+def test_a_pod_replaced_by_another_of_its_name_is_known_by_its_new_uid() -> None:
+    rig = Rig()
+    rig.add(old := a_pending(uid="old"))
+    rig.queue.update(old, a_pending(uid="new"))
+    rig.pop()
+    assert (rig.queue.is_in_flight("new"), rig.queue.is_in_flight("old")) == (True, False)
+
+
+# ---- Delete
+
+
+def test_a_deleted_pod_is_gone_from_wherever_it_was() -> None:
+    rig = Rig()
+    rig.parked(parked := a_pending("parked"))
+    rig.parked(backoff := a_pending("backoff"))
+    rig.queue.wake(NODE_ADD, admits=lambda pod: pod.name == "backoff")
+    rig.add(active := a_pending("active"), gated := a_pending("gated", **GATED), error := a_pending("error", -1))
+    in_flight = rig.pop()
+    assert in_flight.pod is active
+    rig.fail(rig.pop())
+    rig.add(active)
+    for pod in (parked, backoff, active, gated, error):
+        rig.queue.delete(pod)
+        assert rig.where(pod.name) is None
+    assert rig.queue.entries() == []
+    rig.queue.delete(a_pending("unknown"))
+    rig.end()
+
+
+def test_deleting_a_pod_in_flight_changes_nothing() -> None:
+    rig = Rig()
+    rig.add(pod := a_pending())
+    entry = rig.pop()
+    rig.queue.delete(pod)
+    assert rig.queue.is_in_flight(entry.uid)
+    rig.queue.done(entry.uid, placed=False)
+    assert rig.queue.check() == []
+
+
+def test_only_parked_pods_are_taken_off_the_gauge_when_deleted() -> None:
+    rig = Rig()
+    rig.parked(pod := a_pending())
+    rig.queue.wake(NODE_ADD)
+    rig.queue.delete(pod)
+    assert +rig.queue.counters.unschedulable == {("Fit", PROFILE): 1}
+
+
+# ---- Activate
+
+
+def test_activating_takes_pods_out_of_backoff_and_parking() -> None:
+    rig = Rig()
+    rig.parked(parked := a_pending("parked"))
+    rig.add(error := a_pending("error"))
+    rig.fail(rig.pop())
+    rig.queue.activate([parked, error, a_pending("unknown")])
+    assert (rig.where("parked"), rig.where("error")) == ("active", "active")
+    assert rig.queue.counters.incoming["active", "ForceActivate"] == 2
+    rig.queue.activate([parked])
+    assert rig.queue.counters.incoming["active", "ForceActivate"] == 2
+    rig.end()
+
+
+def test_a_gate_can_hold_back_an_activated_pod_if_it_was_parked() -> None:
+    rig = Rig()
+    rig.parked(parked := a_pending("parked"))
+    rig.add(error := a_pending("error"))
+    rig.fail(rig.pop())
+    rig.gate.objects_to = lambda pod: True
+    rig.queue.activate([parked, error])
+    assert (rig.where("parked"), rig.where("error")) == ("gated", "active")
+    rig.end()
+
+
+def test_activating_a_pod_in_flight_concerns_that_pod_alone() -> None:
+    rig = Rig()
+    rig.add(a_pending("meant"), a_pending("other"))
+    meant, other = rig.pop(), rig.pop()
+    rig.queue.activate([meant.pod])
+    assert +rig.queue.counters.in_flight_events == {"PodPopped": 2, "ForceActivate": 1}
+    assert (rig.reject(meant, "Fit"), rig.reject(other, "Fit")) == ("backoff", "unschedulable")
+    rig.end()
+
+
+# ---- Flushes and closing
+
+
+def test_completed_backoffs_become_active_without_meeting_the_gates_again() -> None:
+    rig = Rig()
+    rig.parked(a_pending("rejected"))
+    rig.queue.wake(NODE_ADD)
+    rig.add(a_pending("error"))
+    rig.fail(rig.pop())
+    rig.gate.objects_to = lambda pod: True
+    rig.gate.seen.clear()
+    assert rig.queue.next_release_ns() == 2 * 10**9
+    rig.at(1.9)
+    assert rig.queue.pending_counts()["backoff"] == 2
+    rig.at(2)
+    assert rig.queue.pending_counts()["active"] == 2
+    assert (rig.gate.seen, rig.queue.next_release_ns()) == ([], None)
+    assert rig.queue.counters.incoming["active", "BackoffComplete"] == 2
+    rig.end()
+
+
+@pytest.mark.parametrize(("waited_s", "is_flushed"), [(300, False), (300.000000001, True)])
+def test_a_pod_is_flushed_when_it_waited_longer_than_five_minutes(waited_s: float, is_flushed: bool) -> None:
+    rig = Rig()
+    entry = rig.parked(a_pending())
+    rig.at(waited_s, ticks=False)
+    rig.queue.flush_parked()
+    assert (rig.where() == "active", entry.was_flushed, rig.queue.counters.flushed) == (
+        is_flushed,
+        is_flushed,
+        is_flushed,
+    )
+    rig.end()
+
+
+def test_a_flushed_pod_still_backs_off() -> None:
+    rig = Rig(max_parked_s=0.5)
+    rig.parked(a_pending())
+    rig.at(0.6)
+    rig.queue.flush_parked()
+    assert (rig.where(), rig.queue.counters.incoming["backoff", "UnschedulableTimeout"]) == ("backoff", 1)
+
+
+def test_a_gated_pod_is_looked_at_every_five_minutes_and_does_not_count_as_flushed() -> None:
+    rig = Rig()
+    rig.add(a_pending(**GATED))
+    rig.gate.seen.clear()
+    rig.at(1000)
+    assert (rig.where(), len(rig.gate.seen), rig.queue.counters.flushed) == ("gated", 3, 0)
+    (entry,) = rig.queue.entries()
+    assert (entry.was_flushed, entry.flushed_ns) == (False, 990 * 10**9)
+    rig.end()
+
+
+def test_a_flush_is_an_event_for_pods_in_flight_only_if_it_flushed_something() -> None:
+    rig = Rig()
+    rig.add(a_pending())
+    rig.pop()
+    rig.at(60)
+    assert +rig.queue.counters.in_flight_events == {"PodPopped": 1}
+
+
+@pytest.mark.parametrize(("placed", "rescued"), [(True, 1), (False, 0)])
+def test_a_pod_that_is_placed_after_a_flush_was_rescued(placed: bool, rescued: int) -> None:
+    rig = Rig()
+    rig.parked(a_pending("waits"))
+    rig.at(330)
+    rig.queue.done(rig.pop().uid, placed=placed)
+    assert (rig.queue.counters.flushed, rig.queue.counters.rescued) == (1, rescued)
+
+
+def test_a_pod_that_is_rejected_again_after_a_flush_was_not_rescued() -> None:
+    rig = Rig()
+    entry = rig.parked(a_pending())
+    rig.at(330)
+    rig.reject(rig.pop(), "Fit")
+    assert (entry.was_flushed, rig.queue.counters.rescued) == (False, 0)
+    rig.queue.wake(NODE_ADD)
+    rig.queue.done(rig.pop().uid)
+    assert (rig.queue.counters.flushed, rig.queue.counters.rescued) == (1, 0)
+
+
+def test_a_closed_queue_has_nothing_in_flight_and_gives_out_what_is_left() -> None:
+    rig = Rig()
+    rig.add(a_pending("a"), a_pending("b"))
+    first = rig.pop()
+    rig.queue.close()
+    assert (rig.queue.closed, rig.queue.is_in_flight(first.uid)) == (True, False)
+    assert rig.pop().pod.name == "b"
+    assert rig.queue.pop() is None
+    rig.end()
+
+
+# ---- With pods that stay in backoff until it is over
+
+
+def test_nobody_leaves_backoff_early_when_that_is_turned_off() -> None:
+    rig = Rig(pop_from_backoff=False)
+    rig.at(0.2)
+    rig.parked(a_pending("low", 1))
+    rig.queue.wake(NODE_ADD)
+    assert (rig.queue.pop(), rig.queue.has_next(), rig.where("low")) == (None, False, "backoff")
+    assert rig.queue.next_release_ns() == 1_200_000_001
+    rig.at(2)
+    assert rig.where("low") == "active"
+    rig.end()
+
+
+def test_gates_are_then_met_on_the_way_out_of_backoff() -> None:
+    rig = Rig(pop_from_backoff=False)
+    rig.parked(a_pending())
+    rig.gate.objects_to = lambda pod: True
+    rig.queue.wake(NODE_ADD)
+    assert rig.where() == "backoff"
+    rig.queue.activate([a_pending()])
+    assert rig.where() == "backoff"
+    rig.at(2)
+    assert rig.where() == "gated"
+    rig.end()

@@ -1,0 +1,117 @@
+"""`mooring.simulate`: what can be passed to it, and what it raises."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import mooring
+from build import a_node, a_pod
+from mooring.framework.config import ConfigError
+from mooring.framework.plain import NodeView, PlainPlugin
+from mooring.model.meta import KubeObject
+from mooring.model.pod import Pod
+from mooring.sim.simulation import NoSuchPod, Report
+
+HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+PACKED = {
+    "scoringStrategy": {"type": "MostAllocated", "resources": [{"name": "cpu", "weight": 1}]},
+}
+PACKING = {**HEADER, "profiles": [{"pluginConfig": [{"name": "NodeResourcesFit", "args": PACKED}]}]}
+
+
+def written(item: KubeObject) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": type(item).__name__, **msgspec.to_builtins(item)}
+
+
+NODES = [written(a_node("large", cpu="8")), written(a_node("small", cpu="2"))]
+WEB = written(a_pod("web", cpu="1", image="web"))
+ALL = {"apiVersion": "v1", "kind": "List", "items": [*NODES, WEB]}
+
+
+def nodes_of(report: Report) -> dict[str, str]:
+    return {result.pod.name: result.node for result in report.placed}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "nodes.json").write_text(json.dumps({**ALL, "items": NODES}))
+    (tmp_path / "web.yaml").write_text(json.dumps(WEB))
+    return tmp_path
+
+
+def test_objects_are_files_folders_dictionaries_or_a_mixture(folder: Path) -> None:
+    files = [folder / "nodes.json", str(folder / "web.yaml")]
+    for objects in (folder, str(folder), files, ALL, [*NODES, WEB], [folder / "nodes.json", WEB], iter([ALL])):
+        assert nodes_of(mooring.simulate(objects)) == {"web": "large"}  # type: ignore[arg-type]
+
+
+def test_a_configuration_is_a_file_or_a_dictionary(tmp_path: Path) -> None:
+    (tmp_path / "packed.yaml").write_text(json.dumps(PACKING))
+    for config in (PACKING, tmp_path / "packed.yaml", str(tmp_path / "packed.yaml")):
+        assert nodes_of(mooring.simulate(ALL, config)) == {"web": "small"}
+
+
+class OnlySmall(PlainPlugin):
+    name = "OnlySmall"
+
+    def filter(self, pod: Pod, node: NodeView) -> str | None:
+        return None if node.allocatable("cpu") <= 2000 else "node(s) were too large"
+
+
+def test_plugins_are_classes() -> None:
+    enabled = {"profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "OnlySmall"}]}}}]}
+    report = mooring.simulate(ALL, {**HEADER, **enabled}, plugins=[OnlySmall])
+    assert nodes_of(report) == {"web": "small"}
+
+
+def test_a_pod_is_explained() -> None:
+    report = mooring.simulate(ALL, explain="web")
+    assert report.explanation is not None
+    assert report.explanation.pod.key == "default/web"
+
+
+def test_kinds_that_decide_nothing_are_noted() -> None:
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
+    assert mooring.simulate([ALL, secret]).notes == [
+        "not considered, for they do not change where pods go: 1 Secret",
+    ]
+
+
+def test_every_problem_of_the_objects_is_raised_at_once() -> None:
+    with pytest.raises(mooring.InputError) as caught:
+        mooring.simulate([{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": 7}, {"kind": "Pod"}])
+    assert [str(problem) for problem in caught.value.problems] == [
+        "Pod default/p: spec: found 7; allowed: an object",
+        "object 2: apiVersion: found nothing; allowed: a version, e.g. v1",
+    ]
+    assert str(caught.value) == "\n".join(str(problem) for problem in caught.value.problems)
+
+
+def test_a_file_that_is_not_there_is_a_problem() -> None:
+    with pytest.raises(mooring.InputError, match=r"^/nowhere\.yaml: found No such file or directory; allowed: "):
+        mooring.simulate("/nowhere.yaml")
+
+
+def test_objects_that_are_none_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"^objects are files, folders and dictionaries, not 7$"):
+        mooring.simulate([7])  # type: ignore[list-item]
+
+
+def test_what_is_wrong_with_a_configuration_is_raised() -> None:
+    with pytest.raises(ConfigError, match="parallelism"):
+        mooring.simulate(ALL, {**HEADER, "parallelism": -1})
+    with pytest.raises(FileNotFoundError):
+        mooring.simulate(ALL, "/nowhere.yaml")
+
+
+def test_a_pod_that_is_not_there_cannot_be_explained() -> None:
+    with pytest.raises(NoSuchPod, match=r"^no pod 'nobody' in the input: it has 1 pod$"):
+        mooring.simulate(ALL, explain="nobody")
+
+
+def test_the_package_has_nothing_else_to_offer() -> None:
+    with pytest.raises(AttributeError, match=r"^module 'mooring' has no attribute 'schedule'$"):
+        _ = mooring.schedule

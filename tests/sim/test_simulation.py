@@ -1,0 +1,286 @@
+"""Simulations: the order of the queue, second attempts, what takes room, what is noted and explained."""
+
+from typing import Any
+
+import pytest
+
+from build import a_node, a_pod
+from mooring.app.assembly import all_plugins
+from mooring.cycle.decision import Failed, NoFit, Placement
+from mooring.framework import config as configuration
+from mooring.framework.plain import PlainPlugin
+from mooring.model.meta import KubeObject
+from mooring.model.pod import Pod
+from mooring.plugins.unbuilt import Unbuilt
+from mooring.sim import simulation as simulation_module
+from mooring.sim.placer import Outcome
+from mooring.sim.simulation import Eviction, InputError, NodeUse, NoSuchPod, Report, Simulation
+
+HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+DEFAULT = "default-scheduler"
+
+
+def pending(name: str, **rest: Any) -> Pod:
+    return a_pod(name, schedulerName=DEFAULT, **rest)
+
+
+def a_simulation(*items: KubeObject, plugin: type[PlainPlugin] | None = None, **config: Any) -> Simulation:
+    registry = all_plugins()
+    if plugin is not None:
+        registry.register(plugin)
+        config = {"profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": plugin.name}]}}}]}
+    return Simulation(items, configuration.from_object(HEADER | config), registry)
+
+
+def run(*items: KubeObject, **config: Any) -> Report:
+    return a_simulation(*items, **config).run()
+
+
+def nodes_of(report: Report) -> dict[str, str]:
+    return {result.pod.name: result.node for result in report.pods}
+
+
+# ---- The order of attempts
+
+
+def test_pods_are_attempted_by_priority_then_by_age_then_as_they_stand() -> None:
+    def created(year: int) -> dict[str, str]:
+        return {"creationTimestamp": f"{year}-01-01T00:00:00Z"}
+
+    report = run(
+        a_node("n"),
+        pending("young", metadata=created(2026)),
+        pending("old", metadata=created(2020)),
+        pending("urgent", priority=10, metadata=created(2030)),
+        pending("fresh-1"),
+        pending("fresh-2"),
+    )
+    assert [result.pod.name for result in report.pods] == ["urgent", "fresh-1", "fresh-2", "old", "young"]
+
+
+def test_a_pod_whose_partner_is_placed_later_is_tried_again() -> None:
+    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "leader"}}}
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    nodes = [a_node(name, labels={"zone": name}) for name in ("a", "b")]
+    follower = pending("follower", affinity=affinity, priority=10)
+    leader = pending("leader", labels={"app": "leader"}, nodeSelector={"zone": "b"})
+    report = run(*nodes, follower, leader)
+    assert nodes_of(report) == {"follower": "b", "leader": "b"}
+    assert not report.pending
+
+
+def test_pods_that_fit_nowhere_are_not_tried_for_ever() -> None:
+    told: list[tuple[int, int]] = []
+    simulation = a_simulation(a_node("n", cpu="2"), pending("big-1", cpu="9"), pending("big-2", cpu="9"), pending("p"))
+    report = simulation.run(on_progress=lambda done, total: told.append((done, total)))
+    assert [result.pod.name for result in report.pending] == ["big-1", "big-2"]
+    assert told == [(1, 3), (2, 3), (3, 3), (1, 2), (2, 2)], "once all, then what was left, as one had been placed"
+
+
+def test_each_attempt_sees_the_placements_before_it() -> None:
+    report = run(a_node("a", cpu="2"), a_node("b", cpu="2"), *(pending(f"p-{i}", cpu="1500m") for i in range(3)))
+    assert nodes_of(report) == {"p-0": "a", "p-1": "b", "p-2": ""}
+
+
+# ---- What takes room
+
+
+def test_finished_pods_take_no_room_and_are_noted() -> None:
+    done = [
+        a_pod(phase, cpu="4", nodeName="n", status={"phase": phase}, host_ports=[80])
+        for phase in ("Succeeded", "Failed")
+    ]
+    report = run(a_node("n", cpu="4", pods=1), *done, pending("p", cpu="4", host_ports=[80]))
+    assert nodes_of(report) == {"p": "n"}
+    assert report.notes == ["2 finished pods left out, taking no room"]
+
+
+def test_running_pods_take_room() -> None:
+    report = run(a_node("n", cpu="4"), a_pod("old", cpu="3", nodeName="n"), pending("p", cpu="2"))
+    assert report.pending[0].message == "0/1 nodes are available: 1 Insufficient cpu."
+
+
+def test_the_use_of_a_node_counts_old_and_new_pods() -> None:
+    node = a_node("n", cpu="4", memory="8Gi", pods=9, allocatable={"example.com/gpu": 2})
+    gpu = {"example.com/gpu": 1}
+    report = run(node, a_pod("old", cpu="1", nodeName="n"), pending("new", cpu="500m", memory="1Gi", requests=gpu))
+    amounts = {
+        "cpu": (1500, 4000),
+        "memory": (1 << 30, 8 << 30),
+        "ephemeral-storage": (0, 0),
+        "example.com/gpu": (1, 2),
+    }
+    assert report.nodes == [NodeUse("n", 2, 9, 1, amounts)]
+
+
+def test_pods_on_unknown_nodes_are_noted() -> None:
+    report = run(a_node("n"), *(a_pod(f"p-{i}", nodeName=f"gone-{i}") for i in range(5)))
+    assert report.notes == ["5 pods on nodes that are not in the input: gone-0, gone-1, gone-2 and 2 more"]
+    assert [node.name for node in report.nodes] == ["n"]
+
+
+# ---- Making room
+
+
+def test_a_running_pod_that_has_to_leave_is_gone_and_reported() -> None:
+    old = a_pod("old", cpu="3", nodeName="n", priority=0)
+    report = run(a_node("n", cpu="4"), old, pending("urgent", cpu="3", priority=9))
+    assert nodes_of(report) == {"urgent": "n"}
+    assert report.evicted == [Eviction(old, "n", "default/urgent")]
+    assert (report.nodes[0].pods, report.nodes[0].new_pods) == (1, 1)
+
+
+def test_a_pod_that_was_pending_and_has_to_leave_waits_again() -> None:
+    """The follower comes first but needs the leader there; when it is tried again, the filler has taken its room."""
+    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "leader"}}}
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    report = run(
+        a_node("n", cpu="4", labels={"zone": "a"}),
+        pending("follower", cpu="3", affinity=affinity, priority=9),
+        pending("leader", cpu="1", labels={"app": "leader"}, priority=9),
+        pending("filler", cpu="2", priority=1),
+    )
+    assert nodes_of(report) == {"follower": "n", "leader": "n", "filler": ""}
+    assert report.evicted == [], "the filler never ran"
+    assert report.pending[0].message == "0/1 nodes are available: 1 Insufficient cpu."
+
+
+def test_a_pod_that_may_not_preempt_says_so() -> None:
+    old = a_pod("old", cpu="3", nodeName="n", priority=0)
+    report = run(a_node("n", cpu="4"), old, pending("polite", cpu="3", priority=9, preemptionPolicy="Never"))
+    assert report.evicted == []
+    assert report.pending[0].preemption.endswith("preemption: not eligible due to preemptionPolicy=Never.")
+
+
+# ---- Results and notes
+
+
+def test_pods_that_may_not_be_placed_say_why() -> None:
+    gated = pending("gated", schedulingGates=[{"name": "wait"}])
+    report = run(a_node("n"), gated, a_pod("other", schedulerName="other"))
+    assert {result.pod.name: (result.outcome, result.message) for result in report.pods} == {
+        "gated": (Outcome.GATED, "waiting for scheduling gates: [wait]"),
+        "other": (Outcome.IGNORED, 'no profile has the scheduler name "other"'),
+    }
+
+
+def test_a_cluster_without_nodes_says_so() -> None:
+    report = run(pending("p"))
+    assert report.pending[0].message == "no nodes available to schedule pods"
+
+
+class Broken(PlainPlugin):
+    name = "Broken"
+
+    def filter(self, pod: Pod, node: Any) -> None:
+        raise RuntimeError("no idea")
+
+
+def test_a_pod_whose_attempt_failed_is_pending_with_the_error() -> None:
+    report = run(a_node("a"), pending("p"), plugin=Broken)
+    (result,) = report.pending
+    assert (result.outcome, result.message) == (Outcome.ERROR, 'running "Broken" filter plugin: no idea')
+
+
+class NotYet(Unbuilt):
+    """A plugin that is not built and concerns pods with a label."""
+
+    name = "NotYet"
+
+    @classmethod
+    def concerns(cls, pod: Pod) -> bool:
+        return "special" in pod.labels
+
+
+def test_pods_that_need_a_plugin_that_is_not_built_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulation_module, "UNBUILT", (NotYet,))
+    special = [pending(f"s-{i}", labels={"special": ""}) for i in range(4)]
+    report = run(a_node("n"), pending("plain"), *special)
+    assert report.notes == [
+        "NotYet is not part of this release: what it would say of 4 pods is not considered "
+        "(default/s-0, default/s-1, default/s-2 and 1 more)"
+    ]
+    assert run(a_node("n"), pending("plain")).notes == []
+
+
+# ---- Objects that contradict each other
+
+
+def test_pods_that_share_a_uid_are_refused_all_together() -> None:
+    pods = [a_pod(name, metadata={"uid": "u"}) for name in ("a", "b", "c")]
+    with pytest.raises(InputError) as caught:
+        a_simulation(*pods)
+    assert [str(problem) for problem in caught.value.problems] == [
+        f'Pod default/{name}: metadata.uid: found "u", which Pod default/a has; allowed: a uid of its own, or none'
+        for name in ("b", "c")
+    ]
+
+
+def test_amounts_beyond_64_bits_are_refused_all_together() -> None:
+    huge = "9223372036854775807"
+    with pytest.raises(InputError) as caught:
+        a_simulation(a_node("n", cpu=huge), a_node("fine"), a_pod("p", cpu=huge, nodeName="fine"))
+    assert [problem.where for problem in caught.value.problems] == ["Node n", "Pod default/p"]
+    assert str(caught.value).splitlines()[0] == (
+        "Node n: found an amount that 64 bits do not hold; allowed: less than 2^63 (cpu: less than 2^63 m)"
+    )
+
+
+# ---- Explanations
+
+
+def test_an_explanation_is_the_decision_that_is_made() -> None:
+    simulation = a_simulation(a_node("a", cpu="2"), a_node("b", cpu="4"), pending("p", cpu="1"))
+    report = simulation.run(explain="p")
+    assert report.explanation is not None and isinstance(report.explanation.decision, Placement)
+    assert report.explanation.decision.node == nodes_of(report)["p"] == "b"
+    assert report.explanation.decision.details is not None
+    assert report.explanation.decision.details.totals.keys() == {"a", "b"}
+    assert report.explanation.weights["TaintToleration"] == 3
+
+
+def test_the_last_attempt_is_the_one_explained() -> None:
+    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "leader"}}}
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    pods = pending("follower", affinity=affinity, priority=10), pending("leader", labels={"app": "leader"})
+    explanation = a_simulation(a_node("n", labels={"zone": "a"}), *pods).run(explain="follower").explanation
+    assert explanation is not None and isinstance(explanation.decision, Placement)
+
+
+def test_explaining_changes_nothing_also_where_the_search_is_partial() -> None:
+    """With percentageOfNodesToScore each attempt starts where the one before stopped."""
+    items = [*(a_node(f"n-{i:03}") for i in range(200)), *(pending(f"p-{i:02}", cpu="1") for i in range(20))]
+    plain = nodes_of(a_simulation(*items, percentageOfNodesToScore=50).run())
+    for name in ("p-00", "p-07"):
+        report = a_simulation(*items, percentageOfNodesToScore=50).run(explain=name)
+        assert nodes_of(report) == plain
+        assert report.explanation is not None and isinstance(report.explanation.decision, Placement)
+        assert report.explanation.decision.node == plain[name]
+
+
+def test_a_running_pod_is_explained_as_if_it_had_not_been_placed() -> None:
+    old = a_pod("old", cpu="3", nodeName="n", schedulerName=DEFAULT)
+    simulation = a_simulation(a_node("n", cpu="4"), a_pod("other", cpu="2", nodeName="n"), old)
+    report = simulation.run(explain="old")
+    assert report.explanation is not None and isinstance(report.explanation.decision, NoFit)
+    assert report.explanation.now_on == "n"
+    assert report.nodes[0].pods == 2, "the cluster itself is left as it is"
+
+
+def test_a_failed_gate_is_explained_as_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mooring.plugins.scheduling_gates import SchedulingGates
+
+    def fail(self: object, pod: Pod) -> None:
+        raise RuntimeError("stuck")
+
+    monkeypatch.setattr(SchedulingGates, "pre_enqueue", fail)
+    explanation = a_simulation(a_node("n"), pending("p")).run(explain="p").explanation
+    assert explanation is not None
+    assert explanation.decision == Failed('running PreEnqueue plugin "SchedulingGates": stuck')
+
+
+def test_a_name_that_many_pods_have_is_refused() -> None:
+    simulation = a_simulation(*(pending("p", namespace=f"ns-{i}") for i in range(7)))
+    with pytest.raises(NoSuchPod, match=r"^'p' could be any of ns-0/p, .*, ns-4/p and 2 more: add its namespace$"):
+        simulation.run(explain="p")
+    assert simulation.run(explain="ns-3/p").explanation is not None
