@@ -24,7 +24,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.other = a_filter("Other", NODE_LABEL, silent=False)
+        self.other = a_filter("Other", NODE_LABEL)
         self.rig = Rig(self.other, pop_from_backoff=self.pops_early)
         self.queued: dict[str, Pod] = {}
         self.in_flight: dict[str, QueuedPod] = {}
@@ -46,20 +46,13 @@ class QueueMachine(RuleBasedStateMachine):
         return a_pending(name, priority, schedulingGates=gates, status=status, schedulerName=profile, **more)
 
     @precondition(lambda self: self.queued or self.in_flight)
-    @rule(
-        data=st.data(),
-        priority=st.integers(0, 2),
-        gated=st.booleans(),
-        label=st.text("ab", max_size=1),
-        has_old=st.booleans(),
-    )
-    def update(self, data: st.DataObject, priority: int, gated: bool, label: str, has_old: bool) -> None:
+    @rule(data=st.data(), priority=st.integers(0, 2), gated=st.booleans(), label=st.sampled_from("ab"))
+    def update(self, data: st.DataObject, priority: int, gated: bool, label: str) -> None:
         old = self._any_pod(data)
         node = data.draw(st.sampled_from(["", "n1", "n2"]))
-        labels = {"label": label}
-        new = self._a_pod(old.name, priority, gated, node, old.spec.scheduler_name, labels=labels)
+        new = self._a_pod(old.name, priority, gated, node, old.spec.scheduler_name, labels={"label": label})
         self.rig.known[new.key] = new
-        place = self.rig.queue.update(old if has_old else None, new)
+        place = self.rig.queue.update(data.draw(st.sampled_from([old, None])), new)
         assert (place is None) == (old.key in self.in_flight)
         if old.key in self.queued:
             self.queued[old.key] = new
@@ -68,7 +61,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def delete(self, data: st.DataObject) -> None:
         pod = data.draw(st.sampled_from(list(self.queued.values())))
-        self.rig.known.pop(pod.key)
+        self.rig.known.pop(pod.key, None)
         self.rig.queue.delete(pod)
         del self.queued[pod.key]
 
@@ -88,7 +81,7 @@ class QueueMachine(RuleBasedStateMachine):
     def pop(self) -> None:
         queue = self.rig.queue
         active = [entry for entry in queue.entries() if queue.where(entry.key) == "active"]
-        early = [entry for entry in queue._places.backoff.rejected] if self.pops_early else []
+        early = list(queue._places.backoff.rejected) if self.pops_early else []
         entry = queue.pop()
         assert (entry is None) == (not active and not early)
         if entry is None:

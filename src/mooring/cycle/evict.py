@@ -35,15 +35,25 @@ def evicted(core: Core, victim: Pod, preemptor: Pod, fault: str | None) -> None:
         note = f"Preempted by pod {preemptor.uid} on node {victim.spec.node_name}"
         core.outbox.append(Record(victim, "Normal", "Preempted", "Preempting", note))
     eviction = core.evictions.get(preemptor.id)
-    if eviction is None:
-        return
-    eviction.victims.discard(victim.id)
-    eviction.has_failed = eviction.has_failed or fault is not None
+    if eviction is not None:
+        eviction.has_failed = eviction.has_failed or fault is not None
+        _cross_off(core, eviction, victim.id)
+
+
+def leaves(core: Core, pod: Pod) -> None:
+    """The watch shows a pod gone or on its way out: if it is a victim, nobody need wait to hear that it was evicted."""
+    for eviction in list(core.evictions.values()):
+        if pod.id in eviction.victims:
+            _cross_off(core, eviction, pod.id)
+
+
+def _cross_off(core: Core, eviction: Eviction, victim_id: str) -> None:
+    eviction.victims.discard(victim_id)
     if not eviction.victims:
-        del core.evictions[preemptor.id]
-        eviction.plugin.eviction_ended(preemptor)
+        del core.evictions[eviction.preemptor.id]
+        eviction.plugin.eviction_ended(eviction.preemptor)
         if eviction.has_failed:
-            core.queue.activate([preemptor])
+            core.queue.activate([eviction.preemptor])
 
 
 def _stop_waiting(core: Core, victim: Pod, preemptor: Pod, node_name: str) -> bool:

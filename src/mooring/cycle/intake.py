@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from mooring.cluster.table import ClusterError
 from mooring.cycle.core import Core
 from mooring.cycle.diff import node_events, pod_events
+from mooring.cycle.evict import leaves
 from mooring.framework.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
@@ -111,6 +112,8 @@ def _pod_updated(core: Core, old: Pod, new: Pod) -> None:
         _pod_added(core, new)
         return
     core.pods[new.key] = new
+    if new.is_terminating:
+        leaves(core, new)
     if old.spec.node_name:
         _guard(core, lambda: core.cache.update(old, new))
         for event in pod_events(old, new):
@@ -125,6 +128,7 @@ def _pod_updated(core: Core, old: Pod, new: Pod) -> None:
 
 def _pod_removed(core: Core, pod: Pod) -> None:
     core.pods.pop(pod.key, None)
+    leaves(core, pod)
     if pod.spec.node_name:
         _guard(core, lambda: core.cache.remove(pod))
         core.queue.wake(ASSIGNED_POD_DELETE, pod, None)
@@ -143,9 +147,8 @@ def _assigned(core: Core, pod: Pod) -> None:
 
 
 def _waiting_updated(core: Core, old: Pod, new: Pod) -> None:
-    version = new.metadata.resource_version
-    if version is not None and version == old.metadata.resource_version:
-        return
+    if new.metadata.resource_version == old.metadata.resource_version:
+        return  # nothing new; where objects have no versions, changes of pods that wait go unnoticed
     if core.cache.is_assumed(new.id):
         if new.is_terminating and not old.is_terminating:
             _assumed_leaves(core, new)
