@@ -149,7 +149,7 @@ class HeapMachine(RuleBasedStateMachine):
 
 
 TestHeapMachine = HeapMachine.TestCase
-TestHeapMachine.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+TestHeapMachine.settings = settings(stateful_step_count=60, deadline=None)
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 5)), max_size=300))

@@ -122,4 +122,4 @@ class FlightMachine(RuleBasedStateMachine):
 
 
 TestFlightMachine = FlightMachine.TestCase
-TestFlightMachine.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+TestFlightMachine.settings = settings(stateful_step_count=60, deadline=None)

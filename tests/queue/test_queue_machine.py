@@ -176,7 +176,7 @@ class LateQueueMachine(QueueMachine):
 
 
 TestQueueMachine = QueueMachine.TestCase
-TestQueueMachine.settings = settings(max_examples=80, stateful_step_count=50, deadline=None)
+TestQueueMachine.settings = settings(stateful_step_count=50, deadline=None)
 
 TestLateQueueMachine = LateQueueMachine.TestCase
-TestLateQueueMachine.settings = settings(max_examples=40, stateful_step_count=50, deadline=None)
+TestLateQueueMachine.settings = settings(stateful_step_count=50, deadline=None)

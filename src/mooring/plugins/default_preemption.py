@@ -64,7 +64,10 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
             text = _PREFIX + _message(findings, nodes.alive_count)
             return NoRoom(curable(text), clear_nomination=True)
         best = findings.least_harmful()
-        chosen = int(best[nodes.name_rank()[best].argmin()])
+        best = best[nodes.name_rank()[best].argsort()].tolist()
+        # Parity: a victim that has not started counts as started when it is looked at, and later is better. So among
+        # nodes that differ in nothing else the last one wins; where victims have started, the first.
+        chosen = best[-1] if findings.is_unstarted(best[-1]) else best[0]
         return Nomination(nodes.names[chosen], findings.victims(chosen))
 
     def search(self, failure: FitFailure) -> Findings:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.ranks import PodRanks, by_importance, start_ns
+from mooring.cluster.ranks import NOT_STARTED_NS, PodRanks, by_importance, start_ns
 from mooring.framework.failure import FitFailure
 from mooring.framework.memo import PASSED
 from mooring.framework.status import Rejection, final
@@ -44,6 +44,10 @@ class Findings:
     def violations(self, row: int) -> int:
         """How many of them break a disruption budget."""
         return int(self.harm[0, self.rows == row][0])
+
+    def is_unstarted(self, row: int) -> bool:
+        """Whether the most important victims on the node have not started yet."""
+        return bool(self.harm[-1, self.rows == row][0] == -NOT_STARTED_NS)
 
     def has_harmless(self) -> bool:
         """Whether there is a candidate that breaks no budget."""

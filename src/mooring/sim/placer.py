@@ -41,7 +41,7 @@ class Step:
     room: Room | None = None
     """What preemption came to, for a pod that fits nowhere."""
     findings: Findings | None = None
-    """All that preemption could have done, when everything is to be explained."""
+    """All that preemption could have done. Of what the ranking may pick, the lowest node name is taken."""
 
 
 class Placer:
@@ -99,8 +99,11 @@ class Placer:
             return step
         step.room = make_room(runner, decision.failure)
         preemption = runner.profile.plugin(DefaultPreemption.name)
-        if self._manner.explain and step.room.nomination and isinstance(preemption, DefaultPreemption):
-            step.findings = preemption.search(decision.failure)
+        if step.room.nomination and isinstance(preemption, DefaultPreemption):
+            step.findings = found = preemption.search(decision.failure)
+            names = self.cluster.nodes.names
+            lowest = min(found.least_harmful().tolist(), key=lambda row: names[row])
+            step.room.nomination = Nomination(names[lowest], found.victims(lowest))
         if step.room.nomination is not None:
             self._act_on(pod, step.room.nomination)
         return step
