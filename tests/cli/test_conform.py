@@ -107,6 +107,32 @@ def test_a_configuration_that_cannot_be_built_is_an_error_of_the_scenario() -> N
     assert len(good["steps"]) == 2
 
 
+def test_timeline_answers_with_the_state_after_each_operation() -> None:
+    create = [{"op": "create", "object": item} for item in (NODE, POD)]
+    (answer,) = answers("timeline", {"name": "two", "config": None, "ops": create})
+    assert answer["name"] == "two"
+    assert [state["bound"] for state in answer["states"]] == [{}, {"default/p": "n"}]
+
+
+@pytest.mark.parametrize(
+    "ops",
+    [
+        pytest.param([7], id="an operation that is none"),
+        pytest.param([{"op": "explode"}], id="an unknown operation"),
+        pytest.param([{"op": "create", "object": 7}], id="an object that is none"),
+        pytest.param([{"op": "advance", "seconds": "soon"}], id="a time that is no number"),
+        pytest.param(
+            [{"op": "create", "object": as_manifest(a_node("n", cpu="1e30"))}], id="an amount that cannot be counted"
+        ),
+    ],
+)
+def test_a_broken_timeline_is_answered_with_its_error_and_the_next_one_is_taken(ops: Any) -> None:
+    broken, good = answers("timeline", {"name": "bad", "ops": ops}, {"name": "good", "ops": []})
+    assert (broken["name"], broken["states"]) == ("bad", [])
+    assert broken["error"]
+    assert good == {"name": "good", "states": []}
+
+
 @pytest.mark.parametrize("line", ["junk", "[]", "{", "\x00"], ids=repr)
 def test_a_broken_line_among_configurations_is_answered_too(line: str) -> None:
     broken, good = answers("config", line, {"name": "good"})

@@ -1,18 +1,18 @@
 """The plugins that only keep a place: where they stand, that they do nothing, and which pods they would concern."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 
+from mooring.framework.cycle import CycleState
 from mooring.framework.points import POINTS, Handle
 from mooring.framework.status import SKIP
 from mooring.model.pod import Pod
-from mooring.plugins.unbuilt import UNBUILT, DefaultBinder, DefaultPreemption, DynamicResources, Unbuilt, VolumeBinding
+from mooring.plugins.unbuilt import UNBUILT, DynamicResources, Unbuilt, VolumeBinding
 
 PLACES = {
-    "DefaultBinder": {"bind"},
-    "DefaultPreemption": {"preEnqueue", "postFilter"},
     "DynamicResources": {"preEnqueue", "preFilter", "filter", "postFilter", "score", "reserve", "preBind"},
     "NodeVolumeLimits": {"preFilter", "filter"},
     "VolumeBinding": {"preFilter", "filter", "preScore", "score", "reserve", "preBind"},
@@ -39,7 +39,7 @@ def test_each_extends_the_points_that_upstream_has_it_at() -> None:
 @pytest.mark.parametrize("kind", [kind for kind in UNBUILT if "filter" in PLACES[kind.name]])
 def test_filters_skip_every_pod(kind: type[Unbuilt]) -> None:
     plugin = build(kind)
-    assert plugin.pre_filter(NO_CYCLE) is SKIP
+    assert plugin.pre_filter(SimpleNamespace(state=CycleState())) is SKIP
     assert plugin.filter(NO_CYCLE, NO_ROWS) is None
     with pytest.raises(NotImplementedError, match=f"^plugin {kind.name}: rejecting a node is not built yet$"):
         plugin.rejection(NO_CYCLE, 1)
@@ -59,16 +59,8 @@ def test_nothing_is_reserved(kind: type[Unbuilt]) -> None:
     assert plugin.pre_bind(NO_CYCLE, "n") is None
 
 
-@pytest.mark.parametrize("kind", [DefaultPreemption, DynamicResources])
-def test_no_pod_is_held_back(kind: type[Unbuilt]) -> None:
-    assert build(kind).pre_enqueue(a_pod()) is None
-
-
-def test_what_cannot_be_left_undone_quietly_is_refused() -> None:
-    with pytest.raises(NotImplementedError, match=r"^plugin DefaultPreemption: PostFilter is not built yet$"):
-        build(DefaultPreemption).post_filter(NO_CYCLE)
-    with pytest.raises(NotImplementedError, match=r"^plugin DefaultBinder: Bind is not built yet$"):
-        build(DefaultBinder).bind(NO_CYCLE, "n")
+def test_no_pod_is_held_back() -> None:
+    assert build(DynamicResources).pre_enqueue(a_pod()) is None
 
 
 VOLUME_PLUGINS = {"NodeVolumeLimits", "VolumeBinding", "VolumeRestrictions", "VolumeZone"}

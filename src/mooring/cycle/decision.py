@@ -68,7 +68,7 @@ class Placement:
     """The three best nodes with their totals, when more than one was feasible and records are asked for."""
     diagnosis: Diagnosis | None = None
     details: Details | None = None
-    cycle: Cycle | None = None
+    cycle: Cycle | None = field(default=None, compare=False)
     """What the plugins of the binding cycle are handed."""
 
 
@@ -78,7 +78,7 @@ class NoFit:
 
     diagnosis: Diagnosis
     details: Details | None = None
-    failure: FitFailure | None = None
+    failure: FitFailure | None = field(default=None, compare=False)
     """For PostFilter; good until the cluster changes. None when there are no nodes at all."""
 
     @property

@@ -2,6 +2,7 @@
 
 from mooring.framework.events import ASSIGNED_POD, UNSCHEDULABLE_POD, Action, ClusterEvent
 from mooring.model.pod import Pod
+from mooring.model.quantity import to_milli
 from mooring.model.requests import held_requests
 
 
@@ -24,7 +25,7 @@ def _shrank(old: Pod, new: Pod) -> bool:
     if _resources(old) == _resources(new):
         return False
     before, after = held_requests(old), held_requests(new)
-    return any(name not in after or after[name] < amount for name, amount in before.items())
+    return any(name not in after or to_milli(after[name]) < to_milli(amount) for name, amount in before.items())
 
 
 def _resources(pod: Pod) -> tuple[object, ...]:

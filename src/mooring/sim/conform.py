@@ -12,7 +12,7 @@ from mooring.framework.registry import Registry
 from mooring.framework.status import Rejection
 from mooring.sim import conform_config, timeline
 from mooring.sim.placer import Step
-from mooring.sim.scenario import ScenarioError, load, parse
+from mooring.sim.scenario import UNUSABLE, ScenarioError, load, parse
 
 Answer = dict[str, Any]
 
@@ -38,10 +38,12 @@ def check_config(line: bytes) -> Answer:
 
 def follow(line: bytes) -> Answer:
     """The state of queue and cluster after each operation, on a virtual clock."""
+    name = ""
     try:
+        name = parse(line).name
         return timeline.run(line, _registry())
-    except (ValueError, msgspec.MsgspecError) as fault:
-        return {"name": "", "error": str(fault), "states": []}
+    except UNUSABLE as fault:
+        return {"name": name, "error": str(fault), "states": []}
 
 
 MODES: dict[str, Callable[[bytes], Answer]] = {

@@ -14,6 +14,10 @@ from mooring.model.kinds import KINDS
 from mooring.sim.placer import Placer
 
 
+UNUSABLE = (msgspec.MsgspecError, ValueError, OverflowError, ClusterError, RecursionError)
+"""What is raised for text that is no object, and for objects that cannot be counted or contradict each other."""
+
+
 class ScenarioError(ValueError):
     """A scenario that cannot be used; the text says why."""
 
@@ -55,6 +59,6 @@ def load(scenario: Scenario, manner: Manner, registry: Registry | None = None) -
             kind = _header.decode(raw).kind
             if kind in KINDS:
                 placer.put(decode_json(raw, kind))
-        except (msgspec.MsgspecError, ValueError, OverflowError, ClusterError, RecursionError) as fault:
+        except UNUSABLE as fault:
             raise ScenarioError(f"objects[{i}]: {fault}") from fault
     return placer
