@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from build import a_node, a_pod
 from hypothesis import given
 from hypothesis import strategies as st
 
+from build import a_node, a_pod
 from mooring.cluster.match import match_labels, match_nodes, match_rule, match_term
 from mooring.cluster.table import NodeTable
 from mooring.model.pod import NodeSelector, NodeSelectorTerm

@@ -7,11 +7,11 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from build import a_node, a_pod
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from build import a_node, a_pod
 from mooring.cluster import table as table_module
 from mooring.cluster.images import Images
 from mooring.cluster.labels import ABSENT

@@ -6,11 +6,11 @@ from unittest import mock
 
 import msgspec
 import pytest
-from build import a_node, a_pod
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from build import a_node, a_pod
 from mooring.app.assembly import build_runners
 from mooring.cluster import table as table_module
 from mooring.cluster.cluster import Cluster
@@ -135,6 +135,23 @@ def nodes(draw: st.DrawFn, name: str, with_images: bool = True) -> Node:
     )
 
 
+def first_nodes(with_images: bool) -> list[Node]:
+    """Nine nodes of three zones, no two of them alike in all."""
+    return [
+        a_node(
+            name,
+            cpu=("2", "4", "8")[i % 2],
+            pods=2 if i == 7 else 110,
+            labels={HOST: name, **({ZONE: "abc"[i % 3]} if i != 8 else {}), "disk": ("ssd", "hdd")[i % 2], "rack": "12"[i // 5]},
+            taints=["dedicated=x:NoSchedule"] if i == 2 else ["slow:PreferNoSchedule"] if i == 3 else [],
+            images={"app:latest": 600 * MIB} if with_images and i < 3 else {},
+            allocatable={"example.com/gpu": 2} if i in (1, 4) else {},
+            unschedulable=i == 6,
+        )
+        for i, name in enumerate(FIRST)
+    ]
+
+
 class MemoMachine(RuleBasedStateMachine):
     """One cluster and one runner that lives through it. After each change pods of a few shapes are decided, by the
     runner and by one that knows nothing yet.
@@ -155,10 +172,10 @@ class MemoMachine(RuleBasedStateMachine):
         self.with_images = data.draw(st.booleans(), "with images")
         limit = data.draw(st.sampled_from((4, 16384)), "touches kept")
         self.cluster.nodes.touches.LIMIT = self.cluster.nodes.node_touches.LIMIT = limit  # type: ignore[misc]
-        for name in FIRST:
-            self.put_node(data.draw(nodes(name, self.with_images), name))
+        for node in first_nodes(self.with_images):
+            self.put_node(node)
         self.shapes = data.draw(st.lists(st.sampled_from(sorted(SHAPES)), min_size=3, max_size=3, unique=True), "shapes")
-        self.runner.MEMO_LIMIT = data.draw(st.sampled_from((2, 64)), "shapes kept")  # type: ignore[misc]
+        self.runner.MEMO_LIMIT = data.draw(st.sampled_from((64, 64, 2)), "shapes kept")  # type: ignore[misc]
         self.watched = [self.a_pod(data, shape) for shape in self.shapes]
 
     def put_node(self, node: Node) -> None:
@@ -176,7 +193,7 @@ class MemoMachine(RuleBasedStateMachine):
 
     # ---- changes
 
-    @rule(data=st.data(), name=st.sampled_from(NAMES))
+    @rule(data=st.data(), name=st.sampled_from((*FIRST, *NAMES)))
     def add_or_replace_a_node(self, data: st.DataObject, name: str) -> None:
         self.put_node(data.draw(nodes(name, self.with_images)))
 

@@ -65,14 +65,15 @@ def conform(mode: str) -> None:
 
 @main.command(epilog=BENCH_EPILOG, short_help="Measure the throughput of a scenario.")
 @click.argument("scenario", type=click.File("rb"))
-def bench(scenario: BinaryIO) -> None:
+@click.option("--queue", is_flag=True, help="With queue, cache and events in the loop; preemptors are tried again.")
+def bench(scenario: BinaryIO, queue: bool) -> None:
     """Attempt every pod of SCENARIO once and print the throughput as one line of JSON."""
-    from mooring.sim.bench import measure
+    from mooring.sim.bench import measure, measure_with_queue
     from mooring.sim.scenario import ScenarioError
 
     with refusals():
         try:
-            figures = measure(scenario.read())
+            figures = (measure_with_queue if queue else measure)(scenario.read())
         except ScenarioError as error:
             refuse(f"{scenario.name}: {error}")
     click.echo(msgspec.json.encode(figures).decode())

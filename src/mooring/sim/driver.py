@@ -17,6 +17,9 @@ ATTEMPT_NS = 1_000_000
 
 PARKED_FLUSH_S = 30
 
+START_NS = 1_769_904_000_000_000_000
+"""When simulations begin: 2026-02-01T00:00:00Z."""
+
 
 class Driver:
     """Keeps the objects, moves the clock, and carries out what the scheduler wants."""
@@ -75,13 +78,18 @@ class Driver:
         attempted = []
         self.scheduler.release_waiting()
         self._carry_out()
-        while self.scheduler.has_work():
-            self.clock.advance_ns(ATTEMPT_NS)
-            pod = self.scheduler.attempt()
-            if pod is not None:
-                attempted.append(pod.key)
-            self._carry_out()
+        while (pod := self.attempt_once()) is not None:
+            attempted.append(pod.key)
         return attempted
+
+    def attempt_once(self) -> Pod | None:
+        """One attempt, and what it leads to. None when no one's turn has come."""
+        if not self.scheduler.has_work():
+            return None
+        self.clock.advance_ns(ATTEMPT_NS)
+        pod = self.scheduler.attempt()
+        self._carry_out()
+        return pod
 
     # ---- what the scheduler wants
 

@@ -1,5 +1,6 @@
 """A conformance or benchmark scenario: objects as they are, and the pods to attempt in order."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -11,8 +12,8 @@ from mooring.framework import config
 from mooring.framework.registry import Registry
 from mooring.model.decode import decode_json
 from mooring.model.kinds import KINDS
+from mooring.model.meta import KubeObject
 from mooring.sim.placer import Placer
-
 
 UNUSABLE = (msgspec.MsgspecError, ValueError, OverflowError, ClusterError, RecursionError)
 """What is raised for text that is no object, and for objects that cannot be counted or contradict each other."""
@@ -47,18 +48,31 @@ def parse(line: bytes | str) -> Scenario:
         raise ScenarioError(str(fault)) from fault
 
 
-def load(scenario: Scenario, manner: Manner, registry: Registry | None = None) -> Placer:
-    """A placer with the scenario's objects, without any server-side defaulting. Raises ScenarioError."""
+def configuration(scenario: Scenario) -> config.KubeSchedulerConfiguration:
+    """The scenario's configuration, or the default one. Raises ScenarioError."""
     try:
-        chosen = config.default() if scenario.config is None else config.from_object(scenario.config)
-        placer = Placer(build_runners(chosen, registry), manner)
+        return config.default() if scenario.config is None else config.from_object(scenario.config)
     except ValueError as fault:
         raise ScenarioError(f"config: {fault}") from fault
+
+
+def put_objects(scenario: Scenario, put: Callable[[KubeObject], None]) -> None:
+    """Hand over the scenario's objects one by one, without any server-side defaulting. Raises ScenarioError."""
     for i, raw in enumerate(scenario.objects):
         try:
             kind = _header.decode(raw).kind
             if kind in KINDS:
-                placer.put(decode_json(raw, kind))
+                put(decode_json(raw, kind))
         except UNUSABLE as fault:
             raise ScenarioError(f"objects[{i}]: {fault}") from fault
+
+
+def load(scenario: Scenario, manner: Manner, registry: Registry | None = None) -> Placer:
+    """A placer with the scenario's objects. Raises ScenarioError."""
+    chosen = configuration(scenario)
+    try:
+        placer = Placer(build_runners(chosen, registry), manner)
+    except ValueError as fault:
+        raise ScenarioError(f"config: {fault}") from fault
+    put_objects(scenario, placer.put)
     return placer

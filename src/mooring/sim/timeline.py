@@ -12,10 +12,7 @@ from mooring.kit.clock import VirtualClock
 from mooring.model.decode import decode_json
 from mooring.model.kinds import KINDS
 from mooring.model.pod import Pod
-from mooring.sim.driver import Driver
-
-START_NS = 1_769_904_000_000_000_000
-"""2026-02-01T00:00:00Z"""
+from mooring.sim.driver import START_NS, Driver
 
 _OP_NS = 1_000_000
 
