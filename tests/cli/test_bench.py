@@ -1,7 +1,11 @@
 """`mooring bench`: the figures it prints, and the scenarios that it refuses."""
 
 import json
+import sys
+from collections.abc import Iterator
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command import as_manifest, mooring
@@ -59,3 +63,49 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
         ran = mooring("bench", path)
         assert (ran.code, ran.out) == (2, "")
         assert ran.err.splitlines()[-1].startswith("Error: Invalid value for 'SCENARIO': ")
+
+
+# ---- benchmarks/throughput.py
+
+
+@pytest.fixture
+def throughput() -> Iterator[Any]:
+    """The benchmark script as a module."""
+    spec = spec_from_file_location("throughput", Path(__file__).parents[2] / "benchmarks" / "throughput.py")
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    monkey = pytest.MonkeyPatch()
+    monkey.setitem(sys.modules, "throughput", module)  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    yield module
+    monkey.undo()
+
+
+def test_the_benchmark_runs_each_workload_in_a_process_of_its_own(
+    throughput: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(throughput, "WORKLOADS", (throughput.Workload("basic", 5, 5, 7),))
+    throughput.main(["--runs", "1", "--json", str(tmp_path / "figures.json")])
+    shown = capsys.readouterr()
+    head, row = shown.out.splitlines()
+    assert head.split() == ["WORKLOAD", "(nodes/placed/pending)", "BEST", "MEDIAN", "P50", "P99", "PLACED"]
+    assert row.startswith("basic 5/5/7 ") and row.endswith(" 7 of 7")
+    assert shown.err == "basic 5/5/7: run 1 of 1\n"
+    (entry,) = json.loads((tmp_path / "figures.json").read_text())
+    assert entry["workload"] == {"kind": "basic", "nodes": 5, "placed": 5, "pending": 7}
+    assert [run["name"] for run in entry["runs"]] == ["basic-5n-5i-7p"]
+
+
+def test_the_benchmark_measures_memory(
+    throughput: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(throughput, "LARGE", throughput.Workload("basic", 5, 5, 7))
+    throughput.main(["--memory"])
+    words = capsys.readouterr().out.split()
+    assert (words[:2], words[3:]) == (["basic", "5/5/7:"], ["MiB", "at", "the", "peak"])
+    assert 10 < int(words[2]) < 1000
+
+
+def test_the_benchmark_refuses_a_workload_that_it_does_not_know(throughput: Any) -> None:
+    with pytest.raises(SystemExit, match=r"^no such workload: nothing; there are affinity, anti, basic, "):
+        throughput.main(["--only", "nothing"])

@@ -73,16 +73,11 @@ def test_pods_are_taken_by_priority_then_by_age_then_as_they_came() -> None:
 def test_a_nanosecond_of_age_counts_even_where_seconds_cannot_show_it() -> None:
     rig = Rig()
     rig.clock.advance_ns(1_770_000_000 * 10**9)
-    rig.add(a_pending("older"))
+    rig.parked(older := a_pending("older"))
     rig.clock.advance_ns(1)
-    rig.add(a_pending("newer"))
-    older, newer = rig.pop(), rig.pop()
-    for entry in (newer, older):
-        rig.reject(entry, "Fit")
-        rig.clock.advance_ns(1)
-    rig.at(rig.now_s + 5)
-    rig.queue.wake(NODE_ADD)
-    assert [rig.pop().pod.name for _ in range(2)] == ["newer", "older"]
+    rig.parked(newer := a_pending("newer"))
+    rig.queue.activate([newer, older])
+    assert [rig.pop().pod.name for _ in range(2)] == ["older", "newer"]
 
 
 def test_a_popped_pod_is_in_flight_until_it_is_done() -> None:

@@ -22,7 +22,7 @@ CONFORM_EPILOG = """
 \b
 Examples:
   echo '{"name": "one", "config": null}' | mooring conform config
-  python tests/conformance/check.py tests/conformance --ignore preemption -- mooring conform
+  python tests/conformance/check.py tests/conformance --only mixed,timeline -- mooring conform
 
 A line that cannot be used is answered with its error, and the next one is taken.
 tests/conformance/README.md gives the form of scenarios and answers.

@@ -46,6 +46,11 @@ class Cache:
         if pod.id in self._pods:
             if pod.id not in self._assumed:
                 raise ClusterError(f"pod {_shown(pod)} was already in added state")
+            if self._nodes.swap_last(self._pods[pod.id], pod):
+                # Hot: the usual case; nothing but the object changes, so no answer that is kept about the row is void.
+                self._pods[pod.id] = pod
+                self._assumed.discard(pod.id)
+                return
             self._take(self._pods[pod.id])
         self._put(pod)
 

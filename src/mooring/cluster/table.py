@@ -161,6 +161,21 @@ class NodeTable:
         self._free_if_unused(row)
         return pod
 
+    def swap_last(self, old: Pod, new: Pod) -> bool:
+        """Put one object of a pod in the place of another, if that makes no difference to any count or order."""
+        pods = self.pods_on[self._row_of_pod[old.id]]
+        if (
+            pods[-1] is not old
+            or old.spec.node_name != new.spec.node_name
+            or old.is_terminating != new.is_terminating
+            or old.priority != new.priority
+            or old.shape is not new.shape
+            or old.kin is not new.kin
+        ):
+            return False
+        pods[-1] = new
+        return True
+
     def row_of_pod(self, pod_id: str) -> int | None:
         return self._row_of_pod.get(pod_id)
 

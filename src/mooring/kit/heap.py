@@ -19,7 +19,7 @@ class KeyedHeap(Generic[T]):
     `order` gives the sort key of an item; it is asked once for each `push`, so whoever changes an item pushes it again.
 
     Hot: what was replaced or removed stays behind in the heap until it surfaces or outnumbers the rest. With heapq in C
-    10,000 items are pushed and popped in 2.0 µs each; sifting in Python with an index of positions took 9.
+    10,000 items are pushed and popped in 1.4 µs each; sifting in Python with an index of positions took 4.8.
     """
 
     __slots__ = ("_heap", "_live", "_name", "_order", "_versions")

@@ -70,8 +70,13 @@ def shape_of(pod: Pod) -> "PodShape":
     return shape
 
 
+_NO_STATUS = PodStatus()
+
+
 def _resize_status(status: PodStatus) -> PodStatus:
     """The part of a status that changes what a pod holds: resources in force, and a resize that cannot be done."""
+    if not status.container_statuses and not status.conditions and status.resources is None:
+        return _NO_STATUS
     return PodStatus(
         conditions=[c for c in status.conditions or () if c.type == "PodResizePending"] or None,
         container_statuses=[c for c in status.container_statuses or () if c.resources] or None,

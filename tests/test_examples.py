@@ -1,0 +1,211 @@
+"""Every example runs and shows what it should; and so does the code in the documents."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+import mooring
+from mooring.cli.main import main
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = ROOT / "examples"
+CLUSTER = "examples/cluster.yaml"
+README = (ROOT / "README.md").read_text()
+PLUGINS = (ROOT / "docs" / "plugins.md").read_text()
+
+
+@pytest.fixture(autouse=True)
+def at_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+def simulate(*arguments: str) -> str:
+    result = CliRunner().invoke(main, ["simulate", *arguments], catch_exceptions=False)
+    assert (result.exit_code, result.stderr) == (0, "")
+    return result.stdout
+
+
+def blocks(document: str, language: str) -> list[str]:
+    """The fenced code in a document."""
+    return re.findall(rf"```{language}\n(.*?)```", document, re.DOTALL)
+
+
+def indented(text: str) -> str:
+    """As a document quotes what a command prints."""
+    return "".join(f"    {line}".rstrip() + "\n" for line in text.splitlines())
+
+
+def enabling(name: str, args: Any = None) -> dict[str, Any]:
+    profile: dict[str, Any] = {"plugins": {"multiPoint": {"enabled": [{"name": name}]}}}
+    profile["pluginConfig"] = [{"name": name, "args": args}] if args else []
+    header = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    return {**header, "profiles": [profile]}
+
+
+# ---- examples/
+
+
+def test_every_example_is_run_here() -> None:
+    assert {path.name for path in EXAMPLES.iterdir() if path.is_file()} == {
+        "cluster.yaml",
+        "notebook.py",
+        "packed.yaml",
+        "plugin.py",
+        "plugin.yaml",
+    }
+
+
+def test_the_cluster_has_room_for_all_but_the_giant() -> None:
+    report = mooring.simulate(CLUSTER)
+    assert [result.pod.name for result in report.pending] == ["giant"]
+    zones = [result.node[0] for result in report.placed if result.pod.name.startswith("web")]
+    assert sorted(zones) == ["a", "a", "b", "b", "c", "c"], "web is spread over the zones"
+    caches = [result.node for result in report.placed if result.pod.name.startswith("cache")]
+    assert len(set(caches)) == 3, "no two caches on one node"
+    assert {result.node for result in report.placed if result.pod.name.startswith("trainer")} == {"gpu-1"}
+
+
+def test_packing_leaves_a_node_empty() -> None:
+    usual, packed = mooring.simulate(CLUSTER), mooring.simulate(CLUSTER, "examples/packed.yaml")
+    assert [node.name for node in usual.nodes if not node.pods] == []
+    assert [node.name for node in packed.nodes if not node.pods] == ["a-2"]
+    assert len(usual.placed) == len(packed.placed)
+
+
+def test_the_plugin_limits_the_pods_of_an_application_on_a_node() -> None:
+    out = simulate(CLUSTER, "--plugin", "examples/plugin.py", "--config", "examples/plugin.yaml")
+    assert (
+        "  default/trainer-1\n"
+        "    unschedulable: 0/5 nodes are available: 1 node(s) had 1 pod(s) of the same app already, "
+        "4 node(s) didn't match Pod's node affinity/selector.\n"
+    ) in out
+    assert "  default/web-4, default/web-5\n" in out
+    assert out.endswith("8 of 12 pending pods placed, 5 nodes\n")
+
+
+@pytest.mark.parametrize("most", [0, -1, "two"])
+def test_the_plugin_refuses_arguments_that_make_no_sense(tmp_path: Path, most: Any) -> None:
+    written = yaml.safe_load((EXAMPLES / "plugin.yaml").read_text())
+    written["profiles"][0]["pluginConfig"][0]["args"]["maxPerNode"] = most
+    (tmp_path / "odd.yaml").write_text(yaml.safe_dump(written))
+    arguments = ["simulate", CLUSTER, "--plugin", "examples/plugin.py", "--config", str(tmp_path / "odd.yaml")]
+    result = CliRunner().invoke(main, arguments, catch_exceptions=False)
+    assert result.exit_code == 2
+    assert result.stderr.endswith(f"maxPerNode: found {most!r}; allowed: a whole number from 1\n")
+
+
+def test_the_notebook_script_answers_its_questions() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, "examples/notebook.py"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    lines = ran.stdout.splitlines()
+    assert lines[0] == "Where do the pods go?"
+    assert "  0/5 nodes are available: 1 node(s) had untolerated taint(s), 4 Insufficient cpu." in lines
+    assert lines[-5:] == [
+        "Would a bigger node help?",
+        "  still pending: []",
+        "How many nodes stay empty if we pack?",
+        "  default: []",
+        "  packed: ['a-2']",
+    ]
+
+
+# ---- README.md
+
+
+@pytest.mark.parametrize("arguments", [[], ["--explain", "trainer-0"]], ids=["simulate", "explain"])
+def test_the_readme_shows_what_is_printed(arguments: list[str]) -> None:
+    command = " ".join(["mooring simulate", CLUSTER, *arguments])
+    assert f"    $ {command}\n{indented(simulate(CLUSTER, *arguments))}" in README
+
+
+def test_the_notebook_call_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = (block for block in blocks(README, "python") if block.startswith("import mooring"))
+    exec(compile(code, "README.md", "exec"), {})
+    assert "'trainer-1': 'gpu-1'" in capsys.readouterr().out
+
+
+def test_the_plugin_of_the_readme_runs(tmp_path: Path) -> None:
+    (code,) = (block for block in blocks(README, "python") if "PlainPlugin" in block)
+    (tmp_path / "quiet.py").write_text(code)
+    (tmp_path / "quiet.yaml").write_text(yaml.safe_dump(enabling("QuietNodes")))
+    out = simulate(
+        CLUSTER, "--plugin", f"{tmp_path}/quiet.py", "--config", f"{tmp_path}/quiet.yaml", "--explain", "web-3"
+    )
+    assert "QuietNodes*1" in out
+
+
+# ---- docs/plugins.md
+
+
+def test_the_documented_plugin_is_the_example() -> None:
+    assert blocks(PLUGINS, "python")[0] == (EXAMPLES / "plugin.py").read_text()
+    comment, _, config = (EXAMPLES / "plugin.yaml").read_text().partition("\n")
+    assert comment.startswith("#")
+    assert blocks(PLUGINS, "yaml")[0] == config
+
+
+def test_the_documented_explanation_is_what_is_printed() -> None:
+    arguments = "--plugin examples/plugin.py --config examples/plugin.yaml --explain web-4"
+    printed = simulate(CLUSTER, *arguments.split())
+    table = printed[printed.index("Rejected\n") :].partition("\n\n")[0]
+    assert f"$ mooring simulate {CLUSTER} {arguments}\n" in PLUGINS
+    assert indented(table) in PLUGINS
+
+
+def documented_plugins() -> Iterator[Any]:
+    for code in blocks(PLUGINS, "python"):
+        for name in re.findall(r'^    name = "(\w+)"', code, re.MULTILINE):
+            yield pytest.param(code, name, id=name)
+
+
+@pytest.mark.parametrize(("code", "name"), [*documented_plugins()])
+def test_a_documented_plugin_takes_part(tmp_path: Path, code: str, name: str) -> None:
+    (tmp_path / "mine.py").write_text(code)
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(enabling(name, {"zone": "b"})))
+    out = simulate(
+        CLUSTER, "--plugin", f"{tmp_path}/mine.py", "--config", f"{tmp_path}/mine.yaml", "--explain", "web-0"
+    )
+    assert f"{name}*1" in out
+
+
+def test_the_documented_plugin_over_columns_prefers_its_zone_and_spares_slots() -> None:
+    code = next(block for block in blocks(PLUGINS, "python") if "class ZoneFirst" in block)
+    scope: dict[str, Any] = {"__name__": "zone_first"}
+    exec(compile(code, "plugins.md", "exec"), scope)
+    nodes = [a_node(name, zone, pods=8) for name, zone in (("n-1", "a"), ("n-2", "b"))]
+    pods = [a_pod(f"p-{i}") for i in range(8)]
+    report = mooring.simulate([*nodes, *pods], enabling("ZoneFirst", {"zone": "b"}), plugins=[scope["ZoneFirst"]])
+    assert [result.node for result in report.placed] == ["n-2"] * 3 + ["n-1"] * 3
+    assert report.pending[0].message == "0/2 nodes are available: 2 node(s) had no pod slots to spare."
+
+
+def test_the_documented_test_passes() -> None:
+    (code,) = (block for block in blocks(PLUGINS, "python") if "def test_" in block)
+    scope: dict[str, Any] = {"__name__": "limit_per_node"}
+    exec(compile((EXAMPLES / "plugin.py").read_text(), "plugin.py", "exec"), scope)
+    tested: dict[str, Any] = {"LimitPerNode": scope["LimitPerNode"]}
+    exec(
+        compile(code.replace("from my_package.limit_per_node import LimitPerNode\n", ""), "plugins.md", "exec"), tested
+    )
+    (name,) = (name for name in tested if name.startswith("test_"))
+    tested[name]()
+
+
+def a_node(name: str, zone: str, pods: int) -> dict[str, Any]:
+    labels = {"topology.kubernetes.io/zone": zone}
+    status = {"allocatable": {"cpu": "8", "memory": "8Gi", "pods": str(pods)}}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
+
+
+def a_pod(name: str) -> dict[str, Any]:
+    spec = {"containers": [{"name": "main", "image": "web"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
