@@ -24,18 +24,22 @@ START_NS = 1_769_904_000_000_000_000
 class Driver:
     """Keeps the objects, moves the clock, and carries out what the scheduler wants."""
 
-    def __init__(self, clock: VirtualClock, scheduler: Scheduler) -> None:
+    def __init__(self, clock: VirtualClock, scheduler: Scheduler, *, with_versions: bool = False) -> None:
         self.clock = clock
+        self._version = 0 if with_versions else None
+        """Objects get a new resourceVersion with each change, as on a real server; without, they keep what they have."""
         self.scheduler = scheduler
         self.objects: dict[tuple[str, str], KubeObject] = {}
         """By kind and key."""
         self.events: list[Record] = []
         self.on_bound: Callable[[Pod], None] | None = None
+        self.on_evicted: Callable[[Pod], None] | None = None
         self._seconds = 0
 
     # ---- the cluster changes
 
     def create(self, item: KubeObject) -> None:
+        item = self._versioned(item)
         self.objects[_name(item)] = item
         self.scheduler.added(item)
 
@@ -67,11 +71,19 @@ class Driver:
         """One second later: backoffs and waits that are over, and each half minute the pods that waited too long."""
         self.clock.advance_ns(NS_PER_S)
         self._seconds += 1
-        self.scheduler.tick()
-        self.scheduler.release_waiting()
+        self.tick()
         if self._seconds % PARKED_FLUSH_S == 0:
             self.scheduler.flush_parked()
         self._carry_out()
+
+    def advance_to(self, when_ns: int) -> None:
+        """Jump ahead; nothing happens if that moment has passed."""
+        self.clock.advance_ns(max(when_ns - self.clock.now_ns(), 0))
+
+    def tick(self) -> None:
+        """Let pods go whose backoff or wait is over."""
+        self.scheduler.tick()
+        self.scheduler.release_waiting()
 
     def settle(self) -> list[str]:
         """Attempts until no one's turn is left. Returns the pods in the order in which they were tried."""
@@ -109,6 +121,8 @@ class Driver:
                 self._patch(intent.victim, intent.condition, None)
                 self.delete("Pod", intent.victim.key)
                 self.scheduler.evicted(intent.victim, intent.preemptor)
+                if self.on_evicted is not None:
+                    self.on_evicted(intent.victim)
             case Record():
                 self.events.append(intent)
 
@@ -135,8 +149,19 @@ class Driver:
         self._replace(old, Pod(metadata=old.metadata, spec=old.spec, status=status))
 
     def _replace(self, old: KubeObject, new: KubeObject) -> None:
+        new = self._versioned(new)
         self.objects[_name(new)] = new
         self.scheduler.updated(old, new)
+
+    def _versioned(self, item: KubeObject) -> KubeObject:
+        if self._version is None:
+            return item
+        self._version += 1
+        metadata = msgspec.structs.replace(item.metadata, resource_version=str(self._version))
+        versioned: KubeObject = msgspec.structs.replace(item, metadata=metadata)
+        if isinstance(item, Pod):
+            versioned.__dict__.update(item.__dict__)  # neither shape nor kin knows the version
+        return versioned
 
 
 def with_condition(status: PodStatus, condition: Condition) -> PodStatus:
