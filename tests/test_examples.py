@@ -13,7 +13,10 @@ import yaml
 from click.testing import CliRunner
 
 import mooring
+from mooring.app.assembly import all_plugins
 from mooring.cli.main import main
+from mooring.framework import config as configuration
+from mooring.framework.registry import load_file
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
@@ -53,14 +56,21 @@ def enabling(name: str, args: Any = None) -> dict[str, Any]:
 # ---- examples/
 
 
-def test_every_example_is_run_here() -> None:
-    assert {path.name for path in EXAMPLES.iterdir() if path.is_file()} == {
-        "cluster.yaml",
-        "notebook.py",
-        "packed.yaml",
-        "plugin.py",
-        "plugin.yaml",
-    }
+@pytest.mark.parametrize("path", sorted(EXAMPLES.iterdir()), ids=lambda path: path.name)
+def test_every_example_can_be_used(path: Path) -> None:
+    """A manifest can be simulated, a configuration loaded, a plugin registered; what is no plugin is a script."""
+    text = path.read_text()
+    if path.suffix == ".yaml" and "kind: KubeSchedulerConfiguration" in text:
+        assert configuration.load(text).profiles
+    elif path.suffix == ".yaml":
+        assert mooring.simulate(path).nodes
+    elif path.suffix == ".py" and "Plugin):" in text:
+        registry = all_plugins()
+        before = len(registry)
+        load_file(registry, str(path))
+        assert len(registry) == before + 1
+    elif path.suffix == ".py":
+        assert 'if __name__ == "__main__":' in text
 
 
 def test_the_cluster_has_room_for_all_but_the_giant() -> None:
