@@ -270,8 +270,8 @@ def ask_filter(plugin: FilterPlugin, cycle: Cycle, rows: Rows, asked: int) -> Co
     """A filter's codes for so many rows; whatever it raises, and a wrong number of codes, ends the attempt."""
     try:
         codes = plugin.filter(cycle, rows)
-        if codes is not None and len(codes) != asked:
-            raise ValueError(f"{len(codes)} codes for {asked} nodes")
+        if codes is not None:
+            _check_form(codes, asked, "codes")
     except Exception as fault:
         raise AttemptError(f'running "{plugin.name}" filter plugin: {fault}') from fault
     return codes
@@ -280,8 +280,8 @@ def ask_filter(plugin: FilterPlugin, cycle: Cycle, rows: Rows, asked: int) -> Co
 def _score(plugin: ScorePlugin, cycle: Cycle, rows: Rows, asked: int) -> Scores | None:
     try:
         scores = plugin.score(cycle, rows)
-        if scores is not None and len(scores) != asked:
-            raise ValueError(f"{len(scores)} scores for {asked} nodes")
+        if scores is not None:
+            _check_form(scores, asked, "scores")
     except Exception as fault:
         raise AttemptError(f'running Score plugins: plugin "{plugin.name}" failed with: {fault}') from fault
     if scores is not None and not plugin.normalizes():
@@ -291,12 +291,22 @@ def _score(plugin: ScorePlugin, cycle: Cycle, rows: Rows, asked: int) -> Scores 
 
 def _normalize(plugin: ScorePlugin, cycle: Cycle, scores: Scores, rows: Rows) -> Scores:
     try:
+        asked = len(scores)
         scores = plugin.normalize(cycle, scores, rows)
+        _check_form(scores, asked, "scores")
     except Exception as fault:
         text = f'running Normalize on Score plugins: plugin "{plugin.name}" failed with: {fault}'
         raise AttemptError(text) from fault
     _check_range(plugin, scores)
     return scores
+
+
+def _check_form(answer: object, asked: int, what: str) -> None:
+    if not isinstance(answer, np.ndarray) or answer.dtype != np.int64:
+        form = f"an array of {answer.dtype}" if isinstance(answer, np.ndarray) else type(answer).__name__
+        raise TypeError(f"{what} must be an array of int64, not {form}")
+    if len(answer) != asked:
+        raise ValueError(f"{len(answer)} {what} for {asked} nodes")
 
 
 def _check_range(plugin: ScorePlugin, scores: Scores) -> None:

@@ -58,10 +58,14 @@ class KeptColumns:
         node_rows, rows = self._touched_nodes(nodes), self._touched(nodes)
         if rows is None:
             return None
-        for question in self._questions:
-            asked = node_rows if question.reads is Reads.NODE else rows
-            if asked is not None:
-                self._put(question, asked, question.ask(cycle, asked), nodes.capacity)
+        try:
+            for question in self._questions:
+                asked = node_rows if question.reads is Reads.NODE else rows
+                if asked is not None:
+                    self._put(question, asked, question.ask(cycle, asked), nodes.capacity)
+        except BaseException:
+            self._capacity = 0  # or else what was left unasked would pass for answered next time
+            raise
         return rows
 
     def _touched(self, nodes: NodeTable) -> Rows | None:

@@ -166,6 +166,8 @@ class _LiftedNormalizedScore(_LiftedScore):
         normalized = self._plugin.normalize(scores.tolist())
         if len(normalized) != len(scores):
             raise ValueError(f"normalize returned {len(normalized)} scores for {len(scores)} nodes")
+        if not all(isinstance(score, int) for score in normalized):
+            raise TypeError("normalize must return whole numbers")
         return np.array(normalized, np.int64)
 
 

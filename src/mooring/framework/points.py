@@ -52,7 +52,7 @@ class Reads(IntEnum):
     """What an answer depends on beside the profile. The less it reads, the longer the framework keeps the answer."""
 
     SHAPE = 0
-    """Only the pod's shape: asked once for each shape."""
+    """Only the pod's shape: PreFilter and PreScore are then asked once for each shape."""
     NODE = 1
     """Shape and the node itself (labels, taints, images, ...): asked again for nodes that were changed."""
     TOTALS = 2

@@ -185,6 +185,9 @@ def _make_plugins(written: KubeSchedulerProfile, registry: Registry, handle: Han
                 made[name] = factory(args.get(name), handle)
             except ValueError as error:
                 raise _Refusal(f"initializing plugin {show(name)}: {error}") from error
+            except Exception as error:  # a plugin may raise anything, and the user must learn whose it is
+                fault = f"{type(error).__name__}: {error}"
+                raise _Refusal(f"initializing plugin {show(name)}: {fault}") from error
     return made
 
 

@@ -17,6 +17,9 @@ except ImportError:  # libyaml is an option of PyYAML
     from yaml import SafeLoader as _BaseLoader  # type: ignore[assignment]
 
 
+MAX_DEPTH = 1000
+
+
 class JsonObject(dict[str, Any]):
     """An object that remembers which of its keys were written more than once (the last one counts)."""
 
@@ -80,6 +83,7 @@ _Loader.add_implicit_resolver(
 
 
 def _parse_yaml(text: str) -> Document:
+    _refuse_deep(text)
     loader = _Loader(text)
     try:
         node = loader.get_node() if loader.check_node() else None
@@ -92,6 +96,20 @@ def _parse_yaml(text: str) -> Document:
         _refuse(f"yaml: {_yaml_fault(error)}")
     finally:
         loader.dispose()
+
+
+def _refuse_deep(text: str) -> None:
+    """The C composer overflows the stack on deep nesting, so that is found out first, without composing anything."""
+    depth = 0
+    try:
+        for event in yaml.parse(text, _BaseLoader):
+            if isinstance(event, yaml.DocumentEndEvent):
+                return  # only the first document counts
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > MAX_DEPTH:
+                _refuse(f"yaml: line {event.start_mark.line + 1}: more than {MAX_DEPTH} levels of nesting")
+    except yaml.YAMLError as error:
+        _refuse(f"yaml: {_yaml_fault(error)}")
 
 
 def _repeated_keys(node: yaml.Node) -> Iterator[str]:
