@@ -1,16 +1,21 @@
 """From a decision to a bound pod: assume, Reserve, Permit, then PreBind, Bind and PostBind; and back when one fails."""
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 from mooring.cluster.table import ClusterError
 from mooring.cycle.core import Binding, Core
 from mooring.cycle.failure import Failure, error, fail, refused
 from mooring.framework.cycle import Cycle
 from mooring.framework.events import ASSIGNED_POD_DELETE
 from mooring.framework.intents import Bind, PatchStatus, Record
-from mooring.framework.points import BindPlugin, PermitPlugin, PostBindPlugin, PreBindPlugin, ReservePlugin, Wait
+from mooring.framework.points import Plugin, Wait
 from mooring.framework.runner import Runner
 from mooring.framework.status import SKIP, Rejection
 from mooring.framework.waiting import Release
 from mooring.queue.entry import QueuedPod
+
+T = TypeVar("T")
 
 
 def begin_binding(core: Core, entry: QueuedPod, runner: Runner, cycle: Cycle, node_name: str) -> None:
@@ -64,8 +69,7 @@ def finish(core: Core, binding: Binding) -> None:
     core.story(binding.pod, f"bound to {binding.node_name}")
     note = f"Successfully assigned {binding.pod.key} to {binding.node_name}"
     core.outbox.append(Record(binding.pod, "Normal", "Scheduled", "Binding", note))
-    for plugin in binding.runner.profile.points.get("postBind", ()):
-        assert isinstance(plugin, PostBindPlugin)
+    for plugin in _plugins(binding, "postBind"):
         try:
             plugin.post_bind(binding.cycle, binding.node_name)
         except Exception as fault:  # the pod is bound, whatever a plugin thinks of it
@@ -88,8 +92,7 @@ def give_up(core: Core, binding: Binding, failure: Failure, is_rejected: bool) -
 
 
 def _back_out(core: Core, binding: Binding) -> None:
-    for plugin in reversed(binding.runner.profile.points.get("reserve", ())):
-        assert isinstance(plugin, ReservePlugin)
+    for plugin in reversed(_plugins(binding, "reserve")):
         try:
             plugin.unreserve(binding.cycle, binding.node_name)
         except Exception as fault:  # the others must still give back what they claimed
@@ -100,13 +103,23 @@ def _back_out(core: Core, binding: Binding) -> None:
         core.report("a pod could not be forgotten", fault)
 
 
+def _ask(binding: Binding, plugin: Plugin, point: str, ask: Callable[[Cycle, str], T]) -> T | Failure:
+    """What a plugin says of the pod and its node. Whatever it raises is a failure of this pod, with the plugin named."""
+    try:
+        return ask(binding.cycle, binding.node_name)
+    except Exception as fault:  # a plugin may raise anything
+        return error(f'running {point} plugin "{plugin.name}": {fault}')
+
+
+def _plugins(binding: Binding, point: str) -> Any:
+    return binding.runner.profile.points.get(point, ())
+
+
 def _reserve(binding: Binding) -> Failure | None:
-    for plugin in binding.runner.profile.points.get("reserve", ()):
-        assert isinstance(plugin, ReservePlugin)
-        try:
-            answer = plugin.reserve(binding.cycle, binding.node_name)
-        except Exception as fault:  # a plugin may raise anything
-            return error(f'running Reserve plugin "{plugin.name}": {fault}')
+    for plugin in _plugins(binding, "reserve"):
+        answer = _ask(binding, plugin, "Reserve", plugin.reserve)
+        if isinstance(answer, Failure):
+            return answer
         if answer is not None:
             return refused(answer.by(plugin.name))
     return None
@@ -115,12 +128,10 @@ def _reserve(binding: Binding) -> Failure | None:
 def _permit(binding: Binding) -> Failure | dict[str, float]:
     """The plugins that want the pod to wait, with their time limit in seconds; or why it may not go at all."""
     waits: dict[str, float] = {}
-    for plugin in binding.runner.profile.points.get("permit", ()):
-        assert isinstance(plugin, PermitPlugin)
-        try:
-            answer = plugin.permit(binding.cycle, binding.node_name)
-        except Exception as fault:  # a plugin may raise anything
-            return error(f'running Permit plugin "{plugin.name}": {fault}')
+    for plugin in _plugins(binding, "permit"):
+        answer = _ask(binding, plugin, "Permit", plugin.permit)
+        if isinstance(answer, Failure):
+            return answer
         if isinstance(answer, Wait):
             waits[plugin.name] = answer.timeout_s
         elif answer is not None:
@@ -129,12 +140,11 @@ def _permit(binding: Binding) -> Failure | dict[str, float]:
 
 
 def _pre_bind(binding: Binding) -> tuple[Failure, bool] | None:
-    for plugin in binding.runner.profile.points.get("preBind", ()):
-        assert isinstance(plugin, PreBindPlugin)
-        try:
-            answer = plugin.pre_bind(binding.cycle, binding.node_name)
-        except Exception as fault:  # a plugin may raise anything
-            return error(f'running PreBind plugin "{plugin.name}": {fault}'), False
+    """Why the pod cannot be bound, and whether that is a rejection; None: it can."""
+    for plugin in _plugins(binding, "preBind"):
+        answer = _ask(binding, plugin, "PreBind", plugin.pre_bind)
+        if isinstance(answer, Failure):
+            return answer, False
         if answer is not None:
             # Parity: the text stands alone, and no plugin counts as the one that rejected the pod.
             return Failure(answer.message), True
@@ -142,14 +152,13 @@ def _pre_bind(binding: Binding) -> tuple[Failure, bool] | None:
 
 
 def _bind(core: Core, binding: Binding) -> tuple[Failure, bool] | None:
-    for plugin in binding.runner.profile.points.get("bind", ()):
-        assert isinstance(plugin, BindPlugin)
-        try:
-            answer = plugin.bind(binding.cycle, binding.node_name)
-        except Exception as fault:  # a plugin may raise anything
-            return error(f'running Bind plugin "{plugin.name}": {fault}'), False
+    """Why the pod was not bound, and whether that is a rejection; None: it is bound, or soon will be."""
+    for plugin in _plugins(binding, "bind"):
+        answer = _ask(binding, plugin, "Bind", plugin.bind)
         if answer is SKIP:
             continue
+        if isinstance(answer, Failure):
+            return answer, False
         if isinstance(answer, Rejection):
             return Failure(answer.message), True
         if isinstance(answer, Bind):

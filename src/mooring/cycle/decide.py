@@ -115,6 +115,9 @@ def _feasible(attempt: Attempt, verdicts: Verdicts, manner: Manner) -> Rows:
         verdicts.first = np.full(len(verdicts.first), NARROWED_OUT, np.int8)
         return np.array([nominated], np.intp)
     if wanted < count:
+        if attempt.runner.scores:  # Parity: what is enough goes by the nodes that PreFilter left, not by all
+            left = int(np.count_nonzero(verdicts.first >= 0))
+            wanted = nodes_to_find(left, attempt.runner.profile.percentage_of_nodes_to_score)
         rows, verdicts.first = cut_short(nodes, verdicts.first, wanted, manner.search)
         return rows
     passed = verdicts.first == PASSED

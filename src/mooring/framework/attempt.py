@@ -106,6 +106,8 @@ class Attempt:
                 refused = PodRejected(outcome.by(plugin.name), frozenset((plugin.name,)))
                 if outcome.code is Code.UnschedulableAndUnresolvable:
                     return refused
+                if outcome.code is not Code.Unschedulable:
+                    raise AttemptError(f'running PreFilter plugin "{plugin.name}": {outcome.message}')
             else:
                 raise AttemptError(f'running PreFilter plugin "{plugin.name}": unexpected answer {outcome!r}')
         if self._memo.pre_filter_plan is None:
@@ -121,17 +123,16 @@ class Attempt:
         if narrowing.names is not None:
             verdicts.first = _keep_only(verdicts.first, narrowing.names, cycle)
         for index, plugin in self.runner.asked_filters:
-            if plugin.name not in self._no_filter and plugin.concerns(cycle.pod):
+            if plugin.name not in self._no_filter and _concerns(plugin, cycle):
                 self._ask_filter(index, plugin, verdicts)
         return verdicts
 
     def active_filters(self) -> list[tuple[int, FilterPlugin]]:
         """The filters that have a say about this pod, with their place in the order."""
-        pod = self.cycle.pod
         return [
             (index, plugin)
             for index, plugin in enumerate(self.runner.filters)
-            if plugin.name not in self._no_filter and plugin.concerns(pod)
+            if plugin.name not in self._no_filter and _concerns(plugin, self.cycle)
         ]
 
     def extensions(self) -> list[PreFilterExtensions]:
@@ -146,7 +147,10 @@ class Attempt:
     def rejection(self, index: int, code: int) -> Rejection:
         """What a code of the filter with this index means."""
         plugin = self.runner.filters[index]
-        return plugin.rejection(self.cycle, code).by(plugin.name)
+        try:
+            return plugin.rejection(self.cycle, code).by(plugin.name)
+        except Exception as fault:
+            raise AttemptError(f'running "{plugin.name}" filter plugin: {fault}') from fault
 
     def codes(self, verdicts: Verdicts, index: int) -> Codes:
         """The codes of one filter, for all rows."""
@@ -264,6 +268,13 @@ class _ScoreQuestion:
 
     def __call__(self, cycle: Cycle, rows: Rows) -> Scores | None:
         return _score(self.plugin, cycle, rows, len(cycle.nodes.alive[rows]))
+
+
+def _concerns(plugin: FilterPlugin, cycle: Cycle) -> bool:
+    try:
+        return plugin.concerns(cycle.pod)
+    except Exception as fault:
+        raise AttemptError(f'running "{plugin.name}" filter plugin: {fault}') from fault
 
 
 def ask_filter(plugin: FilterPlugin, cycle: Cycle, rows: Rows, asked: int) -> Codes | None:
