@@ -1,0 +1,198 @@
+"""Typed storage without I/O: objects under one global version, optimistic concurrency, and a history to watch.
+
+Every write gets the next version. A watch is told of every write after the version it starts at, in order and without
+gaps; how far back that can be is bounded by the history. Objects are plain JSON data and are never changed in place:
+a write puts another object in their place, so readers can keep what they were given.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+JsonObject = dict[str, Any]
+Key = tuple[str, str]
+"""Namespace (empty for kinds without one) and name."""
+
+EventType = Literal["ADDED", "MODIFIED", "DELETED"]
+
+HISTORY = 100_000
+"""How many writes can be watched back."""
+
+
+class Missing(Exception):
+    """There is no such object."""
+
+
+class Exists(Exception):
+    """There is such an object already."""
+
+
+class Stale(Exception):
+    """The object was changed since the version that the writer has seen."""
+
+    def __init__(self, current: int) -> None:
+        super().__init__(f"the object is at version {current}")
+        self.current = current
+
+
+class TooOld(Exception):
+    """The history does not go back that far."""
+
+    def __init__(self, version: int, oldest: int) -> None:
+        super().__init__(f"too old resource version: {version} ({oldest})")
+        self.version = version
+        self.oldest = oldest
+
+
+class TooNew(Exception):
+    """The version has not been given out yet."""
+
+    def __init__(self, version: int, current: int) -> None:
+        super().__init__(f"Too large resource version: {version}, current: {current}")
+        self.version = version
+        self.current = current
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One change of one object, as the history keeps it."""
+
+    version: int
+    storage: str
+    type: EventType
+    object: JsonObject
+    """After the change; for a deletion the last content, at the version of the deletion."""
+    before: JsonObject | None
+    """Before the change; None for an addition."""
+
+
+@dataclass(slots=True)
+class Page:
+    """Part of a list. `after` is the key to go on after; None: this was the end."""
+
+    items: list[JsonObject]
+    version: int
+    after: Key | None = None
+    remaining: int = 0
+
+
+Listener = Callable[[Write], None]
+
+
+@dataclass(slots=True)
+class Store:
+    """All objects of a cluster by storage name (`/pods`, `apps/deployments`, ...)."""
+
+    history_limit: int = HISTORY
+    version: int = 0
+    _objects: dict[str, dict[Key, JsonObject]] = field(default_factory=dict)
+    _history: deque[Write] = field(default_factory=deque)
+    _forgotten: int = 0
+    """The version of the newest write that is no longer in the history."""
+    _listeners: list[Listener] = field(default_factory=list)
+
+    # ---- reading
+
+    def get(self, storage: str, key: Key) -> JsonObject:
+        found = self._objects.get(storage, {}).get(key)
+        if found is None:
+            raise Missing
+        return found
+
+    def count(self, storage: str) -> int:
+        return len(self._objects.get(storage, {}))
+
+    def page(
+        self,
+        storage: str,
+        namespace: str = "",
+        matches: Callable[[JsonObject], bool] | None = None,
+        limit: int = 0,
+        after: Key | None = None,
+    ) -> Page:
+        """Objects in the order of their keys, of one namespace or of all, that match; at most `limit` if that is not 0."""
+        keys = sorted(key for key in self._objects.get(storage, {}) if not namespace or key[0] == namespace)
+        keys = keys[bisect_right(keys, after) :] if after is not None else keys
+        objects = self._objects.get(storage, {})
+        items: list[JsonObject] = []
+        for i, key in enumerate(keys):
+            if matches is None or matches(objects[key]):
+                items.append(objects[key])
+                if limit and len(items) == limit and i + 1 < len(keys):
+                    return Page(items, self.version, key, len(keys) - i - 1)
+        return Page(items, self.version)
+
+    def since(self, version: int, storage: str) -> list[Write]:
+        """The writes of one storage after a version. Raises TooOld, TooNew."""
+        if version > self.version:
+            raise TooNew(version, self.version)
+        if version < self._forgotten:
+            raise TooOld(version, self._forgotten)
+        return [write for write in self._history_after(version) if write.storage == storage]
+
+    # ---- writing
+
+    def create(self, storage: str, key: Key, item: JsonObject) -> JsonObject:
+        """Add an object. Returns it with its version. Raises Exists."""
+        objects = self._objects.setdefault(storage, {})
+        if key in objects:
+            raise Exists
+        return self._commit(storage, key, "ADDED", item, None)
+
+    def update(self, storage: str, key: Key, item: JsonObject, expected: int | None = None) -> JsonObject:
+        """Put an object in the place of another. `expected` is the version that the writer has seen; None: any.
+
+        A write that changes nothing is none: the object keeps its version. Raises Missing, Stale.
+        """
+        before = self.get(storage, key)
+        if expected is not None and expected != version_of(before):
+            raise Stale(version_of(before))
+        if _without_version(item) == _without_version(before):
+            return before
+        return self._commit(storage, key, "MODIFIED", item, before)
+
+    def delete(self, storage: str, key: Key, expected: int | None = None) -> JsonObject:
+        """Remove an object. Returns its last content at the version of the deletion. Raises Missing, Stale."""
+        before = self.get(storage, key)
+        if expected is not None and expected != version_of(before):
+            raise Stale(version_of(before))
+        return self._commit(storage, key, "DELETED", before, before)
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Be told of every write as it is made. Returns how to stop that."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def _commit(
+        self, storage: str, key: Key, type: EventType, item: JsonObject, before: JsonObject | None
+    ) -> JsonObject:
+        self.version += 1
+        written = {**item, "metadata": {**item.get("metadata", {}), "resourceVersion": str(self.version)}}
+        objects = self._objects.setdefault(storage, {})
+        if type == "DELETED":
+            del objects[key]
+        else:
+            objects[key] = written
+        write = Write(self.version, storage, type, written, before)
+        self._history.append(write)
+        while len(self._history) > self.history_limit:
+            self._forgotten = self._history.popleft().version
+        for listener in list(self._listeners):
+            listener(write)
+        return written
+
+    def _history_after(self, version: int) -> Iterator[Write]:
+        """Versions in the history have no gaps, so the place of one can be counted."""
+        for i in range(max(version - self._forgotten, 0), len(self._history)):
+            yield self._history[i]
+
+
+def version_of(item: JsonObject) -> int:
+    return int(item["metadata"]["resourceVersion"])
+
+
+def _without_version(item: JsonObject) -> JsonObject:
+    metadata = {key: value for key, value in item.get("metadata", {}).items() if key != "resourceVersion"}
+    return {**item, "metadata": metadata}
