@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.api.store import Exists, Missing, Page, Stale, Store, TooNew, TooOld, version_of
+from mooring.api.store import Exists, Missing, Page, Stale, Store, TooNew, TooOld, Write, version_of
 
 PODS, NODES = "/pods", "/nodes"
 
@@ -96,7 +96,8 @@ def test_the_history_goes_back_only_so_far() -> None:
 )
 def test_a_watch_from_any_version_leads_to_the_present(writes: list[tuple[str, str, int]], start: int) -> None:
     """Whoever starts with a list and follows the history ends with what the store holds, and so does a listener."""
-    store, told = Store(), []
+    store = Store()
+    told: list[Write] = []
     stop = store.listen(told.append)
     copy: dict[str, Any] | None = None
     for i, (what, name, value) in enumerate(writes):

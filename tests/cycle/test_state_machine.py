@@ -1,16 +1,21 @@
 """Any sequence of changes, with everything late: no pod is ever lost, counted twice, or left to wait for no reason."""
 
 import os
+import sys
+from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import msgspec
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from late_world import CAREFUL, DEFAULT, BindOutcome, Cause, LateWorld, Mood, verdict
 
-from build import a_node, a_pod, a_taint
+from build import a_node, a_pod
 from mooring.cycle.decision import Placement
+from mooring.model.affinity import AffinityTerm
+from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodDisruptionBudget
@@ -56,8 +61,9 @@ TRAITS: dict[str, dict[str, Any]] = {
     "on ssd": {"nodeSelector": {"disk": "ssd"}},
     "tolerant": {"tolerations": [{"key": "dedicated", "operator": "Exists"}]},
 }
-NAMES = [f"p{i}" for i in range(9)]
+NAMES = [f"p{i:02}" for i in range(14)]
 NODE_NAMES = [f"n{i}" for i in range(4)]
+NODE_PARTS = ["gone", "labels", "taints", "taints", "status", "unschedulable"]
 
 PODS = st.fixed_dictionaries(
     {
@@ -80,6 +86,47 @@ NODES = st.fixed_dictionaries(
 )
 
 
+BINDS: list[BindOutcome] = ["bound", "bound", "bound", "failed", "bound but the answer was lost"]
+LATE = [
+    frozenset[str](),
+    frozenset[str](),
+    *map(frozenset, (["watch"], ["request"], ["answer"], ["permit", "release"], ["attempt"])),
+]
+"""What does not happen for a while."""
+
+
+def _relabel(world: LateWorld, pod: Pod, app: str) -> None:
+    metadata = msgspec.structs.replace(pod.metadata, labels={"app": app})
+    world.change(Pod(metadata=metadata, spec=pod.spec, status=pod.status))
+
+
+def _change_spec(world: LateWorld, pod: Pod, **changes: Any) -> None:
+    if not pod.spec.node_name:
+        spec = msgspec.structs.replace(pod.spec, **changes)
+        world.change(Pod(metadata=pod.metadata, spec=spec, status=pod.status))
+
+
+def _bind_elsewhere(world: LateWorld, pod: Pod) -> None:
+    if not pod.spec.node_name and not pod.is_terminating:
+        world.bind(pod, NODE_NAMES[-1])
+
+
+POD_CHANGES: dict[str, Callable[[LateWorld, Pod], None]] = {
+    "deleted": LateWorld.delete,
+    "deleted at once": LateWorld.delete,
+    "terminating": LateWorld.terminate,
+    "finished": lambda world, pod: world.finish(pod) if pod.spec.node_name else None,
+    "relabelled a": lambda world, pod: _relabel(world, pod, "a"),
+    "relabelled b": lambda world, pod: _relabel(world, pod, "b"),
+    "one gate open": lambda world, pod: _change_spec(
+        world, pod, scheduling_gates=(pod.spec.scheduling_gates or [])[1:] or None
+    ),
+    "all gates open": lambda world, pod: _change_spec(world, pod, scheduling_gates=None),
+    "tolerant": lambda world, pod: _change_spec(world, pod, tolerations=a_pod(**TRAITS["tolerant"]).spec.tolerations),
+    "bound behind our back": _bind_elsewhere,
+}
+
+
 class SchedulerMachine(RuleBasedStateMachine):
     """Everything that can happen to a scheduler, in any order, and what must hold all the same."""
 
@@ -88,19 +135,20 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.world = LateWorld()
         self.made = 0
 
+    @initialize(made=st.lists(NODES, min_size=2, max_size=len(NODE_NAMES)))
+    def begin(self, made: list[dict[str, Any]]) -> None:
+        for name, node in zip(NODE_NAMES, made, strict=False):
+            self.world.create(_a_node(name, node))
+            self.world.deliver((Node, name))
+
     # ---- Pods come, change and go
 
-    @rule(name=st.sampled_from(NAMES), made=PODS)
-    def create_pod(self, name: str, made: dict[str, Any]) -> None:
-        if (Pod, f"default/{name}") not in self.world.store:
-            self.world.create(self._a_pod(name, made))
-
-    @precondition(lambda self: self.world.nodes())
-    @rule(name=st.sampled_from(NAMES), made=PODS, data=st.data())
-    def create_pod_on_a_node(self, name: str, made: dict[str, Any], data: st.DataObject) -> None:
-        if (Pod, f"default/{name}") not in self.world.store:
-            made = {**made, "nodeName": data.draw(st.sampled_from(NODE_NAMES))}
-            self.world.create(self._a_pod(name, made))
+    @rule(made=st.lists(PODS, min_size=2, max_size=5), on=st.sampled_from([None, None, None, *NODE_NAMES]))
+    def create_pods(self, made: list[dict[str, Any]], on: str | None) -> None:
+        """New pods, some of them on a node that another scheduler has chosen, or that nobody knows."""
+        free = [name for name in NAMES if (Pod, f"default/{name}") not in self.world.store]
+        for name, pod in zip(free, made, strict=False):
+            self.world.create(self._a_pod(name, pod if on is None else {**pod, "nodeName": on}))
 
     def _a_pod(self, name: str, made: dict[str, Any]) -> Pod:
         self.made += 1
@@ -111,141 +159,81 @@ class SchedulerMachine(RuleBasedStateMachine):
         return a_pod(name, labels=labels, metadata={"uid": f"{name}-{self.made}"}, **made)
 
     @precondition(lambda self: self.world.pods())
-    @rule(data=st.data())
-    def delete_pod(self, data: st.DataObject) -> None:
-        self.world.delete(data.draw(st.sampled_from(self.world.pods())))
-
-    @precondition(lambda self: self.world.pods())
-    @rule(data=st.data())
-    def terminate_pod(self, data: st.DataObject) -> None:
-        self.world.terminate(data.draw(st.sampled_from(self.world.pods())))
-
-    @precondition(lambda self: any(pod.spec.node_name for pod in self.world.pods()))
-    @rule(data=st.data())
-    def finish_pod(self, data: st.DataObject) -> None:
-        self.world.finish(data.draw(st.sampled_from([pod for pod in self.world.pods() if pod.spec.node_name])))
-
-    @precondition(lambda self: self.world.pods())
-    @rule(data=st.data(), app=st.sampled_from("ab"))
-    def relabel_pod(self, data: st.DataObject, app: str) -> None:
-        pod = data.draw(st.sampled_from(self.world.pods()))
-        metadata = msgspec.structs.replace(pod.metadata, labels={"app": app})
-        self.world.change(Pod(metadata=metadata, spec=pod.spec, status=pod.status))
-
-    @precondition(lambda self: any(not pod.spec.node_name for pod in self.world.pods()))
-    @rule(data=st.data(), gates=st.sampled_from([None, [{"name": "one"}]]))
-    def open_gates_or_tolerate(self, data: st.DataObject, gates: Any) -> None:
-        pod = data.draw(st.sampled_from([pod for pod in self.world.pods() if not pod.spec.node_name]))
-        if pod.spec.scheduling_gates:
-            spec = msgspec.structs.replace(pod.spec, scheduling_gates=pod.spec.scheduling_gates[1:] if gates else None)
-        else:
-            spec = msgspec.structs.replace(pod.spec, tolerations=a_pod(**TRAITS["tolerant"]).spec.tolerations)
-        self.world.change(Pod(metadata=pod.metadata, spec=spec, status=pod.status))
-
-    @precondition(lambda self: any(not pod.spec.node_name for pod in self.world.pods()))
-    @rule(data=st.data(), node=st.sampled_from(NODE_NAMES))
-    def bind_pod_behind_our_back(self, data: st.DataObject, node: str) -> None:
-        pod = data.draw(st.sampled_from([pod for pod in self.world.pods() if not pod.spec.node_name]))
-        if not pod.is_terminating:
-            self.world.bind(pod, node)
+    @rule(data=st.data(), change=st.sampled_from(sorted(POD_CHANGES)))
+    def change_pod(self, data: st.DataObject, change: str) -> None:
+        POD_CHANGES[change](self.world, data.draw(st.sampled_from(self.world.pods())))
 
     # ---- Nodes and budgets
 
-    @rule(name=st.sampled_from(NODE_NAMES), made=NODES)
-    def put_node(self, name: str, made: dict[str, Any]) -> None:
-        node = _a_node(name, made)
-        if (Node, name) in self.world.store:
-            self.world.change(node)
+    @rule(name=st.sampled_from(NODE_NAMES), made=NODES, part=st.sampled_from(NODE_PARTS))
+    def change_node(self, name: str, made: dict[str, Any], part: str) -> None:
+        """A node comes, goes, or becomes in part like another one."""
+        node, other = self.world.store.get((Node, name)), _a_node(name, made)
+        if not isinstance(node, Node):
+            self.world.create(other)
+        elif part == "gone":
+            self.world.delete(node)
+        elif part == "labels":
+            self.world.change(msgspec.structs.replace(node, metadata=other.metadata))
+        elif part == "status":
+            self.world.change(msgspec.structs.replace(node, status=other.status))
         else:
-            self.world.create(node)
+            spec = msgspec.structs.replace(node.spec, **{part: getattr(other.spec, part)})
+            self.world.change(msgspec.structs.replace(node, spec=spec))
 
-    @precondition(lambda self: self.world.nodes())
-    @rule(data=st.data(), made=NODES, part=st.sampled_from(["labels", "taints", "allocatable", "unschedulable"]))
-    def change_node(self, data: st.DataObject, made: dict[str, Any], part: str) -> None:
-        node: Node = data.draw(st.sampled_from(self.world.nodes()))
-        other = _a_node(node.name, made)
-        metadata, spec, status = node.metadata, node.spec, node.status
-        if part == "labels":
-            metadata = other.metadata
-        elif part == "allocatable":
-            status = other.status
-        else:
-            spec = msgspec.structs.replace(spec, **{part: getattr(other.spec, part)})
-        self.world.change(Node(metadata=metadata, spec=spec, status=status))
-
-    @precondition(lambda self: self.world.nodes())
-    @rule(data=st.data())
-    def remove_node(self, data: st.DataObject) -> None:
-        self.world.delete(data.draw(st.sampled_from(self.world.nodes())))
-
-    @rule(allowed=st.integers(0, 1), app=st.sampled_from("ab"))
-    def put_budget(self, allowed: int, app: str) -> None:
-        budget = msgspec.convert(
-            {
-                "metadata": {"name": app, "namespace": "default", "uid": f"budget-{app}"},
-                "spec": {"selector": {"matchLabels": {"app": app}}},
-                "status": {"disruptionsAllowed": allowed},
-            },
-            PodDisruptionBudget,
-        )
-        if (PodDisruptionBudget, budget.key) in self.world.store:
-            self.world.change(budget)
-        else:
-            self.world.create(budget)
-
-    # ---- What is on its way arrives
-
-    @precondition(lambda self: self.world.unseen())
-    @rule(data=st.data(), misses=st.booleans())
-    def deliver(self, data: st.DataObject, misses: bool) -> None:
-        self.world.deliver(data.draw(st.sampled_from(self.world.unseen())), misses)
-
-    @precondition(lambda self: self.world.unseen())
-    @rule()
-    def deliver_all(self) -> None:
-        for ref in self.world.unseen():
-            while self.world.watch[ref]:
-                self.world.deliver(ref)
-
-    @precondition(lambda self: self.world.requested())
-    @rule(
-        data=st.data(),
-        bind=st.sampled_from(["bound", "bound", "failed", "bound but the answer was lost"]),
-        evicts=st.sampled_from([True, True, True, False]),
-        gracefully=st.booleans(),
-    )
-    def execute(self, data: st.DataObject, bind: BindOutcome, evicts: bool, gracefully: bool) -> None:
-        self.world.execute(data.draw(st.sampled_from(self.world.requested())), bind, evicts, gracefully)
-
-    @precondition(lambda self: self.world.unanswered())
-    @rule(data=st.data())
-    def answer(self, data: st.DataObject) -> None:
-        self.world.answer(data.draw(st.sampled_from(self.world.unanswered())))
-
-    # ---- The scheduler at work
-
-    @rule(times=st.integers(1, 3))
-    def attempt(self, times: int) -> None:
-        for _ in range(times):
-            self.world.attempt()
-
-    @rule(mood=st.sampled_from(["go", "wait", "wait", "refuse"]))
-    def change_mood(self, mood: Mood) -> None:
+    @rule(mood=st.sampled_from(["go", "wait", "wait", "refuse"]), allowed=st.integers(0, 1), app=st.sampled_from("ab"))
+    def change_mood_and_budget(self, mood: Mood, allowed: int, app: str) -> None:
         self.world.gatekeeper.mood = mood
+        self._put(_a_budget(app, allowed))
 
-    @precondition(lambda self: len(self.world.scheduler.core.desk.waiting))
-    @rule(data=st.data(), allow=st.booleans())
-    def decide_on_waiting(self, data: st.DataObject, allow: bool) -> None:
-        waiting = data.draw(st.sampled_from(list(self.world.scheduler.core.desk.waiting)))
-        if allow:
-            waiting.allow("Gatekeeper")
-        else:
-            waiting.reject("Gatekeeper", "on second thoughts")
+    def _put(self, item: KubeObject) -> None:
+        known = (type(item), item.key) in self.world.store
+        (self.world.change if known else self.world.create)(item)
 
-    @precondition(lambda self: len(self.world.scheduler.core.desk.waiting))
-    @rule()
-    def release(self) -> None:
-        self.world.release()
+    # ---- What is on its way arrives, and the scheduler works
+
+    @rule(seed=st.integers(0, 1 << 32), moves=st.integers(1, 30), late=st.sampled_from(LATE))
+    def bustle(self, seed: int, moves: int, late: frozenset[str]) -> None:
+        """Many things happen one after the other, whichever; some kinds of them not for the time being."""
+        self._bustle(seed, moves, late)
+
+    @rule(seed=st.integers(0, 1 << 32))
+    def bustle_long(self, seed: int) -> None:
+        self._bustle(seed, 40, frozenset())
+
+    @rule(seed=st.integers(0, 1 << 32), pods=st.lists(PODS, min_size=2, max_size=5))
+    def create_pods_amid_bustle(self, seed: int, pods: list[dict[str, Any]]) -> None:
+        self.create_pods(pods, None)
+        self._bustle(seed, 15, frozenset())
+
+    def _bustle(self, seed: int, moves: int, late: frozenset[str]) -> None:
+        random = Random(seed)
+        for _ in range(moves):
+            possible = [move for move in self._moves(random) if move[0] not in late]
+            if not possible:
+                return
+            random.choice(possible)[1]()
+            self.is_in_order()
+            self.each_pod_is_in_one_place()
+
+    def _moves(self, random: Random) -> list[tuple[str, Callable[[], object]]]:
+        world = self.world
+        moves: list[tuple[str, Callable[[], object]]] = [("attempt", world.attempt)]
+        if unseen := world.unseen():
+            moves.append(("watch", lambda: world.deliver(random.choice(unseen), random.random() < 0.5)))
+            moves.append(("watch", lambda: world.deliver(random.choice(unseen))))
+        if requested := world.requested():
+            bind: BindOutcome = random.choice(BINDS)
+            evicts, gracefully = random.random() < 0.8, random.random() < 0.5
+            moves.append(("request", lambda: world.execute(random.choice(requested), bind, evicts, gracefully)))
+        if unanswered := world.unanswered():
+            moves.append(("answer", lambda: world.answer(random.choice(unanswered))))
+        if waiting := list(world.scheduler.core.desk.waiting):
+            one = random.choice(waiting)
+            moves.append(("permit", lambda: one.allow("Gatekeeper")))
+            moves.append(("permit", lambda: one.reject("Gatekeeper", "on second thoughts")))
+            moves.append(("release", world.release))
+        return moves
 
     @precondition(lambda self: self.world.elapsed_s < 150)
     @rule(seconds=st.sampled_from([1, 1, 1, 2, 5, 11]))
@@ -311,6 +299,8 @@ class SchedulerMachine(RuleBasedStateMachine):
         self._check_rest()
 
     def teardown(self) -> None:
+        if sys.exception() is not None:
+            return
         world = self.world
         world.come_to_rest()
         stranded = self._check_rest()
@@ -346,7 +336,34 @@ class SchedulerMachine(RuleBasedStateMachine):
 
 
 def excuse(entry: QueuedPod, cure: Cause) -> str | None:
-    return None
+    """The rule of upstream by which a pod may wait although it would fit; None: it was lost."""
+    return next((name for name, applies in EXCUSES.items() if applies(entry, cure)), None)
+
+
+def _one_of_several_terms(entry: QueuedPod, cure: Cause) -> bool:
+    """plugins-spread-affinity.md B.7: an unwanted neighbour that leaves, or changes, wakes whom it kept away only if
+    it meets all anti-affinity terms of the pod that waits, or that pod all of its own. Each of them alone rejects."""
+    gone = cure.old
+    if "InterPodAffinity" not in entry.rejectors or not isinstance(gone, Pod):
+        return False
+    mine, its = _anti_terms(entry.pod), _anti_terms(gone)
+    return (len(mine) > 1 and _speak_of(mine, gone) == "in part") or (
+        len(its) > 1 and _speak_of(its, entry.pod) == "in part"
+    )
+
+
+def _anti_terms(pod: Pod) -> tuple[AffinityTerm, ...]:
+    return pod.shape.terms(pod.namespace).anti_affinity
+
+
+def _speak_of(terms: tuple[AffinityTerm, ...], pod: Pod) -> str:
+    speaking = sum(term.speaks_of(pod.namespace, pod.labels, {}) for term in terms)
+    return "in part" if 0 < speaking < len(terms) else "not at all" if not speaking else "all"
+
+
+EXCUSES: dict[str, Callable[[QueuedPod, Cause], bool]] = {
+    "an unwanted neighbour of several terms": _one_of_several_terms,
+}
 
 
 def _a_node(name: str, made: dict[str, Any]) -> Node:
@@ -357,6 +374,17 @@ def _a_node(name: str, made: dict[str, Any]) -> Node:
     return msgspec.structs.replace(node, metadata=msgspec.structs.replace(node.metadata, uid=f"uid-{name}"))
 
 
+def _a_budget(app: str, allowed: int) -> PodDisruptionBudget:
+    return msgspec.convert(
+        {
+            "metadata": {"name": app, "namespace": "default", "uid": f"budget-{app}"},
+            "spec": {"selector": {"matchLabels": {"app": app}}},
+            "status": {"disruptionsAllowed": allowed},
+        },
+        PodDisruptionBudget,
+    )
+
+
 TestScheduler = SchedulerMachine.TestCase
 TestScheduler.settings = settings(
     max_examples=max(1, STEPS // EXAMPLE_STEPS),
@@ -364,4 +392,3 @@ TestScheduler.settings = settings(
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
-_ = a_taint

@@ -234,9 +234,35 @@ def test_requests_of_the_pod_as_a_whole(resources: dict[str, Any], expected: dic
 
 def test_quantities_are_rounded_up_to_milli_and_nonsense_is_left_to_validation() -> None:
     pod = a_pod(requests={"cpu": "0.1m", "memory": "100.5m", "ephemeral-storage": "1x"}, overhead={"cpu": "1u"})
-    admitted(pod)
+    limited = a_pod("other", containers=[{"name": "c", "resources": {"limits": {"cpu": "0.5m"}}}])
+    admitted(pod, limited)
     assert requests_of(pod) == [{"cpu": "1m", "memory": "101m", "ephemeral-storage": "1x"}]
     assert pod.spec.overhead == {"cpu": "1m"}
+    assert requests_of(limited) == [{"cpu": "1m"}]
+
+
+def test_rbd_volumes_have_a_pool() -> None:
+    pod = a_pod(volumes=[{"name": "a", "rbd": {}}, {"name": "b", "rbd": {"pool": "mine"}}, {"name": "c"}])
+    admitted(pod)
+    assert [volume.rbd and volume.rbd.pool for volume in pod.spec.volumes or ()] == ["rbd", "mine", None]
+
+
+def test_the_newest_default_storage_class_wins_then_the_first_by_name() -> None:
+    def a_class(name: str, created: str | None) -> KubeObject:
+        marks = {"storageclass.kubernetes.io/is-default-class": "true"}
+        meta = {"name": name, "creationTimestamp": created, "annotations": marks}
+        found: KubeObject = typed("StorageClass", metadata=meta)
+        return found
+
+    old, new = "2025-01-01T00:00:00Z", "2026-01-01T00:00:00Z"
+    for classes, winner in (
+        ([a_class("a", old), a_class("c", new), a_class("b", new)], "b"),
+        ([a_class("b", None), a_class("a", None)], "a"),
+        ([a_class("b", None), a_class("a", old)], "a"),
+    ):
+        claim: PersistentVolumeClaim = typed("PersistentVolumeClaim")
+        admitted(*classes, claim)
+        assert claim.class_name == winner
 
 
 LIMITS = [

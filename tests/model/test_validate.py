@@ -1,12 +1,11 @@
-"""What manifests are refused for, word for word; each row is one fault in an otherwise sound object."""
+"""What pods are refused for, word for word; each row is one fault in an otherwise sound pod."""
 
 from typing import Any
 
 import pytest
 
-from mooring.model.decode import decode, decode_as
+from mooring.model.decode import decode
 from mooring.model.validate import validate
-from mooring.model.workloads import Workload
 
 HARD = "requiredDuringSchedulingIgnoredDuringExecution"
 SOFT = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -32,6 +31,7 @@ VALUE_RULE = (
 )
 QUANTITY = "a quantity of zero or more, e.g. 500m, 2 or 1.5Gi"
 EFFECTS = "NoSchedule, PreferNoSchedule, NoExecute"
+CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 
 
 def faults(kind: str, written: dict[str, Any]) -> list[str]:
@@ -411,6 +411,16 @@ SPECS: list[Any] = [
         id="a claim without name",
     ),
     pytest.param(
+        {
+            "volumes": [
+                {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {**CLAIM, "accessModes": ["Mine"]}}}}
+            ]
+        },
+        'volumes[0].ephemeral.volumeClaimTemplate.spec.accessModes[0]: found "Mine"; '
+        "allowed: ReadWriteOnce, ReadOnlyMany, ReadWriteMany, ReadWriteOncePod",
+        id="the claim of an ephemeral volume",
+    ),
+    pytest.param(
         {"volumes": [{"name": "v"}, {"name": "v"}]},
         'volumes[1].name: found "v" a second time; allowed: each volume name once',
         id="a volume name used twice",
@@ -442,197 +452,3 @@ def test_all_faults_of_a_pod_are_told_at_once() -> None:
         "spec.tolerations[0].effect",
         "spec.priority",
     ]
-
-
-CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-SLICE = {"driver": "d", "pool": {"name": "p", "resourceSliceCount": 1}, "allNodes": True}
-
-
-def a_request(**request: Any) -> dict[str, Any]:
-    return {"spec": {"devices": {"requests": [{"name": "r", **request}]}}}
-
-
-OTHER_KINDS: list[Any] = [
-    pytest.param(
-        "Node",
-        {"spec": {"taints": [{"key": "a", "effect": "Go"}]}},
-        [f'spec.taints[0].effect: found "Go"; allowed: {EFFECTS}'],
-        id="a taint effect",
-    ),
-    pytest.param(
-        "Node",
-        {"spec": {"taints": [{"key": "a", "effect": "NoExecute"}, {"key": "a", "value": "b", "effect": "NoExecute"}]}},
-        ['spec.taints[1]: found "a", "NoExecute" a second time; allowed: each key with one effect once'],
-        id="a taint given twice",
-    ),
-    pytest.param(
-        "Node",
-        {"status": {"allocatable": {"cpu": "four"}}},
-        [f'status.allocatable.cpu: found "four"; allowed: {QUANTITY}'],
-        id="allocatable",
-    ),
-    pytest.param(
-        "Node",
-        {"status": {"images": [{"sizeBytes": -1}]}},
-        ["status.images[0].sizeBytes: found -1; allowed: 0 or more"],
-        id="an image size",
-    ),
-    pytest.param(
-        "Namespace", {"metadata": {"name": "a.b"}}, [f'metadata.name: found "a.b"; allowed: {LABEL_RULE}'], id="dots"
-    ),
-    pytest.param(
-        "PriorityClass",
-        {"value": 2_000_000_000},
-        ["value: found 2000000000; allowed: -2147483648 to 1000000000"],
-        id="a priority class that is too high",
-    ),
-    pytest.param(
-        "PriorityClass",
-        {"metadata": {"name": "system-mine"}},
-        ['metadata.name: found "system-mine"; allowed: a name that does not start with system-'],
-        id="a reserved name",
-    ),
-    pytest.param(
-        "PriorityClass",
-        {"metadata": {"name": "system-node-critical"}, "value": 2_000_001_000},
-        [],
-        id="the system class itself",
-    ),
-    pytest.param(
-        "PriorityClass",
-        {"metadata": {"name": "system-node-critical"}, "value": 1},
-        ["value: found 1; allowed: 2000001000, the value of this system class"],
-        id="a system class with another value",
-    ),
-    pytest.param(
-        "PodDisruptionBudget",
-        {"spec": {"minAvailable": 1, "maxUnavailable": "half"}},
-        [
-            "spec: found both minAvailable and maxUnavailable; allowed: one of them",
-            'spec.maxUnavailable: found "half"; allowed: a number of pods, or a percentage, e.g. 50%',
-        ],
-        id="a budget with both, one of them a word",
-    ),
-    pytest.param("PodDisruptionBudget", {"spec": {"minAvailable": "50%"}}, [], id="a percentage"),
-    pytest.param(
-        "Service", {"spec": {"selector": {"a": "-"}}}, [f'spec.selector.a: found "-"; allowed: {VALUE_RULE}'], id="svc"
-    ),
-    pytest.param(
-        "StorageClass",
-        {"volumeBindingMode": "Later"},
-        [
-            "provisioner: found nothing; allowed: the name of a provisioner",
-            'volumeBindingMode: found "Later"; allowed: Immediate, WaitForFirstConsumer',
-        ],
-        id="a storage class",
-    ),
-    pytest.param(
-        "PersistentVolumeClaim",
-        {"spec": {"accessModes": ["Mine"]}},
-        [
-            'spec.accessModes[0]: found "Mine"; allowed: ReadWriteOnce, ReadOnlyMany, ReadWriteMany, ReadWriteOncePod',
-            "spec.resources.requests.storage: found nothing; allowed: a size, e.g. 10Gi",
-        ],
-        id="a claim",
-    ),
-    pytest.param("PersistentVolumeClaim", {"spec": CLAIM}, [], id="a sound claim"),
-    pytest.param(
-        "PersistentVolume",
-        {"spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "nodeAffinity": {"required": {}}}},
-        ["spec.nodeAffinity.required.nodeSelectorTerms: found nothing; allowed: one term or more"],
-        id="a volume",
-    ),
-    pytest.param(
-        "ResourceClaim",
-        a_request(),
-        ["spec.devices.requests[0]: found nothing; allowed: one of exactly and firstAvailable"],
-        id="an empty device request",
-    ),
-    pytest.param(
-        "ResourceClaim",
-        a_request(exactly={"deviceClassName": "gpu", "allocationMode": "All", "count": 2, "selectors": [{}]}),
-        [
-            "spec.devices.requests[0].exactly.selectors[0].cel.expression: found nothing; allowed: a CEL expression",
-            "spec.devices.requests[0].exactly.count: found 2; allowed: nothing with allocationMode All",
-        ],
-        id="a device request",
-    ),
-    pytest.param("ResourceSlice", {"spec": SLICE}, [], id="a sound slice"),
-    pytest.param(
-        "ResourceSlice",
-        {"spec": {**SLICE, "nodeName": "n"}},
-        ["spec: found 2 of them; allowed: one of nodeName, nodeSelector, allNodes and perDeviceNodeSelection"],
-        id="a slice in two places",
-    ),
-    pytest.param(
-        "ResourceSlice",
-        {"spec": {**SLICE, "devices": [{"name": "d", "attributes": {"a": {}}, "capacity": {"m": {"value": "x"}}}]}},
-        [
-            "spec.devices[0].attributes.a: found 0 of them; allowed: one of int, bool, string and version",
-            f'spec.devices[0].capacity.m.value: found "x"; allowed: {QUANTITY}',
-        ],
-        id="a device",
-    ),
-    pytest.param(
-        "LimitRange",
-        {"spec": {"limits": [{"type": "Container", "max": {"cpu": "x"}}]}},
-        [f'spec.limits[0].max.cpu: found "x"; allowed: {QUANTITY}'],
-        id="a limit range",
-    ),
-    pytest.param(
-        "RuntimeClass",
-        {"overhead": {"podFixed": {"cpu": "x"}}},
-        [f'overhead.podFixed.cpu: found "x"; allowed: {QUANTITY}'],
-        id="a runtime class",
-    ),
-    pytest.param(
-        "CSIStorageCapacity",
-        {"storageClassName": "fast", "capacity": "x"},
-        [f'capacity: found "x"; allowed: {QUANTITY}'],
-        id="a storage capacity",
-    ),
-]
-
-
-@pytest.mark.parametrize(("kind", "written", "texts"), OTHER_KINDS)
-def test_other_kinds(kind: str, written: dict[str, Any], texts: list[str]) -> None:
-    assert faults(kind, written) == texts
-
-
-TEMPLATE = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c"}]}}
-WORKLOADS: list[Any] = [
-    pytest.param({"selector": {"matchLabels": {"app": "web"}}}, [], id="sound"),
-    pytest.param(
-        {}, ["spec.selector: found nothing; allowed: a selector that matches the labels of the template"], id="bare"
-    ),
-    pytest.param(
-        {"selector": {"matchLabels": {"app": "db"}}},
-        ["spec.template.metadata.labels: found labels that spec.selector does not match; allowed: labels that it does"],
-        id="a selector for other labels",
-    ),
-    pytest.param(
-        {"selector": {"matchLabels": {"app": "web"}}, "replicas": -1},
-        ["spec.replicas: found -1; allowed: 0 or more"],
-        id="fewer than no replicas",
-    ),
-    pytest.param(
-        {
-            "selector": {"matchLabels": {"app": "web"}},
-            "volumeClaimTemplates": [{"metadata": {"name": "d"}, "spec": {**CLAIM, "accessModes": None}}],
-        },
-        [
-            "spec.volumeClaimTemplates[0].spec.accessModes: found nothing; "
-            "allowed: ReadWriteOnce, ReadOnlyMany, ReadWriteMany, ReadWriteOncePod"
-        ],
-        id="a claim template",
-    ),
-]
-
-
-@pytest.mark.parametrize(("spec", "texts"), WORKLOADS)
-def test_workloads(spec: dict[str, Any], texts: list[str]) -> None:
-    written = {"kind": "Deployment", "metadata": {"name": "x"}, "spec": {"template": TEMPLATE, **spec}}
-    workload, problems = decode_as(Workload, written)
-    assert problems == []
-    assert workload is not None
-    assert [str(problem) for problem in validate(workload)] == texts

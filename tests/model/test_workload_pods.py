@@ -234,6 +234,18 @@ OWNERS = [
     ),
     pytest.param("Deployment", [owned_by("ReplicaSet", "web-abc")], False, id="of a replica set without a deployment"),
     pytest.param("Job", [a_replica_set("Deployment")], False, id="of the same name but another kind"),
+    pytest.param(
+        "Deployment",
+        [owned_by("Job", "web-abc", labels={"pod-template-hash": "abc"})],
+        False,
+        id="of a job named like a replica set",
+    ),
+    pytest.param(
+        "Deployment",
+        [owned_by("ReplicaSet", "web", labels={"pod-template-hash": "abc"})],
+        False,
+        id="of a replica set that is named like the deployment",
+    ),
 ]
 
 

@@ -303,6 +303,13 @@ def test_workloads_become_pods(write: Write) -> None:
     assert [m.object.name for m in manifests.objects if m.kind == "Namespace"] == ["default"]
 
 
+def test_daemons_are_made_for_the_nodes_that_are_given(write: Write) -> None:
+    daemons = {**a_deployment(), "kind": "DaemonSet"}
+    tainted = {**named("t", NODE), "spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}
+    manifests = read([write("a.yaml", daemons, NODE, named("m", NODE), tainted)])
+    assert keys(manifests) == ["Pod default/web-0", "Pod default/web-1", "Node n", "Node m", "Node t"]
+
+
 def test_workloads_that_have_pods_make_none(write: Write) -> None:
     owner = {"kind": "ReplicaSet", "name": "web-abc", "uid": "r1", "controller": True}
     pod = named("web-abc-x", POD, labels={"pod-template-hash": "abc"}, ownerReferences=[owner])

@@ -12,7 +12,7 @@ from mooring.framework.intents import Bind, PatchStatus, Record
 from mooring.framework.points import Plugin, Wait
 from mooring.framework.runner import Runner
 from mooring.framework.status import SKIP, Rejection
-from mooring.framework.waiting import Release
+from mooring.framework.waiting import MAX_WAIT_S, Release
 from mooring.queue.entry import QueuedPod
 
 T = TypeVar("T")
@@ -35,7 +35,8 @@ def begin_binding(core: Core, entry: QueuedPod, runner: Runner, cycle: Cycle, no
     core.bindings[pod.id] = binding
     if waits:
         core.desk.waiting.hold(pod, node_name, waits, core.clock.now_ns())
-        core.story(pod, f"chosen for {node_name}, waits on {', '.join(waits)}")
+        patience = (f"{plugin} (at most {min(limit_s, MAX_WAIT_S):g} s)" for plugin, limit_s in waits.items())
+        core.story(pod, f"has room on {node_name} and waits for {', '.join(patience)}")
         core.outbox.append(PatchStatus(entry.pod, nominated_node_name=node_name))
     else:
         go_on(core, binding)
@@ -66,7 +67,7 @@ def go_on(core: Core, binding: Binding) -> None:
 def finish(core: Core, binding: Binding) -> None:
     """The pod is bound."""
     core.bindings.pop(binding.pod.id, None)
-    core.story(binding.pod, f"bound to {binding.node_name}")
+    core.story(binding.pod, f"is bound to {binding.node_name}")
     note = f"Successfully assigned {binding.pod.key} to {binding.node_name}"
     core.outbox.append(Record(binding.pod, "Normal", "Scheduled", "Binding", note))
     for plugin in _plugins(binding, "postBind"):

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from mooring.cluster.cache import Cache
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nominated import NominatedLoad
-from mooring.cycle.decide import Manner
+from mooring.cycle.decide import Manner, decide
+from mooring.cycle.decision import Decision
 from mooring.framework.cycle import Cycle
 from mooring.framework.intents import Intent
 from mooring.framework.points import Desk, PostFilterPlugin
@@ -18,6 +19,7 @@ from mooring.queue.queue import SchedulingQueue
 
 Tell = Callable[[Pod, str], None]
 Report = Callable[[str, Exception | None], None]
+Decide = Callable[[Runner, Pod, Cluster, Manner, int], Decision]
 
 
 @dataclass(slots=True)
@@ -68,6 +70,8 @@ class Core:
     """By pod id: pods that wait on Permit, or whose Bind has not been answered."""
     evictions: dict[str, Eviction] = field(default_factory=dict)
     """By id of the preemptor."""
+    decide: Decide = decide
+    """Makes the decisions; whoever wants to see each of them puts a function around it here."""
 
     def story(self, pod: Pod, text: str) -> None:
         if self.tell is not None:

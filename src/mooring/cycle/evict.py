@@ -25,7 +25,7 @@ def evict(core: Core, preemptor: Pod, nomination: Nomination, plugin: PostFilter
     condition = Condition(type="DisruptionTarget", status="True", reason="PreemptionByScheduler", message=message)
     for victim in victims:
         if victim.id in leaving:
-            core.story(victim, f"preempted by {preemptor.key}")
+            core.story(victim, f"is preempted by {preemptor.key} and leaves {nomination.node_name}")
             core.outbox.append(Evict(victim, preemptor, condition))
 
 

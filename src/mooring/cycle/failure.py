@@ -43,7 +43,7 @@ def refused(rejection: Rejection) -> Failure:
 
 def fail(core: Core, entry: QueuedPod, failure: Failure) -> None:
     """Bring a pod back from a failed attempt."""
-    core.story(entry.pod, f"not scheduled: {failure.message}")
+    core.story(entry.pod, f"is not scheduled: {failure.message or 'nobody wanted to bind it'}")
     known = core.pods.get(entry.key)
     if known is not None and known.id != entry.uid:
         core.queue.done(entry.uid, placed=False)  # another pod has taken the name: this one is history

@@ -2,7 +2,6 @@
 
 from mooring.cycle.bind import begin_binding
 from mooring.cycle.core import Core
-from mooring.cycle.decide import decide
 from mooring.cycle.decision import Failed, NoFit
 from mooring.cycle.evict import evict
 from mooring.cycle.failure import Failure, error, fail
@@ -23,14 +22,16 @@ def attempt(core: Core) -> Pod | None:
     if runner is None or _is_pointless(core, pod):
         core.queue.done(entry.uid, placed=False)
         return pod
-    decision = decide(runner, pod, core.cluster, core.manner, core.queue.attempts)
+    decision = core.decide(runner, pod, core.cluster, core.manner, core.queue.attempts)
     if isinstance(decision, Failed):
         fail(core, entry, error(decision.error))
     elif isinstance(decision, NoFit):
         fail(core, entry, _seek_room(core, entry, runner, decision))
     else:
         assert decision.cycle is not None, "a placement comes with its cycle"
-        core.story(pod, f"goes to {decision.node} ({decision.feasible_count} feasible, score {decision.score})")
+        others = f"the best of {decision.feasible_count} feasible nodes, with a score of {decision.score}"
+        lone = "the only node that came into question"
+        core.story(pod, f"goes to {decision.node}, {others if decision.feasible_count > 1 else lone}")
         begin_binding(core, entry, runner, decision.cycle, decision.node)
     return pod
 

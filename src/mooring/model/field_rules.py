@@ -51,10 +51,10 @@ def in_range(path: str, value: int | None, low: int, high: int = MAX_INT32) -> P
 
 
 def unique(places: Iterable[tuple[str, Hashable]], what: str) -> Problems:
-    """`places` are (path, value); a value that came before is a problem."""
+    """`places` are (path, value); a value that came before is a problem. An empty one is told of elsewhere."""
     seen: set[Hashable] = set()
     for path, value in places:
-        if value in seen:
+        if value and value in seen:
             shown = ", ".join(map(show, value)) if isinstance(value, tuple) else show(value)
             yield Problem(path, f"{shown} a second time", f"each {what} once")
         seen.add(value)
