@@ -33,7 +33,9 @@ def a_pod(
 
     Host ports are numbers, or container ports as in a manifest.
     """
-    asked = {key: value for key, value in {"cpu": cpu, "memory": memory, **(requests or {})}.items() if value is not None}
+    asked = {
+        key: value for key, value in {"cpu": cpu, "memory": memory, **(requests or {})}.items() if value is not None
+    }
     ports = [{"hostPort": port} if isinstance(port, int) else port for port in host_ports]
     container = {"name": "main", "image": image, "resources": {"requests": asked}, "ports": ports}
     return msgspec.convert(

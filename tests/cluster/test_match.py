@@ -127,7 +127,7 @@ def number_in(value: str | None) -> int | None:
 
 def field_holds(line: Line, name: str) -> bool:
     found = name if line["key"] == "metadata.name" else ""
-    return (found == line["values"][0]) == (line["operator"] == "In")
+    return bool((found == line["values"][0]) == (line["operator"] == "In"))
 
 
 def term_holds(term: Term, name: str, labels: Labels) -> bool:

@@ -93,15 +93,16 @@ FACTS = st.builds(
 )
 
 
-def a_term(kind: str, key: str = ZONE) -> dict[str, Any]:
+def a_term(kind: str, key: str = ZONE, weight: int = 7) -> dict[str, Any]:
     """Affinity of `kind` with the pods of the same namespace that are labelled app=web."""
     term = {"topologyKey": key, "labelSelector": {"matchLabels": {"app": "web"}}}
     when = "DuringSchedulingIgnoredDuringExecution"
-    return {
+    kinds: dict[str, dict[str, Any]] = {
         "anti": {"podAntiAffinity": {f"required{when}": [term]}},
         "affinity": {"podAffinity": {f"required{when}": [term, term]}},
-        "preferred": {"podAffinity": {f"preferred{when}": [{"weight": 7, "podAffinityTerm": term}]}},
-    }[kind]
+        "preferred": {"podAffinity": {f"preferred{when}": [{"weight": weight, "podAffinityTerm": term}]}},
+    }
+    return kinds[kind]
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,15 @@ KINDS = {
     "asking for nothing": Kind({}),
     "asking for zero cpu": Kind({"cpu": "0"}, (0, 0)),
     "with odd resources": Kind(
-        {"requests": {"example.com/gpu": 2, "hugepages-2Mi": "4Mi", "ephemeral-storage": "1Gi", "foo": 3, "storage": 1}},
+        {
+            "requests": {
+                "example.com/gpu": 2,
+                "hugepages-2Mi": "4Mi",
+                "ephemeral-storage": "1Gi",
+                "foo": 3,
+                "storage": 1,
+            }
+        },
         others={"example.com/gpu": 2, "hugepages-2Mi": 4 * MI, "ephemeral-storage": GI},
     ),
     "with a resource that no node has": Kind({"requests": {"example.com/none": 1}}, others={"example.com/none": 1}),
@@ -159,6 +168,8 @@ class Model:
         """Of each image that some node has, the size that the first one said."""
         self.seen: dict[str, dict[str, int]] = {}
         """On how many nodes each node believes its images to be."""
+        self.order: dict[str, list[str]] = {}
+        """The pods of each node in upstream's order: where one leaves, the last takes its place."""
 
     def put_node(self, name: str, facts: Facts) -> None:
         self.nodes.pop(name, None)
@@ -190,16 +201,22 @@ class Model:
 
     def place(self, placed: Placed) -> None:
         self.placed[placed.pod.id] = placed
+        self.order.setdefault(placed.node, []).append(placed.pod.id)
         self.ports.setdefault(placed.node, set()).update(placed.kind.ports)
 
     def displace(self, pod_id: str) -> None:
         placed = self.placed.pop(pod_id)
+        order = self.order[placed.node]
+        last = order.pop()
+        if last != pod_id:
+            order[order.index(pod_id)] = last
         self.ports[placed.node].difference_update(placed.kind.ports)
 
     def copy(self) -> "Model":
         other = Model()
         other.nodes, other.placed = dict(self.nodes), dict(self.placed)
         other.ports = {name: set(ports) for name, ports in self.ports.items()}
+        other.order = {name: list(order) for name, order in self.order.items()}
         return other
 
 
@@ -221,7 +238,9 @@ def assert_rows(table: NodeTable, model: Model) -> None:
     assert sorted(set(table.row_book.values())) == sorted(table.row_book.values())
     assert {table.names[row] for row in np.flatnonzero(table.alive)} == set(model.nodes)
     assert table.alive_count == len(model.nodes)
-    assert {pod.id for pod in table.pods()} == set(model.placed)
+    assert {name: [pod.id for pod in table.pods_on[row]] for name, row in table.row_book.items()} == {
+        name: model.order.get(name, []) for name in table.row_book
+    }
     for pod_id, placed in model.placed.items():
         assert table.row_of_pod(pod_id) == table.row_book[placed.node]
     rank = table.order.name_rank(table.row_book, table.capacity)
@@ -273,9 +292,7 @@ def assert_tally(table: NodeTable, model: Model, app: str, namespace: str, with_
     counted = [
         placed
         for placed in model.placed.values()
-        if placed.app == app
-        and placed.pod.namespace == namespace
-        and (with_terminating or not placed.is_terminating)
+        if placed.app == app and placed.pod.namespace == namespace and (with_terminating or not placed.is_terminating)
     ]
     by_node = Counter(placed.node for placed in counted)
     assert {name: tally.counts[row] for name, row in table.row_book.items()} == {n: by_node[n] for n in table.row_book}
@@ -287,7 +304,9 @@ def assert_tally(table: NodeTable, model: Model, app: str, namespace: str, with_
         if placed.node in model.nodes and key in model.nodes[placed.node].labels
     )
     sums = tally.by_value(column)
-    assert {value: sums[code] for value, code in column.value_book.items()} == {v: by_value[v] for v in column.value_book}
+    assert {value: sums[code] for value, code in column.value_book.items()} == {
+        v: by_value[v] for v in column.value_book
+    }
     assert sums[ABSENT] == 0
 
 
@@ -316,15 +335,17 @@ class TableMachine(RuleBasedStateMachine):
         self.model = Model()
         self.serial = 0
         self.most_names = 0
+        self.watch_terms = False
         self.changed: set[str] = set()
         self.settled = 0
         with mock.patch.object(table_module, "_FIRST_CAPACITY", 1):
             self.table = NodeTable()
 
-    @initialize(tallies=st.integers(1, 4), touches=st.integers(2, 20))
-    def set_limits(self, tallies: int, touches: int) -> None:
-        self.table.tallies.LIMIT = tallies  # type: ignore[misc]
-        self.table.touches.LIMIT = self.table.node_touches.LIMIT = touches  # type: ignore[misc]
+    @initialize(tallies=st.integers(1, 4), touches=st.integers(2, 20), watch_terms=st.booleans())
+    def set_limits(self, tallies: int, touches: int, watch_terms: bool) -> None:
+        self.watch_terms = watch_terms
+        self.table.tallies.LIMIT = tallies
+        self.table.touches.LIMIT = self.table.node_touches.LIMIT = touches
 
     @rule(name=st.sampled_from(NAMES), facts=FACTS)
     def put_node(self, name: str, facts: Facts) -> None:
@@ -357,7 +378,10 @@ class TableMachine(RuleBasedStateMachine):
         self.serial += 1
         app, is_terminating = data.draw(st.sampled_from(APPS)), data.draw(st.booleans())
         kind = KINDS[data.draw(st.sampled_from(sorted(KINDS)))]
-        metadata = {"uid": f"u{self.serial}", **({"deletionTimestamp": "2026-02-01T00:00:00Z"} if is_terminating else {})}
+        metadata = {
+            "uid": f"u{self.serial}",
+            **({"deletionTimestamp": "2026-02-01T00:00:00Z"} if is_terminating else {}),
+        }
         namespace = data.draw(st.sampled_from(NAMESPACES))
         pod = a_pod(f"p{self.serial}", namespace=namespace, labels={"app": app}, metadata=metadata, **kind.written)
         return Placed(pod, kind, data.draw(st.sampled_from(names)), app, is_terminating)
@@ -432,7 +456,7 @@ class TableMachine(RuleBasedStateMachine):
         fork, model = self.table.fork(), self.model.copy()
         before = observe(self.table)
         for _ in range(data.draw(st.integers(1, 4), "changes")):
-            if model.placed and data.draw(st.booleans(), "displace"):
+            if data.draw(st.booleans(), "displace") and model.placed:
                 pod_id = data.draw(st.sampled_from(sorted(model.placed)))
                 assert fork.displace(pod_id) is model.placed[pod_id].pod
                 model.displace(pod_id)
@@ -448,9 +472,43 @@ class TableMachine(RuleBasedStateMachine):
         fork.settle()
         assert observe(self.table) == before
 
+    @rule(data=st.data())
+    def try_something_in_a_sketch(self, data: st.DataObject) -> None:
+        """The light copy: sums, pods and ports of a row are right there, and nothing of it happens here."""
+        if not self.table.row_book:
+            return
+        name = data.draw(st.sampled_from(sorted(self.table.row_book)))
+        sketch, model, row = self.table.sketch(), self.model.copy(), self.table.row_book[name]
+        before = observe(self.table)
+        for _ in range(data.draw(st.integers(1, 4), "changes")):
+            there = [placed.pod for placed in model.on(name)]
+            if data.draw(st.booleans(), "release") and there:
+                pod = data.draw(st.sampled_from(there))
+                sketch.release(pod, row)
+                model.displace(pod.id)
+            else:
+                placed = self.a_placed(data, (name,))
+                sketch.hold(placed.pod, row)
+                model.place(placed)
+        held = Counter[str]()
+        for placed in model.on(name):
+            held.update({"cpu": placed.kind.cpu[0], "memory": placed.kind.memory[0], **placed.kind.others})
+        assert {key: sketch.requested[i, row] for key, i in sketch.resource_book.items()} == {
+            key: held[key] for key in sketch.resource_book
+        }
+        assert sketch.pod_count[row] == len(model.on(name))
+        assert {pod.id for pod in sketch.pods_on[row]} == {placed.pod.id for placed in model.on(name)}
+        assert_ports(sketch, model)
+        assert observe(self.table) == before
+
     @invariant()
     def table_and_model_agree(self) -> None:
         assert_same(self.table, self.model)
+
+    @invariant()
+    def terms_that_are_asked_for_all_the_time_agree(self) -> None:
+        for app in APPS if self.watch_terms else ():
+            assert_terms(self.table, self.model, app, "default")
 
     @invariant()
     def rows_are_reused(self) -> None:
@@ -476,7 +534,7 @@ def observe(table: NodeTable) -> dict[str, Any]:
     }
 
 
-TestTable = TableMachine.TestCase
+TestTable = pytest.mark.slow(TableMachine.TestCase)
 TestTable.settings = settings(max_examples=60, stateful_step_count=40)
 
 
@@ -488,7 +546,12 @@ def test_a_node_that_goes_leaves_its_pods_counted_on_a_row_that_is_no_candidate(
     row = table.put_node(a_node("n", cpu="4"))
     table.place(a_pod(cpu="1"), "n")
     table.remove_node("n")
-    assert (table.alive[row], table.alive_count, table.allocatable[0, row], table.requested[0, row]) == (False, 0, 0, 1000)
+    assert (table.alive[row], table.alive_count, table.allocatable[0, row], table.requested[0, row]) == (
+        False,
+        0,
+        0,
+        1000,
+    )
     assert table.put_node(a_node("n", cpu="4")) == row
     assert (table.alive[row], table.allocatable[0, row], table.requested[0, row]) == (True, 4000, 1000)
 
@@ -539,6 +602,56 @@ def test_a_resource_that_only_a_strategy_names_is_not_counted_on_nodes() -> None
     index = table.resource("foo")
     table.put_node(a_node("n", allocatable={"foo": 6}))
     assert table.allocatable[index, row] == 0
+
+
+def pods_that_prefer(*weights: int) -> list[Pod]:
+    """Each with a term that no other has."""
+    return [a_pod(f"w{weight}", affinity=a_term("preferred", weight=weight)) for weight in weights]
+
+
+def weights_about(table: NodeTable) -> dict[int, int]:
+    """The weights of the terms that speak of a pod labelled app=web, with the number of pods that have them."""
+    found = table.tallies.terms_about(kin_of("default", {"app": "web"}), {}, 0)
+    return {carried.weight: tally.total for carried, tally in found if tally.total}
+
+
+def test_terms_that_come_later_are_found_too() -> None:
+    table = NodeTable()
+    for i, pod in enumerate(pods_that_prefer(1, 2, 3)):
+        table.place(pod, "n")
+        assert weights_about(table) == dict.fromkeys(range(1, i + 2), 1)
+
+
+def test_terms_that_no_pod_has_any_more_are_forgotten_and_can_return() -> None:
+    table = NodeTable()
+    table.tallies.LIMIT = 2
+    pods = pods_that_prefer(*range(1, 9))
+    table.place(pods[0], "n")
+    for weight, pod in enumerate(pods[1:], 2):
+        table.place(pod, "n")
+        assert weights_about(table) == {1: 1, weight: 1}
+        table.displace(pod.id)
+    assert len(table.tallies._carried) < len(pods)
+    again = a_pod("again", affinity=a_term("preferred", weight=1))
+    table.place(again, "n")
+    table.place(pods[1], "n")
+    assert weights_about(table) == {1: 2, 2: 1}
+    assert table.check() == []
+
+
+def test_the_ports_of_a_sketch_are_its_own() -> None:
+    table = NodeTable()
+    row = table.put_node(a_node("n"))
+    holder, other = a_pod("a", host_ports=[80, 81]), a_pod("b", host_ports=[PORTS[1]])
+    table.place(holder, "n")
+    sketch = table.sketch()
+    sketch.release(holder, row)
+    assert not sketch.ports.is_taken(row, ("0.0.0.0", "TCP", 80))
+    sketch.hold(other, row)
+    assert sketch.ports.is_taken(row, ("10.0.0.1", "TCP", 80))
+    assert not sketch.ports.is_taken(row, ("10.0.0.2", "TCP", 80))
+    assert table.ports.is_taken(row, ("10.0.0.2", "TCP", 80))
+    assert table.ports.is_taken(row, ("0.0.0.0", "TCP", 81))
 
 
 def test_check_finds_what_is_wrong() -> None:
@@ -616,7 +729,7 @@ def test_a_reader_learns_which_rows_were_touched_since() -> None:
 
 def test_a_reader_that_stayed_away_too_long_must_start_over() -> None:
     log = TouchLog()
-    log.LIMIT = 4  # type: ignore[misc]
+    log.LIMIT = 4
     for row in range(5):
         log.note(row)
     assert log.end == 5

@@ -69,7 +69,10 @@ SHAPES: dict[str, dict[str, Any]] = {
         "affinity": {
             "nodeAffinity": {
                 f"preferred{WHEN}": [
-                    {"weight": 30, "preference": {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["a"]}]}},
+                    {
+                        "weight": 30,
+                        "preference": {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["a"]}]},
+                    },
                     {"weight": 5, "preference": {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}},
                 ]
             }
@@ -111,6 +114,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     },
 }
 
+
 def first_nodes(with_images: bool) -> list[Node]:
     """Nine nodes of three zones, no two of them alike in all."""
     return [
@@ -118,7 +122,12 @@ def first_nodes(with_images: bool) -> list[Node]:
             name,
             cpu=("2", "4", "8")[i % 2],
             pods=2 if i == 7 else 110,
-            labels={HOST: name, **({ZONE: "abc"[i % 3]} if i != 8 else {}), "disk": ("ssd", "hdd")[i % 2], "rack": "12"[i // 5]},
+            labels={
+                HOST: name,
+                **({ZONE: "abc"[i % 3]} if i != 8 else {}),
+                "disk": ("ssd", "hdd")[i % 2],
+                "rack": "12"[i // 5],
+            },
             taints=["dedicated=x:NoSchedule"] if i == 2 else ["slow:PreferNoSchedule"] if i == 3 else [],
             images={"app:latest": 600 * MIB} if with_images and i < 3 else {},
             allocatable={"example.com/gpu": 2} if i in (1, 4) else {},
@@ -140,9 +149,9 @@ class Walk:
         with mock.patch.object(table_module, "_FIRST_CAPACITY", 8):
             self.cluster = Cluster()
         touches = self.random.choice((4, 16384))
-        self.cluster.nodes.touches.LIMIT = self.cluster.nodes.node_touches.LIMIT = touches  # type: ignore[misc]
+        self.cluster.nodes.touches.LIMIT = self.cluster.nodes.node_touches.LIMIT = touches
         self.runner = Runner(PROFILE)
-        self.runner.MEMO_LIMIT = self.random.choice((64, 64, 64, 2))  # type: ignore[misc]
+        self.runner.MEMO_LIMIT = self.random.choice((64, 64, 64, 2))
         self.nodes: dict[str, Node] = {}
         self.others: dict[str, KubeObject] = {}
         self.serial = 0
@@ -232,7 +241,9 @@ class Walk:
             self.cluster.nodes.displace(self.random.choice(pods))
 
     def label_a_namespace(self) -> None:
-        written = {"metadata": {"name": self.random.choice(("default", "y")), "labels": {"team": self.random.choice("xz")}}}
+        written = {
+            "metadata": {"name": self.random.choice(("default", "y")), "labels": {"team": self.random.choice("xz")}}
+        }
         self.put_other(msgspec.convert(written, Namespace))
 
     def put_a_service(self) -> None:

@@ -399,6 +399,9 @@ def test_nodes_volumes_claims_and_classes() -> None:
     assert small.status.allocatable == {"cpu": "3"}
     assert (volume.status.phase, bound.status.phase) == ("Available", "Bound")
     assert default.volume_binding_mode == "Immediate"
+    given = [typed("PriorityClass", preemptionPolicy=policy) for policy in (None, "Never")]
+    admitted(*given)
+    assert [c.preemption_policy for c in given] == ["PreemptLowerPriority", "Never"]
     assert (claim.class_name, claim.status.phase, no_class.class_name) == ("std", "Pending", "")
 
 

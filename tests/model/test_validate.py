@@ -215,6 +215,11 @@ def a_requirement(operator: str, *values: str) -> dict[str, Any]:
     return {"affinity": {"nodeAffinity": {HARD: {"nodeSelectorTerms": [term]}}}}
 
 
+def a_field(operator: str, *values: str) -> dict[str, Any]:
+    term = {"matchFields": [{"key": "metadata.name", "operator": operator, "values": list(values)}]}
+    return {"affinity": {"nodeAffinity": {HARD: {"nodeSelectorTerms": [term]}}}}
+
+
 def a_pod_term(**term: Any) -> dict[str, Any]:
     return {"affinity": {"podAffinity": {HARD: [{"topologyKey": "zone", "labelSelector": {}, **term}]}}}
 
@@ -305,6 +310,16 @@ SPECS: list[Any] = [
         },
         f'{FIELD_LINE}.key: found "spec.x"; allowed: metadata.name',
         id="an unknown field",
+    ),
+    pytest.param(
+        a_field("Exists", "n"), f'{FIELD_LINE}.operator: found "Exists"; allowed: In, NotIn', id="a field operator"
+    ),
+    pytest.param(a_field("In", "a", "b"), f"{FIELD_LINE}.values: found 2 values; allowed: one value", id="two fields"),
+    pytest.param(
+        {"affinity": {"nodeAffinity": {SOFT: [{"weight": 1, "preference": {"matchExpressions": [{"key": "a"}]}}]}}},
+        f"affinity.nodeAffinity.{SOFT}[0].preference.matchExpressions[0].operator: "
+        "found nothing; allowed: In, NotIn, Exists, DoesNotExist, Gt, Lt",
+        id="a preference",
     ),
     pytest.param(
         {"affinity": {"nodeAffinity": {SOFT: [{"weight": 101, "preference": {}}]}}},

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mooring.framework.attempt import Attempt, Narrowing, PodRejected, Verdicts, rejecting_filters
+from mooring.framework.attempt import Attempt, Narrowing, PodRejected, Verdicts, count_codes, rejecting_filters
 from mooring.framework.cycle import Cycle
 from mooring.framework.failure import FitFailure
 from mooring.framework.status import Rejection
@@ -98,11 +98,10 @@ Decision = Placement | NoFit | Failed
 
 def diagnose(attempt: Attempt, verdicts: Verdicts, narrowing: Narrowing) -> Diagnosis:
     """Gather the distinct verdicts. Costs a few passes over the columns, whatever the number of nodes."""
-    found = []
+    found: list[tuple[Rejection, int]] = []
     for index in rejecting_filters(verdicts):
         codes = attempt.codes(verdicts, index)[: len(verdicts.first)][verdicts.first == index]
-        for code, count in zip(*np.unique(codes, return_counts=True), strict=True):
-            found.append((attempt.rejection(index, int(code)), int(count)))
+        found += [(attempt.rejection(index, code), count) for code, count in count_codes(codes)]
     return Diagnosis(
         attempt.cycle.nodes.alive_count,
         found,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mooring.framework.runner import Runner
 
 MAX_SCORE = 100
+_FEW_CODES = 4096
 
 
 class AttemptError(Exception):
@@ -348,6 +349,15 @@ def _keep_only(first: NDArray[np.int8], names: frozenset[str], cycle: Cycle) -> 
     rows = [cycle.nodes.row_book[name] for name in names if name in cycle.nodes.row_book]
     kept[rows] = first[rows]
     return kept
+
+
+def count_codes(codes: Codes) -> list[tuple[int, int]]:
+    """The distinct codes, ascending, each with how often it is there."""
+    if len(codes) and codes.min() >= 0 and codes.max() < _FEW_CODES:
+        counts = np.bincount(codes)  # Hot: a tenth of the time that sorting takes
+        return [(code, int(counts[code])) for code in np.flatnonzero(counts).tolist()]
+    distinct, numbers = np.unique(codes, return_counts=True)
+    return list(zip(distinct.tolist(), numbers.tolist(), strict=True))
 
 
 def rejecting_filters(verdicts: Verdicts) -> list[int]:

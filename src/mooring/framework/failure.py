@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mooring.cluster.nominated import NominatedLoad
-from mooring.framework.attempt import Attempt, Verdicts, rejecting_filters
+from mooring.framework.attempt import Attempt, Verdicts, count_codes, rejecting_filters
 from mooring.framework.memo import DEAD, NARROWED_OUT
 from mooring.framework.status import Code, Rejection
 from mooring.framework.what_if import RowArray
@@ -35,7 +35,7 @@ class FitFailure:
             for index in rejecting_filters(self.verdicts):
                 here = first == index
                 codes = self.attempt.codes(self.verdicts, index)[: len(first)]
-                for code in np.unique(codes[here]).tolist():
+                for code, _ in count_codes(codes[here]):
                     verdict = self.attempt.rejection(index, code).code
                     curable[here & (codes == code)] = verdict is Code.Unschedulable
         return np.flatnonzero(curable)

@@ -67,7 +67,11 @@ M = TypeVar("M", bound=Callable[..., Any])
 
 
 def reads(what: Reads) -> Callable[[M], M]:
-    """Declare on `pre_filter`, `filter`, `pre_score` or `score` what its answer depends on (default: CLUSTER)."""
+    """Declare on `pre_filter`, `filter`, `pre_score` or `score` what its answer depends on (default: CLUSTER).
+
+    A filter or score whose answers are kept is asked about all rows of the table, also those that other filters reject
+    and those without a node: it must have an answer for them, scores without `normalize` one from 0 to 100.
+    """
 
     def mark(method: M) -> M:
         method.reads = what  # type: ignore[attr-defined]

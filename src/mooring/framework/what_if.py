@@ -6,6 +6,7 @@ told of each pod that comes or goes (PreFilterExtensions).
 """
 
 from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,9 +55,9 @@ def leave_room(attempt: Attempt, verdicts: Verdicts, nominated: NominatedLoad) -
 def verdicts_with(attempt: Attempt, rows: RowArray, load: Load, nominated: NominatedLoad) -> Verdicts:
     """The verdicts of these rows with the pods on them that are nominated there."""
     if is_batchable(attempt):
-        nodes = attempt.cycle.nodes.sketch()
-        _lay(nodes, load)
-        return ask_again(attempt, attempt.cycle.on(nodes, attempt.cycle.state), rows)
+        with Batch(attempt, rows, None) as batch:
+            batch.shift(rows, load.requested[:, rows], load.pod_count[rows])
+            return batch.ask(rows)
     nodes = attempt.cycle.nodes.sketch()
     first = np.full(len(rows), PASSED, np.int8)
     codes: dict[int, NDArray[np.int64]] = {}
@@ -141,32 +142,44 @@ class OneNode:
 
 
 class Batch:
-    """A what-if about the sums of many rows at once, with and without the pods nominated there."""
+    """A what-if about the sums of many rows at once, with and without the pods nominated there.
 
-    def __init__(self, attempt: Attempt, load: Load | None) -> None:
+    Hot: it works on the table itself, on these rows only, and `close` puts everything back. A copy of all columns would
+    cost more than most what-ifs, which are about a handful of nodes.
+    """
+
+    def __init__(self, attempt: Attempt, rows: RowArray, load: Load | None) -> None:
         self._attempt = attempt
-        self._plain = attempt.cycle.nodes.sketch()
-        self._crowded: NodeTable | None = None
-        self._is_crowded = np.zeros(self._plain.capacity, np.bool_)
-        if load is not None and load.pod_count.any():
-            self._crowded = attempt.cycle.nodes.sketch()
-            _lay(self._crowded, load)
-            self._is_crowded = load.pod_count > 0
+        self._nodes = attempt.cycle.nodes
+        self._rows = rows
+        self._requested = self._nodes.requested[:, rows]
+        self._pod_count = self._nodes.pod_count[rows]
+        self._load = load
+        self._is_crowded = load.pod_count > 0 if load is not None else np.zeros(0, np.bool_)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Undo everything."""
+        self._nodes.requested[: len(self._requested), self._rows] = self._requested
+        self._nodes.pod_count[self._rows] = self._pod_count
 
     def shift(self, rows: RowArray, requested: NDArray[np.int64], pods: NDArray[np.int64]) -> None:
-        """Add to what is requested on the rows (resources x rows), and to the number of pods there."""
-        for nodes in (self._plain, self._crowded):
-            if nodes is not None:
-                nodes.requested[: len(requested), rows] += requested
-                nodes.pod_count[rows] += pods
+        """Add to what is requested on some of the rows (resources x rows), and to the number of pods there."""
+        self._nodes.requested[: len(requested), rows] += requested
+        self._nodes.pod_count[rows] += pods
 
     def ask(self, rows: RowArray) -> Verdicts:
-        """The verdicts of the rows; crowded ones must pass both ways."""
-        found = self._ask(self._plain, rows)
-        crowded = self._is_crowded[rows]
-        if self._crowded is None or not crowded.any():
+        """The verdicts of some of the rows; crowded ones must pass both ways."""
+        found = ask_again(self._attempt, self._attempt.cycle, rows)
+        crowded = self._is_crowded[rows] if self._load is not None else None
+        if self._load is None or crowded is None or not crowded.any():
             return found
-        strict = self._ask(self._crowded, rows[crowded])
+        strict = self._ask_crowded(rows[crowded], self._load)
         refused = np.zeros(len(rows), np.bool_)
         refused[crowded] = strict.first != PASSED
         found.first[refused] = strict.first[strict.first != PASSED]
@@ -174,13 +187,13 @@ class Batch:
             found.codes.setdefault(index, np.zeros(len(rows), np.int64))[refused] = codes[strict.first != PASSED]
         return found
 
-    def _ask(self, nodes: NodeTable, rows: RowArray) -> Verdicts:
-        return ask_again(self._attempt, self._attempt.cycle.on(nodes, self._attempt.cycle.state), rows)
-
-
-def _lay(nodes: NodeTable, load: Load) -> None:
-    nodes.requested[: len(load.requested)] += load.requested
-    nodes.pod_count += load.pod_count
+    def _ask_crowded(self, rows: RowArray, load: Load) -> Verdicts:
+        requested, pods = load.requested[:, rows], load.pod_count[rows]
+        self.shift(rows, requested, pods)
+        try:
+            return ask_again(self._attempt, self._attempt.cycle, rows)
+        finally:
+            self.shift(rows, -requested, -pods)
 
 
 def _tell(extensions: Sequence[PreFilterExtensions], cycle: Cycle, pod: Pod, row: int, what: str) -> None:

@@ -74,11 +74,11 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         """Every candidate, or as many as the arguments ask for."""
         nodes = failure.attempt.cycle.nodes
         potential = failure.curable_rows()
-        if not len(potential):
-            return Findings()
         ranks = self._ranked(nodes)
         trial = self._trial(failure.attempt.cycle.pod, ranks)
         dry_run = DryRun(failure, ranks, trial, budgets_of(failure.attempt.cycle.cluster))
+        if not len(potential):
+            return dry_run.nothing()
         if failure.examine_all:
             return dry_run.search(potential)
         return self._search_enough(dry_run, potential, failure.attempt.cycle.seed)
@@ -88,7 +88,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         count = len(potential)
         wanted = min(max(count * self._min_percentage // 100, self._min_absolute), count)
         walk = np.roll(potential, -choose(seed, count))
-        findings = Findings()
+        findings = dry_run.nothing()
         for start in range(0, count, max(wanted, 1)):
             findings.take(dry_run.search(walk[start : start + wanted]))
             if len(findings) >= wanted and findings.has_harmless():

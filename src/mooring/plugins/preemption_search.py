@@ -3,12 +3,13 @@
 Nodes on which sums alone decide are tried all at once (preemption_trial.py), the others node by node.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.ranks import NOT_STARTED_NS, PodRanks, by_importance, start_ns
+from mooring.framework.attempt import count_codes
 from mooring.framework.failure import FitFailure
 from mooring.framework.memo import PASSED
 from mooring.framework.status import Rejection, final
@@ -16,7 +17,7 @@ from mooring.framework.what_if import OneNode, RowArray, is_batchable
 from mooring.model.affinity import PodPredicate
 from mooring.model.pod import Pod
 from mooring.plugins.preemption_budgets import Budget, split_by_budget
-from mooring.plugins.preemption_trial import HARMS, NO_VICTIMS, PRIORITY_OFFSET, Trial
+from mooring.plugins.preemption_trial import NO_VICTIMS, PRIORITY_OFFSET, Trial
 
 NOBODY = final("No preemption victims found for incoming pod")
 
@@ -24,51 +25,66 @@ NOBODY = final("No preemption victims found for incoming pod")
 class Findings:
     """What a dry run found: candidates with the harm that each would do, and why other nodes are none."""
 
-    def __init__(self) -> None:
+    def __init__(self, harm: NDArray[np.int64]) -> None:
         self.rows: RowArray = np.zeros(0, np.intp)
-        self.harm: NDArray[np.int64] = np.zeros((HARMS, 0), np.int64)
-        """By measure and candidate: see preemption_trial.HARMS."""
+        self.harm = harm
+        """By measure (preemption_trial.HARMS) and row; it means something only for candidates."""
         self.refusals: list[tuple[Rejection, int]] = []
         """Verdicts of nodes that cannot be made to fit, with the number of nodes."""
-        self._source: NDArray[np.intp] = np.zeros(0, np.intp)
-        self._victims: list[Callable[[int], tuple[Pod, ...]]] = []
+        self._single: dict[int, tuple[Pod, ...]] = {}
+        self._trial: Trial | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def victims(self, row: int) -> tuple[Pod, ...]:
         """Who would have to leave, the most important first."""
-        tell = self._victims[int(self._source[self.rows == row][0])]
-        return tell(row)
+        found = self._single.get(row)
+        if found is not None:
+            return found
+        assert self._trial is not None, "a candidate was tried alone or together with others"
+        return self._trial.victims_on(row)
 
     def violations(self, row: int) -> int:
         """How many of them break a disruption budget."""
-        return int(self.harm[0, self.rows == row][0])
+        return int(self.harm[0, row])
 
     def is_unstarted(self, row: int) -> bool:
         """Whether the most important victims on the node have not started yet."""
-        return bool(self.harm[-1, self.rows == row][0] == -NOT_STARTED_NS)
+        return bool(self.harm[-1, row] == -NOT_STARTED_NS)
 
     def has_harmless(self) -> bool:
         """Whether there is a candidate that breaks no budget."""
-        return bool((self.harm[0] == 0).any())
+        return bool((self.harm[0, self.rows] == 0).any())
 
     def least_harmful(self) -> RowArray:
         """The candidates among which only chance decides: the best by each measure in turn."""
-        left = np.arange(len(self.rows))
+        left = self.rows
         for measure in self.harm:
-            left = left[measure[left] == measure[left].min()]
-        return self.rows[left]
+            harms = measure[left]
+            left = left[harms == harms.min()]
+        return left
 
-    def add(self, rows: RowArray, harm: NDArray[np.int64], victims: Callable[[int], tuple[Pod, ...]]) -> None:
-        """More candidates, and who tells their victims."""
+    def add_tried(self, rows: RowArray, trial: Trial) -> None:
+        """Candidates that were tried together."""
         self.rows = np.concatenate((self.rows, rows))
-        self.harm = np.concatenate((self.harm, harm), axis=1)
-        self._source = np.concatenate((self._source, np.full(len(rows), len(self._victims))))
-        self._victims.append(victims)
+        self._trial = trial
+
+    def add_single(self, row: int, victims: tuple[Pod, ...], violations: int) -> None:
+        """A candidate that was tried alone."""
+        if not self._single:
+            self.harm = self.harm.copy()
+        self.rows = np.append(self.rows, row)
+        self.harm[:, row] = _harm_of(victims, violations)
+        self._single[row] = victims
 
     def take(self, other: "Findings") -> None:
-        self.add(other.rows, other.harm, other.victims)
+        """All that another search for the same pod found."""
+        for row, victims in other._single.items():
+            self.add_single(row, victims, other.violations(row))
+        tried = np.array([row not in other._single for row in other.rows.tolist()], np.bool_)
+        self.rows = np.concatenate((self.rows, other.rows[tried]))
+        self._trial = other._trial or self._trial
         self.refusals += other.refusals
 
 
@@ -83,9 +99,14 @@ class DryRun:
         self._trial = trial
         self._budgets = budgets
 
+    def nothing(self) -> Findings:
+        """Nothing found so far."""
+        self._trial.settle()
+        return Findings(self._trial.harm)
+
     def search(self, rows: RowArray) -> Findings:
         """Try these rows."""
-        findings = Findings()
+        findings = self.nothing()
         together = np.zeros(len(rows), np.bool_)
         if is_batchable(self._attempt):
             together = ~self._is_budgeted(rows)
@@ -102,26 +123,21 @@ class DryRun:
         for index in np.flatnonzero(np.bincount(outcome - NO_VICTIMS)) + NO_VICTIMS:
             here = rows[outcome == index]
             if index == PASSED:
-                findings.add(here, trial.harm[:, here], trial.victims_on)
+                findings.add_tried(here, trial)
             elif index == NO_VICTIMS:
                 findings.refusals.append((NOBODY, len(here)))
             else:
-                for code, count in zip(*np.unique(trial.code[here], return_counts=True), strict=True):
-                    findings.refusals.append((self._attempt.rejection(int(index), int(code)), int(count)))
+                for code, count in count_codes(trial.code[here]):
+                    findings.refusals.append((self._attempt.rejection(int(index), code), count))
 
     def _search_singly(self, rows: RowArray, findings: Findings) -> None:
-        found: dict[int, tuple[Pod, ...]] = {}
-        harms = []
         sketch = self._attempt.cycle.nodes.sketch()
         for row in rows.tolist():
             answer = self._search_one(OneNode(self._attempt, sketch, row), row)
             if isinstance(answer, Rejection):
                 findings.refusals.append((answer, 1))
             else:
-                found[row] = answer[0]
-                harms.append(_harm_of(*answer))
-        if found:
-            findings.add(np.array(list(found), np.intp), np.array(harms, np.int64).T, found.__getitem__)
+                findings.add_single(row, *answer)
 
     def _search_one(self, node: OneNode, row: int) -> Rejection | tuple[tuple[Pod, ...], int]:
         """(victims, budgets broken) on one node, or why it cannot be made to fit."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mooring.cluster.nominated import Load, NominatedLoad
 from mooring.cluster.ranks import PodRanks
-from mooring.framework.attempt import Attempt
+from mooring.framework.attempt import Attempt, Verdicts
 from mooring.framework.memo import PASSED
 from mooring.framework.what_if import Batch, RowArray
 from mooring.model.pod import Pod
@@ -43,7 +43,7 @@ class Trial:
     def refresh(self, attempt: Attempt, rows: RowArray, nominated: NominatedLoad | None) -> None:
         """Bring these rows up to date."""
         nodes = attempt.cycle.nodes
-        self._forget_touched(rows)
+        self.settle()
         own = nominated.node_of(attempt.cycle.pod.id) if nominated else None
         own_row = nodes.row_book.get(own) if own is not None else None
         if own_row is not None:
@@ -60,7 +60,8 @@ class Trial:
         pods = self._ranks.pods(row)
         return tuple(pods[slot] for slot in np.flatnonzero(self.victims[:, row]))
 
-    def _forget_touched(self, rows: RowArray) -> None:
+    def settle(self) -> None:
+        """Forget what may not hold any more, and make room for all rows."""
         nodes = self._ranks.nodes
         touched = nodes.touches.since(self._position)
         self._position = nodes.touches.end
@@ -82,20 +83,24 @@ class Trial:
         rows, lower, leaving = rows[leaving > 0], lower[:, leaving > 0], leaving[leaving > 0]
         if not len(rows):
             return
-        batch = Batch(attempt, load)
-        batch.shift(rows, -self._requests_of(rows, lower), -leaving)
-        found = batch.ask(rows)
+        with Batch(attempt, rows, load) as batch:
+            batch.shift(rows, -self._requests_of(rows, lower), -leaving)
+            fits = self._note(rows, batch.ask(rows))
+            rows, lower, leaving = rows[fits], lower[:, fits], leaving[fits]
+            if len(rows):
+                victims = self._reprieve(batch, rows, lower, leaving)
+                self.victims[:, rows] = victims
+                self.harm[:, rows] = self._harm_of(rows, victims)
+
+    def _note(self, rows: RowArray, found: Verdicts) -> Flags:
+        """Keep what was found out with all of them gone. Returns where the pod fits then."""
         self.outcome[rows] = found.first
         self.code[rows] = 0
         for index, codes in found.codes.items():
             here = found.first == index
             self.code[rows[here]] = codes[here]
-        fits = found.first == PASSED
-        if fits.any():
-            rows, lower, leaving = rows[fits], lower[:, fits], leaving[fits]
-            victims = self._reprieve(batch, rows, lower, leaving)
-            self.victims[:, rows] = victims
-            self.harm[:, rows] = self._harm_of(rows, victims)
+        fits: Flags = found.first == PASSED
+        return fits
 
     def _reprieve(self, batch: Batch, rows: RowArray, lower: Flags, leaving: Ints) -> Flags:
         """Let pods come back, the most important of each node first. Returns who must leave, by slot and row."""

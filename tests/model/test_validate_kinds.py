@@ -1,0 +1,381 @@
+"""What manifests of kinds other than Pod are refused for, word for word."""
+
+from typing import Any
+
+import pytest
+
+from mooring.model.decode import decode, decode_as
+from mooring.model.validate import validate
+from mooring.model.workloads import Workload
+
+LABEL_RULE = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
+    "an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+VALUE_RULE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+QUANTITY = "a quantity of zero or more, e.g. 500m, 2 or 1.5Gi"
+EFFECTS = "NoSchedule, PreferNoSchedule, NoExecute"
+CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+SLICE = {"driver": "d", "pool": {"name": "p", "resourceSliceCount": 1}, "allNodes": True}
+
+
+def faults(kind: str, written: dict[str, Any]) -> list[str]:
+    decoded, problems = decode(kind, {"metadata": {"name": "x"}, **written})
+    assert problems == []
+    assert decoded is not None
+    return [str(problem) for problem in validate(decoded)]
+
+
+def a_request(**request: Any) -> dict[str, Any]:
+    return {"spec": {"devices": {"requests": [{"name": "r", **request}]}}}
+
+
+OTHER_KINDS: list[Any] = [
+    pytest.param(
+        "Node",
+        {"spec": {"taints": [{"key": "a", "effect": "Go"}]}},
+        [f'spec.taints[0].effect: found "Go"; allowed: {EFFECTS}'],
+        id="a taint effect",
+    ),
+    pytest.param(
+        "Node",
+        {"spec": {"taints": [{"key": "a", "effect": "NoExecute"}, {"key": "a", "value": "b", "effect": "NoExecute"}]}},
+        ['spec.taints[1]: found "a", "NoExecute" a second time; allowed: each key with one effect once'],
+        id="a taint given twice",
+    ),
+    pytest.param(
+        "Node",
+        {"status": {"allocatable": {"cpu": "four"}}},
+        [f'status.allocatable.cpu: found "four"; allowed: {QUANTITY}'],
+        id="allocatable",
+    ),
+    pytest.param(
+        "Node",
+        {"status": {"images": [{"sizeBytes": -1}]}},
+        ["status.images[0].sizeBytes: found -1; allowed: 0 or more"],
+        id="an image size",
+    ),
+    pytest.param(
+        "Namespace", {"metadata": {"name": "a.b"}}, [f'metadata.name: found "a.b"; allowed: {LABEL_RULE}'], id="dots"
+    ),
+    pytest.param(
+        "PriorityClass",
+        {"value": 2_000_000_000},
+        ["value: found 2000000000; allowed: -2147483648 to 1000000000"],
+        id="a priority class that is too high",
+    ),
+    pytest.param(
+        "PriorityClass",
+        {"preemptionPolicy": "Maybe"},
+        ['preemptionPolicy: found "Maybe"; allowed: PreemptLowerPriority, Never'],
+        id="a preemption policy",
+    ),
+    pytest.param(
+        "PriorityClass",
+        {"metadata": {"name": "system-mine"}},
+        ['metadata.name: found "system-mine"; allowed: a name that does not start with system-'],
+        id="a reserved name",
+    ),
+    pytest.param(
+        "PriorityClass",
+        {"metadata": {"name": "system-node-critical"}, "value": 2_000_001_000},
+        [],
+        id="the system class itself",
+    ),
+    pytest.param(
+        "PriorityClass",
+        {"metadata": {"name": "system-node-critical"}, "value": 1},
+        ["value: found 1; allowed: 2000001000, the value of this system class"],
+        id="a system class with another value",
+    ),
+    pytest.param(
+        "PodDisruptionBudget",
+        {"spec": {"minAvailable": 1, "maxUnavailable": "half"}},
+        [
+            "spec: found both minAvailable and maxUnavailable; allowed: one of them",
+            'spec.maxUnavailable: found "half"; allowed: a number of pods, or a percentage, e.g. 50%',
+        ],
+        id="a budget with both, one of them a word",
+    ),
+    pytest.param("PodDisruptionBudget", {"spec": {"minAvailable": "50%"}}, [], id="a percentage"),
+    pytest.param(
+        "Service", {"spec": {"selector": {"a": "-"}}}, [f'spec.selector.a: found "-"; allowed: {VALUE_RULE}'], id="svc"
+    ),
+    pytest.param(
+        "StorageClass",
+        {"volumeBindingMode": "Later"},
+        [
+            "provisioner: found nothing; allowed: the name of a provisioner",
+            'volumeBindingMode: found "Later"; allowed: Immediate, WaitForFirstConsumer',
+        ],
+        id="a storage class",
+    ),
+    pytest.param(
+        "PersistentVolumeClaim",
+        {"spec": {"accessModes": ["Mine"]}},
+        [
+            'spec.accessModes[0]: found "Mine"; allowed: ReadWriteOnce, ReadOnlyMany, ReadWriteMany, ReadWriteOncePod',
+            "spec.resources.requests.storage: found nothing; allowed: a size, e.g. 10Gi",
+        ],
+        id="a claim",
+    ),
+    pytest.param("PersistentVolumeClaim", {"spec": CLAIM}, [], id="a sound claim"),
+    pytest.param(
+        "PersistentVolume",
+        {"spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "nodeAffinity": {"required": {}}}},
+        ["spec.nodeAffinity.required.nodeSelectorTerms: found nothing; allowed: one term or more"],
+        id="a volume",
+    ),
+    pytest.param(
+        "ResourceClaim",
+        a_request(),
+        ["spec.devices.requests[0]: found nothing; allowed: one of exactly and firstAvailable"],
+        id="an empty device request",
+    ),
+    pytest.param(
+        "ResourceClaim",
+        a_request(exactly={"deviceClassName": "gpu", "allocationMode": "All", "count": 2, "selectors": [{}]}),
+        [
+            "spec.devices.requests[0].exactly.selectors[0].cel.expression: found nothing; allowed: a CEL expression",
+            "spec.devices.requests[0].exactly.count: found 2; allowed: nothing with allocationMode All",
+        ],
+        id="a device request",
+    ),
+    pytest.param("ResourceSlice", {"spec": SLICE}, [], id="a sound slice"),
+    pytest.param(
+        "ResourceSlice",
+        {"spec": {**SLICE, "nodeName": "n"}},
+        ["spec: found 2 of them; allowed: one of nodeName, nodeSelector, allNodes and perDeviceNodeSelection"],
+        id="a slice in two places",
+    ),
+    pytest.param(
+        "ResourceSlice",
+        {"spec": {**SLICE, "devices": [{"name": "d", "attributes": {"a": {}}, "capacity": {"m": {"value": "x"}}}]}},
+        [
+            "spec.devices[0].attributes.a: found 0 of them; allowed: one of int, bool, string and version",
+            f'spec.devices[0].capacity.m.value: found "x"; allowed: {QUANTITY}',
+        ],
+        id="a device",
+    ),
+    pytest.param(
+        "ResourceSlice",
+        {
+            "spec": {
+                "driver": "d",
+                "pool": {"name": "p", "resourceSliceCount": 0, "generation": -1},
+                "nodeSelector": {},
+                "devices": [
+                    {"name": "D", "consumesCounters": [{"counterSet": "c", "counters": {"m": {"value": "x"}}}]}
+                ],
+                "sharedCounters": [{"name": "c", "counters": {"m": {"value": "y"}}}],
+            }
+        },
+        [
+            "spec.pool.resourceSliceCount: found 0; allowed: 1 or more",
+            "spec.pool.generation: found -1; allowed: 0 or more",
+            "spec.nodeSelector.nodeSelectorTerms: found nothing; allowed: one term or more",
+            f'spec.devices[0].name: found "D"; allowed: {LABEL_RULE}',
+            f'spec.devices[0].consumesCounters[0].counters.m.value: found "x"; allowed: {QUANTITY}',
+            f'spec.sharedCounters[0].counters.m.value: found "y"; allowed: {QUANTITY}',
+        ],
+        id="counts, places, names and counters of a slice",
+    ),
+    pytest.param(
+        "ResourceSlice",
+        {"spec": {"allNodes": True}},
+        [
+            "spec.driver: found nothing; allowed: a name",
+            "spec.pool.name: found nothing; allowed: the name of a pool",
+            "spec.pool.resourceSliceCount: found 0; allowed: 1 or more",
+        ],
+        id="a slice of nobody",
+    ),
+    pytest.param(
+        "ResourceClaimTemplate",
+        {"spec": {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"count": -1}}], "constraints": [{}]}}}},
+        [
+            "spec.spec.devices.requests[0].exactly.deviceClassName: found nothing; allowed: a name",
+            "spec.spec.devices.requests[0].exactly.count: found -1; allowed: 0 or more",
+            "spec.spec.devices.constraints[0]: found nothing; allowed: one of matchAttribute and distinctAttribute",
+        ],
+        id="a claim template",
+    ),
+    pytest.param(
+        "ResourceClaim",
+        {
+            "spec": {
+                "devices": {
+                    "requests": [
+                        {"name": "", "firstAvailable": [{"name": "S", "deviceClassName": "gpu"}]},
+                        {"name": "", "exactly": {"deviceClassName": "gpu"}},
+                        {"name": "r", "exactly": {"deviceClassName": "gpu"}},
+                        {"name": "r", "exactly": {"deviceClassName": "gpu"}},
+                    ]
+                }
+            }
+        },
+        [
+            "spec.devices.requests[0].name: found nothing; allowed: a name",
+            f'spec.devices.requests[0].firstAvailable[0].name: found "S"; allowed: {LABEL_RULE}',
+            "spec.devices.requests[1].name: found nothing; allowed: a name",
+            'spec.devices.requests[3].name: found "r" a second time; allowed: each request name once',
+        ],
+        id="names of requests",
+    ),
+    pytest.param(
+        "ResourceClaim",
+        a_request(
+            exactly={
+                "deviceClassName": "gpu",
+                "allocationMode": "Some",
+                "tolerations": [{"key": "a", "operator": "Exists", "effect": "PreferNoSchedule"}],
+                "capacity": {"requests": {"m": "x"}},
+            },
+            firstAvailable=[{"name": "s", "deviceClassName": "gpu"}],
+        ),
+        [
+            "spec.devices.requests[0]: found both; allowed: one of exactly and firstAvailable",
+            'spec.devices.requests[0].exactly.allocationMode: found "Some"; allowed: ExactCount, All',
+            'spec.devices.requests[0].exactly.tolerations[0].effect: found "PreferNoSchedule"; '
+            "allowed: None, NoSchedule, NoExecute",
+            f'spec.devices.requests[0].exactly.capacity.requests.m: found "x"; allowed: {QUANTITY}',
+        ],
+        id="modes, tolerations and capacity of a request",
+    ),
+    pytest.param(
+        "DeviceClass",
+        {"spec": {"selectors": [{"cel": {}}]}},
+        ["spec.selectors[0].cel.expression: found nothing; allowed: a CEL expression"],
+        id="a device class",
+    ),
+    pytest.param(
+        "CSINode",
+        {"spec": {"drivers": [{"name": "a"}, {"name": "b", "allocatable": {"count": -1}}]}},
+        ["spec.drivers[1].allocatable.count: found -1; allowed: 0 or more"],
+        id="a count of volumes",
+    ),
+    pytest.param(
+        "StorageClass",
+        {"provisioner": "x", "allowedTopologies": [{"matchLabelExpressions": [{"key": "", "values": []}]}]},
+        [
+            "allowedTopologies[0].matchLabelExpressions[0].key: found nothing; allowed: a label key",
+            "allowedTopologies[0].matchLabelExpressions[0].values: found nothing; allowed: one value or more",
+        ],
+        id="topologies of a storage class",
+    ),
+    pytest.param(
+        "PersistentVolume",
+        {"spec": {"volumeMode": "Tape", "capacity": {"iops": "x"}}},
+        [
+            "spec.accessModes: found nothing; allowed: ReadWriteOnce, ReadOnlyMany, ReadWriteMany, ReadWriteOncePod",
+            f'spec.capacity.iops: found "x"; allowed: {QUANTITY}',
+            "spec.capacity.storage: found nothing; allowed: a size, e.g. 10Gi",
+            'spec.volumeMode: found "Tape"; allowed: Filesystem, Block',
+        ],
+        id="an empty volume",
+    ),
+    pytest.param(
+        "PersistentVolumeClaim",
+        {"spec": {**CLAIM, "volumeMode": "Tape", "selector": {"matchLabels": {"a": "-"}}}},
+        [
+            f'spec.selector.matchLabels.a: found "-"; allowed: {VALUE_RULE}',
+            'spec.volumeMode: found "Tape"; allowed: Filesystem, Block',
+        ],
+        id="selector and mode of a claim",
+    ),
+    pytest.param(
+        "ReplicaSet",
+        {"spec": {"selector": {"matchExpressions": [{"key": "", "operator": ""}]}}},
+        [
+            "spec.selector.matchExpressions[0].key: found nothing; allowed: a label key",
+            "spec.selector.matchExpressions[0].operator: found nothing; allowed: In, NotIn, Exists, DoesNotExist",
+        ],
+        id="an empty requirement",
+    ),
+    pytest.param(
+        "RuntimeClass",
+        {"scheduling": {"nodeSelector": {"a": "-"}, "tolerations": [{"key": "a", "effect": "Odd"}]}},
+        [
+            f'scheduling.nodeSelector.a: found "-"; allowed: {VALUE_RULE}',
+            f'scheduling.tolerations[0].effect: found "Odd"; allowed: {EFFECTS}',
+        ],
+        id="placement of a runtime class",
+    ),
+    pytest.param(
+        "CSIStorageCapacity",
+        {"maximumVolumeSize": "-1", "nodeTopology": {"matchLabels": {"a": "-"}}},
+        [
+            "storageClassName: found nothing; allowed: the name of a StorageClass",
+            f'nodeTopology.matchLabels.a: found "-"; allowed: {VALUE_RULE}',
+            f'maximumVolumeSize: found "-1"; allowed: {QUANTITY}',
+        ],
+        id="a capacity of no class",
+    ),
+    pytest.param(
+        "LimitRange",
+        {"spec": {"limits": [{"type": "Container", "max": {"cpu": "x"}}]}},
+        [f'spec.limits[0].max.cpu: found "x"; allowed: {QUANTITY}'],
+        id="a limit range",
+    ),
+    pytest.param(
+        "RuntimeClass",
+        {"overhead": {"podFixed": {"cpu": "x"}}},
+        [f'overhead.podFixed.cpu: found "x"; allowed: {QUANTITY}'],
+        id="a runtime class",
+    ),
+    pytest.param(
+        "CSIStorageCapacity",
+        {"storageClassName": "fast", "capacity": "x"},
+        [f'capacity: found "x"; allowed: {QUANTITY}'],
+        id="a storage capacity",
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "written", "texts"), OTHER_KINDS)
+def test_other_kinds(kind: str, written: dict[str, Any], texts: list[str]) -> None:
+    assert faults(kind, written) == texts
+
+
+TEMPLATE = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c"}]}}
+WORKLOADS: list[Any] = [
+    pytest.param({"selector": {"matchLabels": {"app": "web"}}}, [], id="sound"),
+    pytest.param(
+        {}, ["spec.selector: found nothing; allowed: a selector that matches the labels of the template"], id="bare"
+    ),
+    pytest.param(
+        {"selector": {"matchLabels": {"app": "db"}}},
+        ["spec.template.metadata.labels: found labels that spec.selector does not match; allowed: labels that it does"],
+        id="a selector for other labels",
+    ),
+    pytest.param(
+        {"selector": {"matchLabels": {"app": "web"}}, "replicas": -1},
+        ["spec.replicas: found -1; allowed: 0 or more"],
+        id="fewer than no replicas",
+    ),
+    pytest.param(
+        {
+            "selector": {"matchLabels": {"app": "web"}},
+            "volumeClaimTemplates": [{"metadata": {"name": "d"}, "spec": {**CLAIM, "accessModes": None}}],
+        },
+        [
+            "spec.volumeClaimTemplates[0].spec.accessModes: found nothing; "
+            "allowed: ReadWriteOnce, ReadOnlyMany, ReadWriteMany, ReadWriteOncePod"
+        ],
+        id="a claim template",
+    ),
+]
+
+
+@pytest.mark.parametrize(("spec", "texts"), WORKLOADS)
+def test_workloads(spec: dict[str, Any], texts: list[str]) -> None:
+    written = {"kind": "Deployment", "metadata": {"name": "x"}, "spec": {"template": TEMPLATE, **spec}}
+    workload, problems = decode_as(Workload, written)
+    assert problems == []
+    assert workload is not None
+    assert [str(problem) for problem in validate(workload)] == texts

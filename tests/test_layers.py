@@ -1,0 +1,161 @@
+"""Imports go down only: each package knows those of lower layers, and none beside or above it.
+
+An import counts wherever it stands: in a function, under TYPE_CHECKING, in whichever form.
+"""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src" / "mooring"
+
+LAYERS: tuple[tuple[str, ...], ...] = (
+    ("kit",),
+    ("model",),
+    ("cluster", "api"),
+    ("framework",),
+    ("queue",),
+    ("cycle", "plugins"),
+    ("app",),
+    ("sim", "web"),
+    ("cli",),
+)
+"""From the bottom up; names that stand together do not know each other."""
+
+LAYER = {package: height for height, packages in enumerate(LAYERS) for package in packages}
+
+
+def breaches(module: str, text: str) -> list[str]:
+    """The imports of a module (`cluster.table`) that go up or sideways."""
+    package = module.split(".")[0]
+    found = []
+    for line, target in _imports(module, text):
+        if target == package:
+            continue
+        if target not in LAYER:
+            found.append(f"{module}:{line} imports mooring.{target}, which is in no layer")
+        elif LAYER[target] >= LAYER[package]:
+            found.append(f"{module}:{line} imports mooring.{target}: {package} may not know {target}")
+    return found
+
+
+def _imports(module: str, text: str) -> Iterator[tuple[int, str]]:
+    """(line, package of Mooring) of every import; the empty package stands for `mooring` itself."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            origin = _absolute(module, node)
+            names = [f"mooring.{alias.name}" for alias in node.names] if origin == "mooring" else [origin]
+        else:
+            continue
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "mooring":
+                yield node.lineno, parts[1] if len(parts) > 1 else ""
+
+
+def _absolute(module: str, node: ast.ImportFrom) -> str:
+    """`from ..model import x` in cluster.table means mooring.model."""
+    if not node.level:
+        return node.module or ""
+    above = ["mooring", *module.split(".")][: -node.level]
+    return ".".join([*above, *(node.module or "").split(".")]).rstrip(".")
+
+
+def _modules() -> dict[str, Path]:
+    """Every module of the packages, by its name below `mooring`."""
+    return {
+        ".".join(path.relative_to(SOURCE).with_suffix("").parts): path
+        for path in sorted(SOURCE.rglob("*.py"))
+        if path.parent != SOURCE
+    }
+
+
+def test_imports_go_down_only() -> None:
+    found = [breach for module, path in _modules().items() for breach in breaches(module, path.read_text())]
+    assert found == []
+
+
+def test_every_package_has_a_layer() -> None:
+    packages = {module.split(".")[0] for module in _modules()}
+    assert packages <= set(LAYER)
+    assert {"kit", "model", "cluster", "framework", "cycle", "plugins", "app", "sim", "cli"} <= packages
+
+
+def test_the_root_loads_nothing_when_it_is_imported() -> None:
+    """It offers what notebooks need, but only when asked: or else every module would depend on all of that."""
+    loaded = "import mooring, sys; print([name for name in sys.modules if name.startswith('mooring.')])"
+    assert subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+# ---- the checker itself
+
+
+BREACHES: dict[str, tuple[str, str, list[str]]] = {
+    "down": ("plugins.x", "from mooring.framework.points import Plugin", []),
+    "down, several layers": ("cli.main", "import mooring.kit.choice", []),
+    "within a package": ("cluster.table", "from mooring.cluster.labels import grown", []),
+    "something else": ("kit.clock", "import time\nfrom numpy import array\nimport mooringx.cluster", []),
+    "up": (
+        "cluster.table",
+        "import numpy\nfrom mooring.framework.cycle import Cycle",
+        ["cluster.table:2 imports mooring.framework: cluster may not know framework"],
+    ),
+    "up, by import": (
+        "model.pod",
+        "import os, mooring.cluster.table as t",
+        ["model.pod:1 imports mooring.cluster: model may not know cluster"],
+    ),
+    "sideways": (
+        "plugins.x",
+        "from mooring.cycle.decide import decide",
+        ["plugins.x:1 imports mooring.cycle: plugins may not know cycle"],
+    ),
+    "sideways, the other way": (
+        "cycle.x",
+        "from mooring.plugins import builtin",
+        ["cycle.x:1 imports mooring.plugins: cycle may not know plugins"],
+    ),
+    "in a function": (
+        "model.pod",
+        "def f():\n    from mooring.sim.placer import Placer\n    return Placer",
+        ["model.pod:2 imports mooring.sim: model may not know sim"],
+    ),
+    "under TYPE_CHECKING": (
+        "queue.queue",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from mooring.cycle.loop import Loop",
+        ["queue.queue:3 imports mooring.cycle: queue may not know cycle"],
+    ),
+    "a package from the root": (
+        "kit.x",
+        "from mooring import cluster, kit",
+        ["kit.x:1 imports mooring.cluster: kit may not know cluster"],
+    ),
+    "the root itself": ("kit.x", "import mooring", ["kit.x:1 imports mooring., which is in no layer"]),
+    "a package without a layer": (
+        "cli.x",
+        "from mooring.utils import y",
+        ["cli.x:1 imports mooring.utils, which is in no layer"],
+    ),
+    "relative, within": ("cluster.table", "from .labels import grown\nfrom . import log", []),
+    "relative, up": (
+        "cluster.table",
+        "from ..framework import cycle",
+        ["cluster.table:1 imports mooring.framework: cluster may not know framework"],
+    ),
+    "relative, from the root": (
+        "cluster.table",
+        "from .. import app",
+        ["cluster.table:1 imports mooring.app: cluster may not know app"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("module", "text", "expected"), BREACHES.values(), ids=BREACHES.keys())
+def test_the_checker(module: str, text: str, expected: list[str]) -> None:
+    assert breaches(module, text) == expected
