@@ -249,9 +249,13 @@ def test_kinds_that_do_not_matter_are_counted(write: Write) -> None:
     custom = {"apiVersion": "example.com/v1", "kind": "Widget"}
     namesake = {"apiVersion": "serving.knative.dev/v1", "kind": "Service", "spec": 7}
     cron = {"apiVersion": "batch/v1", "kind": "CronJob"}
-    manifests = read([write("a.yaml", header, header, custom, namesake, cron, POD)])
+    with_items = {"apiVersion": "example.com/v1", "kind": "Basket", "items": [POD]}
+    allow_list = {"apiVersion": "example.com/v1", "kind": "AllowList", "spec": {}}
+    manifests = read([write("a.yaml", header, header, custom, namesake, cron, with_items, allow_list, POD)])
     assert told(manifests) == []
-    assert manifests.ignored == {"ConfigMap": 2, "Widget": 1, "Service": 1, "CronJob": 1}
+    assert manifests.ignored == {
+        "ConfigMap": 2, "Widget": 1, "Service": 1, "CronJob": 1, "Basket": 1, "AllowList": 1,
+    }  # fmt: skip
     assert keys(manifests) == ["Pod default/p"]
 
 
