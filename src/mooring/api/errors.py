@@ -1,0 +1,272 @@
+"""Refusals of an API server: an exception that turns into a Status body, and a constructor for each usual one.
+
+The texts are kube-apiserver's, because clients show them to users and some take decisions by them.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+CONTINUE_EXPIRED = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
+    "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
+    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
+    "deleted between the time the first chunk was returned and now may show up in the list."
+)
+_BUDGET_EXHAUSTED = "Cannot evict pod as it would violate the pod's disruption budget."
+_GO_KINDS = {dict: "object", list: "array", str: "string", bool: "bool"}
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One of the things that are wrong; `field` is spelt as in the manifest."""
+
+    reason: str = ""
+    message: str = ""
+    field: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}"
+
+    def body(self) -> dict[str, Any]:
+        return _present(reason=self.reason, message=self.message, field=self.field)
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """What a refusal is about. `kind` is a resource (`pods`), or a kind (`Pod`) where the object itself is invalid."""
+
+    name: str = ""
+    group: str = ""
+    kind: str = ""
+    causes: tuple[Cause, ...] = ()
+    retry_after_s: int = 0
+
+    def body(self) -> dict[str, Any]:
+        causes = [cause.body() for cause in self.causes]
+        return _present(
+            name=self.name, group=self.group, kind=self.kind, causes=causes, retryAfterSeconds=self.retry_after_s
+        )
+
+
+class ApiError(Exception):
+    """A request that is refused. `continue_token` is for a list that can go on, though not consistently."""
+
+    def __init__(
+        self, code: int, reason: str, message: str, details: Details | None = None, continue_token: str = ""
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.details = details
+        self.continue_token = continue_token
+
+    @property
+    def retry_after_s(self) -> int:
+        """For the Retry-After header; 0 stands for none."""
+        return self.details.retry_after_s if self.details else 0
+
+    def status(self) -> dict[str, Any]:
+        """The Status body, with its keys in the order in which kube-apiserver writes them."""
+        body: dict[str, Any] = {"kind": "Status", "apiVersion": "v1"}
+        body["metadata"] = {"continue": self.continue_token} if self.continue_token else {}
+        body["status"] = "Failure"
+        body |= _present(message=self.message, reason=self.reason)
+        if self.details is not None:
+            body["details"] = self.details.body()
+        return body | {"code": self.code}
+
+
+def _present(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value}
+
+
+def _qualified(resource: str, group: str) -> str:
+    return f"{resource}.{group}" if group else resource
+
+
+def quoted(text: str) -> str:
+    """A string as Go's %q shows it, but for characters that nobody names objects with."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+# The object and its state
+
+
+def not_found(resource: str, name: str, group: str = "") -> ApiError:
+    message = f"{_qualified(resource, group)} {quoted(name)} not found"
+    return ApiError(404, "NotFound", message, Details(name, group, resource))
+
+
+def already_exists(resource: str, name: str, group: str = "") -> ApiError:
+    message = f"{_qualified(resource, group)} {quoted(name)} already exists"
+    return ApiError(409, "AlreadyExists", message, Details(name, group, resource))
+
+
+def conflict(resource: str, name: str, why: str = MODIFIED, group: str = "") -> ApiError:
+    """An update that does not fit the object as it is now."""
+    message = f"Operation cannot be fulfilled on {_qualified(resource, group)} {quoted(name)}: {why}"
+    return ApiError(409, "Conflict", message, Details(name, group, resource))
+
+
+def apply_conflict(message: str, causes: Sequence[Cause]) -> ApiError:
+    """A server-side apply that would take fields away from other managers."""
+    return ApiError(409, "Conflict", message, Details(causes=tuple(causes)))
+
+
+def invalid(kind: str, name: str, faults: Sequence[Cause], group: str = "") -> ApiError:
+    """An object that fails validation; all its faults are told at once, each once in the message."""
+    texts = list(dict.fromkeys(map(str, faults)))
+    listed = f": {texts[0] if len(texts) == 1 else '[' + ', '.join(texts) + ']'}" if texts else ""
+    message = f"{_qualified(kind, group)} {quoted(name)} is invalid{listed}"
+    return ApiError(422, "Invalid", message, Details(name, group, kind, tuple(faults)))
+
+
+def gone(message: str) -> ApiError:
+    return ApiError(410, "Gone", message)
+
+
+def expired(message: str, continue_token: str = "") -> ApiError:
+    return ApiError(410, "Expired", message, continue_token=continue_token)
+
+
+def version_too_old(requested: int, oldest: int) -> ApiError:
+    """A watch from a version of which the history is no longer kept; `oldest` is the first that could be watched from."""
+    return expired(f"too old resource version: {requested} ({oldest})")
+
+
+def version_too_large(requested: int, current: int) -> ApiError:
+    """A read at a version that does not exist yet."""
+    cause = Cause("ResourceVersionTooLarge", "Too large resource version")
+    return timeout(f"Too large resource version: {requested}, current: {current}", 1, (cause,))
+
+
+# The request
+
+
+def bad_request(message: str) -> ApiError:
+    return ApiError(400, "BadRequest", message)
+
+
+def undecodable(value: object, go_place: str, prefix: str = "") -> ApiError:
+    """A part of a body that has the wrong JSON type, in the words of Go's decoder, which clients get to see."""
+    found = "null" if value is None else _GO_KINDS.get(type(value), "number")
+    return bad_request(f"{prefix}json: cannot unmarshal {found} into Go {go_place}")
+
+
+def unprocessable() -> ApiError:
+    """Parity: a patch that does not fit the object is refused without saying why, and with empty details."""
+    message = "the server rejected our request due to an error in our request"
+    return ApiError(422, "Invalid", message, Details())
+
+
+def unauthorized(message: str = "Unauthorized") -> ApiError:
+    return ApiError(401, "Unauthorized", message)
+
+
+def forbidden(resource: str, name: str, why: str, group: str = "") -> ApiError:
+    whom = " ".join(filter(None, (_qualified(resource, group), name and quoted(name))))
+    message = f"{whom} is forbidden: {why}" if whom else f"forbidden: {why}"
+    return ApiError(403, "Forbidden", message, Details(name, group, resource))
+
+
+def method_not_supported(resource: str, action: str, group: str = "") -> ApiError:
+    message = f"{action} is not supported on resources of kind {quoted(_qualified(resource, group))}"
+    return ApiError(405, "MethodNotAllowed", message, Details(group=group, kind=resource))
+
+
+def not_acceptable(offered: Sequence[str]) -> ApiError:
+    """No media type of the Accept header can be had."""
+    return ApiError(406, "NotAcceptable", f"only the following media types are accepted: {', '.join(offered)}")
+
+
+def unsupported_media_type(accepted: Sequence[str]) -> ApiError:
+    known = ", ".join(accepted)
+    message = f"the body of the request was in an unknown format - accepted media types include: {known}"
+    return ApiError(415, "UnsupportedMediaType", message)
+
+
+def request_entity_too_large(message: str) -> ApiError:
+    return ApiError(413, "RequestEntityTooLarge", f"Request entity too large: {message}")
+
+
+@contextmanager
+def shallow_enough() -> Iterator[None]:
+    """Inside, data nested deeper than Python can follow is refused; nothing that Kubernetes knows comes near."""
+    try:
+        yield
+    except RecursionError:
+        raise bad_request("exceeded max depth") from None
+
+
+# The server
+
+
+def too_many_requests(message: str, retry_after_s: int = 0, causes: Sequence[Cause] = ()) -> ApiError:
+    details = Details(causes=tuple(causes), retry_after_s=retry_after_s)
+    return ApiError(429, "TooManyRequests", message, details)
+
+
+def budget_exhausted(budget: str, needed: int, healthy: int) -> ApiError:
+    """An eviction that a PodDisruptionBudget does not allow."""
+    why = f"The disruption budget {budget} needs {needed} healthy pods and has {healthy} currently"
+    return too_many_requests(_BUDGET_EXHAUSTED, causes=(Cause("DisruptionBudget", why),))
+
+
+def timeout(message: str, retry_after_s: int = 0, causes: Sequence[Cause] = ()) -> ApiError:
+    details = Details(causes=tuple(causes), retry_after_s=retry_after_s)
+    return ApiError(504, "Timeout", f"Timeout: {message}", details)
+
+
+def internal_error(message: str) -> ApiError:
+    details = Details(causes=(Cause(message=message),))
+    return ApiError(500, "InternalError", f"Internal error occurred: {message}", details)
+
+
+def unexplained(message: str) -> ApiError:
+    """Parity: an error that no layer of kube-apiserver dressed up: 500 without a reason (a Binding without a target)."""
+    return ApiError(500, "", message)
+
+
+# Faults of one field, the causes of `invalid`
+
+
+def field_required(field: str, detail: str = "") -> Cause:
+    return _fault("FieldValueRequired", "Required value", field, detail)
+
+
+def field_forbidden(field: str, detail: str) -> Cause:
+    return _fault("FieldValueForbidden", "Forbidden", field, detail)
+
+
+def field_invalid(field: str, value: object, detail: str) -> Cause:
+    return _fault("FieldValueInvalid", f"Invalid value: {_shown(value)}", field, detail)
+
+
+def field_unsupported(field: str, value: object, supported: Sequence[str]) -> Cause:
+    known = f"supported values: {', '.join(map(quoted, supported))}" if supported else ""
+    return _fault("FieldValueNotSupported", f"Unsupported value: {_shown(value)}", field, known)
+
+
+def field_duplicate(field: str, value: object) -> Cause:
+    return _fault("FieldValueDuplicate", f"Duplicate value: {_shown(value)}", field)
+
+
+def field_not_found(field: str, value: object) -> Cause:
+    return _fault("FieldValueNotFound", f"Not found: {_shown(value)}", field)
+
+
+def field_too_long(field: str, limit_bytes: int) -> Cause:
+    return _fault("FieldValueTooLong", "Too long", field, f"may not be more than {limit_bytes} bytes")
+
+
+def _fault(reason: str, what: str, field: str, detail: str = "") -> Cause:
+    return Cause(reason, f"{what}: {detail}" if detail else what, field)
+
+
+def _shown(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
