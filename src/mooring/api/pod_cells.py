@@ -53,7 +53,7 @@ def _sidecars(pod: JsonObject) -> set[str]:
     return {c["name"] for c in at(pod, "spec.initContainers", ()) if c.get("restartPolicy") == "Always"}
 
 
-def _read_init_containers(pod: JsonObject, state: sidecars: set[str]) -> bool:
+def _read_init_containers(pod: JsonObject, state: PodState, sidecars: set[str]) -> bool:
     """Whether some init container still has to finish; then the pod's status says which, or what ails it."""
     for i, container in enumerate(at(pod, "status.initContainerStatuses", ())):
         state.count(container)
