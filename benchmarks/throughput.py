@@ -2,6 +2,7 @@
 
 python benchmarks/throughput.py                        three runs of each: best and median
 python benchmarks/throughput.py --only basic,spread --runs 5
+python benchmarks/throughput.py --queue                the same with queue and events in the loop, and with preemption
 python benchmarks/throughput.py --json figures.json    the raw figures as well
 python benchmarks/throughput.py --memory               peak memory with 5,000 nodes and 30,000 pods
 """
@@ -19,17 +20,22 @@ from statistics import median
 from typing import Any
 
 WRITER = Path(__file__).parent.parent / "tests" / "conformance" / "workloads.py"
+MORE = Path(__file__).parent / "workloads_more.py"
 MEBIBYTE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What workloads.py is asked for."""
+    """What a writer of workloads is asked for."""
 
     kind: str
     nodes: int
     placed: int
     pending: int
+
+    @property
+    def writer(self) -> Path:
+        return MORE if self.kind == "preemption" else WRITER
 
     def __str__(self) -> str:
         return f"{self.kind} {self.nodes}/{self.placed}/{self.pending}"
@@ -48,6 +54,8 @@ WORKLOADS = (
     Workload("mixed", 5000, 2000, 1000),
     Workload("unschedulable", 5000, 1000, 2000),
 )
+WITH_QUEUE = (*WORKLOADS, Workload("preemption", 5000, 20000, 1000))
+"""A preemptor is tried again once its victims are gone, so preemption needs the queue."""
 LARGE = Workload("basic", 5000, 30000, 1000)
 
 
@@ -77,10 +85,11 @@ def run(options: argparse.Namespace) -> None:
     if options.memory:
         print(f"{LARGE}: {peak_memory_bytes(LARGE) / MEBIBYTE:.0f} MiB at the peak")
         return
-    chosen = [w for w in WORKLOADS if not options.only or w.kind in options.only.split(",")]
+    offered = WITH_QUEUE if options.queue else WORKLOADS
+    chosen = [w for w in offered if not options.only or w.kind in options.only.split(",")]
     if not chosen:
-        sys.exit(f"no such workload: {options.only}; there are {', '.join(sorted({w.kind for w in WORKLOADS}))}")
-    measured = [measure(workload, options.runs) for workload in chosen]
+        sys.exit(f"no such workload: {options.only}; there are {', '.join(sorted({w.kind for w in offered}))}")
+    measured = [measure(workload, options.runs, options.queue) for workload in chosen]
     print(table(measured))
     if options.json:
         Path(options.json).write_text(json.dumps([asdict(entry) for entry in measured], indent=1) + "\n")
@@ -90,6 +99,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measure the throughput of `mooring bench` on every workload.")
     parser.add_argument("--runs", type=positive, default=3, metavar="N", help="how often to run each (default: 3)")
     parser.add_argument("--only", default="", metavar="KIND,...", help="only these kinds of workload")
+    parser.add_argument("--queue", action="store_true", help="with queue, cache and events in the loop")
     parser.add_argument("--json", default="", metavar="FILE", help="write the raw figures of all runs here")
     parser.add_argument("--memory", action="store_true", help=f"measure peak memory instead, with {LARGE}")
     return parser.parse_args(arguments)
@@ -102,13 +112,13 @@ def positive(text: str) -> int:
     return number
 
 
-def measure(workload: Workload, runs: int) -> Measured:
+def measure(workload: Workload, runs: int, queue: bool = False) -> Measured:
     measured = Measured(workload)
     with tempfile.TemporaryDirectory() as folder:
         scenario = write(workload, Path(folder))
         for i in range(runs):
             print(f"{workload}: run {i + 1} of {runs}", file=sys.stderr)
-            measured.runs.append(bench(scenario))
+            measured.runs.append(bench(scenario, queue))
     return measured
 
 
@@ -117,19 +127,19 @@ def write(workload: Workload, folder: Path) -> Path:
     scenario = folder / "scenario.json"
     amounts = (str(n) for n in (workload.nodes, workload.placed, workload.pending))
     with scenario.open("wb") as out:
-        subprocess.run([sys.executable, str(WRITER), workload.kind, *amounts], stdout=out, check=True)
+        subprocess.run([sys.executable, str(workload.writer), workload.kind, *amounts], stdout=out, check=True)
     return scenario
 
 
-def bench(scenario: Path) -> dict[str, Any]:
+def bench(scenario: Path, queue: bool = False) -> dict[str, Any]:
     """The figures of one run, in a process of its own."""
-    done = subprocess.run(bench_command(scenario), stdout=subprocess.PIPE, check=True)
+    done = subprocess.run(bench_command(scenario, queue), stdout=subprocess.PIPE, check=True)
     figures: dict[str, Any] = json.loads(done.stdout)
     return figures
 
 
-def bench_command(scenario: Path) -> list[str]:
-    return [sys.executable, "-m", "mooring.cli.main", "bench", str(scenario)]
+def bench_command(scenario: Path, queue: bool = False) -> list[str]:
+    return [sys.executable, "-m", "mooring.cli.main", "bench", *(["--queue"] if queue else []), str(scenario)]
 
 
 def peak_memory_bytes(workload: Workload) -> int:

@@ -11,7 +11,7 @@ Arguments (pluginConfig): `timeoutSeconds`, 30 by default.
 from typing import Any
 
 from mooring.framework.cycle import Cycle
-from mooring.framework.events import NODE, POD, Action, ClusterEvent, Registration
+from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
 from mooring.framework.points import Handle, PermitPlugin, ReservePlugin, Wait
 from mooring.framework.status import Rejection
 from mooring.model.affinity import PodPredicate
@@ -19,43 +19,66 @@ from mooring.model.meta import LabelSelector
 from mooring.model.pod import Pod
 from mooring.model.selectors import compile_selector
 
+NEW_ROOM = Action.ADD | Action.UPDATE_NODE_ALLOCATABLE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT
+
 
 class Gang(ReservePlugin, PermitPlugin):
     name = "Gang"
 
     def __init__(self, args: Any, handle: Handle) -> None:
-        self._waiting = handle.desk.waiting
+        self._desk = handle.desk
         self._timeout_s = float((args or {}).get("timeoutSeconds", 30))
+        self._met: dict[tuple[str, str], dict[str, Pod]] = {}
+        """Gang -> the members that had a node at some time, by id; gangs that are complete are forgotten."""
 
     def permit(self, cycle: Cycle, node_name: str) -> Rejection | Wait | None:
         pod = cycle.pod
-        if "gang" not in pod.labels:
+        gang = _gang_of(pod)
+        if gang is None:
             return None
-        size = int(pod.labels.get("gang-size", "1"))
-        if _members_on_nodes(cycle) < size:
+        if _members_on_nodes(cycle) < int(pod.labels.get("gang-size", "1")):
+            self._meet(gang, pod)
             return Wait(self._timeout_s)
-        for waiting in self._waiting:
-            if _same_gang(waiting.pod, pod):
+        self._met.pop(gang, None)
+        for waiting in self._desk.waiting:
+            if _gang_of(waiting.pod) == gang:
                 waiting.allow(self.name)
         return None
+
+    def _meet(self, gang: tuple[str, str], pod: Pod) -> None:
+        """A member that comes for the first time gives those another chance that gave up before it came."""
+        met = self._met.setdefault(gang, {})
+        if pod.id not in met:
+            self._desk.activate([other for other in met.values() if self._desk.waiting.get(other.id) is None])
+            met[pod.id] = pod
 
     def reserve(self, cycle: Cycle, node_name: str) -> None:
         return None
 
     def unreserve(self, cycle: Cycle, node_name: str) -> None:
         """One of the gang goes back: nobody need wait for it any longer."""
-        for waiting in self._waiting:
-            if _same_gang(waiting.pod, cycle.pod) and waiting.pod.id != cycle.pod.id:
-                waiting.reject(self.name, f"gang {cycle.pod.labels['gang']} was not complete in time")
+        gang = _gang_of(cycle.pod)
+        for waiting in self._desk.waiting:
+            if gang is not None and _gang_of(waiting.pod) == gang and waiting.pod.id != cycle.pod.id:
+                waiting.reject(self.name, f"gang {gang[1]} is not complete: {cycle.pod.name} went back")
 
     def events(self) -> list[Registration]:
-        """A gang that was refused may have room when pods leave or nodes come."""
-        return [Registration(ClusterEvent(POD, Action.DELETE)), Registration(ClusterEvent(NODE, Action.ADD))]
+        """A gang that was refused may have room when others leave, or when there are more nodes."""
+        return [
+            Registration(ClusterEvent(POD, Action.DELETE), _is_of_others),
+            Registration(ClusterEvent(NODE, NEW_ROOM)),
+        ]
 
 
-def _same_gang(pod: Pod, other: Pod) -> bool:
-    mine = (pod.namespace, pod.labels.get("gang"))
-    return mine[1] is not None and mine == (other.namespace, other.labels.get("gang"))
+def _is_of_others(pod: Pod, change: Change) -> bool:
+    """The room that the gang itself gave back helps nobody in it: they would take turns in waiting, for ever."""
+    return not isinstance(change.old, Pod) or _gang_of(change.old) != _gang_of(pod)
+
+
+def _gang_of(pod: Pod) -> tuple[str, str] | None:
+    """Namespace and name of the gang that the pod is in."""
+    name = pod.labels.get("gang")
+    return None if name is None else (pod.namespace, name)
 
 
 def _members_on_nodes(cycle: Cycle) -> int:

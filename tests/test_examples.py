@@ -23,6 +23,8 @@ EXAMPLES = ROOT / "examples"
 CLUSTER = "examples/cluster.yaml"
 README = (ROOT / "README.md").read_text()
 PLUGINS = (ROOT / "docs" / "plugins.md").read_text()
+SIMULATION = (ROOT / "docs" / "simulation.md").read_text()
+GANG = "examples/gang.yaml --plugin examples/gang.py --config examples/gang-config.yaml"
 
 
 @pytest.fixture(autouse=True)
@@ -58,10 +60,12 @@ def enabling(name: str, args: Any = None) -> dict[str, Any]:
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.iterdir()), ids=lambda path: path.name)
 def test_every_example_can_be_used(path: Path) -> None:
-    """A manifest can be simulated, a configuration loaded, a plugin registered; what is no plugin is a script."""
+    """A manifest can be simulated, a day run, a configuration loaded, a plugin registered; all else is a script."""
     text = path.read_text()
     if path.suffix == ".yaml" and "kind: KubeSchedulerConfiguration" in text:
         assert configuration.load(text).profiles
+    elif path.suffix == ".yaml" and "\narrivals:\n" in text:
+        assert mooring.simulate(CLUSTER, arrivals=path).arrived
     elif path.suffix == ".yaml":
         assert mooring.simulate(path).nodes
     elif path.suffix == ".py" and "Plugin):" in text:
@@ -95,7 +99,9 @@ def test_the_plugin_limits_the_pods_of_an_application_on_a_node() -> None:
     assert (
         "  default/trainer-1\n"
         "    unschedulable: 0/5 nodes are available: 1 node(s) had 1 pod(s) of the same app already, "
-        "4 node(s) didn't match Pod's node affinity/selector.\n"
+        "4 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate, preemption: "
+        "0/5 nodes are available: 1 No preemption victims found for incoming pod, "
+        "4 Preemption is not helpful for scheduling.\n"
     ) in out
     assert "  default/web-4, default/web-5\n" in out
     assert out.endswith("8 of 12 pending pods placed, 5 nodes\n")
@@ -128,10 +134,35 @@ def test_the_notebook_script_answers_its_questions() -> None:
     ]
 
 
+def test_a_gang_starts_complete_or_not_at_all() -> None:
+    out = simulate(*GANG.split())
+    placed, _, rest = out.partition("\n\n")
+    assert [line.split()[1] for line in placed.splitlines()[2:]] == ["small-0", "small-1", "small-2"]
+    assert "\nn-1    2/110   2     2/4 50% " in rest and "\nn-2    1/110   1     1/4 25% " in rest, "nobody keeps room"
+    assert "\n    unschedulable: 0/1 nodes are available: 1 gang large is not complete: large-2 went back.\n" in rest
+    timeout = "1 rejected due to timeout after waiting 20s at plugin Gang."
+    assert f"\n  default/large-1, default/large-2\n    unschedulable: 0/1 nodes are available: {timeout}\n" in rest
+    assert rest.endswith("3 of 6 pending pods placed, 2 nodes\n")
+
+
+def test_the_arrivals_wait_run_and_make_others_leave() -> None:
+    report = mooring.simulate(CLUSTER, arrivals="examples/arrivals.yaml")
+    waits = {entry.priority: entry for entry in report.waits}
+    assert [*waits] == [1000, 100, 0]
+    longest_s = waits[0].quantile_s(1)
+    assert longest_s is not None and longest_s > 3600, "the rush takes longer than an hour to be served"
+    assert (waits[1000].preempted, waits[1000].pending) == (0, 0)
+    assert {eviction.preemptor.rstrip("0123456789") for eviction in report.preempted} == {"default/report-"}
+    assert waits[0].pending == 1, "the giant"
+    assert report.rescued == 0, "nobody was forgotten"
+
+
 # ---- README.md
 
 
-@pytest.mark.parametrize("arguments", [[], ["--explain", "trainer-0"]], ids=["simulate", "explain"])
+@pytest.mark.parametrize(
+    "arguments", [[], ["--explain", "trainer-0"], ["--story", "giant"]], ids=["simulate", "explain", "story"]
+)
 def test_the_readme_shows_what_is_printed(arguments: list[str]) -> None:
     command = " ".join(["mooring simulate", CLUSTER, *arguments])
     assert f"    $ {command}\n{indented(simulate(CLUSTER, *arguments))}" in README
@@ -172,7 +203,7 @@ def test_the_documented_explanation_is_what_is_printed() -> None:
 
 
 def documented_plugins() -> Iterator[Any]:
-    for code in blocks(PLUGINS, "python"):
+    for code in (block for block in blocks(PLUGINS, "python") if "def score" in block):
         for name in re.findall(r'^    name = "(\w+)"', code, re.MULTILINE):
             yield pytest.param(code, name, id=name)
 
@@ -195,7 +226,25 @@ def test_the_documented_plugin_over_columns_prefers_its_zone_and_spares_slots() 
     pods = [a_pod(f"p-{i}") for i in range(8)]
     report = mooring.simulate([*nodes, *pods], enabling("ZoneFirst", {"zone": "b"}), plugins=[scope["ZoneFirst"]])
     assert [result.node for result in report.placed] == ["n-2"] * 3 + ["n-1"] * 3
-    assert report.pending[0].message == "0/2 nodes are available: 2 node(s) had no pod slots to spare."
+    assert report.pending[0].message.startswith("0/2 nodes are available: 2 node(s) had no pod slots to spare. ")
+
+
+def test_the_documented_permit_plugin_lets_pods_start_after_another() -> None:
+    code = next(block for block in blocks(PLUGINS, "python") if "class StartAfter" in block)
+    scope: dict[str, Any] = {"__name__": "start_after"}
+    exec(compile(code, "plugins.md", "exec"), scope)
+    pods = [a_pod("web", {"start-after": "db"}), a_pod("early", {"start-after": "queue"}), a_pod("db", {"app": "db"})]
+    config, plugins = enabling("StartAfter"), [scope["StartAfter"]]
+    report = mooring.simulate([a_node("n", "a", 9), *pods], config, plugins=plugins, story="web")
+    assert [result.pod.name for result in report.placed] == ["web", "db"]
+    assert report.story is not None
+    assert [str(moment) for moment in report.story.moments][-2:] == [
+        "00:00:00.001 attempt 1 (cycle 1): has room on n and waits for StartAfter (at most 60 s)",
+        "00:00:00.003 attempt 1 (cycle 1): is bound to n",
+    ]
+    assert report.pending[0].message == (
+        "0/1 nodes are available: 1 rejected due to timeout after waiting 1m0s at plugin StartAfter."
+    )
 
 
 def test_the_documented_test_passes() -> None:
@@ -210,12 +259,44 @@ def test_the_documented_test_passes() -> None:
     tested[name]()
 
 
+# ---- docs/simulation.md
+
+
+def documented_commands() -> Iterator[str]:
+    for line in SIMULATION.splitlines():
+        if line.startswith("    $ mooring simulate "):
+            yield line.removeprefix("    $ mooring simulate ")
+
+
+@pytest.mark.parametrize("command", [*documented_commands()])
+def test_the_documented_simulation_is_what_is_printed(command: str) -> None:
+    printed = re.sub(r"simulated in [0-9.]+ s", "simulated in 0.3 s", simulate(*command.split()))
+    assert f"    $ mooring simulate {command}\n{indented(printed)}" in SIMULATION
+
+
+def test_the_documented_calls_run(capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = blocks(SIMULATION, "python")
+    exec(compile(code, "simulation.md", "exec"), {})
+    assert capsys.readouterr().out.splitlines()[0] == "{1000: 0.0351, 100: 0.002, 0: 6180.0114}"
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_documented_arrivals_can_be_read(tmp_path: Path, number: int) -> None:
+    text = [*blocks(SIMULATION, "yaml"), *blocks(SIMULATION, "csv")][number]
+    path = tmp_path / ("day.yaml", "day.csv")[number]
+    path.write_text(text)
+    assert mooring.simulate(CLUSTER, arrivals=path, until="1h").arrived
+
+
+# ---- Objects
+
+
 def a_node(name: str, zone: str, pods: int) -> dict[str, Any]:
     labels = {"topology.kubernetes.io/zone": zone}
     status = {"allocatable": {"cpu": "8", "memory": "8Gi", "pods": str(pods)}}
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
 
 
-def a_pod(name: str) -> dict[str, Any]:
+def a_pod(name: str, labels: dict[str, str] | None = None) -> dict[str, Any]:
     spec = {"containers": [{"name": "main", "image": "web"}]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels or {}}, "spec": spec}

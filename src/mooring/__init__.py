@@ -5,14 +5,16 @@ In a notebook:
     import mooring
     report = mooring.simulate("cluster.yaml")          # a file, a folder, several of them, or a list of objects
     {result.pod.name: result.node for result in report.placed}
+    day = mooring.simulate("cluster.yaml", arrivals="day.yaml", until="24h")
+    {waits.priority: waits.quantile_s(0.99) for waits in day.waits}
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mooring.sim.notebook import InputError, simulate
+    from mooring.sim.notebook import ArrivalsError, InputError, simulate
 
-__all__ = ["InputError", "simulate"]
+__all__ = ["ArrivalsError", "InputError", "simulate"]
 
 
 def __getattr__(name: str) -> Any:

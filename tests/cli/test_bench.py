@@ -96,6 +96,26 @@ def test_the_benchmark_runs_each_workload_in_a_process_of_its_own(
     assert [run["name"] for run in entry["runs"]] == ["basic-5n-5i-7p"]
 
 
+def test_the_benchmark_runs_with_queue_and_then_with_preemption_too(
+    throughput: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Four nodes full of four pods each; a preemptor has to be tried twice, and its victims have to leave."""
+    assert throughput.WITH_QUEUE[:-1] == throughput.WORKLOADS
+    workloads = (throughput.Workload("basic", 5, 5, 7), throughput.Workload("preemption", 4, 16, 3))
+    monkeypatch.setattr(throughput, "WITH_QUEUE", workloads)
+    throughput.main(["--queue", "--runs", "1", "--json", str(tmp_path / "figures.json")])
+    _, basic, preemption = capsys.readouterr().out.splitlines()
+    assert basic.startswith("basic 5/5/7 ") and basic.endswith(" 7 of 7")
+    assert preemption.startswith("preemption 4/16/3 ") and preemption.endswith(" 3 of 3")
+    _, entry = json.loads((tmp_path / "figures.json").read_text())
+    assert [run["name"] for run in entry["runs"]] == ["preemption-4n-16i-3p"]
+
+
+def test_preemption_is_a_workload_only_with_the_queue(throughput: Any) -> None:
+    with pytest.raises(SystemExit, match=r"^no such workload: preemption; there are affinity, anti, basic, "):
+        throughput.main(["--only", "preemption"])
+
+
 def test_the_benchmark_measures_memory(
     throughput: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,7 +17,7 @@ NO_ROOM = (
 )
 """What PostFilter adds for a pod that no node of NODES could ever hold."""
 
-TABLES = """\
+TABLES = f"""\
 Placed
 NAMESPACE   POD   NODE
 default     web   east
@@ -29,7 +29,7 @@ west   0/110   0     0/2 0%    0/8Gi 0%
 
 Pending
   default/giant
-    unschedulable: 0/2 nodes are available: 2 Insufficient cpu.
+    unschedulable: 0/2 nodes are available: 2 Insufficient cpu. {NO_ROOM}
 
 1 of 2 pending pods placed, 2 nodes
 """
@@ -85,10 +85,10 @@ def test_json_has_amounts_as_whole_numbers(cluster: Path) -> None:
     best = [{"node": "east", "score": 452}, {"node": "west", "score": 433}]
     web = {"namespace": "default", "name": "web", "result": "scheduled", "node": "east"}
     giant = {"namespace": "default", "name": "giant", "result": "unschedulable"}
-    message = "0/2 nodes are available: 2 Insufficient cpu."
+    message = f"0/2 nodes are available: 2 Insufficient cpu. {NO_ROOM}"
     assert answer["pods"] == [
-        {**web, "feasibleNodes": 2, "best": best},
-        {**giant, "message": message, "preemption": NO_ROOM},
+        {**web, "attempts": 1, "feasibleNodes": 2, "best": best},
+        {**giant, "attempts": 1, "message": message},
     ]
     assert answer["nodes"][0] == {
         "name": "east",
@@ -98,8 +98,8 @@ def test_json_has_amounts_as_whole_numbers(cluster: Path) -> None:
         "requested": {"cpu": 1000, "memory": 1 << 30, "ephemeral-storage": 0},
         "allocatable": {"cpu": 4000, "memory": 8 << 30, "ephemeral-storage": 0},
     }
-    assert (answer["evicted"], answer["notes"]) == ([], [])
-    assert "explanation" not in answer
+    assert (answer["preempted"], answer["notes"], answer["simulatedSeconds"]) == ([], [], 0.002)
+    assert "explanation" not in answer and "story" not in answer
 
 
 def test_long_tables_are_cut_short_unless_wide(tmp_path: Path) -> None:
@@ -114,12 +114,7 @@ def test_pods_with_the_same_reason_are_listed_together(tmp_path: Path) -> None:
     cluster = a_cluster_with(tmp_path, *(a_pod(f"p-{i}", cpu="9", image="i") for i in range(7)))
     lines = mooring("simulate", cluster).out.splitlines()
     assert "  default/p-0, default/p-1, default/p-2, default/p-3, default/p-4 and 2 more" in lines
-    assert "    unschedulable: 0/2 nodes are available: 2 Insufficient cpu." in lines
-
-
-def test_wide_adds_why_no_room_could_be_made(cluster: Path) -> None:
-    out = mooring("simulate", cluster, "-o", "wide").out
-    assert f"    unschedulable: 0/2 nodes are available: 2 Insufficient cpu. {NO_ROOM}\n" in out
+    assert f"    unschedulable: 0/2 nodes are available: 2 Insufficient cpu. {NO_ROOM}" in lines
 
 
 def test_pods_that_have_to_leave_are_listed(tmp_path: Path) -> None:
@@ -127,15 +122,40 @@ def test_pods_that_have_to_leave_are_listed(tmp_path: Path) -> None:
     cluster = a_cluster_with(tmp_path, old, a_pod("urgent", cpu="3", image="i", priority=9))
     ran = mooring("simulate", cluster)
     assert (
-        "Evicted to make room\n"
+        "Preempted\n"
         "NAMESPACE   POD   NODE   FOR\n"
         "default     old   east   default/urgent\n"
     ) in ran.out  # fmt: skip
-    assert ran.out.endswith("1 of 1 pending pod placed, 1 evicted, 2 nodes\n")
-    evicted = json.loads(mooring("simulate", cluster, "-o", "json").out)["evicted"]
-    assert evicted == [{"namespace": "default", "name": "old", "node": "east", "for": "default/urgent"}]
+    assert ran.out.endswith("1 of 1 pending pod placed, 1 preempted, 2 nodes\n")
+    preempted = json.loads(mooring("simulate", cluster, "-o", "json").out)["preempted"]
+    assert preempted == [{"namespace": "default", "name": "old", "node": "east", "for": "default/urgent"}]
     explained = mooring("simulate", cluster, "--explain", "urgent").out
-    assert explained.startswith("default/urgent goes to east\n\nEvicted to make room for it: default/old\n\n")
+    assert explained.startswith("default/urgent goes to east\n\nPreempted to make room for it: default/old\n\n")
+
+
+def test_a_pod_that_is_promised_a_node_is_listed_with_it(tmp_path: Path) -> None:
+    leaving = a_pod("old", cpu="3", image="i", nodeName="east", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
+    cluster = a_cluster_with(tmp_path, leaving, a_pod("urgent", cpu="3", image="i", priority=9))
+    ran = mooring("simulate", cluster)
+    assert "  default/urgent (nominated to east)\n    unschedulable: 0/2 nodes are available: " in ran.out
+    (urgent,) = json.loads(mooring("simulate", cluster, "-o", "json").out)["pods"]
+    assert urgent["nominatedNode"] == "east"
+
+
+def test_a_pod_that_waits_on_permit_is_listed_with_the_plugin(tmp_path: Path) -> None:
+    cluster = a_cluster_with(tmp_path, a_pod("p", cpu="3", image="i"))
+    plugin = a_plugin(
+        tmp_path,
+        "def permit(self, cycle, node_name): from mooring.framework.points import Wait; return Wait(60)",
+        base="PermitPlugin",
+    )
+    config = write_config(tmp_path / "c.yaml", **enabling("Mine"))
+    options = ("--plugin", plugin, "--config", config, "--until", "10s")
+    ran = mooring("simulate", cluster, *options)
+    assert "Pending\n  default/p\n    waiting: has room on east, waits for Mine\n" in ran.out
+    assert ran.err == "note: stopped after 10s of simulated time and 1 attempt, though it would go on: default/p\n"
+    told = mooring("simulate", cluster, *options, "--explain", "p").out
+    assert told.startswith("default/p goes to east, but: has room on east, waits for Mine\n")
 
 
 def test_an_empty_cluster_is_no_fault(tmp_path: Path) -> None:
@@ -160,6 +180,8 @@ def test_kinds_that_decide_nothing_are_counted_and_named_once(tmp_path: Path) ->
     [
         pytest.param([], 0, id="0 when the simulation ran, pending pods or not"),
         pytest.param(["--exit-code"], 1, id="1 with --exit-code when a pod is still pending"),
+        pytest.param(["--story", "nobody"], 2, id="2 for a story of a pod that is not there"),
+        pytest.param(["--until", "soon"], 2, id="2 for a time that is none"),
         pytest.param(["--explain", "nobody"], 2, id="2 for a pod that is not there"),
         pytest.param(["--config", "/nowhere"], 2, id="2 for a configuration that cannot be read"),
         pytest.param(["/nowhere"], 2, id="2 for a file that cannot be read"),
@@ -407,12 +429,21 @@ def test_a_plugin_that_fails_ends_the_attempt_with_its_name(
     assert f"  default/web\n    error: {error}\n" in ran.out
 
 
-@pytest.mark.parametrize("answer", ["1 / 0", "'no'"], ids=["raises", "answers with text"])
-def test_a_gate_that_fails_ends_the_attempt_with_its_name(tmp_path: Path, cluster: Path, answer: str) -> None:
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        pytest.param("1 / 0", "division by zero", id="raises"),
+        pytest.param("'no'", "'str' object has no attribute 'message'", id="answers with text"),
+    ],
+)
+def test_a_gate_that_fails_holds_pods_back_and_is_noted(tmp_path: Path, cluster: Path, answer: str, error: str) -> None:
     method = f"def pre_enqueue(self, pod): return {answer}"
     ran = with_plugin(tmp_path, cluster, method, base="PreEnqueuePlugin", **enabling("Mine", point="preEnqueue"))
     assert ran.code == 0
-    assert '  default/web, default/giant\n    error: running PreEnqueue plugin "Mine": ' in ran.out
+    assert f"  default/web, default/giant\n    gated: {error}\n" in ran.out
+    assert ran.complaints == [
+        f"note: PreEnqueue of plugin Mine failed on pod default/{name}: {error}" for name in ("web", "giant")
+    ]
 
 
 def test_a_queue_order_that_raises_is_told_with_its_line(tmp_path: Path, cluster: Path) -> None:
@@ -435,7 +466,7 @@ def test_text_that_cannot_be_encoded_is_escaped(tmp_path: Path, cluster: Path, f
     config = write_config(tmp_path / "c.yaml", **enabling("Mine"))
     ran = mooring("simulate", cluster, "--plugin", plugin, "--config", config, "-o", form)
     assert ran.code == 0
-    assert r"2 \ud800." in ran.out
+    assert r"2 \ud800. no new claims" in ran.out
 
 
 # ---- Explanations
@@ -542,6 +573,58 @@ def test_long_explanations_are_cut_short_unless_wide(tmp_path: Path) -> None:
     arguments = ("simulate", cluster, "--explain", "p")
     assert "... and 2 more: -o wide shows all" in mooring(*arguments).out
     assert "n-101" in mooring(*arguments, "-o", "wide").out
+
+
+# ---- Stories
+
+
+def test_a_story_has_times_attempts_and_cycles(cluster: Path) -> None:
+    ran = mooring("simulate", cluster, "--story", "giant")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out == (
+        "The story of default/giant\n"
+        "00:00:00.000 added to the active queue\n"
+        "00:00:00.002 attempt 1 (cycle 2): taken from the queue\n"
+        "00:00:00.002 attempt 1 (cycle 2): is not scheduled: 0/2 nodes are available: 2 Insufficient cpu. "
+        f"{NO_ROOM}\n"
+        "00:00:00.002 attempt 1 (cycle 2): parked, rejected by NodeResourcesFit\n\n"
+        "1 of 2 pending pods placed, 2 nodes\n"
+    )
+
+
+def test_a_story_in_json(cluster: Path) -> None:
+    story = json.loads(mooring("simulate", cluster, "--story", "web", "-o", "json").out)["story"]
+    assert story == [
+        {"at": 0.0, "text": "added to the active queue"},
+        {"at": 0.001, "text": "taken from the queue", "attempt": 1, "cycle": 1},
+        {"at": 0.001, "text": "goes to east, the best of 2 feasible nodes (score 452)", "attempt": 1, "cycle": 1},
+        {"at": 0.001, "text": "is bound to east", "attempt": 1, "cycle": 1},
+    ]
+
+
+def test_a_story_and_an_explanation_go_together(cluster: Path) -> None:
+    out = mooring("simulate", cluster, "--explain", "web", "--story", "giant").out
+    assert out.startswith("default/web goes to east\n\nScores")
+    assert "\n\nThe story of default/giant\n" in out
+    assert "Nodes, with what is requested" not in out
+
+
+def test_the_story_of_a_pod_that_runs_may_be_short(tmp_path: Path) -> None:
+    old = a_pod("old", cpu="1", image="i", nodeName="west")
+    out = mooring("simulate", a_cluster_with(tmp_path, old), "--story", "old").out
+    assert out == "The story of default/old\nnothing happened to it\n\nno pending pods, 2 nodes\n"
+
+
+def test_long_stories_are_cut_short_unless_wide(tmp_path: Path) -> None:
+    cluster = a_cluster_with(tmp_path, a_pod("p", cpu="3", image="i"))
+    plugin = a_plugin(tmp_path, "def pre_bind(self, cycle, node_name): 1 / 0", base="PreBindPlugin")
+    config = write_config(tmp_path / "c.yaml", **enabling("Mine"))
+    options = ("simulate", cluster, "--plugin", plugin, "--config", config, "--story", "p")
+    lines = mooring(*options).out.splitlines()
+    assert len(lines) == 1 + 50 + 1 + 50 + 2
+    assert lines[1].startswith("... ") and lines[1].endswith(" earlier moments are forgotten")
+    assert lines[51] == "... 401 more: -o wide shows all"
+    assert len(mooring(*options, "-o", "wide").out.splitlines()) == 1 + 1 + 500 + 2
 
 
 # ---- Help

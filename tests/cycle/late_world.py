@@ -5,22 +5,22 @@ What the scheduler wants is only a request until `execute` carries it out, what 
 objects any order can come up; for one object the order is kept.
 """
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import msgspec
 
-from build import a_node
 from mooring.app.assembly import build_runners, build_scheduler
 from mooring.cluster.cache import placed_on
 from mooring.cycle.decide import Manner, decide
-from mooring.cycle.decision import Decision, Placement
+from mooring.cycle.decision import Decision, NoFit, Placement
 from mooring.cycle.scheduler import Scheduler
 from mooring.framework import config
 from mooring.framework.cycle import Cycle
 from mooring.framework.intents import Bind, Evict, Intent, PatchStatus, Record
+from mooring.framework.memo import PASSED
 from mooring.framework.points import PermitPlugin, Wait
 from mooring.framework.registry import Registry
 from mooring.framework.status import Rejection, curable
@@ -28,6 +28,7 @@ from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.meta import Condition, KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
+from mooring.model.shape import HostPort
 from mooring.plugins.builtin import in_tree
 from mooring.queue.entry import QueuedPod
 from mooring.queue.queue import PARKED_FLUSH_PERIOD_S
@@ -81,6 +82,8 @@ class Cause:
     what: str
     old: KubeObject | None = None
     new: KubeObject | None = None
+    left: tuple[Pod, ...] = ()
+    """Pods that hold no room on a node any more, and are promised none; or are not the same any more."""
 
     def __str__(self) -> str:
         item = self.new or self.old
@@ -100,6 +103,32 @@ def _difference(old: KubeObject | None, new: KubeObject | None) -> str:
         if before[part].get(field) != now[part].get(field) and field != "resourceVersion"
     ]
     return f" ({'; '.join(changed)})"
+
+
+@dataclass(slots=True)
+class ParkedSince:
+    """What happened to the verdicts about a pod since it was parked."""
+
+    timestamp_ns: int
+    verdicts: dict[str, int] | None = None
+    """Node -> the filter that rejects it, by its place in the profile."""
+    turns: list[Cause] = field(default_factory=list)
+    """The call that parked it (the pod's own victims may leave in it), and all that changed a verdict since."""
+
+    def note(self, decision: Decision, names: list[str], cause: Cause) -> None:
+        verdicts = _verdicts(decision, names)
+        if self.verdicts != verdicts:
+            self.turns.append(cause)
+        self.verdicts = verdicts
+
+
+def _verdicts(decision: Decision, names: list[str]) -> dict[str, int]:
+    if isinstance(decision, Placement):
+        return {decision.node: PASSED}
+    failure = decision.failure if isinstance(decision, NoFit) else None
+    if failure is None or failure.verdicts is None:
+        return {}
+    return {name: int(first) for name, first in zip(names, failure.verdicts.first, strict=False)}
 
 
 Ref = tuple[type[KubeObject], str]
@@ -130,8 +159,11 @@ class LateWorld:
         self.requests: dict[str, deque[Intent]] = defaultdict(deque)
         """By pod: what the scheduler wants and nobody has done yet."""
         self.answers: dict[str, deque[Callable[[], None]]] = defaultdict(deque)
-        self.cures: dict[str, Cause] = {}
-        """By uid of a parked pod that would find a node now: what happened when that became so."""
+        self.parked_since: dict[str, ParkedSince] = {}
+        """By uid."""
+        self.shared_ports: set[HostPort] = set()
+        """Ports that two pods of a node have held at the same time, which only others than the scheduler can bring
+        about. Parity: the first of them that leaves frees the port (cache.md §1); who was not there knows better."""
         self._judges = build_runners(CONFIG, registry())
         self._version = 0
         self._seconds = 0
@@ -259,9 +291,7 @@ class LateWorld:
             else:
                 self.delete(pod)
         words = Cause(f"the eviction of {intent.victim.key} ended: {fault or 'done'}")
-        self._expect(
-            intent.victim.key, words, lambda: self.scheduler.evicted(intent.victim, intent.preemptor, fault)
-        )
+        self._expect(intent.victim.key, words, lambda: self.scheduler.evicted(intent.victim, intent.preemptor, fault))
 
     def _current(self, pod: Pod) -> Pod | None:
         item = self.store.get(_ref(pod))
@@ -289,9 +319,17 @@ class LateWorld:
         if self._seconds % PARKED_FLUSH_PERIOD_S == 0:
             self._call(Cause("half a minute passed"), self.scheduler.flush_parked)
 
+    def _holders(self) -> list[Pod]:
+        """The pods on nodes, and those that are promised one."""
+        core = self.scheduler.core
+        return core.cluster.nodes.pods() + [pod for name in core.queue.nominations for pod in core.nominated.on(name)]
+
     def _call(self, cause: Cause, act: Callable[[], None]) -> None:
         self.clock.advance_ns(CALL_NS)
+        before = self._holders()
         act()
+        staying = {id(pod) for pod in self._holders()}
+        cause = replace(cause, left=tuple(pod for pod in before if id(pod) not in staying))
         for intent in self.scheduler.take_intents():
             match intent:
                 case Record():
@@ -300,7 +338,10 @@ class LateWorld:
                     self.requests[intent.victim.key].append(intent)
                 case _:
                     self.requests[intent.pod.key].append(intent)
-        self._note_cures(cause)
+        self._note_verdicts(cause)
+        for pods in self.scheduler.core.cluster.nodes.pods_on:
+            held = Counter(port for pod in pods for port in pod.shape.host_ports)
+            self.shared_ports.update(port for port, count in held.items() if count > 1)
 
     # ---- Rest
 
@@ -373,17 +414,17 @@ class LateWorld:
         queue = self.scheduler.core.queue
         return [entry for entry in queue.entries() if queue.where(entry.key) == "unschedulable"]
 
-    def _note_cures(self, cause: Cause) -> None:
-        """See which parked pods would find a node by now. A pod that was parked or cured just now, by what."""
-        core, cures = self.scheduler.core, {}
+    def _note_verdicts(self, cause: Cause) -> None:
+        """See what each parked pod would be told now."""
+        core, since = self.scheduler.core, {}
         manner = Manner(nominated=core.nominated)
         for entry in self.parked():
-            if entry.pod.is_terminating:
-                continue
-            judge = self._judges[entry.profile]
-            if isinstance(decide(judge, entry.pod, core.cluster, manner), Placement):
-                cures[entry.uid] = self.cures.get(entry.uid, cause)
-        self.cures = cures
+            decision = decide(self._judges[entry.profile], entry.pod, core.cluster, manner)
+            told = since[entry.uid] = self.parked_since.get(entry.uid) or ParkedSince(entry.timestamp_ns)
+            if told.timestamp_ns != entry.timestamp_ns:
+                told = since[entry.uid] = ParkedSince(entry.timestamp_ns)
+            told.note(decision, core.cluster.nodes.names, cause)
+        self.parked_since = since
 
 
 def verdict(scheduler: Scheduler, pod: Pod) -> Decision:
@@ -409,6 +450,3 @@ def _ref(item: KubeObject) -> Ref:
 
 def _replaced(status: Any, **changes: Any) -> Any:
     return msgspec.structs.replace(status, **changes)
-
-
-__all__ = ["CAREFUL", "DEFAULT", "Cause", "LateWorld", "a_node", "verdict"]

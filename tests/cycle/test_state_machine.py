@@ -10,10 +10,10 @@ import msgspec
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from late_world import CAREFUL, DEFAULT, BindOutcome, Cause, LateWorld, Mood, verdict
+from late_world import CAREFUL, DEFAULT, BindOutcome, Cause, LateWorld, Mood, ParkedSince, verdict
 
 from build import a_node, a_pod
-from mooring.cycle.decision import Placement
+from mooring.cycle.decision import Decision, Failed, NoFit, Placement
 from mooring.model.affinity import AffinityTerm
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
@@ -308,47 +308,62 @@ class SchedulerMachine(RuleBasedStateMachine):
         for _ in range(331):
             world.pass_second()
         world.come_to_rest()
-        assert world.scheduler.core.queue.counters.rescued <= len(stranded)
+        assert not any(world.parked_since.get(uid) is since for uid, since in stranded.items()), "they wait for ever"
 
-    def _check_rest(self) -> list[str]:
+    def _check_rest(self) -> dict[str, ParkedSince]:
         """At rest nobody waits that a scheduler would place which starts now. Returns those who do, and may."""
         world, core = self.world, self.world.scheduler.core
         self.is_in_order()
         self.each_pod_is_in_one_place()
         assert not core.bindings and not core.evictions and not len(core.desk.waiting)
         assert not core.cache.assumed_count and not core.queue._in_flight.uids()
+        assert not [e.key for e in core.queue.entries() if e.gating_plugin == "DefaultPreemption"]
         fresh = world.fresh()
-        stranded = []
+        stranded = {}
         for entry in world.parked():
             now = verdict(world.scheduler, entry.pod)
             anew = verdict(fresh, entry.pod)
-            assert now == anew, f"{entry.key}: {now} differs from a fresh {anew}"
+            if not world.shared_ports.intersection(entry.pod.shape.host_ports):
+                assert _told(now) == _told(anew), f"{entry.key}: {_told(now)}, but a fresh scheduler: {_told(anew)}"
             if isinstance(anew, Placement):
-                assert excuse(entry, world.cures[entry.uid]) is not None, self._story(entry)
-                stranded.append(entry.uid)
+                assert excuse(entry, world.parked_since[entry.uid].turns) is not None, self._story(entry)
+                stranded[entry.uid] = world.parked_since[entry.uid]
         return stranded
 
     def _story(self, entry: QueuedPod) -> str:
-        cause = self.world.cures[entry.uid]
+        causes = "\n".join(map(str, self.world.parked_since[entry.uid].turns))
         spec = msgspec.json.encode(entry.pod).decode()
         story = "\n".join(self.world.stories[entry.key][-12:])
-        return f"\nSTRANDED {entry.key} {spec}\nrejected by {entry.rejectors}\ncured when {cause}\nstory:\n{story}\n"
+        return (
+            f"\nSTRANDED {entry.key} {spec}\nrejected by {entry.rejectors}\n"
+            f"verdicts changed when\n{causes}\nstory:\n{story}\n"
+        )
 
 
-def excuse(entry: QueuedPod, cure: Cause) -> str | None:
-    """The rule of upstream by which a pod may wait although it would fit; None: it was lost."""
-    return next((name for name, applies in EXCUSES.items() if applies(entry, cure)), None)
+def _told(decision: Decision) -> str:
+    match decision:
+        case Placement():
+            return f"goes to {decision.node} with {decision.score} of {decision.feasible_count}"
+        case NoFit():
+            return f"{decision.message} By {sorted(decision.diagnosis.plugins)}"
+        case Failed():
+            return decision.error
 
 
-def _one_of_several_terms(entry: QueuedPod, cure: Cause) -> bool:
+def excuse(entry: QueuedPod, turns: list[Cause]) -> str | None:
+    """The rule of upstream by which a pod may wait although it would fit; None: it was lost.
+
+    `turns` is what changed the verdict about some node since the pod was parked: one of them should have woken it.
+    """
+    return next((name for name, applies in EXCUSES.items() if any(applies(entry, turn) for turn in turns)), None)
+
+
+def _one_of_several_terms(entry: QueuedPod, turn: Cause) -> bool:
     """plugins-spread-affinity.md B.7: an unwanted neighbour that leaves, or changes, wakes whom it kept away only if
     it meets all anti-affinity terms of the pod that waits, or that pod all of its own. Each of them alone rejects."""
-    gone = cure.old
-    if "InterPodAffinity" not in entry.rejectors or not isinstance(gone, Pod):
-        return False
-    mine, its = _anti_terms(entry.pod), _anti_terms(gone)
-    return (len(mine) > 1 and _speak_of(mine, gone) == "in part") or (
-        len(its) > 1 and _speak_of(its, entry.pod) == "in part"
+    mine = _anti_terms(entry.pod)
+    return "InterPodAffinity" in entry.rejectors and any(
+        "in part" in (_speak_of(mine, gone), _speak_of(_anti_terms(gone), entry.pod)) for gone in turn.left
     )
 
 
@@ -361,8 +376,47 @@ def _speak_of(terms: tuple[AffinityTerm, ...], pod: Pod) -> str:
     return "in part" if 0 < speaking < len(terms) else "not at all" if not speaking else "all"
 
 
+def _only_spread_heeds_nodes_that_go(entry: QueuedPod, turn: Cause) -> bool:
+    """events.md §5: of default plugins only PodTopologySpread listens to Node/Delete. The pods of the node no longer
+    keep others out of its zone, but nobody hears of it before they are deleted too."""
+    return isinstance(turn.old, Node) and turn.new is None and "InterPodAffinity" in entry.rejectors
+
+
+def _promise_ends_by_binding(entry: QueuedPod, turn: Cause) -> bool:
+    """events.md §3.2 and §8.5: a pod that gets a node leaves the queue without a word about the other node that it
+    was promised."""
+    old, new = turn.old, turn.new
+    if not isinstance(old, Pod) or not isinstance(new, Pod):
+        return False
+    promised = old.status.nominated_node_name
+    return bool(promised) and not old.spec.node_name and new.spec.node_name not in ("", promised)
+
+
+def _first_of_its_kind(entry: QueuedPod, turn: Cause) -> bool:
+    """plugins-spread-affinity.md B.3 against B.7: when nobody is left whom the affinity of a pod means, and it means
+    itself, it may go anywhere. But hints hear only of wanted neighbours that come, and not of a last one that goes,
+    or whose node goes or loses the label."""
+    pod = entry.pod
+    mine = pod.shape.terms(pod.namespace).affinity
+    if "InterPodAffinity" not in entry.rejectors or _speak_of(mine, pod) != "all":
+        return False
+    return isinstance(turn.old, Node) or any(_speak_of(mine, gone) == "all" for gone in turn.left)
+
+
+def _no_node_helps_without_terms(entry: QueuedPod, turn: Cause) -> bool:
+    """plugins-spread-affinity.md B.7: a pod that has no required terms was rejected by the anti-affinity of others, and
+    is never woken by nodes that come or change their labels."""
+    terms = entry.pod.shape.terms(entry.pod.namespace)
+    has_terms = terms.affinity or terms.anti_affinity
+    return "InterPodAffinity" in entry.rejectors and not has_terms and isinstance(turn.new, Node)
+
+
 EXCUSES: dict[str, Callable[[QueuedPod, Cause], bool]] = {
     "an unwanted neighbour of several terms": _one_of_several_terms,
+    "only spread heeds nodes that go": _only_spread_heeds_nodes_that_go,
+    "a promise ends by binding elsewhere": _promise_ends_by_binding,
+    "the first of its kind": _first_of_its_kind,
+    "no node helps without terms": _no_node_helps_without_terms,
 }
 
 

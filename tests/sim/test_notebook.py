@@ -112,6 +112,46 @@ def test_a_pod_that_is_not_there_cannot_be_explained() -> None:
         mooring.simulate(ALL, explain="nobody")
 
 
+def test_a_story_is_told() -> None:
+    story = mooring.simulate(ALL, story="web").story
+    assert story is not None
+    assert str(story.moments[-1]) == "00:00:00.001 attempt 1 (cycle 1): is bound to large"
+
+
+def test_arrivals_are_a_file_or_a_list_of_entries(tmp_path: Path) -> None:
+    entries = [{"at": "1s", "run": "10s", "cpu": "1", "count": 2}]
+    path = tmp_path / "day.yaml"
+    path.write_text(json.dumps(entries))
+    for arrivals in (path, str(path), entries):
+        report = mooring.simulate(ALL, arrivals=arrivals)
+        assert (report.arrived, report.finished) == (3, 2), "the pod that is pending in the input came first"
+        assert report.simulated_s == pytest.approx(11.002)
+    assert mooring.simulate(ALL, arrivals=entries, until=5).simulated_s == 5
+    assert mooring.simulate(ALL, arrivals=entries, until="5s", story="pod-1").story is not None
+
+
+def test_a_day_notes_what_decides_nothing() -> None:
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
+    assert mooring.simulate([ALL, secret], arrivals=[]).notes == [
+        "not considered, for they do not change where pods go: 1 Secret",
+    ]
+
+
+def test_every_problem_of_arrivals_is_raised_at_once() -> None:
+    with pytest.raises(mooring.ArrivalsError) as caught:
+        mooring.simulate(ALL, arrivals=[{"at": "soon"}, {"count": 0}])
+    assert [problem.path for problem in caught.value.problems] == ["arrivals[0].at", "arrivals[1].count"]
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    with pytest.raises(
+        ValueError, match=r"^until: found 'soon'; allowed: seconds, or a duration such as 90s, 15m, 24h$"
+    ):
+        mooring.simulate(ALL, until="soon")
+    with pytest.raises(ValueError, match=r"^explain: not with arrivals; story tells what happened to a pod$"):
+        mooring.simulate(ALL, arrivals=[], explain="web")  # type: ignore[call-overload]
+
+
 def test_the_package_has_nothing_else_to_offer() -> None:
     with pytest.raises(AttributeError, match=r"^module 'mooring' has no attribute 'schedule'$"):
         _ = mooring.schedule

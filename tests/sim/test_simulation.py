@@ -1,4 +1,4 @@
-"""Simulations: the order of the queue, second attempts, what takes room, what is noted and explained."""
+"""Simulations: the order of the queue, second attempts, what takes room, how it ends, what is noted and explained."""
 
 from typing import Any
 
@@ -6,15 +6,28 @@ import pytest
 
 from build import a_node, a_pod
 from mooring.app.assembly import all_plugins
-from mooring.cycle.decision import Failed, NoFit, Placement
+from mooring.cycle.decision import NoFit, Placement
 from mooring.framework import config as configuration
+from mooring.framework.cycle import Cycle
+from mooring.framework.events import Registration
 from mooring.framework.plain import PlainPlugin
+from mooring.framework.points import (
+    BindPlugin,
+    PermitPlugin,
+    Plugin,
+    PostBindPlugin,
+    PreBindPlugin,
+    ReservePlugin,
+    Wait,
+)
+from mooring.framework.status import Rejection, curable
+from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.plugins.unbuilt import Unbuilt
 from mooring.sim import simulation as simulation_module
-from mooring.sim.placer import Outcome
-from mooring.sim.simulation import Eviction, InputError, NodeUse, NoSuchPod, Report, Simulation
+from mooring.sim.results import Eviction, Fate, InputError, NodeUse, NoSuchPod, Report
+from mooring.sim.simulation import Simulation
 
 HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 DEFAULT = "default-scheduler"
@@ -24,7 +37,9 @@ def pending(name: str, **rest: Any) -> Pod:
     return a_pod(name, schedulerName=DEFAULT, **rest)
 
 
-def a_simulation(*items: KubeObject, plugin: type[PlainPlugin] | None = None, **config: Any) -> Simulation:
+def a_simulation(
+    *items: KubeObject, plugin: type[Plugin] | type[PlainPlugin] | None = None, **config: Any
+) -> Simulation:
     registry = all_plugins()
     if plugin is not None:
         registry.register(plugin)
@@ -74,7 +89,8 @@ def test_pods_that_fit_nowhere_are_not_tried_for_ever() -> None:
     simulation = a_simulation(a_node("n", cpu="2"), pending("big-1", cpu="9"), pending("big-2", cpu="9"), pending("p"))
     report = simulation.run(on_progress=lambda done, total: told.append((done, total)))
     assert [result.pod.name for result in report.pending] == ["big-1", "big-2"]
-    assert told == [(1, 3), (2, 3), (3, 3), (1, 2), (2, 2)], "once all, then what was left, as one had been placed"
+    assert told == [(1, 3), (2, 3), (3, 3)]
+    assert [result.attempts for result in report.pods] == [1, 1, 1], "nothing that happened could help them"
 
 
 def test_each_attempt_sees_the_placements_before_it() -> None:
@@ -97,7 +113,10 @@ def test_finished_pods_take_no_room_and_are_noted() -> None:
 
 def test_running_pods_take_room() -> None:
     report = run(a_node("n", cpu="4"), a_pod("old", cpu="3", nodeName="n"), pending("p", cpu="2"))
-    assert report.pending[0].message == "0/1 nodes are available: 1 Insufficient cpu."
+    assert report.pending[0].message == (
+        "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: "
+        "0/1 nodes are available: 1 No preemption victims found for incoming pod."
+    ), "as the condition PodScheduled has it"
 
 
 def test_the_use_of_a_node_counts_old_and_new_pods() -> None:
@@ -126,30 +145,156 @@ def test_a_running_pod_that_has_to_leave_is_gone_and_reported() -> None:
     old = a_pod("old", cpu="3", nodeName="n", priority=0)
     report = run(a_node("n", cpu="4"), old, pending("urgent", cpu="3", priority=9))
     assert nodes_of(report) == {"urgent": "n"}
-    assert report.evicted == [Eviction(old, "n", "default/urgent")]
+    assert report.preempted == [Eviction(old, "n", "default/urgent")]
     assert (report.nodes[0].pods, report.nodes[0].new_pods) == (1, 1)
 
 
-def test_a_pod_that_was_pending_and_has_to_leave_waits_again() -> None:
+def test_a_pod_that_was_placed_and_has_to_leave_is_preempted_and_noted() -> None:
     """The follower comes first but needs the leader there; when it is tried again, the filler has taken its room."""
     term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "leader"}}}
     affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    filler = pending("filler", cpu="2", priority=1)
     report = run(
         a_node("n", cpu="4", labels={"zone": "a"}),
         pending("follower", cpu="3", affinity=affinity, priority=9),
         pending("leader", cpu="1", labels={"app": "leader"}, priority=9),
-        pending("filler", cpu="2", priority=1),
+        filler,
     )
-    assert nodes_of(report) == {"follower": "n", "leader": "n", "filler": ""}
-    assert report.evicted == [], "the filler never ran"
-    assert report.pending[0].message == "0/1 nodes are available: 1 Insufficient cpu."
+    assert {r.pod.name: (r.fate, r.node) for r in report.pods} == {
+        "follower": (Fate.SCHEDULED, "n"),
+        "leader": (Fate.SCHEDULED, "n"),
+        "filler": (Fate.PREEMPTED, ""),
+    }
+    assert report.preempted == [Eviction(filler, "n", "default/follower")]
+    assert [r.message for r in report.pods if r.pod is filler] == ["preempted by default/follower on n"]
+    assert report.pending == [], "it does not wait: it is gone"
+    assert report.notes == [
+        "1 pod of the input placed and then preempted (default/filler): "
+        "in a cluster the controller would make a new one, here nobody does"
+    ]
 
 
 def test_a_pod_that_may_not_preempt_says_so() -> None:
     old = a_pod("old", cpu="3", nodeName="n", priority=0)
     report = run(a_node("n", cpu="4"), old, pending("polite", cpu="3", priority=9, preemptionPolicy="Never"))
-    assert report.evicted == []
-    assert report.pending[0].preemption.endswith("preemption: not eligible due to preemptionPolicy=Never.")
+    assert report.preempted == []
+    assert report.pending[0].message.endswith("preemption: not eligible due to preemptionPolicy=Never.")
+
+
+def test_a_pod_that_is_still_promised_a_node_says_which() -> None:
+    """Its victim is on its way out already, and simulated pods take their time for ever."""
+    leaving = a_pod("old", cpu="3", nodeName="n", priority=0, metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
+    (result,) = run(a_node("n", cpu="4"), leaving, pending("urgent", cpu="3", priority=9)).pending
+    assert (result.fate, result.nominated) == (Fate.UNSCHEDULABLE, "n")
+    assert result.message == "0/1 nodes are available: 1 Insufficient cpu."
+
+
+# ---- From the decision to the node, and back
+
+
+class Guard(ReservePlugin, PermitPlugin, PreBindPlugin, PostBindPlugin):
+    """Does to a pod what its label `guard` says."""
+
+    name = "Guard"
+
+    def reserve(self, cycle: Cycle, node_name: str) -> Rejection | None:
+        return curable("reserved for others") if cycle.pod.labels.get("guard") == "reserve" else None
+
+    def unreserve(self, cycle: Cycle, node_name: str) -> None:
+        if cycle.pod.labels.get("guard") == "unreserve":
+            raise RuntimeError("cannot give back")
+
+    def permit(self, cycle: Cycle, node_name: str) -> Rejection | Wait | None:
+        return Wait(30) if cycle.pod.labels.get("guard") in ("permit", "unreserve") else None
+
+    def pre_bind(self, cycle: Cycle, node_name: str) -> Rejection | None:
+        if cycle.pod.labels.get("guard") == "pre-bind":
+            raise RuntimeError("no volume")
+        return None
+
+    def post_bind(self, cycle: Cycle, node_name: str) -> None:
+        if cycle.pod.labels.get("guard") == "post-bind":
+            raise RuntimeError("nobody to tell")
+
+    def events(self) -> list[Registration]:
+        return []
+
+
+TIMEOUT = "0/1 nodes are available: 1 rejected due to timeout after waiting 30s at plugin Guard."
+
+
+def guarded(name: str, at: str, **rest: Any) -> Pod:
+    return pending(name, labels={"guard": at}, **rest)
+
+
+def test_time_passes_until_a_wait_on_permit_is_over() -> None:
+    report = run(a_node("n"), guarded("p", "permit"), plugin=Guard)
+    (result,) = report.pending
+    assert (result.fate, result.message) == (Fate.UNSCHEDULABLE, TIMEOUT)
+    assert report.simulated_s == pytest.approx(30.001)
+    assert report.nodes[0].pods == 0, "its room is given back"
+    assert report.notes == []
+
+
+def test_a_pod_that_waits_on_permit_in_the_end_says_for_which_plugin() -> None:
+    report = a_simulation(a_node("n"), guarded("p", "permit"), plugin=Guard).run(until_ns=10 * NS_PER_S)
+    (result,) = report.pending
+    assert (result.fate, result.message) == (Fate.WAITING, "has room on n, waits for Guard")
+    assert result.nominated == "n"
+    assert report.simulated_s == 10
+    assert report.notes == ["stopped after 10s of simulated time and 1 attempt, though it would go on: default/p"]
+
+
+def test_a_refusal_after_the_decision_leaves_the_pod_pending_with_its_reason() -> None:
+    report = run(a_node("n"), guarded("p", "reserve"), plugin=Guard)
+    assert report.pending[0].message == "0/1 nodes are available: 1 reserved for others."
+    assert report.nodes[0].pods == 0
+
+
+def test_a_binding_that_fails_again_and_again_ends_with_the_hour() -> None:
+    report = run(a_node("n"), guarded("p", "pre-bind"), plugin=Guard)
+    (result,) = report.pending
+    assert (result.fate, result.message) == (Fate.ERROR, 'running PreBind plugin "Guard": no volume')
+    assert result.attempts == pytest.approx(3600 / 10, rel=0.1), "it backs off for ten seconds each time"
+    assert report.notes[0].startswith("stopped after 1h0m0s of simulated time and ")
+
+
+def test_attempts_without_end_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulation_module, "ATTEMPTS_A_POD", 5)
+    report = run(a_node("n"), guarded("p", "pre-bind"), pending("q"), plugin=Guard)
+    assert sum(result.attempts for result in report.pods) == 10
+    assert report.notes[0].endswith(" and 10 attempts, though it would go on: default/p")
+
+
+def test_what_plugins_fail_at_beside_the_way_is_noted() -> None:
+    pods = [guarded("p", "unreserve"), *(guarded(f"q-{i}", "post-bind") for i in range(6))]
+    report = run(a_node("n"), *pods, plugin=Guard)
+    assert [result.pod.name for result in report.pending] == ["p"]
+    assert report.notes == [
+        *(f"PostBind of plugin Guard failed on pod default/q-{i}: nobody to tell" for i in range(5)),
+        "... and 2 more faults of this kind",
+    ]
+
+
+class BindsItself(BindPlugin):
+    name = "BindsItself"
+
+    def bind(self, cycle: Cycle, node_name: str) -> None:
+        return None
+
+
+def test_a_pod_that_a_plugin_says_it_has_bound_is_placed() -> None:
+    sets = {"bind": {"enabled": [{"name": "BindsItself"}], "disabled": [{"name": "*"}]}}
+    registry = all_plugins()
+    registry.register(BindsItself)
+    config = configuration.from_object({**HEADER, "profiles": [{"plugins": sets}]})
+    assert nodes_of(Simulation([a_node("n"), pending("p")], config, registry).run()) == {"p": "n"}
+
+
+def test_a_pod_on_its_way_out_is_left_alone() -> None:
+    report = run(a_node("n"), pending("p", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}))
+    (result,) = report.pending
+    assert (result.fate, result.message) == (Fate.IGNORED, "it is being deleted")
 
 
 # ---- Results and notes
@@ -158,9 +303,9 @@ def test_a_pod_that_may_not_preempt_says_so() -> None:
 def test_pods_that_may_not_be_placed_say_why() -> None:
     gated = pending("gated", schedulingGates=[{"name": "wait"}])
     report = run(a_node("n"), gated, a_pod("other", schedulerName="other"))
-    assert {result.pod.name: (result.outcome, result.message) for result in report.pods} == {
-        "gated": (Outcome.GATED, "waiting for scheduling gates: [wait]"),
-        "other": (Outcome.IGNORED, 'no profile has the scheduler name "other"'),
+    assert {result.pod.name: (result.fate, result.message) for result in report.pods} == {
+        "gated": (Fate.GATED, "waiting for scheduling gates: [wait]"),
+        "other": (Fate.IGNORED, 'no profile has the scheduler name "other"'),
     }
 
 
@@ -179,7 +324,7 @@ class Broken(PlainPlugin):
 def test_a_pod_whose_attempt_failed_is_pending_with_the_error() -> None:
     report = run(a_node("a"), pending("p"), plugin=Broken)
     (result,) = report.pending
-    assert (result.outcome, result.message) == (Outcome.ERROR, 'running "Broken" filter plugin: no idea')
+    assert (result.fate, result.message) == (Fate.ERROR, 'running "Broken" filter plugin: no idea')
 
 
 class NotYet(Unbuilt):
@@ -221,6 +366,8 @@ def test_amounts_beyond_64_bits_are_refused_all_together() -> None:
     with pytest.raises(InputError) as caught:
         a_simulation(a_node("n", cpu=huge), a_node("fine"), a_pod("p", cpu=huge, nodeName="fine"))
     assert [problem.where for problem in caught.value.problems] == ["Node n", "Pod default/p"]
+    with pytest.raises(InputError, match=r"^Pod default/waiting: found an amount that 64 bits do not hold; "):
+        a_simulation(a_node("n"), pending("waiting", cpu=huge))
     assert str(caught.value).splitlines()[0] == (
         "Node n: found an amount that 64 bits do not hold; allowed: less than 2^63 (cpu: less than 2^63 m)"
     )
@@ -267,16 +414,48 @@ def test_a_running_pod_is_explained_as_if_it_had_not_been_placed() -> None:
     assert report.nodes[0].pods == 2, "the cluster itself is left as it is"
 
 
-def test_a_failed_gate_is_explained_as_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gate_that_fails_holds_the_pod_back_and_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     from mooring.plugins.scheduling_gates import SchedulingGates
 
     def fail(self: object, pod: Pod) -> None:
         raise RuntimeError("stuck")
 
     monkeypatch.setattr(SchedulingGates, "pre_enqueue", fail)
-    explanation = a_simulation(a_node("n"), pending("p")).run(explain="p").explanation
-    assert explanation is not None
-    assert explanation.decision == Failed('running PreEnqueue plugin "SchedulingGates": stuck')
+    report = a_simulation(a_node("n"), pending("p")).run(explain="p")
+    assert report.explanation is not None
+    assert (report.explanation.fate, report.explanation.message) == (Fate.GATED, "stuck")
+    assert report.notes == ["PreEnqueue of plugin SchedulingGates failed on pod default/p: stuck"]
+
+
+def test_a_placement_that_came_to_nothing_is_explained_with_what_became_of_it() -> None:
+    explanation = a_simulation(a_node("n"), guarded("p", "permit"), plugin=Guard).run(explain="p").explanation
+    assert explanation is not None and isinstance(explanation.decision, Placement)
+    assert (explanation.fate, explanation.message) == (Fate.UNSCHEDULABLE, TIMEOUT)
+
+
+def test_explaining_asks_no_plugin_twice() -> None:
+    """What is explained is the decision itself, not one that was made to be explained."""
+    asked: list[str] = []
+
+    class Witness(PlainPlugin):
+        name = "Witness"
+
+        def filter(self, pod: Pod, node: Any) -> None:
+            asked.append(f"{pod.name} on {node.name}")
+
+    items = [a_node("a"), a_node("b"), pending("p"), pending("q")]
+    run(*items, plugin=Witness)
+    plain = list(asked)
+    asked.clear()
+    a_simulation(*items, plugin=Witness).run(explain="q")
+    assert asked == plain
+
+
+def test_the_pods_that_left_for_the_explained_one_are_named() -> None:
+    old = a_pod("old", cpu="3", nodeName="n", priority=0)
+    explanation = a_simulation(a_node("n", cpu="4"), old, pending("urgent", cpu="3", priority=9)).run(explain="urgent")
+    assert explanation.explanation is not None
+    assert explanation.explanation.victims == ["default/old"]
 
 
 def test_a_name_that_many_pods_have_is_refused() -> None:

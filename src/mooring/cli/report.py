@@ -6,9 +6,10 @@ from typing import Any
 
 from mooring.cli.table import format_table, percent
 from mooring.cycle.decision import Details, Failed, NoFit, Placement
+from mooring.kit.clock import NS_PER_S
 from mooring.model.quantity import show_bytes, show_cpu
-from mooring.sim.placer import Outcome
-from mooring.sim.simulation import Eviction, Explanation, NodeUse, PodResult, Report
+from mooring.sim.results import Eviction, Explanation, Fate, NodeUse, PodResult, Report
+from mooring.sim.stories import Story
 
 ROWS = 100
 """Rows of a table before it is cut short; `-o wide` shows all."""
@@ -20,8 +21,8 @@ def as_tables(report: Report, wide: bool) -> Iterator[str]:
     """The parts of the report, each a block of lines."""
     if report.placed:
         yield _placed(report.placed, wide)
-    if report.evicted:
-        yield _evicted(report.evicted, wide)
+    if report.preempted:
+        yield _preempted(report.preempted, wide)
     if report.nodes:
         yield _nodes(report.nodes, wide)
     if report.pending:
@@ -43,22 +44,45 @@ def as_json(report: Report) -> dict[str, Any]:
             }
             for node in report.nodes
         ],
-        "evicted": [
+        "preempted": [
             {"namespace": e.pod.namespace, "name": e.pod.name, "node": e.node, "for": e.preemptor}
-            for e in report.evicted
+            for e in report.preempted
         ],
+        "simulatedSeconds": report.simulated_s,
         "notes": report.notes,
     }
     if report.explanation is not None:
         answer["explanation"] = _explanation_json(report.explanation)
+    if report.story is not None:
+        answer["story"] = story_as_json(report.story)
     return answer
+
+
+def tell(story: Story, wide: bool) -> str:
+    """What happened to a pod, one line for each moment: the first and the last ones, or all that are kept."""
+    lines = [str(moment) for moment in story.moments]
+    if story.left_out:
+        lines = [f"... {story.left_out} earlier moments are forgotten", *lines]
+    if not wide and len(lines) > ROWS:
+        half = ROWS // 2
+        lines = [*lines[:half], f"... {len(lines) - 2 * half} more: -o wide shows all", *lines[-half:]]
+    return "\n".join((f"The story of {story.pod}", *(lines or ["nothing happened to it"])))
+
+
+def story_as_json(story: Story) -> list[dict[str, Any]]:
+    """Times are in seconds since the beginning; attempt and cycle are there for what belongs to an attempt."""
+    return [
+        {"at": moment.at_ns / NS_PER_S, "text": moment.text}
+        | ({"attempt": moment.attempt, "cycle": moment.cycle} if moment.attempt else {})
+        for moment in story.moments
+    ]
 
 
 def explain(explanation: Explanation, wide: bool) -> Iterator[str]:
     """One pod, node by node: the scores of those that passed, the reasons of those that did not."""
     yield _verdict(explanation)
-    if explanation.evicted:
-        yield f"Evicted to make room for it: {', '.join(explanation.evicted)}"
+    if explanation.victims:
+        yield f"Preempted to make room for it: {', '.join(explanation.victims)}"
     if explanation.preemption:
         yield explanation.preemption
     decision = explanation.decision
@@ -81,16 +105,15 @@ def _verdict(explanation: Explanation) -> str:
     pod, decision = explanation.pod.key, explanation.decision
     where = f" (on {explanation.now_on} now; this is the decision without it)" if explanation.now_on else ""
     if isinstance(decision, Placement):
-        return f"{pod} goes to {decision.node}{where}"
+        but = "" if explanation.fate is Fate.SCHEDULED else f", but: {explanation.message}"
+        return f"{pod} goes to {decision.node}{where}{but}"
     if isinstance(decision, NoFit):
         return f"{pod} fits nowhere{where}: {decision.message}"
-    return f"{pod} was not placed ({explanation.outcome.value}){where}: {_why(explanation)}"
+    return f"{pod} was not placed ({explanation.fate.value}){where}: {_why(explanation)}"
 
 
 def _why(explanation: Explanation) -> str:
     """Why a pod was not placed."""
-    if isinstance(explanation.decision, NoFit):
-        return explanation.decision.message
     return explanation.decision.error if isinstance(explanation.decision, Failed) else explanation.message
 
 
@@ -112,7 +135,7 @@ def _summary(report: Report) -> str:
     if not report.pods:
         return "no pending pods"
     placed = f"{len(report.placed)} of {len(report.pods)} pending {'pod' if len(report.pods) == 1 else 'pods'} placed"
-    return f"{placed}, {len(report.evicted)} evicted" if report.evicted else placed
+    return f"{placed}, {len(report.preempted)} preempted" if report.preempted else placed
 
 
 def _placed(results: list[PodResult], wide: bool) -> str:
@@ -123,9 +146,9 @@ def _placed(results: list[PodResult], wide: bool) -> str:
     return "Placed\n" + _cut_table(heads, rows, wide)
 
 
-def _evicted(evictions: list[Eviction], wide: bool) -> str:
+def _preempted(evictions: list[Eviction], wide: bool) -> str:
     rows = [(eviction.pod.namespace, eviction.pod.name, eviction.node, eviction.preemptor) for eviction in evictions]
-    return "Evicted to make room\n" + _cut_table(("NAMESPACE", "POD", "NODE", "FOR"), rows, wide)
+    return "Preempted\n" + _cut_table(("NAMESPACE", "POD", "NODE", "FOR"), rows, wide)
 
 
 def _wide_cells(result: PodResult) -> tuple[object, ...]:
@@ -158,17 +181,21 @@ def _amount(node: NodeUse, resource: str) -> str:
 
 def _pending(results: list[PodResult], wide: bool) -> str:
     """Pods that are still pending, those with the same reason together."""
-    by_reason: defaultdict[tuple[Outcome, str], list[str]] = defaultdict(list)
+    by_reason: defaultdict[tuple[Fate, str, str], list[str]] = defaultdict(list)
     for result in results:
-        message = f"{result.message} {result.preemption}".rstrip() if wide else result.message
-        by_reason[result.outcome, message].append(result.pod.key)
+        by_reason[result.fate, result.message, _promise(result)].append(result.pod.key)
     lines = ["Pending"]
-    for (outcome, message), pods in by_reason.items():
+    for (fate, message, promise), pods in by_reason.items():
         shown = pods if wide else pods[:5]
         more = "" if len(shown) == len(pods) else f" and {len(pods) - len(shown)} more"
-        lines.append(f"  {', '.join(shown)}{more}")
-        lines.append(f"    {outcome.value}: {message}")
+        lines.append(f"  {', '.join(shown)}{more}{promise}")
+        lines.append(f"    {fate.value}: {message}")
     return "\n".join(lines)
+
+
+def _promise(result: PodResult) -> str:
+    """The node that is kept for a pod; one that waits for Permit says so itself."""
+    return f" (nominated to {result.nominated})" if result.nominated and result.fate is not Fate.WAITING else ""
 
 
 def _cut_table(heads: Sequence[str], rows: Sequence[Sequence[object]], wide: bool) -> str:
@@ -181,32 +208,35 @@ def _pod_json(result: PodResult) -> dict[str, Any]:
     answer: dict[str, Any] = {
         "namespace": result.pod.namespace,
         "name": result.pod.name,
-        "result": result.outcome.value,
+        "result": result.fate.value,
+        "attempts": result.attempts,
     }
-    if result.outcome is Outcome.SCHEDULED:
+    if result.fate is Fate.SCHEDULED:
         answer["node"] = result.node
         answer["feasibleNodes"] = result.feasible_count
         answer["best"] = [{"node": node, "score": score} for node, score in result.best]
     else:
         answer["message"] = result.message
-        if result.preemption:
-            answer["preemption"] = result.preemption
+    if result.nominated:
+        answer["nominatedNode"] = result.nominated
     return answer
 
 
 def _explanation_json(explanation: Explanation) -> dict[str, Any]:
     decision = explanation.decision
-    answer: dict[str, Any] = {"pod": explanation.pod.key, "result": explanation.outcome.value}
+    answer: dict[str, Any] = {"pod": explanation.pod.key, "result": explanation.fate.value}
     if explanation.now_on:
         answer["nowOn"] = explanation.now_on
     if isinstance(decision, Placement):
         answer["node"] = decision.node
-    else:
+    if isinstance(decision, NoFit):
+        answer["message"] = decision.message
+    elif explanation.fate is not Fate.SCHEDULED:
         answer["message"] = _why(explanation)
     if explanation.preemption:
         answer["preemption"] = explanation.preemption
-    if explanation.evicted:
-        answer["evicted"] = explanation.evicted
+    if explanation.victims:
+        answer["victims"] = explanation.victims
     if isinstance(decision, Placement | NoFit) and decision.details is not None:
         details = decision.details
         answer["scores"], answer["totals"], answer["feasible"] = details.scores, details.totals, details.feasible

@@ -2,19 +2,30 @@
 
 import json
 import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import click
 
 from mooring.app.assembly import all_plugins
+from mooring.cli.day_report import day_as_json, day_as_text
 from mooring.cli.progress import LateBar
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.report import as_json, as_tables
 from mooring.cli.report import explain as show_explanation
+from mooring.cli.report import tell as tell_story
 from mooring.framework import config as configuration
 from mooring.framework.config import KubeSchedulerConfiguration
-from mooring.framework.registry import load_file
+from mooring.framework.registry import Registry, load_file
+from mooring.model.meta import KubeObject
+from mooring.model.problem import Problem, show
+from mooring.sim.arrivals import ArrivalsError, parse_duration, read_arrivals
+from mooring.sim.day import Day
 from mooring.sim.manifests import Manifests, read
-from mooring.sim.simulation import Report, Simulation, note_ignored
+from mooring.sim.results import Report
+from mooring.sim.simulation import UNTIL_NS, Simulation, note_ignored
 
 NOT_ALL_PLACED = 1
 
@@ -25,6 +36,8 @@ Examples:
   kubectl get nodes,pods,services,replicasets,statefulsets,priorityclasses,namespaces -A -o json > dump.json
   mooring simulate dump.json more-pods.yaml             would these fit into my cluster?
   mooring simulate cluster.yaml --explain web-0         why there? why not elsewhere?
+  mooring simulate cluster.yaml --story web-0           what happened to it, and when?
+  mooring simulate cluster.yaml --arrivals day.yaml     how long will these pods wait over a day?
   mooring simulate cluster.yaml --config packed.yaml    with another scheduler configuration
   mooring simulate cluster.yaml --plugin mine.py --config mine.yaml   with a plugin of your own
   kubectl get nodes,pods -A -o json | mooring simulate - -o json | jq '.pods[] | select(.result != "scheduled")'
@@ -35,7 +48,7 @@ Amounts in JSON are whole numbers: cpu in milli-CPU, memory in bytes, all else a
 \b
 Exit status:
   0 when the simulation ran
-  1 with --exit-code when a pod is still pending
+  1 with --exit-code when a pod was not placed, or not for long
   2 for input that cannot be used
 """
 
@@ -55,13 +68,23 @@ Exit status:
 @click.option(
     "--explain", metavar="POD", help="Show the verdict and scores of this pod, node by node ([namespace/]name)."
 )
-@click.option("--exit-code", is_flag=True, help="Exit with 1 when a pod is still pending.")
+@click.option("--story", metavar="POD", help="Tell what happened to this pod, moment by moment ([namespace/]name).")
+@click.option(
+    "--arrivals",
+    metavar="FILE",
+    help="Pods that come over time and run for a while (YAML or CSV, see docs/simulation.md): tell how long they wait.",
+)
+@click.option("--until", metavar="DURATION", help="Stop after this much simulated time: 90s, 24h.")
+@click.option("--exit-code", is_flag=True, help="Exit with 1 when a pod is pending in the end, or was preempted.")
 def simulate(
     files: tuple[str, ...],
     config: str | None,
     plugins: tuple[str, ...],
     output: str,
     explain: str | None,
+    story: str | None,
+    arrivals: str | None,
+    until: str | None,
     exit_code: bool,
 ) -> None:
     """Place the pending pods of a cluster and show where each goes, how full the nodes get, and what does not fit.
@@ -69,28 +92,77 @@ def simulate(
     FILE is a manifest, a folder of them, a dump of a cluster (kubectl get -o json), or - for standard input. Workloads
     (Deployments, StatefulSets, Jobs, ...) whose pods are not in the input stand for the pods that they would make.
     """
+    until_ns = _until(until)
+    if arrivals is not None and explain is not None:
+        refuse(Problem("--explain", show(explain), "not with --arrivals; --story tells what happened to a pod"))
     with LateBar("reading") as bar:
         manifests = read(files, sys.stdin.buffer, bar)
     if manifests.problems:
         refuse(*manifests.problems)
     with refusals(config or "configuration", plugins):
-        report = _run(manifests, _configuration(config), plugins, explain)
-    _print(report, output)
-    if exit_code and report.pending:
+        task = _Task(manifests, _configuration(config), plugins, story, until_ns, output)
+        is_done = task.place(explain) if arrivals is None else task.run_day(arrivals)
+    if exit_code and not is_done:
         sys.exit(NOT_ALL_PLACED)
 
 
-def _run(
-    manifests: Manifests, config: KubeSchedulerConfiguration, plugins: tuple[str, ...], explain: str | None
-) -> Report:
-    registry = all_plugins()
-    for file in plugins:
-        load_file(registry, file)
-    simulation = Simulation([manifest.object for manifest in manifests.objects], config, registry)
-    with LateBar("placing") as bar:
-        report = simulation.run(explain, bar)
-    report.notes = note_ignored(manifests) + report.notes
-    return report
+def _until(text: str | None) -> int | None:
+    until_ns = parse_duration(text)
+    if text is not None and until_ns is None:
+        refuse(Problem("--until", show(text), "seconds, or a duration such as 90s, 15m, 24h"))
+    return until_ns
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What is to be simulated, and how it is to be shown."""
+
+    manifests: Manifests
+    config: KubeSchedulerConfiguration
+    plugins: tuple[str, ...]
+    story: str | None
+    until_ns: int | None
+    output: str
+
+    def place(self, explain: str | None) -> bool:
+        """Place the pending pods. Returns whether all of them are placed in the end."""
+        simulation = Simulation(self._objects(), self.config, self._registry())
+        with LateBar("placing") as bar:
+            report = simulation.run(explain, bar, self.story, UNTIL_NS if self.until_ns is None else self.until_ns)
+        report.notes = note_ignored(self.manifests) + report.notes
+        if self.output == "json":
+            _print_json(as_json(report))
+        else:
+            _print([*_parts(report, self.output == "wide")], report.notes)
+        return len(report.placed) == len(report.pods)
+
+    def run_day(self, path: str) -> bool:
+        """Let pods arrive over time. Returns whether none of them waits in the end, and none was preempted."""
+        objects = self._objects()
+        try:
+            arrivals = read_arrivals(path, objects)
+        except ArrivalsError as error:
+            refuse(*error.problems)
+        day = Day(objects, arrivals, self.config, self._registry())
+        begin = time.perf_counter()
+        with LateBar("simulating") as bar:
+            report = day.run(self.until_ns, bar, self.story)
+        took_s = time.perf_counter() - begin
+        report.notes = note_ignored(self.manifests) + report.notes
+        if self.output == "json":
+            _print_json(day_as_json(report, took_s))
+        else:
+            _print([*day_as_text(report, took_s, self.output == "wide")], report.notes)
+        return not report.pending and not report.preempted
+
+    def _objects(self) -> list[KubeObject]:
+        return [manifest.object for manifest in self.manifests.objects]
+
+    def _registry(self) -> Registry:
+        registry = all_plugins()
+        for file in self.plugins:
+            load_file(registry, file)
+        return registry
 
 
 def _configuration(path: str | None) -> KubeSchedulerConfiguration:
@@ -104,14 +176,21 @@ def _configuration(path: str | None) -> KubeSchedulerConfiguration:
     return configuration.load(text, path)
 
 
-def _print(report: Report, output: str) -> None:
-    if output == "json":
-        click.echo(json.dumps(as_json(report), indent=2, ensure_ascii=False))
-        return
-    wide = output == "wide"
-    parts = [*as_tables(report, wide)]
+def _parts(report: Report, wide: bool) -> Iterator[str]:
+    """The explanation and the story that were asked for and the last line of the report; or all of the report."""
     if report.explanation is not None:
-        parts = [*show_explanation(report.explanation, wide), parts[-1]]
+        yield from show_explanation(report.explanation, wide)
+    if report.story is not None:
+        yield tell_story(report.story, wide)
+    tables = [*as_tables(report, wide)]
+    yield from tables if report.explanation is None and report.story is None else tables[-1:]
+
+
+def _print_json(answer: dict[str, Any]) -> None:
+    click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
+
+
+def _print(parts: Sequence[str], notes: Sequence[str]) -> None:
     click.echo("\n\n".join(parts))
-    for note in report.notes:
+    for note in notes:
         click.echo(f"note: {note}", err=True)

@@ -34,6 +34,7 @@ def begin_binding(core: Core, entry: QueuedPod, runner: Runner, cycle: Cycle, no
         return
     core.bindings[pod.id] = binding
     if waits:
+        binding.has_waited = True
         core.desk.waiting.hold(pod, node_name, waits, core.clock.now_ns())
         patience = (f"{plugin} (at most {min(limit_s, MAX_WAIT_S):g} s)" for plugin, limit_s in waits.items())
         core.story(pod, f"has room on {node_name} and waits for {', '.join(patience)}")
@@ -83,16 +84,16 @@ def give_up(core: Core, binding: Binding, failure: Failure, is_rejected: bool) -
     Parity: after an error others are told before the pod is requeued, so that it hears of its own leaving.
     """
     core.bindings.pop(binding.pod.id, None)
-    was_held = core.cache.get(binding.pod.id) is not None
-    _back_out(core, binding)
-    if was_held and not is_rejected:
+    has_left = _back_out(core, binding)
+    if has_left and not is_rejected:
         core.queue.wake(ASSIGNED_POD_DELETE, binding.pod, None)
-    fail(core, binding.entry, failure)
-    if was_held and is_rejected:
+    fail(core, binding.entry, failure, binding.node_name if binding.has_waited else None)
+    if has_left and is_rejected:
         core.queue.wake(ASSIGNED_POD_DELETE, binding.pod, None, lambda pod: pod.id != binding.pod.id)
 
 
-def _back_out(core: Core, binding: Binding) -> None:
+def _back_out(core: Core, binding: Binding) -> bool:
+    """Give back what plugins claimed, and the room. False: the pod is on its node after all."""
     for plugin in reversed(_plugins(binding, "reserve")):
         try:
             plugin.unreserve(binding.cycle, binding.node_name)
@@ -102,6 +103,8 @@ def _back_out(core: Core, binding: Binding) -> None:
         core.cache.forget(binding.pod)
     except ClusterError as fault:
         core.report("a pod could not be forgotten", fault)
+        return False
+    return True
 
 
 def _ask(binding: Binding, plugin: Plugin, point: str, ask: Callable[[Cycle, str], T]) -> T | Failure:

@@ -31,6 +31,8 @@ class Binding:
     """As it is assumed: with its node."""
     runner: Runner
     cycle: Cycle
+    has_waited: bool = False
+    """On Permit: then the pod's status was asked to name the node."""
 
     @property
     def node_name(self) -> str:

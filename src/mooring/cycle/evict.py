@@ -54,6 +54,9 @@ def _cross_off(core: Core, eviction: Eviction, victim_id: str) -> None:
         eviction.plugin.eviction_ended(eviction.preemptor)
         if eviction.has_failed:
             core.queue.activate([eviction.preemptor])
+        else:
+            # A victim may have made room before the last one was evicted: that event met the gate, and none follows.
+            core.queue.reconsider(eviction.preemptor)
 
 
 def _stop_waiting(core: Core, victim: Pod, preemptor: Pod, node_name: str) -> bool:

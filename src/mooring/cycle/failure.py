@@ -41,8 +41,9 @@ def refused(rejection: Rejection) -> Failure:
     return Failure(text, plugins=frozenset((rejection.plugin,)))
 
 
-def fail(core: Core, entry: QueuedPod, failure: Failure) -> None:
-    """Bring a pod back from a failed attempt."""
+def fail(core: Core, entry: QueuedPod, failure: Failure, promised: str | None = None) -> None:
+    """Bring a pod back from a failed attempt. `promised` is a node that its status was asked to name meanwhile."""
+    promised = core.queue.nominations.node_of(entry.uid) or promised
     core.story(entry.pod, f"is not scheduled: {failure.message or 'nobody wanted to bind it'}")
     known = core.pods.get(entry.key)
     if known is not None and known.id != entry.uid:
@@ -61,16 +62,16 @@ def fail(core: Core, entry: QueuedPod, failure: Failure) -> None:
     core.queue.nominations.add(known, failure.nominate)
     if failure.message:
         core.outbox.append(Record(known, "Warning", "FailedScheduling", "Scheduling", cut(failure.message)))
-        _write_status(core, known, failure)
+        _write_status(core, known, failure, promised)
 
 
-def _write_status(core: Core, pod: Pod, failure: Failure) -> None:
-    """Say why in the pod's status, unless it says so already."""
+def _write_status(core: Core, pod: Pod, failure: Failure, promised: str | None) -> None:
+    """Say why in the pod's status, unless it says so already. What it was last asked to name may not be seen yet."""
     condition = Condition(type=POD_SCHEDULED, status="False", reason=failure.reason, message=failure.message)
     before = next((c for c in pod.status.conditions or () if c.type == POD_SCHEDULED), None)
     same = before is not None and _says(before) == _says(condition)
     nominate = failure.nominate
-    if nominate == pod.status.nominated_node_name:
+    if nominate == pod.status.nominated_node_name and promised in (nominate, None):
         nominate = None
     if not same or nominate is not None:
         core.outbox.append(PatchStatus(pod, None if same else condition, nominate))
@@ -82,7 +83,7 @@ def _says(condition: Condition) -> tuple[str, str | None, str | None]:
 
 def cut(note: str) -> str:
     """An event's note is limited to 1024 bytes."""
-    raw = note.encode()
+    raw = note.encode(errors="surrogatepass")  # a plugin may say anything
     if len(raw) <= MAX_NOTE_BYTES:
         return note
     return raw[: MAX_NOTE_BYTES - len(_CUT)].decode(errors="ignore") + _CUT

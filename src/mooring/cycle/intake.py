@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
+import msgspec
+
 from mooring.cluster.table import ClusterError
 from mooring.cycle.core import Core
 from mooring.cycle.diff import node_events, pod_events
@@ -133,11 +135,15 @@ def _pod_removed(core: Core, pod: Pod) -> None:
         _guard(core, lambda: core.cache.remove(pod))
         core.queue.wake(ASSIGNED_POD_DELETE, pod, None)
     elif _is_ours(core, pod):
+        promised = core.queue.nominations.node_of(pod.id)
         core.queue.delete(pod)
         if core.cache.is_assumed(pod.id):
             _assumed_leaves(core, pod)
         elif pod.status.nominated_node_name:
             _room_was_kept(core, pod)
+        elif promised is not None:  # the pod went before its status could say so
+            status = msgspec.structs.replace(pod.status, nominated_node_name=promised)
+            _room_was_kept(core, Pod(metadata=pod.metadata, spec=pod.spec, status=status))
 
 
 def _assigned(core: Core, pod: Pod) -> None:

@@ -29,9 +29,8 @@ def attempt(core: Core) -> Pod | None:
         fail(core, entry, _seek_room(core, entry, runner, decision))
     else:
         assert decision.cycle is not None, "a placement comes with its cycle"
-        others = f"the best of {decision.feasible_count} feasible nodes, with a score of {decision.score}"
-        lone = "the only node that came into question"
-        core.story(pod, f"goes to {decision.node}, {others if decision.feasible_count > 1 else lone}")
+        best = f"the best of {decision.feasible_count} feasible nodes (score {decision.score})"
+        core.story(pod, f"goes to {decision.node}, {best if decision.feasible_count > 1 else 'the only choice'}")
         begin_binding(core, entry, runner, decision.cycle, decision.node)
     return pod
 

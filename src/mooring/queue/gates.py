@@ -55,10 +55,10 @@ class Gates:
         """Why the plugin holds the pod back. One that fails holds it back too: it may know a reason."""
         try:
             rejection = self._ask(plugin, entry.pod)
-        except Exception as error:  # a plugin may raise anything
+            return None if rejection is None else rejection.message
+        except Exception as error:  # a plugin may raise anything, or answer with anything
             self._report(f"PreEnqueue of plugin {plugin.name} failed on pod {entry.key}", error)
             return str(error)
-        return None if rejection is None else rejection.message
 
     def _gate(self, entry: QueuedPod, plugin: str, message: str) -> None:
         if plugin not in entry.rejectors:

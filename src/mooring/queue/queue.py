@@ -290,6 +290,12 @@ class SchedulingQueue:
             elif pod.id in self._in_flight:
                 self._in_flight.record(self._happening(FORCE_ACTIVATE, None, pod))
 
+    def reconsider(self, pod: Pod) -> None:
+        """What held a pod back at the gate is over: queue it as the event would have done that it was held back from."""
+        entry = self._places.parked.get(pod.key)
+        if entry is not None and entry.uid == pod.id and entry.is_gated:
+            self._places.requeue(entry, Worth.AFTER_BACKOFF, FORCE_ACTIVATE.label)
+
     def flush_backoff(self) -> None:
         """Make the pods active whose backoff is over. To be called on each whole second."""
         for entry in self._places.backoff.pop_complete(self._clock.now_ns()):

@@ -4,40 +4,53 @@ YAML, a list (or the same under `arrivals:`), each entry one pod or a stream of 
 
     - at: 0s             # since the beginning; a number of seconds, or a duration: 90, 1h30m
       every: 10s         # again and again, at this distance ...
-      until: 2h          # ... as long as this (needs `every`)
+      until: 2h          # ... as long as this
       count: 5           # how many at a time
       run: 15m           # how long a pod runs once it is bound; without it, for ever
       name: web          # pods are named web-0, web-1, ...
+      namespace: shop
+      labels: {app: web}
+      priority: 100
       cpu: 500m          # requests, shorthand for a pod of one container
       memory: 1Gi
-      priority: 100
+      requests: {example.com/gpu: 1}
       pod: {...}         # or the whole pod: metadata and spec as in a manifest
 
 CSV, one pod a line, with a header: `at`, `run`, `name`, `namespace`, `priority`, `count`; every other column is a
-resource (cpu, memory, example.com/gpu, ...).
+resource (cpu, memory, example.com/gpu, ...). An empty cell is as good as none.
 """
 
+import codecs
 import csv
 import io
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-import yaml
 
 from mooring.framework.config.durations import Duration
 from mooring.kit.clock import NS_PER_S
-from mooring.model.decode import decode_as
+from mooring.model.decode import decode_as, misspelt_fields
+from mooring.model.defaults import Admission
+from mooring.model.field_rules import MAX_INT64
+from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.model.problem import Problem, show
+from mooring.model.problem import NOTHING_THERE, Problem, at_key, show
 from mooring.model.validate import validate
+from mooring.sim.yaml_text import YamlFault, read_documents
 
 MAX_BYTES = 256 << 20
 MAX_ARRIVALS = 2_000_000
+MAX_NS = 10 * 366 * 24 * 3600 * NS_PER_S
+"""Nothing is planned for later than ten years."""
 
-_FIELDS = {"at", "every", "until", "count", "run", "name", "namespace", "priority", "labels", "pod", "cpu", "memory"}
-_CSV_FIELDS = {"at", "run", "name", "namespace", "priority", "count"}
+_TIMES = ("at", "every", "until", "run")
+_SHORTHAND = ("cpu", "memory", "requests")
+_FIELDS = frozenset((*_TIMES, *_SHORTHAND, "count", "name", "namespace", "labels", "priority", "pod"))
+_CSV_FIELDS = frozenset(("at", "run", "name", "namespace", "priority", "count"))
+_DURATION = "seconds, or a duration such as 90s, 15m, 1h30m; up to ten years"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,157 +63,274 @@ class Arrival:
 
 
 class ArrivalsError(ValueError):
-    """A file that cannot be used; `problems` has every fault of it."""
+    """Arrivals that cannot be used; `problems` has every fault of them."""
 
-    def __init__(self, problems: list[Problem]) -> None:
+    def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
-        self.problems = problems
+        self.problems = list(problems)
 
 
-def read_arrivals(path: str) -> list[Arrival]:
-    """All arrivals of a file, in the order of their time. Raises ArrivalsError."""
+def read_arrivals(path: str, objects: Sequence[KubeObject] = ()) -> list[Arrival]:
+    """All arrivals of a file, in the order of their time. Raises ArrivalsError.
+
+    `objects` are the cluster that the pods come to: its classes and limits count for them, and its pods have names that
+    are taken.
+    """
     try:
         with open(path, "rb") as file:
-            raw = file.read(MAX_BYTES + 1)
-        text = raw.decode()
-    except OSError as fault:
-        raise ArrivalsError([Problem("", f"a file that cannot be read ({fault.strerror})", "a file", path)]) from fault
-    except UnicodeDecodeError as fault:
-        raise ArrivalsError([Problem("", "text that is not UTF-8", "YAML or CSV in UTF-8", path)]) from fault
-    if len(raw) > MAX_BYTES:
-        raise ArrivalsError([Problem("", f"more than {MAX_BYTES} bytes", "a smaller file", path)])
-    entries = _from_csv(text, path) if path.endswith(".csv") else _from_yaml(text, path)
-    return _Reader(path).read(entries)
+            text = file.read(MAX_BYTES + 1).removeprefix(codecs.BOM_UTF8)
+    except (OSError, ValueError) as error:  # a path with a NUL in it is a ValueError
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise ArrivalsError([Problem("", reason, "a file that can be read", path)]) from error
+    if len(text) > MAX_BYTES:
+        raise ArrivalsError([Problem("", f"more than {MAX_BYTES} bytes", f"at most {MAX_BYTES} bytes", path)])
+    entries = _from_csv(text, path) if path.lower().endswith(".csv") else _from_yaml(text, path)
+    return _Reader(path, objects).read(entries)
 
 
-def _from_csv(text: str, path: str) -> list[Any]:
-    rows = csv.DictReader(io.StringIO(text))
-    entries = []
-    for row in rows:
-        entry: dict[str, Any] = {key: value for key, value in row.items() if key in _CSV_FIELDS and value}
-        if None in row or None in row.values():
-            fault = Problem(
-                f"line {rows.line_num}", "another number of cells than the header has", "one a column", path
-            )
-            raise ArrivalsError([fault])
-        entry["requests"] = {key: value for key, value in row.items() if key not in _CSV_FIELDS and value}
-        entries.append(entry)
+def arrivals_of(written: Any, objects: Sequence[KubeObject] = ()) -> list[Arrival]:
+    """Arrivals from plain data, in the form that the YAML has. Raises ArrivalsError."""
+    return _Reader("", objects).read(_listed(written, ""))
+
+
+def parse_duration(value: Any) -> int | None:
+    """Nanoseconds of a number of seconds or of a duration as Go writes it; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        found = round(float(value) * NS_PER_S)
+    except (ValueError, OverflowError):
+        try:
+            found = Duration.parse(str(value).strip()).nanoseconds
+        except ValueError:
+            return None
+    return found if 0 <= found <= MAX_NS else None
+
+
+# ---- From text to entries
+
+_Entry = tuple[str, Any]
+"""Where it stands, and what is written there."""
+
+
+def _from_csv(text: bytes, path: str) -> list[_Entry]:
+    problems: list[Problem] = []
+    entries: list[_Entry] = []
+    try:
+        rows = csv.reader(io.StringIO(text.decode(), newline=""), strict=True)
+        heads = [cell.strip() for cell in next(rows, [])]
+        problems += _check_heads(heads, path)
+        for row in rows:
+            cells = [cell.strip() for cell in row]
+            where = f"line {rows.line_num}"
+            if len(cells) != len(heads) and any(cells):
+                problems.append(Problem(where, f"{len(cells)} cells", f"{len(heads)}, as many as the header has", path))
+            elif any(cells):
+                entries.append((where, _from_cells(dict(zip(heads, cells, strict=True)))))
+    except UnicodeDecodeError:
+        problems.append(Problem("", "text that is not UTF-8", "CSV in UTF-8", path))
+    except csv.Error as fault:
+        problems.append(Problem(f"line {rows.line_num}", f"text that is not CSV ({fault})", "CSV", path))
+    if problems:
+        raise ArrivalsError(problems)
     return entries
 
 
-def _from_yaml(text: str, path: str) -> list[Any]:
+def _check_heads(heads: Sequence[str], path: str) -> Iterator[Problem]:
+    if not any(heads):
+        yield Problem("line 1", NOTHING_THERE, "a header: at, run, name, namespace, priority, count, resources", path)
+    for name, times in Counter(heads).items():
+        if times > 1:
+            yield Problem("line 1", f"{times} columns {show(name)}", "each column once", path)
+
+
+def _from_cells(cells: Mapping[str, str]) -> dict[str, Any]:
+    entry: dict[str, Any] = {key: value for key, value in cells.items() if key in _CSV_FIELDS and value}
+    entry["requests"] = {key: value for key, value in cells.items() if key not in _CSV_FIELDS and value}
+    return entry
+
+
+def _from_yaml(text: bytes, path: str) -> list[_Entry]:
     try:
-        loaded = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except yaml.YAMLError as fault:
-        what = " ".join(str(fault).split())
-        raise ArrivalsError([Problem("", f"text that is not YAML ({what})", "YAML", path)]) from fault
-    if isinstance(loaded, Mapping) and set(loaded) == {"arrivals"}:
-        loaded = loaded["arrivals"]
-    if not isinstance(loaded, list):
-        raise ArrivalsError([Problem("", show(loaded), "a list of arrivals, or one under `arrivals:`", path)])
-    return loaded
+        documents = [document for document in read_documents(text) if document is not None]
+    except YamlFault as fault:
+        where = f"line {fault.line}, column {fault.column}"
+        raise ArrivalsError([Problem(where, str(fault), "YAML", path)]) from fault
+    if len(documents) > 1:
+        raise ArrivalsError([Problem("", f"{len(documents)} documents", "one", path)])
+    return _listed(documents[0] if documents else None, path)
+
+
+def _listed(written: Any, path: str) -> list[_Entry]:
+    if isinstance(written, Mapping) and set(written) == {"arrivals"}:
+        written = written["arrivals"]
+    if not isinstance(written, list | tuple):
+        raise ArrivalsError([Problem("", show(written), "a list of arrivals, or one under `arrivals:`", path)])
+    return [(f"arrivals[{i}]", entry) for i, entry in enumerate(written)]
+
+
+# ---- From entries to pods
 
 
 class _Reader:
     """Turns entries into arrivals and gathers what is wrong with them."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, objects: Sequence[KubeObject]) -> None:
         self._path = path
+        self._admission = Admission.of(objects)
+        self._taken = {item.key for item in objects if isinstance(item, Pod)}
+        self._numbers: Counter[tuple[str, str]] = Counter()
         self._problems: list[Problem] = []
-        self._numbers: dict[str, int] = {}
 
-    def read(self, entries: list[Any]) -> list[Arrival]:
+    def read(self, entries: Sequence[_Entry]) -> list[Arrival]:
         arrivals: list[Arrival] = []
-        for i, entry in enumerate(entries):
-            for arrival in self._expand(entry, f"arrivals[{i}]"):
+        for where, entry in entries:
+            for arrival in self._expand(entry, where):
                 arrivals.append(arrival)
                 if len(arrivals) > MAX_ARRIVALS:
-                    self._fault(f"arrivals[{i}]", f"more than {MAX_ARRIVALS} pods in all", "fewer")
-                    break
+                    self._fault(where, f"more than {MAX_ARRIVALS} pods in all", "fewer")
+                    raise ArrivalsError(self._problems)
         if self._problems:
             raise ArrivalsError(self._problems)
         return sorted(arrivals, key=lambda arrival: arrival.at_ns)
 
     def _expand(self, entry: Any, where: str) -> Iterator[Arrival]:
+        """The pods that an entry stands for; none if anything is wrong with it."""
         before = len(self._problems)
         if not isinstance(entry, Mapping):
             self._fault(where, show(entry), "an object with `at` and a pod")
             return
-        for key in entry.keys() - _FIELDS - {"requests"}:
-            self._fault(f"{where}.{key}", "a field that is not known", ", ".join(sorted(_FIELDS)))
-        at_ns = self._duration(entry, "at", where) or 0
-        run_ns = self._duration(entry, "run", where)
-        every_ns, until_ns = self._duration(entry, "every", where), self._duration(entry, "until", where)
-        count = self._whole(entry, "count", where, 1)
+        for key in entry:
+            if key not in _FIELDS:
+                self._fault(at_key(where, str(key)), "a field that is not known", ", ".join(sorted(_FIELDS)))
+        times = {key: self._duration(entry, key, where) for key in _TIMES}
+        count = self._whole(entry, "count", where, 1, least=1)
+        self._check_stream(entry, times, where)
         template = self._template(entry, where)
-        if until_ns is not None and not every_ns:
-            self._fault(f"{where}.until", show(entry["until"]), "only beside an `every` above 0")
         if len(self._problems) > before or template is None:
             return
+        at_ns, every_ns, until_ns = times["at"] or 0, times["every"], times["until"]
         while True:
             for _ in range(count):
-                yield Arrival(at_ns, self._pod(template), run_ns)
-            if not every_ns or until_ns is None or at_ns + every_ns > until_ns:
+                yield Arrival(at_ns, self._pod(template), times["run"])
+            if every_ns is None or until_ns is None or at_ns + every_ns > until_ns:
                 return
             at_ns += every_ns
 
+    def _check_stream(self, entry: Mapping[str, Any], times: Mapping[str, int | None], where: str) -> None:
+        if times["every"] == 0:
+            self._fault(f"{where}.every", show(entry["every"]), "more than 0")
+        if times["every"] and "until" not in entry:
+            self._fault(f"{where}.every", show(entry["every"]), "only beside `until`, which ends it")
+        if times["until"] is not None and "every" not in entry:
+            self._fault(f"{where}.until", show(entry["until"]), "only beside `every`")
+
     def _template(self, entry: Mapping[str, Any], where: str) -> Pod | None:
         """The pod that the entry describes, without the number in its name."""
-        written = dict(entry.get("pod") or {}) if isinstance(entry.get("pod", {}), Mapping) else None
+        written, paths = self._written(entry, where)
         if written is None:
-            self._fault(f"{where}.pod", show(entry["pod"]), "a pod: metadata and spec")
             return None
-        requests = {name: entry[name] for name in ("cpu", "memory") if name in entry} | dict(
-            entry.get("requests") or {}
-        )
-        metadata = {"name": entry.get("name", "pod"), "namespace": entry.get("namespace", "default")}
-        written["metadata"] = {**metadata, "labels": entry.get("labels"), **(written.get("metadata") or {})}
-        spec = dict(
-            written.get("spec") or {"containers": [{"name": "main", "image": "", "resources": {"requests": requests}}]}
-        )
-        if "priority" in entry:
-            spec["priority"] = self._whole(entry, "priority", where, 0)
-        spec.setdefault("schedulerName", "default-scheduler")
-        written["spec"] = spec
         pod, problems = decode_as(Pod, written)
-        problems += validate(pod) if pod is not None else []
-        self._problems += [problem.under(f"{where}.pod").at(self._path) for problem in problems]
+        problems += misspelt_fields(Pod, written)
+        if pod is not None and not problems:
+            problems += self._admission.admit(pod) + validate(pod)
+            problems += _check_template(pod) if not problems else ()
+        self._problems += [_as_written(problem, paths, where).at(self._path) for problem in problems]
         return pod
+
+    def _written(self, entry: Mapping[str, Any], where: str) -> tuple[dict[str, Any] | None, dict[str, str]]:
+        """The pod as a manifest has it, and where the parts of it stand that are written in the short form."""
+        given = entry.get("pod", {})
+        parts = {"pod": given}
+        if isinstance(given, Mapping):
+            parts |= {"pod.metadata": given.get("metadata"), "pod.spec": given.get("spec")}
+        parts["requests"] = entry.get("requests")
+        odd = [(path, part) for path, part in parts.items() if part is not None and not isinstance(part, Mapping)]
+        for path, part in odd:
+            self._fault(f"{where}.{path}", show(part), "an object")
+        if odd:
+            return None, {}
+        metadata = dict((given or {}).get("metadata") or {})
+        spec = dict((given or {}).get("spec") or {})
+        paths = {}
+        for key, default in (("name", "pod"), ("namespace", "default"), ("labels", None)):
+            if entry.get(key) is not None or key not in metadata:
+                metadata[key] = entry.get(key, default)
+                paths[f"metadata.{key}"] = key
+        if entry.get("priority") is not None:
+            spec["priority"] = self._whole(entry, "priority", where, 0)
+            paths["spec.priority"] = "priority"
+        self._add_requests(entry, spec, paths, where)
+        return {"metadata": metadata, "spec": spec}, paths
+
+    def _add_requests(self, entry: Mapping[str, Any], spec: dict[str, Any], paths: dict[str, str], where: str) -> None:
+        """The one container of the short form; a pod that has containers of its own cannot have it beside them."""
+        asked = {key: entry[key] for key in ("cpu", "memory") if entry.get(key) is not None}
+        place = "spec.containers[0].resources.requests"
+        paths |= {f"{place}.{key}": key for key in asked}
+        more = entry.get("requests") or {}
+        for key in asked.keys() & more:
+            self._fault(f"{where}.requests.{key}", show(more[key]), f"nothing beside `{key}`")
+        paths |= {at_key(place, str(key)): at_key("requests", str(key)) for key in more}
+        if "containers" not in spec:
+            spec["containers"] = [{"name": "main", "image": "none", "resources": {"requests": {**asked, **more}}}]
+            return
+        for key in _SHORTHAND:
+            if entry.get(key):
+                self._fault(f"{where}.{key}", show(entry[key]), "nothing beside containers of the pod's own")
 
     def _pod(self, template: Pod) -> Pod:
         """Another pod of the template, with a name of its own; what was worked out of the template is shared."""
-        base = template.metadata.name
-        number = self._numbers[base] = self._numbers.get(base, -1) + 1
-        name = f"{base}-{number}"
-        metadata = msgspec.structs.replace(template.metadata, name=name, uid=f"{template.namespace}/{name}")
+        stem = (template.namespace, template.name)
+        while True:
+            name = f"{template.name}-{self._numbers[stem]}"
+            self._numbers[stem] += 1
+            key = f"{template.namespace}/{name}"
+            if key not in self._taken:
+                break
+        metadata = msgspec.structs.replace(template.metadata, name=name, uid=key)
         pod = Pod(metadata=metadata, spec=template.spec, status=template.status)
         pod.__dict__.update(shape=template.shape, kin=template.kin)
         return pod
 
+    # ---- Single values
+
     def _duration(self, entry: Mapping[str, Any], key: str, where: str) -> int | None:
         value = entry.get(key)
-        if value is None:
-            return None
-        try:
-            number = float(value)
-            found = round(number * NS_PER_S)
-        except (TypeError, ValueError, OverflowError):
-            try:
-                found = Duration.parse(str(value)).nanoseconds
-            except ValueError:
-                found = -1
-        if found < 0:
-            self._fault(f"{where}.{key}", show(value), "seconds, or a duration such as 90s, 15m, 1h30m")
-            return None
+        found = parse_duration(value)
+        if value is not None and found is None:
+            self._fault(f"{where}.{key}", show(value), _DURATION)
         return found
 
-    def _whole(self, entry: Mapping[str, Any], key: str, where: str, default: int) -> int:
-        value = entry.get(key, default)
-        try:
-            return int(value)
-        except (TypeError, ValueError):
-            self._fault(f"{where}.{key}", show(value), "a whole number")
+    def _whole(self, entry: Mapping[str, Any], key: str, where: str, default: int, least: int | None = None) -> int:
+        value = entry.get(key)
+        if value is None:
             return default
+        try:
+            found = int(value) if isinstance(value, str) or type(value) is int else None
+        except ValueError:
+            found = None
+        if found is None or (least is not None and found < least):
+            allowed = "a whole number" if least is None else f"a whole number from {least}"
+            self._fault(f"{where}.{key}", show(value), allowed)
+            return default
+        return found
 
     def _fault(self, path: str, found: str, allowed: str) -> None:
         self._problems.append(Problem(path, found, allowed, self._path))
+
+
+def _check_template(pod: Pod) -> Iterator[Problem]:
+    """What a manifest may have and an arrival may not."""
+    if pod.spec.node_name:
+        yield Problem("spec.nodeName", show(pod.spec.node_name), "nothing: the scheduler decides")
+    if max(pod.shape.request.values(), default=0) > MAX_INT64:
+        yield Problem("spec", "an amount that 64 bits do not hold", "less than 2^63 (cpu: less than 2^63 m)")
+
+
+def _as_written(problem: Problem, paths: Mapping[str, str], where: str) -> Problem:
+    """A fault of the pod where the reader of the file will find it: in the short form, or under `pod`."""
+    for long, short in paths.items():
+        if problem.path == long or problem.path.startswith((f"{long}.", f"{long}[")):
+            return Problem(f"{where}.{short}{problem.path[len(long) :]}", problem.found, problem.allowed)
+    return problem.under(f"{where}.pod")

@@ -1,30 +1,44 @@
 """A day of a cluster in seconds: pods arrive, wait, run and finish on the virtual clock.
 
-The clock jumps from one thing that happens to the next: an arrival, the end of a run, the end of a backoff or a wait,
-and every half minute the safety net of the queue. What happens at the same time happens in this order.
+The clock jumps from one thing that happens to the next. Of what is due at the same time, backoffs and waits end first,
+then pods finish, then others arrive, in the order in which that was planned; then the scheduler goes to work. An attempt
+takes a millisecond, and whatever becomes due meanwhile happens before the next one.
 """
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.framework.registry import Registry
 from mooring.kit.clock import NS_PER_S
+from mooring.model.defaults import missing_namespaces
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.sim.arrivals import Arrival
-from mooring.sim.driver import PARKED_FLUSH_S, Driver
+from mooring.sim.gauge import Gauge, Span
+from mooring.sim.results import Eviction
+from mooring.sim.simulation import note_unbuilt
+from mooring.sim.stage import Stage, count
+from mooring.sim.stories import Story
 
-FINISH, ARRIVE, TICK, FLUSH = 0, 1, 2, 3
-"""What can happen; of things at the same time the lower comes first."""
+FINISH, ARRIVE = 0, 1
+"""What is planned; of things at the same time the lower comes first."""
 
-SAMPLES = 60
+SPANS = 60
 """Into how many spans the simulated time is cut for the picture of utilisation."""
 
+PATIENCE_NS = 3600 * NS_PER_S
+"""How long pods may be tried again and again after the last one has arrived or finished, before the day is ended."""
+
+ATTEMPTS_A_POD = 1000
+"""... and how many attempts there may be in a row, as a mean over all pods, without one arriving or finishing."""
+
 Progress = Callable[[int, int], None]
+"""Told how many of the planned pods have arrived."""
 
 
 @dataclass(slots=True)
@@ -34,19 +48,12 @@ class Waits:
     priority: int
     waited_s: list[float] = field(default_factory=list)
     pending: int = 0
+    """Those that still wait in the end."""
     preempted: int = 0
 
-    def quantile_s(self, share: float) -> float:
-        return float(np.quantile(self.waited_s, share)) if self.waited_s else 0.0
-
-
-@dataclass(slots=True)
-class Span:
-    """A stretch of simulated time: how much of each resource was requested on average, and how many pods waited."""
-
-    from_s: float
-    used: dict[str, float]
-    pending: float
+    def quantile_s(self, share: float) -> float | None:
+        """None when no pod was bound."""
+        return float(np.quantile(self.waited_s, share)) if self.waited_s else None
 
 
 @dataclass(slots=True)
@@ -55,174 +62,173 @@ class DayReport:
 
     simulated_s: float
     arrived: int
+    planned: int
+    """How many pods were to arrive; fewer did if time was up before."""
     finished: int
     attempts: int
     waits: list[Waits]
+    """By priority, the highest first."""
     spans: list[Span]
     mean_used: dict[str, float]
     """Resource -> share of what is allocatable that was requested, averaged over time."""
-    nodes: int
+    nodes: list[str]
     placements: dict[str, str]
-    """Pod -> the node it was last bound to."""
+    """Pod -> the node that it was bound to."""
+    preempted: list[Eviction] = field(default_factory=list)
+    rescued: int = 0
+    """Pods that were placed only because parked pods are tried again after five minutes: nothing had woken them."""
+    notes: list[str] = field(default_factory=list)
+    story: Story | None = None
+
+    @property
+    def pending(self) -> int:
+        return sum(waits.pending for waits in self.waits)
+
+    def placed_on(self) -> dict[str, int]:
+        """Node -> how many pods were bound to it."""
+        counts = Counter(self.placements.values())
+        return {name: counts[name] for name in self.nodes}
 
 
 class Day:
-    """Runs arrivals on a driver."""
+    """Runs arrivals on a cluster. Pods that are pending in the input arrive at the beginning and run for ever.
 
-    def __init__(self, driver: Driver, objects: Sequence[KubeObject], arrivals: Sequence[Arrival]) -> None:
-        self._driver = driver
-        self._begin_ns = driver.clock.now_ns()
-        self._happenings: list[tuple[int, int, int, Arrival | str | None]] = []
+    Raises ConfigError for a configuration that cannot be built, InputError for objects that contradict each other.
+    """
+
+    def __init__(
+        self,
+        objects: Sequence[KubeObject],
+        arrivals: Sequence[Arrival],
+        config: KubeSchedulerConfiguration,
+        registry: Registry | None = None,
+    ) -> None:
+        namespaces = missing_namespaces([*objects, *(arrival.pod for arrival in arrivals)])
+        self._stage = Stage([*objects, *namespaces], config, registry, records=False)
+        self._driver = self._stage.driver
+        self._begin_ns = self._stage.clock.now_ns()
+        self._arrivals = [*(Arrival(0, pod, None) for pod in self._stage.pending), *arrivals]
+        self._plans: list[tuple[int, int, int, Arrival | str]] = []
         self._sequence = 0
-        self._arrival_of: dict[str, tuple[int, Arrival]] = {}
+        self._arrived: dict[str, Arrival] = {}
+        """By id of the pod."""
         self._waits: dict[int, Waits] = {}
         self._placements: dict[str, str] = {}
         self._finished = 0
-        self._attempts = 0
-        self._gauge = _Gauge(driver)
-        driver.on_bound = self._bound
-        driver.on_evicted = self._evicted
-        for item in objects:
-            driver.create(item)
-        for arrival in arrivals:
+        self._moved_ns, self._moved_attempts = self._begin_ns, 0
+        """When a pod last arrived or finished, and how many attempts there had been by then."""
+        self._was_stopped = False
+        self._gauge = Gauge(self._driver)
+        self._driver.on_bound = self._bound
+        for arrival in self._arrivals:
             self._plan(self._begin_ns + arrival.at_ns, ARRIVE, arrival)
-        self._planned = len(arrivals)
 
-    def run(self, until_ns: int | None = None, on_progress: Progress | None = None) -> DayReport:
-        """Until nothing is left to happen, or this much time has passed."""
+    def run(
+        self, until_ns: int | None = None, on_progress: Progress | None = None, story: str | None = None
+    ) -> DayReport:
+        """Until nothing is left to happen, or this much time has passed. `story` names a pod; may raise NoSuchPod."""
+        told = self._stage.find(story, [arrival.pod for arrival in self._arrivals]) if story is not None else None
+        self._stage.stories.only = told.key if told is not None else ""
         end_ns = None if until_ns is None else self._begin_ns + until_ns
-        self._settle()
-        self._plan(self._begin_ns + PARKED_FLUSH_S * NS_PER_S, FLUSH, None)
-        arrived = 0
-        while (next_ns := self._next_ns()) is not None and (end_ns is None or next_ns <= end_ns):
-            self._gauge.pass_until(max(next_ns, self._driver.clock.now_ns()))
-            self._driver.advance_to(next_ns)
-            arrived += self._let_happen(next_ns)
-            self._settle()
+        while self._step(end_ns):
             if on_progress is not None:
-                on_progress(arrived, self._planned)
-        self._gauge.pass_until(end_ns or self._driver.clock.now_ns())
-        return self._report(arrived)
+                on_progress(len(self._arrived), len(self._arrivals))
+        return self._report(told)
 
-    def _next_ns(self) -> int | None:
-        """When the next thing happens; None when nothing but the safety net is left and it has nobody to catch."""
-        queue, waiting = self._driver.scheduler.core.queue, self._driver.scheduler.core.desk.waiting
-        times = [when for when in (queue.next_release_ns(), waiting.next_deadline_ns()) if when is not None]
-        if self._happenings and (self._happenings[0][1] != FLUSH or len(self._happenings) > 1 or times):
-            times.append(self._happenings[0][0])
-        return max(min(times), self._driver.clock.now_ns()) if times else None
+    def _step(self, end_ns: int | None) -> bool:
+        """What is due, or an attempt, or a jump to the next thing. False: that was the end."""
+        driver, now_ns = self._driver, self._stage.clock.now_ns()
+        if (end_ns is not None and now_ns > end_ns) or self._is_stuck(now_ns):
+            return False
+        planned_ns = self._planned_ns()
+        if planned_ns is not None and planned_ns <= now_ns:
+            self._let_happen()
+            self._moved_ns, self._moved_attempts = now_ns, self._stage.scheduler.core.queue.attempts
+            return True
+        self._gauge.read()  # time is about to pass
+        if driver.attempt_once() is not None:
+            return True
+        next_ns = driver.next_ns(planned_ns)
+        is_over = next_ns is None or (end_ns is not None and next_ns > end_ns)
+        driver.jump((end_ns or now_ns) if is_over or next_ns is None else next_ns)
+        return not is_over
 
-    def _let_happen(self, now_ns: int) -> int:
-        """All that is due. Returns how many pods arrived."""
-        arrived = 0
-        self._driver.tick()
-        while self._happenings and self._happenings[0][0] <= now_ns:
-            _, what, _, which = heapq.heappop(self._happenings)
-            if isinstance(which, Arrival):
-                arrived += 1
-                self._arrive(which)
-            elif what == FINISH and isinstance(which, str):
-                self._finish(which)
-            else:
-                self._driver.scheduler.flush_parked()
-                self._plan(now_ns + PARKED_FLUSH_S * NS_PER_S, FLUSH, None)
-        return arrived
+    def _is_stuck(self, now_ns: int) -> bool:
+        """Whether nothing but vain attempts would follow."""
+        attempts = self._stage.scheduler.core.queue.attempts - self._moved_attempts
+        is_over = not self._plans and now_ns - self._moved_ns > PATIENCE_NS
+        self._was_stopped = is_over or attempts > ATTEMPTS_A_POD * len(self._arrivals)
+        return self._was_stopped
 
-    def _settle(self) -> None:
-        self._attempts += len(self._driver.settle())
+    def _planned_ns(self) -> int | None:
+        """When the next planned thing is due. A pod that was preempted will not finish: that plan is void."""
+        plans = self._plans
+        while plans and isinstance(what := plans[0][3], str) and ("Pod", what) not in self._driver.objects:
+            heapq.heappop(plans)
+        return plans[0][0] if plans else None
 
-    def _plan(self, when_ns: int, what: int, which: Arrival | str | None) -> None:
+    def _let_happen(self) -> None:
+        """The first planned thing."""
+        what = heapq.heappop(self._plans)[3]
+        if isinstance(what, Arrival):
+            self._arrived[what.pod.id] = what
+            self._waits_of(what.pod).pending += 1
+            self._driver.create(what.pod)
+        else:
+            self._finished += 1
+            self._driver.delete("Pod", what)
+
+    def _plan(self, when_ns: int, kind: int, what: Arrival | str) -> None:
         self._sequence += 1
-        heapq.heappush(self._happenings, (when_ns, what, self._sequence, which))
-
-    def _arrive(self, arrival: Arrival) -> None:
-        pod = arrival.pod
-        self._arrival_of[pod.id] = (self._driver.clock.now_ns(), arrival)
-        self._of(pod).pending += 1
-        self._driver.create(pod)
+        heapq.heappush(self._plans, (when_ns, kind, self._sequence, what))
 
     def _bound(self, pod: Pod) -> None:
+        arrival = self._arrived[pod.id]
+        now_ns = self._stage.clock.now_ns()
         self._placements[pod.key] = pod.spec.node_name
-        known = self._arrival_of.get(pod.id)
-        if known is None:
-            return
-        arrived_ns, arrival = known
-        now_ns = self._driver.clock.now_ns()
-        self._of(pod).pending -= 1
-        self._of(pod).waited_s.append((now_ns - arrived_ns) / NS_PER_S)
+        waits = self._waits_of(pod)
+        waits.pending -= 1
+        waits.waited_s.append((now_ns - self._begin_ns - arrival.at_ns) / NS_PER_S)
         if arrival.run_ns is not None:
             self._plan(now_ns + arrival.run_ns, FINISH, pod.key)
 
-    def _evicted(self, pod: Pod) -> None:
-        if pod.id in self._arrival_of:
-            self._of(pod).preempted += 1
+    def _waits_of(self, pod: Pod) -> Waits:
+        waits = self._waits.get(pod.priority)
+        if waits is None:
+            waits = self._waits[pod.priority] = Waits(pod.priority)
+        return waits
 
-    def _finish(self, key: str) -> None:
-        pod = self._driver.objects.get(("Pod", key))
-        if isinstance(pod, Pod):  # it may have been preempted meanwhile
-            self._finished += 1
-            self._driver.delete("Pod", key)
-
-    def _of(self, pod: Pod) -> Waits:
-        return self._waits.setdefault(pod.priority, Waits(pod.priority))
-
-    def _report(self, arrived: int) -> DayReport:
-        simulated_s = (self._driver.clock.now_ns() - self._begin_ns) / NS_PER_S
+    def _report(self, told: Pod | None) -> DayReport:
+        stage = self._stage
+        self._gauge.read()
+        queue = stage.scheduler.core.queue
+        for eviction in stage.evictions:
+            if eviction.pod.id in self._arrived:
+                self._waits_of(eviction.pod).preempted += 1
         return DayReport(
-            simulated_s,
-            arrived,
+            (stage.clock.now_ns() - self._begin_ns) / NS_PER_S,
+            len(self._arrived),
+            len(self._arrivals),
             self._finished,
-            self._attempts,
+            queue.attempts,
             [self._waits[priority] for priority in sorted(self._waits, reverse=True)],
-            self._gauge.spans(SAMPLES),
+            self._gauge.spans(SPANS),
             self._gauge.mean_used(),
-            len(self._driver.nodes()),
+            sorted(node.name for node in self._driver.nodes()),
             self._placements,
+            stage.evictions,
+            queue.counters.rescued,
+            self._notes(),
+            stage.stories.of(told.key) if told is not None else None,
         )
 
-
-class _Gauge:
-    """Follows over time what is requested, as a share of what is allocatable, and how many pods wait."""
-
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
-        self._begin_ns = self._now_ns = driver.clock.now_ns()
-        self._ends: list[int] = []
-        self._values: list[dict[str, float]] = []
-        self._pending: list[int] = []
-
-    def pass_until(self, now_ns: int) -> None:
-        """Until then everything stays as it is."""
-        if now_ns > self._now_ns:
-            self._ends.append(now_ns)
-            self._values.append(self._shares())
-            self._pending.append(sum(self._driver.scheduler.core.queue.pending_counts().values()))
-            self._now_ns = now_ns
-
-    def mean_used(self) -> dict[str, float]:
-        return self._means(np.array([self._begin_ns, self._now_ns]))[0].used if self._ends else {}
-
-    def spans(self, count: int) -> list[Span]:
-        if not self._ends:
-            return []
-        return self._means(np.linspace(self._begin_ns, self._now_ns, count + 1).astype(np.int64))
-
-    def _means(self, edges: NDArray[np.int64]) -> list[Span]:
-        """Averages over the spans between the edges."""
-        ends = np.array(self._ends)
-        starts = np.concatenate(([self._begin_ns], ends[:-1]))
-        names = sorted({name for shares in self._values for name in shares})
-        columns = {name: np.array([shares.get(name, 0.0) for shares in self._values]) for name in names}
-        pending = np.array(self._pending)
-        spans = []
-        for begin, end in pairwise(edges.tolist()):
-            lengths = np.clip(np.minimum(ends, end) - np.maximum(starts, begin), 0, None)
-            total = max(int(lengths.sum()), 1)
-            used = {name: float((column * lengths).sum()) / total for name, column in columns.items()}
-            spans.append(Span((begin - self._begin_ns) / NS_PER_S, used, float((pending * lengths).sum()) / total))
-        return spans
-
-    def _shares(self) -> dict[str, float]:
-        nodes = self._driver.scheduler.core.cluster.nodes
-        room, used = nodes.allocatable.sum(1), nodes.requested.sum(1)
-        return {name: int(used[i]) / int(room[i]) for name, i in nodes.resource_book.items() if room[i]}
+    def _notes(self) -> list[str]:
+        notes = note_unbuilt([*{arrival.pod.shape: arrival.pod for arrival in self._arrivals}.values()])
+        if self._stage.finished:
+            notes.append(f"{count(len(self._stage.finished), 'finished pod')} left out, taking no room")
+        late = len(self._arrivals) - len(self._arrived)
+        if late:
+            notes.append(f"{count(late, 'pod')} would have arrived later")
+        if self._was_stopped:
+            notes.append("stopped, for pods were tried again and again in vain")
+        return [*notes, *self._stage.notes()]

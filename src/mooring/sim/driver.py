@@ -1,5 +1,6 @@
 """The simulated cluster: a store of objects and a virtual clock around the scheduler. What it wants is done at once."""
 
+from collections import deque
 from collections.abc import Callable
 
 import msgspec
@@ -17,6 +18,9 @@ ATTEMPT_NS = 1_000_000
 
 PARKED_FLUSH_S = 30
 
+EVENTS = 10_000
+"""How many events are kept; older ones are forgotten."""
+
 START_NS = 1_769_904_000_000_000_000
 """When simulations begin: 2026-02-01T00:00:00Z."""
 
@@ -31,10 +35,12 @@ class Driver:
         self.scheduler = scheduler
         self.objects: dict[tuple[str, str], KubeObject] = {}
         """By kind and key."""
-        self.events: list[Record] = []
+        self.events: deque[Record] = deque(maxlen=EVENTS)
         self.on_bound: Callable[[Pod], None] | None = None
-        self.on_evicted: Callable[[Pod], None] | None = None
+        self.on_evicted: Callable[[Pod, Pod], None] | None = None
+        """Told the victim and the preemptor."""
         self._seconds = 0
+        self._flush_ns = clock.now_ns() + PARKED_FLUSH_S * NS_PER_S
 
     # ---- the cluster changes
 
@@ -76,9 +82,35 @@ class Driver:
             self.scheduler.flush_parked()
         self._carry_out()
 
-    def advance_to(self, when_ns: int) -> None:
-        """Jump ahead; nothing happens if that moment has passed."""
-        self.clock.advance_ns(max(when_ns - self.clock.now_ns(), 0))
+    def next_ns(self, planned_ns: int | None = None) -> int | None:
+        """When something happens next: a backoff or a wait ends, or what others have planned for then.
+
+        The flush of parked pods comes in between where there are any; it alone is nothing to wait for.
+        """
+        core = self.scheduler.core
+        times = (planned_ns, core.queue.next_release_ns(), core.desk.waiting.next_deadline_ns())
+        known = [when for when in times if when is not None]
+        if not known:
+            return None
+        next_ns = min(known)
+        if self._flush_ns < next_ns and self._has_parked():
+            next_ns = self._flush_ns
+        return max(next_ns, self.clock.now_ns())
+
+    def _has_parked(self) -> bool:
+        waiting = self.scheduler.core.queue.pending_counts()
+        return bool(waiting["unschedulable"] or waiting["gated"])
+
+    def jump(self, when_ns: int) -> None:
+        """Go ahead to that moment, unless it has passed, and let pods go whose backoff or wait is over by then."""
+        now_ns = max(when_ns, self.clock.now_ns())
+        self.clock.advance_ns(now_ns - self.clock.now_ns())
+        self.tick()
+        if self._flush_ns <= now_ns:
+            self.scheduler.flush_parked()
+            period_ns = PARKED_FLUSH_S * NS_PER_S
+            self._flush_ns += (1 + (now_ns - self._flush_ns) // period_ns) * period_ns
+        self._carry_out()
 
     def tick(self) -> None:
         """Let pods go whose backoff or wait is over."""
@@ -122,7 +154,7 @@ class Driver:
                 self.delete("Pod", intent.victim.key)
                 self.scheduler.evicted(intent.victim, intent.preemptor)
                 if self.on_evicted is not None:
-                    self.on_evicted(intent.victim)
+                    self.on_evicted(intent.victim, intent.preemptor)
             case Record():
                 self.events.append(intent)
 
@@ -133,7 +165,7 @@ class Driver:
             return
         status = with_condition(pod.status, Condition(type="PodScheduled", status="True"))
         status.nominated_node_name = ""
-        bound = placed_on(Pod(metadata=pod.metadata, spec=pod.spec, status=status), intent.node_name)
+        bound = placed_on(_with_status(pod, status), intent.node_name)
         self._replace(pod, bound)
         self.scheduler.bound(intent.pod)
         if self.on_bound is not None:
@@ -146,7 +178,7 @@ class Driver:
         status = old.status if condition is None else with_condition(old.status, condition)
         if nominated is not None:
             status = msgspec.structs.replace(status, nominated_node_name=nominated)
-        self._replace(old, Pod(metadata=old.metadata, spec=old.spec, status=status))
+        self._replace(old, _with_status(old, status))
 
     def _replace(self, old: KubeObject, new: KubeObject) -> None:
         new = self._versioned(new)
@@ -168,6 +200,13 @@ def with_condition(status: PodStatus, condition: Condition) -> PodStatus:
     """A copy of the status in which the condition stands, in the place of one of its type."""
     others = [c for c in status.conditions or () if c.type != condition.type]
     return msgspec.structs.replace(status, conditions=[*others, condition])
+
+
+def _with_status(pod: Pod, status: PodStatus) -> Pod:
+    """The pod with another status. What was worked out of it stays valid: no condition that we write changes that."""
+    changed = Pod(metadata=pod.metadata, spec=pod.spec, status=status)
+    changed.__dict__.update(pod.__dict__)
+    return changed
 
 
 def _name(item: KubeObject) -> tuple[str, str]:

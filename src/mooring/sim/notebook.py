@@ -2,8 +2,8 @@
 
 import io
 import os
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, overload
 
 import msgspec
 
@@ -11,30 +11,74 @@ from mooring.app.assembly import all_plugins
 from mooring.framework import config as configuration
 from mooring.framework.plain import PlainPlugin
 from mooring.framework.points import Plugin
+from mooring.model.meta import KubeObject
+from mooring.sim.arrivals import Arrival, ArrivalsError, arrivals_of, parse_duration, read_arrivals
+from mooring.sim.day import Day, DayReport
 from mooring.sim.manifest_files import STDIN
 from mooring.sim.manifests import Manifests, read
-from mooring.sim.simulation import InputError, Report, Simulation, note_ignored
+from mooring.sim.results import InputError, Report
+from mooring.sim.simulation import UNTIL_NS, Simulation, note_ignored
 
-__all__ = ["InputError", "simulate"]
+__all__ = ["ArrivalsError", "InputError", "simulate"]
 
 Source = str | os.PathLike[str]
 Written = Mapping[str, Any]
 """A Kubernetes object, or a list of them, as a dictionary."""
+Objects = Source | Written | Iterable[Source | Written]
+Plugins = Iterable[type[Plugin] | type[PlainPlugin]]
+
+
+@overload
+def simulate(
+    objects: Objects,
+    config: Source | Mapping[str, Any] | None = None,
+    explain: str | None = None,
+    plugins: Plugins = (),
+    *,
+    story: str | None = None,
+    arrivals: None = None,
+    until: float | str | None = None,
+) -> Report: ...
+
+
+@overload
+def simulate(
+    objects: Objects,
+    config: Source | Mapping[str, Any] | None = None,
+    explain: None = None,
+    plugins: Plugins = (),
+    *,
+    story: str | None = None,
+    arrivals: Source | Sequence[Written],
+    until: float | str | None = None,
+) -> DayReport: ...
 
 
 def simulate(
-    objects: Source | Written | Iterable[Source | Written],
+    objects: Objects,
     config: Source | Mapping[str, Any] | None = None,
     explain: str | None = None,
-    plugins: Iterable[type[Plugin] | type[PlainPlugin]] = (),
-) -> Report:
-    """Place all pending pods of a cluster and report where each went.
+    plugins: Plugins = (),
+    *,
+    story: str | None = None,
+    arrivals: Source | Sequence[Written] | None = None,
+    until: float | str | None = None,
+) -> Report | DayReport:
+    """Place all pending pods of a cluster and report where each went; or let pods arrive over time.
 
     `objects` is a file or folder of manifests, several of them, or Kubernetes objects as dictionaries; `config` a
-    KubeSchedulerConfiguration, as a file or as a dictionary. `explain` names a pod to be explained node by node.
-    `plugins` are registered beside those of Mooring, for a `config` that enables them. Raises InputError with every
-    problem of the objects, ConfigError for the configuration, NoSuchPod for a pod that is not there to be explained.
+    KubeSchedulerConfiguration, as a file or as a dictionary. `explain` names a pod to be explained node by node, `story`
+    one whose story is to be told. `plugins` are registered beside those of Mooring, for a `config` that enables them.
+
+    `arrivals` is a file, or a list of entries as such a file has them (docs/simulation.md); the report is then one of
+    waiting times and utilisation. `until` ends the simulation: seconds of the simulated clock, or a duration ("24h").
+
+    Raises InputError with every problem of the objects, ArrivalsError with those of the arrivals, ConfigError for the
+    configuration, NoSuchPod for a pod that is not there.
     """
+    until_ns = _until(until)
+    if arrivals is not None and explain is not None:
+        raise ValueError("explain: not with arrivals; story tells what happened to a pod")
     manifests = _read(objects)
     if manifests.problems:
         raise InputError(manifests.problems)
@@ -42,12 +86,29 @@ def simulate(
     for plugin in plugins:
         registry.register(plugin)
     items = [manifest.object for manifest in manifests.objects]
-    report = Simulation(items, _configuration(config), registry).run(explain)
+    if arrivals is None:
+        simulation = Simulation(items, _configuration(config), registry)
+        report: Report | DayReport = simulation.run(explain, None, story, UNTIL_NS if until_ns is None else until_ns)
+    else:
+        report = Day(items, _arrivals(arrivals, items), _configuration(config), registry).run(until_ns, None, story)
     report.notes = note_ignored(manifests) + report.notes
     return report
 
 
-def _read(objects: Source | Written | Iterable[Source | Written]) -> Manifests:
+def _until(until: float | str | None) -> int | None:
+    until_ns = parse_duration(until)
+    if until is not None and until_ns is None:
+        raise ValueError(f"until: found {until!r}; allowed: seconds, or a duration such as 90s, 15m, 24h")
+    return until_ns
+
+
+def _arrivals(arrivals: Source | Sequence[Written], objects: Sequence[KubeObject]) -> list[Arrival]:
+    if isinstance(arrivals, str | os.PathLike):
+        return read_arrivals(os.fspath(arrivals), objects)
+    return arrivals_of(arrivals, objects)
+
+
+def _read(objects: Objects) -> Manifests:
     listed = [objects] if isinstance(objects, str | os.PathLike | Mapping) else list(objects)
     for item in listed:
         if not isinstance(item, str | os.PathLike | Mapping):

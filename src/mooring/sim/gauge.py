@@ -1,0 +1,99 @@
+"""What is requested over time, as a share of what is allocatable, and how many pods wait."""
+
+from dataclasses import dataclass
+from itertools import zip_longest
+
+import numpy as np
+
+from mooring.kit.clock import NS_PER_S
+from mooring.sim.driver import Driver
+
+POINTS = 100_000
+"""How many points of a curve are kept; beyond that every second one is dropped, which blurs it and keeps its sums."""
+
+
+@dataclass(slots=True)
+class Span:
+    """A stretch of simulated time: the share of each resource that was requested on average, and how many pods waited."""
+
+    from_s: float
+    used: dict[str, float]
+    pending: float
+
+
+class Gauge:
+    """Reads the cluster whenever it is told to, and adds up amount times duration.
+
+    What was read holds until the next reading, so it is to be read each time before the clock moves.
+    """
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._nodes = driver.scheduler.core.cluster.nodes
+        self._begin_ns = self._now_ns = driver.clock.now_ns()
+        self._touched = -1
+        self._used: list[int] = []
+        self._pending = 0
+        self._used_sums: list[int] = []
+        self._pending_sum = 0
+        self._points: list[tuple[int, list[int], int]] = [(self._begin_ns, [], 0)]
+        """Time, and what was added up until then: by resource in units of the table times nanoseconds; pods likewise."""
+        self._every = 1
+        self._readings = 0
+
+    def read(self) -> None:
+        now_ns = self._driver.clock.now_ns()
+        passed_ns = now_ns - self._now_ns
+        if passed_ns:
+            sums = zip_longest(self._used_sums, self._used, fillvalue=0)
+            self._used_sums = [total + used * passed_ns for total, used in sums]
+            self._pending_sum += self._pending * passed_ns
+            self._now_ns = now_ns
+            self._keep_point()
+        touched = self._nodes.touches.end
+        if touched != self._touched:
+            self._touched = touched
+            self._used = self._nodes.requested.sum(1).tolist()
+        self._pending = sum(self._driver.scheduler.core.queue.pending_counts().values())
+
+    def mean_used(self) -> dict[str, float]:
+        return self.spans(1)[0].used if self._now_ns > self._begin_ns else {}
+
+    def spans(self, count: int) -> list[Span]:
+        """The time since the beginning in so many equal parts, each with its averages."""
+        if self._now_ns == self._begin_ns:
+            return []
+        self._points.append((self._now_ns, self._used_sums, self._pending_sum))
+        times = np.array([point[0] - self._begin_ns for point in self._points], np.float64)
+        edges = np.linspace(0, self._now_ns - self._begin_ns, count + 1)
+        length_ns = edges[1]
+        means = {
+            name: np.diff(np.interp(edges, times, self._curve(index))) / length_ns / room
+            for name, index, room in self._resources()
+        }
+        pending = np.interp(edges, times, np.array([point[2] for point in self._points], np.float64))
+        waited = np.diff(pending) / length_ns
+        self._points.pop()
+        return [
+            Span(float(edges[i]) / NS_PER_S, {name: float(mean[i]) for name, mean in means.items()}, float(waited[i]))
+            for i in range(count)
+        ]
+
+    def _resources(self) -> list[tuple[str, int, int]]:
+        """Name, column, and how much there is of it on all nodes."""
+        nodes = self._nodes
+        rooms = nodes.allocatable[:, nodes.alive].sum(1)
+        return [(name, index, int(rooms[index])) for name, index in nodes.resource_book.items() if rooms[index]]
+
+    def _curve(self, index: int) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+        """What was added up of a resource at each point; it was not known from the beginning, perhaps."""
+        return np.array([sums[index] if index < len(sums) else 0 for _, sums, _ in self._points], np.float64)
+
+    def _keep_point(self) -> None:
+        self._readings += 1
+        if self._readings % self._every:
+            return
+        self._points.append((self._now_ns, self._used_sums, self._pending_sum))
+        if len(self._points) > POINTS:
+            self._points = self._points[::2]
+            self._every *= 2

@@ -1,0 +1,149 @@
+"""The stage of a simulation: a cluster with its scheduler on a virtual clock, and what is remembered of its decisions."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TypeGuard
+
+import numpy as np
+
+from mooring.app.assembly import build_scheduler
+from mooring.cluster.cluster import Cluster
+from mooring.cycle.decide import Manner, decide
+from mooring.cycle.decision import Decision, Placement
+from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.framework.registry import Registry
+from mooring.framework.runner import Runner
+from mooring.kit.clock import VirtualClock
+from mooring.model.meta import KubeObject
+from mooring.model.node import Node
+from mooring.model.pod import Pod
+from mooring.model.problem import Problem, Problems, show
+from mooring.sim.driver import START_NS, Driver
+from mooring.sim.results import Eviction, InputError, NoSuchPod
+from mooring.sim.stories import Stories
+
+NOTES = 5
+"""How many faults are told one by one."""
+
+
+class Stage:
+    """A cluster as the objects describe it, before its pending pods come.
+
+    Raises ConfigError for a configuration that cannot be built, InputError for objects that contradict each other.
+    """
+
+    def __init__(
+        self,
+        objects: Sequence[KubeObject],
+        config: KubeSchedulerConfiguration,
+        registry: Registry | None = None,
+        *,
+        records: bool = True,
+    ) -> None:
+        self.clock = VirtualClock(START_NS)
+        self.stories = Stories(self.clock, only="")
+        """Nobody's, until `stories.only` names a pod."""
+        manner = Manner(record=records)
+        self.scheduler = build_scheduler(config, self.clock, registry, manner, self.stories.tell, self._report)
+        self.driver = Driver(self.clock, self.scheduler, with_versions=True)
+        self.pending = [item for item in objects if _is_pending(item)]
+        self.finished = [item for item in objects if isinstance(item, Pod) and item.is_finished]
+        self.choices: dict[str, Placement] = {}
+        """The last decision of each pod that was to go to a node, by key; kept where records are."""
+        self.explained = ""
+        """The pod of which the last decision is kept with all details, by key."""
+        self.decision: Decision | None = None
+        """... and that decision."""
+        self.evictions: list[Eviction] = []
+        self.faults: dict[str, str] = {}
+        """What should not have happened: a sentence, and what it was about."""
+        self._pods = {item.key: item for item in objects if isinstance(item, Pod)}
+        self._records = records
+        self.stories.follow(self.scheduler.core)
+        self.scheduler.core.decide = self._decide
+        self.driver.on_evicted = self._evicted
+        self._set_up(objects)
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.scheduler.core.cluster
+
+    def runner(self, pod: Pod) -> Runner | None:
+        return self.scheduler.core.runners.get(pod.spec.scheduler_name)
+
+    def find(self, name: str, pods: Iterable[Pod] = ()) -> Pod:
+        """The pod that is meant by `namespace/name` or by `name` alone: one of the input, or one of these."""
+        known = [*(pod for pod in self._pods.values() if not pod.is_finished), *pods]
+        found = [pod for pod in known if name in (pod.key, pod.name)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise NoSuchPod(f"{name!r} could be any of {some([pod.key for pod in found], 5)}: add its namespace")
+        if any(name in (pod.key, pod.name) for pod in self.finished):
+            raise NoSuchPod(f"pod {name!r} has finished: there is nothing to decide about it")
+        raise NoSuchPod(f"no pod {name!r} in the input: it has {count(len(known), 'pod')}")
+
+    def notes(self) -> list[str]:
+        """What should not have happened, for the reader of a report."""
+        notes = [f"{text}: {what}" if what else text for text, what in self.faults.items()]
+        if len(notes) > NOTES:
+            notes[NOTES:] = [f"... and {count(len(notes) - NOTES, 'more fault')} of this kind"]
+        return notes
+
+    def _set_up(self, objects: Sequence[KubeObject]) -> None:
+        """Nodes first, then all that is there before the pods that are to be placed."""
+        problems = [*_shared_ids(objects)]
+        if not problems:
+            for item in sorted(objects, key=lambda item: not isinstance(item, Node)):
+                problems += self._put(item)
+        if problems:
+            raise InputError(problems)
+
+    def _put(self, item: KubeObject) -> Problems:
+        try:
+            if _is_pending(item):
+                _ = np.int64(max(item.shape.request.values(), default=0))
+            else:
+                self.driver.create(item)
+        except OverflowError:
+            where = f"{type(item).__name__} {item.key}"
+            yield Problem("", "an amount that 64 bits do not hold", "less than 2^63 (cpu: less than 2^63 m)", where)
+
+    def _decide(self, runner: Runner, pod: Pod, cluster: Cluster, manner: Manner, seed: int) -> Decision:
+        manner.explain = pod.key == self.explained
+        decision = decide(runner, pod, cluster, manner, seed)
+        if manner.explain:
+            self.decision = decision
+        if self._records and isinstance(decision, Placement):
+            self.choices[pod.key] = replace(decision, diagnosis=None, details=None, cycle=None)
+        return decision
+
+    def _evicted(self, victim: Pod, preemptor: Pod) -> None:
+        pod = self._pods.get(victim.key, victim)
+        self.evictions.append(Eviction(pod, victim.spec.node_name, preemptor.key))
+
+    def _report(self, text: str, error: Exception | None) -> None:
+        self.faults.setdefault(text, "" if error is None else str(error))
+
+
+def _is_pending(item: KubeObject) -> TypeGuard[Pod]:
+    return isinstance(item, Pod) and not item.spec.node_name and not item.is_finished
+
+
+def _shared_ids(objects: Iterable[KubeObject]) -> Problems:
+    """Pods that claim to be the same one: the copy of a pod that was given a new name and kept its uid."""
+    first: dict[str, Pod] = {}
+    for item in objects:
+        other = first.setdefault(item.id, item) if isinstance(item, Pod) else item
+        if isinstance(item, Pod) and other is not item:
+            found = f"{show(item.id)}, which Pod {other.key} has"
+            yield Problem("metadata.uid", found, "a uid of its own, or none", f"Pod {item.key}")
+
+
+def count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def some(names: Sequence[str], limit: int = 3) -> str:
+    shown = ", ".join(names[:limit])
+    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
