@@ -106,7 +106,10 @@ BROKEN = {
         "outside:X",
         "cannot be imported: AttributeError: module 'outside' has no attribute 'X'",
     ),
-    "no class": ("outside:number", "is not a plugin class (a subclass of mooring.framework.points.Plugin or of PlainPlugin)"),
+    "no class": (
+        "outside:number",
+        "is not a plugin class (a subclass of mooring.framework.points.Plugin or of PlainPlugin)",
+    ),
     "no name": (
         "outside:Nameless",
         "has no name: the class needs an attribute `name`, what users type in the configuration",
