@@ -95,6 +95,8 @@ class WaitingPods:
 
     def take_released(self) -> list[WaitingPod]:
         """The pods whose wait has ended; they are no longer among the waiting."""
+        if not self._pods:
+            return []
         released = [waiting for waiting in self._pods.values() if waiting.release is not None]
         for waiting in released:
             del self._pods[waiting.pod.id]

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TypeVar
 
+from mooring.kit.lazy import lazy
 from mooring.model.pod import Affinity, PodAffinity, PodAffinityTerm
 from mooring.model.selectors import EVERYTHING, NOTHING, Selector, SelectorError, compile_selector
 
@@ -56,7 +56,7 @@ class PodTerms:
     """Preferred affinity, and preferred anti-affinity with its weight negated."""
     faults: tuple[str, ...] = ()
 
-    @cached_property
+    @lazy
     def carried(self) -> tuple[CarriedTerm, ...]:
         """All of them, as the pods that are on nodes carry them; one that is listed twice is there twice."""
         return (

@@ -1,10 +1,10 @@
 """Pod, as far as a scheduler reads it."""
 
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from msgspec import field
 
+from mooring.kit.lazy import lazy
 from mooring.model.meta import Condition, KubeObject, LabelSelector, ObjectMeta, Requirement, Wire
 from mooring.model.quantity import QuantityText
 
@@ -284,18 +284,18 @@ class Pod(KubeObject, dict=True):
     def is_finished(self) -> bool:
         return self.status.phase in ("Succeeded", "Failed")
 
-    @cached_property
+    @lazy
     def id(self) -> str:
         """What the pod is known by: its uid, or its key where a manifest has none."""
         return self.metadata.uid or self.key
 
-    @cached_property
+    @lazy
     def shape(self) -> "PodShape":
         from mooring.model.shape import shape_of
 
         return shape_of(self)
 
-    @cached_property
+    @lazy
     def kin(self) -> "Kin":
         from mooring.model.shape import kin_of
 

@@ -5,11 +5,11 @@ labels: no selector can tell two pods of one kin apart. Both are interned, so id
 """
 
 from collections.abc import Mapping
-from functools import cached_property
 from weakref import WeakValueDictionary
 
 import msgspec
 
+from mooring.kit.lazy import lazy
 from mooring.model.affinity import PodTerms, compile_terms
 from mooring.model.pod import ALWAYS, Container, Pod, PodStatus, Toleration
 from mooring.model.requests import FILTER, FIT_SCORE, effective_requests, held_non_zero, held_requests, to_units
@@ -94,17 +94,17 @@ class PodShape:
         self.spec = sample.spec
         self._terms: dict[str, PodTerms] = {}
 
-    @cached_property
+    @lazy
     def request(self) -> dict[str, int]:
         """What must fit on a node, in table units."""
         return to_units(effective_requests(self._sample, FILTER))
 
-    @cached_property
+    @lazy
     def score_request(self) -> dict[str, int]:
         """What NodeResourcesFit scores by: defaults where cpu or memory are missing, pod-level resources ignored."""
         return to_units(effective_requests(self._sample, FIT_SCORE))
 
-    @cached_property
+    @lazy
     def held(self) -> dict[str, tuple[int, int]]:
         """What the pod takes from its node once it is there: (as requested, as scoring counts it).
 
@@ -114,12 +114,12 @@ class PodShape:
         names = [name for name in {**requested, **scored} if requested.get(name) or scored.get(name)]
         return {name: (requested.get(name, 0), scored.get(name, 0)) for name in names}
 
-    @cached_property
+    @lazy
     def containers(self) -> list[Container]:
         """Init containers, then regular ones."""
         return [*(self.spec.init_containers or ()), *self.spec.containers]
 
-    @cached_property
+    @lazy
     def host_ports(self) -> tuple[HostPort, ...]:
         """Ports of the node that the pod occupies; those of plain init containers do not count."""
         sidecars = [c for c in self.spec.init_containers or () if c.restart_policy == ALWAYS]
@@ -130,17 +130,17 @@ class PodShape:
             if port.host_port > 0
         )
 
-    @cached_property
+    @lazy
     def images(self) -> tuple[str, ...]:
         """Image names with their tag, one for each container and image volume."""
         volumes = (volume.image.reference for volume in self.spec.volumes or () if volume.image)
         return tuple(tagged(name) for name in (*(c.image for c in self.containers), *volumes))
 
-    @cached_property
+    @lazy
     def tolerations(self) -> tuple[Toleration, ...]:
         return tuple(self.spec.tolerations or ())
 
-    @cached_property
+    @lazy
     def required_nodes(self) -> NodeMatcher | None:
         """The required node affinity; None where there is none."""
         affinity = self.spec.affinity.node_affinity if self.spec.affinity else None
@@ -148,7 +148,7 @@ class PodShape:
             return None
         return compile_node_selector(affinity.required)
 
-    @cached_property
+    @lazy
     def preferred_nodes(self) -> tuple[tuple[int, NodeTerm], ...] | None:
         """Preferred node affinity as (weight, term); None where the list is absent. Terms of weight 0 are dropped."""
         affinity = self.spec.affinity.node_affinity if self.spec.affinity else None
