@@ -218,6 +218,13 @@ class LateWorld:
         self.store[_ref(item)] = item
         self.watch[_ref(item)].append((what, item))
 
+    def in_the_middle(self) -> list[Pod]:
+        """Pods with which the scheduler is not through."""
+        core = self.scheduler.core
+        ids = {*core.bindings, *core.evictions, *(pod.id for pod in self._promised())}
+        ids.update(victim for eviction in core.evictions.values() for victim in eviction.victims)
+        return [pod for pod in self.pods() if pod.id in ids]
+
     # ---- What is on its way
 
     def unseen(self) -> list[Ref]:
@@ -321,8 +328,11 @@ class LateWorld:
 
     def _holders(self) -> list[Pod]:
         """The pods on nodes, and those that are promised one."""
+        return self.scheduler.core.cluster.nodes.pods() + self._promised()
+
+    def _promised(self) -> list[Pod]:
         core = self.scheduler.core
-        return core.cluster.nodes.pods() + [pod for name in core.queue.nominations for pod in core.nominated.on(name)]
+        return [pod for name in core.queue.nominations for pod in core.nominated.on(name)]
 
     def _call(self, cause: Cause, act: Callable[[], None]) -> None:
         self.clock.advance_ns(CALL_NS)

@@ -78,10 +78,10 @@ NODES = st.fixed_dictionaries(
     {
         "cpu": st.sampled_from(["1", "2", "3"]),
         "pods": st.sampled_from([2, 4]),
-        "zone": st.sampled_from(["a", "b", None]),
-        "disk": st.sampled_from(["ssd", "hdd"]),
-        "taints": st.sampled_from([(), (), ("dedicated=x:NoSchedule",)]),
-        "unschedulable": st.sampled_from([False, False, True]),
+        "zone": st.sampled_from(["a", "a", "b", "b", None]),
+        "disk": st.sampled_from(["ssd", "ssd", "hdd"]),
+        "taints": st.sampled_from([(), (), (), (), ("dedicated=x:NoSchedule",)]),
+        "unschedulable": st.sampled_from([False, False, False, False, True]),
     }
 )
 
@@ -162,6 +162,15 @@ class SchedulerMachine(RuleBasedStateMachine):
     @rule(data=st.data(), change=st.sampled_from(sorted(POD_CHANGES)))
     def change_pod(self, data: st.DataObject, change: str) -> None:
         POD_CHANGES[change](self.world, data.draw(st.sampled_from(self.world.pods())))
+
+    @precondition(lambda self: self.world.in_the_middle())
+    @rule(data=st.data(), change=st.sampled_from(["deleted", "terminating", "relabelled b", "bound behind our back"]))
+    def change_pod_in_the_middle(self, data: st.DataObject, change: str) -> None:
+        """At once, to a pod that is being bound, waits on Permit, is about to be evicted, or for which that is done."""
+        pod = data.draw(st.sampled_from(self.world.in_the_middle()))
+        POD_CHANGES[change](self.world, pod)
+        while self.world.watch[Pod, pod.key]:
+            self.world.deliver((Pod, pod.key))
 
     # ---- Nodes and budgets
 
@@ -316,6 +325,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.is_in_order()
         self.each_pod_is_in_one_place()
         assert not core.bindings and not core.evictions and not len(core.desk.waiting)
+        assert {p.id: p for p in core.cluster.nodes.pods()} == {p.id: p for p in world.pods() if p.spec.node_name}
         assert not core.cache.assumed_count and not core.queue._in_flight.uids()
         assert not [e.key for e in core.queue.entries() if e.gating_plugin == "DefaultPreemption"]
         fresh = world.fresh()
