@@ -265,7 +265,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             queued = core.queue.get(pod.key) is not None
             held = core.cache.is_assumed(pod.id)
             bound = pod.id in core.bindings
-            assert not core.queue.is_in_flight(pod.id) or (held and bound), f"{pod.key} is lost in flight"
+            assert bound or not core.queue.is_in_flight(pod.id), f"{pod.key} is lost in flight"
             if pod.is_terminating:
                 # Parity: a pod that is on its way out is taken from the queue and not put back (cycle.md §1.4), and
                 # one that was being bound is forgotten at once (events.md §3.4) but queued by its next update.
@@ -329,6 +329,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         assert not core.cache.assumed_count and not core.queue._in_flight.uids()
         assert not [e.key for e in core.queue.entries() if e.gating_plugin == "DefaultPreemption"]
         fresh = world.fresh()
+        assert core.queue.nominations._node_of == fresh.core.queue.nominations._node_of
         stranded = {}
         for entry in world.parked():
             now = verdict(world.scheduler, entry.pod)

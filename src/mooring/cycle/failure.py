@@ -67,7 +67,13 @@ def fail(core: Core, entry: QueuedPod, failure: Failure, promised: str | None = 
 
 def _write_status(core: Core, pod: Pod, failure: Failure, promised: str | None) -> None:
     """Say why in the pod's status, unless it says so already. What it was last asked to name may not be seen yet."""
-    condition = Condition(type=POD_SCHEDULED, status="False", reason=failure.reason, message=failure.message)
+    condition = Condition(
+        type=POD_SCHEDULED,
+        status="False",
+        reason=failure.reason,
+        message=failure.message,
+        observed_generation=pod.metadata.generation,
+    )
     before = next((c for c in pod.status.conditions or () if c.type == POD_SCHEDULED), None)
     same = before is not None and _says(before) == _says(condition)
     nominate = failure.nominate

@@ -172,8 +172,8 @@ def _assumed_leaves(core: Core, pod: Pod) -> None:
         return
     waiting = core.desk.waiting.get(pod.id)
     if waiting is not None:
-        waiting.reject("", "removed")  # its binding gives everything back
-    else:
+        waiting.reject("", "removed")  # its binding gives everything back, unless it was allowed to go on before
+    if waiting is None or (waiting.release is not None and waiting.release.is_allowed):
         _guard(core, lambda: core.cache.forget(assumed))
     core.queue.wake(ASSIGNED_POD_DELETE, assumed, None)
 

@@ -50,6 +50,7 @@ class Condition(Wire):
     reason: str | None = None
     message: str | None = None
     last_transition_time: str | None = None
+    observed_generation: int | None = None
 
 
 class KubeObject(Wire):

@@ -1,0 +1,143 @@
+"""The room that nominated pods will take, against a plain recount after random changes."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from build import a_node, a_pod
+from mooring.cluster.nominated import Load, NominatedLoad
+from mooring.cluster.table import CPU, NodeTable
+from mooring.model.pod import Pod
+
+NODES = ("n0", "n1", "n2", "n3")
+PODS = tuple(f"p{i}" for i in range(5))
+PRIORITIES = (-5, 0, 10, 100)
+GPU = "example.com/gpu"
+
+Recount = dict[str, tuple[int, int, int]]
+"""By node: milli-CPU, devices, pods."""
+
+STEP = st.one_of(
+    st.tuples(
+        st.just("promise"),
+        st.sampled_from(PODS),
+        st.sampled_from(NODES),
+        st.sampled_from(PRIORITIES),
+        st.integers(0, 3),
+        st.integers(0, 2),
+    ),
+    st.tuples(st.just("withdraw"), st.sampled_from(PODS)),
+    st.tuples(st.just("put node"), st.sampled_from(NODES)),
+    st.tuples(st.just("remove node"), st.sampled_from(NODES)),
+    st.tuples(st.just("crowd"), st.integers(1, 80)),
+)
+
+
+def asker(name: str, priority: int) -> Pod:
+    return a_pod(name, priority=priority)
+
+
+def nominee(name: str, priority: int, cpus: int, gpus: int) -> Pod:
+    return a_pod(name, cpu=str(cpus), requests={GPU: gpus} if gpus else None, priority=priority)
+
+
+def as_recount(load: Load, nodes: NodeTable) -> Recount:
+    found = {}
+    gpu = nodes.resource_book.get(GPU)
+    for name, row in nodes.row_book.items():
+        gpus = int(load.requested[gpu, row]) if gpu is not None and gpu < len(load.requested) else 0
+        if load.pod_count[row]:
+            found[name] = int(load.requested[CPU, row]), gpus, int(load.pod_count[row])
+        else:
+            assert not load.requested[:, row].any()
+    return found
+
+
+def recount(promised: dict[str, tuple[str, int, int, int]], known: set[str], name: str, priority: int) -> Recount:
+    """What all others of at least this priority will take of the nodes that are known."""
+    found: dict[str, Counter[str]] = {}
+    for other, (node, its_priority, cpus, gpus) in promised.items():
+        if node in known and other != name and its_priority >= priority:
+            found.setdefault(node, Counter()).update(cpu=1000 * cpus, gpu=gpus, pods=1)
+    return {node: (sums["cpu"], sums["gpu"], sums["pods"]) for node, sums in found.items()}
+
+
+@given(st.lists(STEP, max_size=25))
+def test_the_load_is_the_sum_over_the_others_of_no_lower_priority(steps: list[tuple[object, ...]]) -> None:
+    nodes = NodeTable()
+    nominated = NominatedLoad(nodes)
+    promised: dict[str, tuple[str, int, int, int]] = {}
+    known: set[str] = set()
+    for step in steps:
+        match step:
+            case ("promise", str(pod), str(node), int(priority), int(cpus), int(gpus)):
+                nominated.promise(nominee(pod, priority, cpus, gpus), node)
+                promised[pod] = (node, priority, cpus, gpus)
+            case ("withdraw", str(pod)):
+                nominated.withdraw(nominee(pod, 0, 0, 0).id)
+                promised.pop(pod, None)
+            case ("put node", str(node)):
+                nodes.put_node(a_node(node))
+                known.add(node)
+            case ("remove node", str(node)) if node in known:
+                nodes.remove_node(node)
+                known.remove(node)
+            case ("crowd", int(count)):  # more rows than the columns had room for
+                for i in range(count):
+                    nodes.put_node(a_node(f"crowd{i}"))
+        assert bool(nominated) is bool(promised)
+        for name in (*PODS[:2], "stranger"):
+            for priority in (*PRIORITIES, 1000):
+                load = nominated.load_beside(asker(name, priority))
+                assert as_recount(load, nodes) == recount(promised, known, name, priority)
+        for node in NODES:
+            assert {pod.name for pod in nominated.on(node)} == {p for p, kept in promised.items() if kept[0] == node}
+            for priority in PRIORITIES:
+                beside = {pod.name for pod in nominated.beside(asker("p0", priority), node)}
+                assert beside == {
+                    p for p, kept in promised.items() if p != "p0" and kept[0] == node and kept[1] >= priority
+                }
+
+
+@pytest.mark.parametrize(
+    ("own", "asks", "left"),
+    [
+        pytest.param(10, 10, {"n0": (2000, 0, 1)}, id="its own promise is left out"),
+        pytest.param(10, 100, {}, id="one whose priority rose since was not counted, so is not taken off"),
+        pytest.param(10, -5, {"n0": (2000, 0, 1)}, id="one whose priority fell is taken off"),
+    ],
+)
+def test_a_pod_does_not_leave_room_for_itself(own: int, asks: int, left: Recount) -> None:
+    nodes = NodeTable()
+    nodes.put_node(a_node("n0"))
+    nominated = NominatedLoad(nodes)
+    nominated.promise(nominee("p0", own, 1, 0), "n0")
+    nominated.promise(nominee("p1", 10, 2, 0), "n0")
+    assert as_recount(nominated.load_beside(asker("p0", asks)), nodes) == left
+    everybody = nominated.load_beside(asker("stranger", 10))
+    assert as_recount(everybody, nodes) == {"n0": (3000, 0, 2)}, "leaving it out changed what is kept"
+
+
+def test_a_promise_and_its_end_touch_the_row() -> None:
+    nodes = NodeTable()
+    nodes.put_node(a_node("n0"))
+    row = nodes.put_node(a_node("n1"))
+    nominated = NominatedLoad(nodes)
+    pod = nominee("p0", 0, 1, 0)
+    start = nodes.touches.end
+    nominated.promise(pod, "n1")
+    assert nodes.touches.since(start) == [row]
+    middle = nodes.touches.end
+    nominated.withdraw(pod.id)
+    assert nodes.touches.since(middle) == [row]
+    assert nominated.node_of(pod.id) is None
+
+
+def test_a_pod_is_nominated_to_one_node_at_a_time() -> None:
+    nominated = NominatedLoad(NodeTable())
+    pod = nominee("p0", 0, 1, 0)
+    nominated.promise(pod, "n0")
+    nominated.promise(pod, "n1")
+    assert (nominated.on("n0"), nominated.on("n1"), nominated.node_of(pod.id)) == ([], [pod], "n1")
