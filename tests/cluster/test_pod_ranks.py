@@ -131,7 +131,6 @@ def compare_with_table(ranks: PodRanks) -> None:
             assert ranks.request[index, :, row].tolist() == held + [0] * empty
 
 
-@pytest.mark.xfail(strict=True, reason="NodeTable.swap_last does not look at start times, and touches nothing")
 def test_an_object_with_another_start_time_is_ranked_by_it() -> None:
     nodes = NodeTable()
     nodes.put_node(a_node("n0"))

@@ -44,8 +44,9 @@ class PodRanks:
             self._put(row, self._ranked[row])
 
     def pods(self, row: int) -> list[Pod]:
-        """The pods of a row, most important first."""
-        return self._ranked.get(row, [])
+        """The pods of a row, most important first, each as it is now."""
+        present = {pod.id: pod for pod in self.nodes.pods_on[row]}
+        return [present.get(pod.id, pod) for pod in self._ranked.get(row, [])]
 
     def _fit(self, slots: int) -> None:
         """Make the columns large enough for the table and for so many pods on a node."""

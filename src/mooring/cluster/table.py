@@ -169,6 +169,7 @@ class NodeTable:
             or old.spec.node_name != new.spec.node_name
             or old.is_terminating != new.is_terminating
             or old.priority != new.priority
+            or old.status.start_time != new.status.start_time
             or old.shape is not new.shape
             or old.kin is not new.kin
         ):

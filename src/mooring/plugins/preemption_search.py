@@ -25,14 +25,14 @@ NOBODY = final("No preemption victims found for incoming pod")
 class Findings:
     """What a dry run found: candidates with the harm that each would do, and why other nodes are none."""
 
-    def __init__(self, harm: NDArray[np.int64]) -> None:
+    def __init__(self, trial: Trial) -> None:
         self.rows: RowArray = np.zeros(0, np.intp)
-        self.harm = harm
-        """By measure (preemption_trial.HARMS) and row; it means something only for candidates."""
         self.refusals: list[tuple[Rejection, int]] = []
         """Verdicts of nodes that cannot be made to fit, with the number of nodes."""
+        self._trial = trial
         self._single: dict[int, tuple[Pod, ...]] = {}
-        self._trial: Trial | None = None
+        """The victims on nodes that were tried alone."""
+        self._single_harm: dict[int, tuple[int, ...]] = {}
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -40,51 +40,52 @@ class Findings:
     def victims(self, row: int) -> tuple[Pod, ...]:
         """Who would have to leave, the most important first."""
         found = self._single.get(row)
-        if found is not None:
-            return found
-        assert self._trial is not None, "a candidate was tried alone or together with others"
-        return self._trial.victims_on(row)
+        return self._trial.victims_on(row) if found is None else found
+
+    def harm(self, row: int) -> tuple[int, ...]:
+        """What that would do, by the measures of preemption_trial.HARMS: the less the better."""
+        return self._single_harm.get(row) or tuple(self._trial.harm[:, row].tolist())
 
     def violations(self, row: int) -> int:
-        """How many of them break a disruption budget."""
-        return int(self.harm[0, row])
+        """How many of the victims break a disruption budget."""
+        return self.harm(row)[0]
 
     def is_unstarted(self, row: int) -> bool:
         """Whether the most important victims on the node have not started yet."""
-        return bool(self.harm[-1, row] == -NOT_STARTED_NS)
+        return self.harm(row)[-1] == -NOT_STARTED_NS
 
     def has_harmless(self) -> bool:
-        """Whether there is a candidate that breaks no budget."""
-        return bool((self.harm[0, self.rows] == 0).any())
+        """Whether there is a candidate that breaks no budget. On nodes that are tried together no budget has a say."""
+        return len(self.rows) > len(self._single) or any(harm[0] == 0 for harm in self._single_harm.values())
 
     def least_harmful(self) -> RowArray:
         """The candidates among which only chance decides: the best by each measure in turn."""
+        harm = self._trial.harm
+        if self._single_harm:
+            harm = harm.copy()
+            for row, measures in self._single_harm.items():
+                harm[:, row] = measures
         left = self.rows
-        for measure in self.harm:
+        for measure in harm:
             harms = measure[left]
             left = left[harms == harms.min()]
         return left
 
-    def add_tried(self, rows: RowArray, trial: Trial) -> None:
+    def add_tried(self, rows: RowArray) -> None:
         """Candidates that were tried together."""
         self.rows = np.concatenate((self.rows, rows))
-        self._trial = trial
 
     def add_single(self, row: int, victims: tuple[Pod, ...], violations: int) -> None:
         """A candidate that was tried alone."""
-        if not self._single:
-            self.harm = self.harm.copy()
         self.rows = np.append(self.rows, row)
-        self.harm[:, row] = _harm_of(victims, violations)
         self._single[row] = victims
+        self._single_harm[row] = _harm_of(victims, violations)
 
     def take(self, other: "Findings") -> None:
         """All that another search for the same pod found."""
-        for row, victims in other._single.items():
-            self.add_single(row, victims, other.violations(row))
-        tried = np.array([row not in other._single for row in other.rows.tolist()], np.bool_)
-        self.rows = np.concatenate((self.rows, other.rows[tried]))
-        self._trial = other._trial or self._trial
+        self.rows = np.concatenate((self.rows, other.rows))
+        self._single |= other._single
+        self._single_harm |= other._single_harm
         self.refusals += other.refusals
 
 
@@ -102,7 +103,7 @@ class DryRun:
     def nothing(self) -> Findings:
         """Nothing found so far."""
         self._trial.settle()
-        return Findings(self._trial.harm)
+        return Findings(self._trial)
 
     def search(self, rows: RowArray) -> Findings:
         """Try these rows."""
@@ -123,7 +124,7 @@ class DryRun:
         for index in np.flatnonzero(np.bincount(outcome - NO_VICTIMS)) + NO_VICTIMS:
             here = rows[outcome == index]
             if index == PASSED:
-                findings.add_tried(here, trial)
+                findings.add_tried(here)
             elif index == NO_VICTIMS:
                 findings.refusals.append((NOBODY, len(here)))
             else:
@@ -158,7 +159,9 @@ class DryRun:
             if node.verdict(beside) is not None:
                 node.remove(pod)
                 victims.append(pod)
-        return tuple(by_importance(victims)), sum(pod in breaking for pod in victims)
+        if breaking and others:
+            victims = by_importance(victims)
+        return tuple(victims), sum(pod in breaking for pod in victims)
 
     def _is_budgeted(self, rows: RowArray) -> NDArray[np.bool_]:
         """Rows with pods that a disruption budget protects: their victims depend on more than sums."""
