@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 
+from mooring.framework.attempt import AttemptError
 from mooring.framework.failure import FitFailure
 from mooring.framework.points import Nomination, NoRoom, PostFilterPlugin
 from mooring.framework.runner import Runner
-from mooring.framework.status import Code
+from mooring.framework.status import Code, PluginError
 
 
 @dataclass(slots=True)
@@ -28,8 +29,10 @@ def make_room(runner: Runner, failure: FitFailure) -> Room:
         assert isinstance(plugin, PostFilterPlugin)
         try:
             answer = plugin.post_filter(failure)
-        except Exception as fault:  # one failed attempt with its text, never a dead loop
+        except (PluginError, AttemptError) as fault:
             return Room(message=str(fault))
+        except Exception as fault:  # one failed attempt with the plugin named, never a dead loop
+            return Room(message=f'running PostFilter plugin "{plugin.name}": {fault}')
         if isinstance(answer, Nomination):
             return Room(answer, plugin)
         assert isinstance(answer, NoRoom)
