@@ -84,6 +84,8 @@ class Cause:
     new: KubeObject | None = None
     left: tuple[Pod, ...] = ()
     """Pods that hold no room on a node any more, and are promised none; or are not the same any more."""
+    came: tuple[Pod, ...] = ()
+    """Pods that hold room on a node, or are promised one, only since then."""
 
     def __str__(self) -> str:
         item = self.new or self.old
@@ -338,8 +340,8 @@ class LateWorld:
         self.clock.advance_ns(CALL_NS)
         before = self._holders()
         act()
-        staying = {id(pod) for pod in self._holders()}
-        cause = replace(cause, left=tuple(pod for pod in before if id(pod) not in staying))
+        after = self._holders()
+        cause = replace(cause, left=_without(before, after), came=_without(after, before))
         for intent in self.scheduler.take_intents():
             match intent:
                 case Record():
@@ -452,6 +454,11 @@ def _fault_of_bind(intent: Bind, pod: Pod | None) -> str | None:
     if pod.spec.node_name:
         return f"pod {pod.name} is already assigned to node {pod.spec.node_name!r}"
     return None
+
+
+def _without(pods: list[Pod], others: list[Pod]) -> tuple[Pod, ...]:
+    known = {id(pod) for pod in others}
+    return tuple(pod for pod in pods if id(pod) not in known)
 
 
 def _ref(item: KubeObject) -> Ref:

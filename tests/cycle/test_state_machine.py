@@ -394,13 +394,10 @@ def _only_spread_heeds_nodes_that_go(entry: QueuedPod, turn: Cause) -> bool:
 
 
 def _promise_ends_by_binding(entry: QueuedPod, turn: Cause) -> bool:
-    """events.md §3.2 and §8.5: a pod that gets a node leaves the queue without a word about the other node that it
-    was promised."""
-    old, new = turn.old, turn.new
-    if not isinstance(old, Pod) or not isinstance(new, Pod):
-        return False
-    promised = old.status.nominated_node_name
-    return bool(promised) and not old.spec.node_name and new.spec.node_name not in ("", promised)
+    """cycle.md §9.1, events.md §3.2 and §8.5: when a pod that was promised a node gets one, from us or from others, it is
+    promised none any more, without a word about the one that it did not take."""
+    placed = {pod.id for pod in turn.came if pod.spec.node_name}
+    return any(not gone.spec.node_name and gone.id in placed for gone in turn.left)
 
 
 def _first_of_its_kind(entry: QueuedPod, turn: Cause) -> bool:

@@ -55,7 +55,7 @@ class Cluster:
 
     def remove(self, kind: type[KubeObject], key: str) -> None:
         """Remove one of the other objects; nothing happens when it is not there."""
-        if self.objects[kind].pop(key, None) is not None:
+        if self.objects.get(kind, {}).pop(key, None) is not None:
             self.versions[kind] += 1
             if kind is Namespace:
                 del self.namespace_labels[key]

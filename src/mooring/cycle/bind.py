@@ -115,6 +115,10 @@ def _ask(binding: Binding, plugin: Plugin, point: str, ask: Callable[[Cycle, str
         return error(f'running {point} plugin "{plugin.name}": {fault}')
 
 
+def _nonsense(point: str, plugin: Plugin, answer: object) -> Failure:
+    return error(f'running {point} plugin "{plugin.name}": unexpected answer {answer!r}')
+
+
 def _plugins(binding: Binding, point: str) -> Any:
     return binding.runner.profile.points.get(point, ())
 
@@ -124,8 +128,10 @@ def _reserve(binding: Binding) -> Failure | None:
         answer = _ask(binding, plugin, "Reserve", plugin.reserve)
         if isinstance(answer, Failure):
             return answer
-        if answer is not None:
+        if isinstance(answer, Rejection):
             return refused(answer.by(plugin.name))
+        if answer is not None:
+            return _nonsense("Reserve", plugin, answer)
     return None
 
 
@@ -136,10 +142,12 @@ def _permit(binding: Binding) -> Failure | dict[str, float]:
         answer = _ask(binding, plugin, "Permit", plugin.permit)
         if isinstance(answer, Failure):
             return answer
-        if isinstance(answer, Wait):
+        if isinstance(answer, Rejection):
+            return refused(answer.by(plugin.name))
+        if isinstance(answer, Wait) and isinstance(answer.timeout_s, int | float):
             waits[plugin.name] = answer.timeout_s
         elif answer is not None:
-            return refused(answer.by(plugin.name))
+            return _nonsense("Permit", plugin, answer)
     return waits
 
 
@@ -149,9 +157,11 @@ def _pre_bind(binding: Binding) -> tuple[Failure, bool] | None:
         answer = _ask(binding, plugin, "PreBind", plugin.pre_bind)
         if isinstance(answer, Failure):
             return answer, False
-        if answer is not None:
+        if isinstance(answer, Rejection):
             # Parity: the text stands alone, and no plugin counts as the one that rejected the pod.
             return Failure(answer.message), True
+        if answer is not None:
+            return _nonsense("PreBind", plugin, answer), False
     return None
 
 
@@ -167,8 +177,10 @@ def _bind(core: Core, binding: Binding) -> tuple[Failure, bool] | None:
             return Failure(answer.message), True
         if isinstance(answer, Bind):
             core.outbox.append(answer)
-        else:
+        elif answer is None:
             finish(core, binding)
+        else:
+            return _nonsense("Bind", plugin, answer), False
         return None
     # Parity: nobody wanted to bind the pod; it backs off as after an error, but nothing is said about it.
     return error(""), False

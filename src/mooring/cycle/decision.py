@@ -8,7 +8,7 @@ import numpy as np
 from mooring.framework.attempt import Attempt, Narrowing, PodRejected, Verdicts, count_codes, rejecting_filters
 from mooring.framework.cycle import Cycle
 from mooring.framework.failure import FitFailure
-from mooring.framework.status import Rejection
+from mooring.framework.status import Code, Rejection
 
 NO_NODES = "no nodes available to schedule pods"
 
@@ -26,6 +26,11 @@ class Diagnosis:
     """PreFilter refused the pod: `absent` is its verdict for every node."""
     plugins: frozenset[str] = frozenset()
     """The plugins that rejected something."""
+
+    @property
+    def pending(self) -> frozenset[str]:
+        """Those of them that wait for an event: when it comes the pod is tried at once."""
+        return frozenset(rejection.plugin for rejection, _ in self.verdicts if rejection.code is Code.Pending)
 
     def message(self) -> str:
         """The fit error, word for word as users know it; what preemption has to say is added by others."""

@@ -1,5 +1,7 @@
 """What is done when preemption has found room: victims leave, and pods that were promised the node step back."""
 
+from collections.abc import Callable
+
 from mooring.cycle.core import Core, Eviction
 from mooring.framework.intents import Evict, PatchStatus, Record
 from mooring.framework.points import Nomination, PostFilterPlugin
@@ -20,7 +22,7 @@ def evict(core: Core, preemptor: Pod, nomination: Nomination, plugin: PostFilter
     if not leaving:
         return
     core.evictions[preemptor.id] = Eviction(preemptor, leaving, plugin)
-    plugin.eviction_began(preemptor)
+    _tell(core, plugin, preemptor, plugin.eviction_began)
     message = f"{preemptor.spec.scheduler_name}: preempting to accommodate a higher priority pod"
     condition = Condition(type="DisruptionTarget", status="True", reason="PreemptionByScheduler", message=message)
     for victim in victims:
@@ -51,12 +53,19 @@ def _cross_off(core: Core, eviction: Eviction, victim_id: str) -> None:
     eviction.victims.discard(victim_id)
     if not eviction.victims:
         del core.evictions[eviction.preemptor.id]
-        eviction.plugin.eviction_ended(eviction.preemptor)
+        _tell(core, eviction.plugin, eviction.preemptor, eviction.plugin.eviction_ended)
         if eviction.has_failed:
             core.queue.activate([eviction.preemptor])
         else:
             # A victim may have made room before the last one was evicted: that event met the gate, and none follows.
             core.queue.reconsider(eviction.preemptor)
+
+
+def _tell(core: Core, plugin: PostFilterPlugin, preemptor: Pod, tell: Callable[[Pod], None]) -> None:
+    try:
+        tell(preemptor)
+    except Exception as fault:  # victims leave, whatever a plugin thinks of it
+        core.report(f"{tell.__name__} of plugin {plugin.name} failed on pod {preemptor.key}", fault)
 
 
 def _stop_waiting(core: Core, victim: Pod, preemptor: Pod, node_name: str) -> bool:

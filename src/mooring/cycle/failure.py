@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from mooring.cycle.core import Core
 from mooring.framework.intents import PatchStatus, Record
-from mooring.framework.status import Rejection
+from mooring.framework.status import Code, Rejection
 from mooring.model.meta import Condition
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
@@ -38,7 +38,8 @@ def refused(rejection: Rejection) -> Failure:
     """A plugin rejected the node that had been chosen."""
     reasons = ", ".join(sorted(f"1 {reason}" for reason in rejection.reasons))
     text = f"0/1 nodes are available: {reasons}." if reasons else "0/1 nodes are available:"
-    return Failure(text, plugins=frozenset((rejection.plugin,)))
+    plugins = frozenset((rejection.plugin,))
+    return Failure(text, plugins=plugins, pending=plugins if rejection.code is Code.Pending else frozenset())
 
 
 def fail(core: Core, entry: QueuedPod, failure: Failure, promised: str | None = None) -> None:

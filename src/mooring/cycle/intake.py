@@ -129,21 +129,27 @@ def _pod_updated(core: Core, old: Pod, new: Pod) -> None:
 
 
 def _pod_removed(core: Core, pod: Pod) -> None:
+    """A pod is gone. When its deletion was missed it may be shown in another state than the one that we saw last."""
     core.pods.pop(pod.key, None)
     leaves(core, pod)
-    if pod.spec.node_name:
+    held, queued = core.cache.get(pod.id), core.queue.get(pod.key)
+    if pod.spec.node_name or (held is not None and not core.cache.is_assumed(pod.id)):
         _guard(core, lambda: core.cache.remove(pod))
-        core.queue.wake(ASSIGNED_POD_DELETE, pod, None)
-    elif _is_ours(core, pod):
-        promised = core.queue.nominations.node_of(pod.id)
-        core.queue.delete(pod)
-        if core.cache.is_assumed(pod.id):
-            _assumed_leaves(core, pod)
-        elif pod.status.nominated_node_name:
-            _room_was_kept(core, pod)
-        elif promised is not None:  # the pod went before its status could say so
-            status = msgspec.structs.replace(pod.status, nominated_node_name=promised)
-            _room_was_kept(core, Pod(metadata=pod.metadata, spec=pod.spec, status=status))
+        core.queue.wake(ASSIGNED_POD_DELETE, held or pod, None)
+    if _is_ours(core, pod) and (not pod.spec.node_name or (queued is not None and queued.uid == pod.id)):
+        _waiting_removed(core, pod)
+
+
+def _waiting_removed(core: Core, pod: Pod) -> None:
+    promised = core.queue.nominations.node_of(pod.id)
+    core.queue.delete(pod)
+    if core.cache.is_assumed(pod.id):
+        _assumed_leaves(core, pod)
+    elif pod.status.nominated_node_name:
+        _room_was_kept(core, pod)
+    elif promised is not None:  # the pod went before its status could say so
+        status = msgspec.structs.replace(pod.status, nominated_node_name=promised)
+        _room_was_kept(core, Pod(metadata=pod.metadata, spec=pod.spec, status=status))
 
 
 def _assigned(core: Core, pod: Pod) -> None:

@@ -46,13 +46,16 @@ def _is_pointless(core: Core, pod: Pod) -> bool:
 
 def _seek_room(core: Core, entry: QueuedPod, runner: Runner, decision: NoFit) -> Failure:
     """The pod fits nowhere: let PostFilter make room, and tell what came of it."""
-    plugins = decision.diagnosis.plugins
+    plugins, pending = decision.diagnosis.plugins, decision.diagnosis.pending
     if decision.failure is None or not runner.profile.points.get("postFilter"):
-        return Failure(decision.message, plugins=plugins)
+        return Failure(decision.message, plugins=plugins, pending=pending)
     room = make_room(runner, decision.failure)
     message = f"{decision.message} {room.message}" if room.message else decision.message
     if room.nomination is None:
-        return Failure(message, plugins=plugins, nominate="" if room.clear_nomination else None)
+        return Failure(message, plugins=plugins, pending=pending, nominate="" if room.clear_nomination else None)
     assert room.found_by is not None
+    if room.nomination.node_name not in core.cluster.nodes.row_book:
+        text = f'running PostFilter plugin "{room.found_by.name}": unexpected answer {room.nomination!r}'
+        return Failure(f"{message} {text}", plugins=plugins, pending=pending, nominate=None)
     evict(core, entry.pod, room.nomination, room.found_by)
-    return Failure(message, plugins=plugins, nominate=room.nomination.node_name)
+    return Failure(message, plugins=plugins, pending=pending, nominate=room.nomination.node_name)

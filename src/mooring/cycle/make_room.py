@@ -35,7 +35,8 @@ def make_room(runner: Runner, failure: FitFailure) -> Room:
             return Room(message=f'running PostFilter plugin "{plugin.name}": {fault}')
         if isinstance(answer, Nomination):
             return Room(answer, plugin)
-        assert isinstance(answer, NoRoom)
+        if not isinstance(answer, NoRoom):
+            return Room(message=f'running PostFilter plugin "{plugin.name}": unexpected answer {answer!r}')
         clear = clear or answer.clear_nomination
         if answer.rejection.code is Code.UnschedulableAndUnresolvable:
             return Room(message=answer.rejection.message, clear_nomination=answer.clear_nomination)
