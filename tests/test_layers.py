@@ -17,7 +17,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("kit",),
     ("model",),
     ("cluster", "api"),
-    ("framework",),
+    ("framework", "controllers"),
     ("queue",),
     ("cycle", "plugins"),
     ("app",),

@@ -66,6 +66,13 @@ class Write:
     """After the change; for a deletion the last content, at the version of the deletion."""
     before: JsonObject | None
     """Before the change; None for an addition."""
+    lines: dict[Any, bytes | None] = field(default_factory=dict, compare=False, repr=False)
+    """What watchers were sent of it, by what they see: written once, however many watch."""
+
+    @property
+    def key(self) -> Key:
+        metadata = self.object["metadata"]
+        return metadata.get("namespace", ""), metadata["name"]
 
 
 @dataclass(slots=True)
@@ -95,11 +102,18 @@ class Store:
 
     # ---- reading
 
+    def find(self, storage: str, key: Key) -> JsonObject | None:
+        return self._objects.get(storage, {}).get(key)
+
     def get(self, storage: str, key: Key) -> JsonObject:
-        found = self._objects.get(storage, {}).get(key)
+        found = self.find(storage, key)
         if found is None:
             raise Missing
         return found
+
+    def all(self, storage: str) -> list[JsonObject]:
+        """Every object of a storage, in no order that means anything."""
+        return list(self._objects.get(storage, {}).values())
 
     def count(self, storage: str) -> int:
         return len(self._objects.get(storage, {}))
@@ -111,18 +125,34 @@ class Store:
         matches: Callable[[JsonObject], bool] | None = None,
         limit: int = 0,
         after: Key | None = None,
+        at: int | None = None,
     ) -> Page:
-        """Objects in the order of their keys, of one namespace or of all, that match; at most `limit` if that is not 0."""
-        keys = sorted(key for key in self._objects.get(storage, {}) if not namespace or key[0] == namespace)
+        """Objects in the order of their keys, of one namespace or of all, that match; at most `limit` if that is not 0.
+
+        `at` asks for them as they were at that version. Raises TooOld, TooNew.
+        """
+        objects = self._objects.get(storage, {}) if at is None else self._objects_at(storage, at)
+        keys = sorted(key for key in objects if not namespace or key[0] == namespace)
         keys = keys[bisect_right(keys, after) :] if after is not None else keys
-        objects = self._objects.get(storage, {})
+        version = self.version if at is None else at
         items: list[JsonObject] = []
         for i, key in enumerate(keys):
             if matches is None or matches(objects[key]):
                 items.append(objects[key])
                 if limit and len(items) == limit and i + 1 < len(keys):
-                    return Page(items, self.version, key, len(keys) - i - 1)
-        return Page(items, self.version)
+                    return Page(items, version, key, len(keys) - i - 1)
+        return Page(items, version)
+
+    def _objects_at(self, storage: str, version: int) -> dict[Key, JsonObject]:
+        """What there was, by taking back every write since, the newest first."""
+        undone = self.since(version, storage)
+        objects = dict(self._objects.get(storage, {})) if undone else self._objects.get(storage, {})
+        for write in reversed(undone):
+            if write.before is None:
+                del objects[write.key]
+            else:
+                objects[write.key] = write.before
+        return objects
 
     def since(self, version: int, storage: str) -> list[Write]:
         """The writes of one storage after a version. Raises TooOld, TooNew."""

@@ -1,0 +1,29 @@
+"""Subresources that let a writer change one part of an object, which the object itself does not let change."""
+
+from mooring.api.errors import bad_request
+from mooring.api.store import JsonObject
+
+
+def take_part(subresource: str, old: JsonObject, new: JsonObject) -> JsonObject:
+    """`old` with the part of `new` that the subresource is for."""
+    spec, given = old.get("spec", {}), new.get("spec")
+    if not isinstance(given, dict):
+        raise bad_request("spec: an object is needed here")
+    match subresource:
+        case "ephemeralcontainers":
+            taken = {**spec, "ephemeralContainers": given.get("ephemeralContainers", [])}
+        case "resize":
+            taken = {**spec, "containers": _resized(spec.get("containers", []), given.get("containers", []))}
+        case "finalize":
+            taken = {**spec, "finalizers": given.get("finalizers", [])}
+        case _:
+            raise bad_request(f"{subresource} cannot be written")
+    changed = {**old, "spec": taken}
+    if taken != spec and "generation" in old["metadata"]:
+        changed["metadata"] = {**old["metadata"], "generation": old["metadata"]["generation"] + 1}
+    return changed
+
+
+def _resized(held: list[JsonObject], given: list[JsonObject]) -> list[JsonObject]:
+    resources = {container.get("name"): container.get("resources", {}) for container in given}
+    return [{**container, "resources": resources.get(container["name"], {})} for container in held]

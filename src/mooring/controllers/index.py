@@ -1,0 +1,61 @@
+"""Objects of one storage by something they have: pods by owner, by node. Kept up to date with every write."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from mooring.api.store import JsonObject, Key, Store, Write
+
+Marks = Callable[[JsonObject], Iterable[str]]
+
+
+class Index:
+    """What to file an object under is for `marks` to say; it must depend on the object only."""
+
+    def __init__(self, store: Store, storage: str, marks: Marks) -> None:
+        self._storage = storage
+        self._marks = marks
+        self._files: dict[str, dict[Key, JsonObject]] = {}
+        for item in store.all(storage):
+            self._hear(Write(store.version, storage, "ADDED", item, None))
+        store.listen(self._hear)
+
+    def __getitem__(self, mark: str) -> list[JsonObject]:
+        """In the sequence in which they came to be filed there."""
+        return list(self._files.get(mark, {}).values())
+
+    def count(self, mark: str) -> int:
+        return len(self._files.get(mark, ()))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._files))
+
+    def _hear(self, write: Write) -> None:
+        if write.storage != self._storage:
+            return
+        before = set(self._marks(write.before)) if write.before is not None else set()
+        after = set(self._marks(write.object)) if write.type != "DELETED" else set()
+        for mark in before - after:
+            filed = self._files[mark]
+            del filed[write.key]
+            if not filed:
+                del self._files[mark]
+        for mark in after:
+            self._files.setdefault(mark, {})[write.key] = write.object
+
+
+def owner_uid(item: JsonObject) -> str:
+    """Of the one owner that manages it; empty: nobody does."""
+    for owner in item["metadata"].get("ownerReferences", ()):
+        if owner.get("controller"):
+            uid: str = owner["uid"]
+            return uid
+    return ""
+
+
+def by_controller(item: JsonObject) -> Iterable[str]:
+    uid = owner_uid(item)
+    return (uid,) if uid else ()
+
+
+def by_node(pod: JsonObject) -> Iterable[str]:
+    node = pod["spec"].get("nodeName")
+    return (node,) if node else ()

@@ -1,0 +1,24 @@
+"""An API in process, with a clock that tests move: namespaces and priority classes are there, nothing else."""
+
+from itertools import count
+
+from mooring.api.access import Api
+from mooring.api.bootstrap import furnish
+from mooring.api.store import Store
+from mooring.kit.clock import NS_PER_S, VirtualClock
+
+START_NS = 1_800_000_000 * NS_PER_S
+
+
+def an_api(clock: VirtualClock | None = None, **settings: bool) -> Api:
+    """Uids and suffixes are counted, so that answers can be compared."""
+    uids, suffixes = count(1), count(1)
+    api = Api(
+        Store(),
+        clock or VirtualClock(START_NS),
+        new_uid=lambda: f"00000000-0000-4000-8000-{next(uids):012d}",
+        random_suffix=lambda: f"{next(suffixes):05d}",
+        **settings,
+    )
+    furnish(api)
+    return api
