@@ -10,7 +10,7 @@ from mooring.kit.clock import NS_PER_S, VirtualClock
 START_NS = 1_800_000_000 * NS_PER_S
 
 
-def an_api(clock: VirtualClock | None = None, **settings: bool) -> Api:
+def an_api(clock: VirtualClock | None = None, taints_new_nodes: bool = False) -> Api:
     """Uids and suffixes are counted, so that answers can be compared."""
     uids, suffixes = count(1), count(1)
     api = Api(
@@ -18,7 +18,7 @@ def an_api(clock: VirtualClock | None = None, **settings: bool) -> Api:
         clock or VirtualClock(START_NS),
         new_uid=lambda: f"00000000-0000-4000-8000-{next(uids):012d}",
         random_suffix=lambda: f"{next(suffixes):05d}",
-        **settings,
+        taints_new_nodes=taints_new_nodes,
     )
     furnish(api)
     return api

@@ -16,6 +16,7 @@ from mooring.api.deletion import Deletion, check_preconditions, ending, is_over
 from mooring.api.errors import already_exists, bad_request, conflict, not_found
 from mooring.api.event_forms import shown_form, stored_form
 from mooring.api.pod_parts import take_part
+from mooring.api.reach import Access as Access
 from mooring.api.resources import Resource
 from mooring.api.rfc3339 import in_seconds
 from mooring.api.services import give_addresses
@@ -217,10 +218,12 @@ class Api:
         made = ending(resource, old, how, self.clock.now_ns())
         if by.is_dry_run:
             return made, is_over(resource, made)
-        key = _key(resource, namespace, name)
-        if is_over(resource, made):
-            return shown_form(resource, self.store.delete(resource.storage, key)), True
-        return shown_form(resource, self.store.update(resource.storage, key, stored_form(resource, made))), False
+        key, is_gone = _key(resource, namespace, name), is_over(resource, made)
+        if not is_gone or resource.plural == "pods":  # Parity: a pod is seen to end even when nobody waits for it.
+            made = self.store.update(resource.storage, key, stored_form(resource, made))
+        if is_gone:
+            made = self.store.delete(resource.storage, key)
+        return shown_form(resource, made), is_gone
 
 
 def _key(resource: Resource, namespace: str, name: str) -> Key:

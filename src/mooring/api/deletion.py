@@ -42,15 +42,13 @@ def check_preconditions(resource: Resource, item: JsonObject, how: Deletion) -> 
 def ending(resource: Resource, item: JsonObject, how: Deletion, now_ns: int) -> JsonObject:
     """The object on its way out. Asking again can make that shorter, never longer."""
     grace_s = _grace_s(item, how) if resource.plural == "pods" else 0
-    held = item["metadata"].get("deletionGracePeriodSeconds")
-    if held is not None and item["metadata"].get("deletionTimestamp"):
-        grace_s = min(grace_s, held)
     meta = {**item["metadata"]}
-    if held != grace_s or not meta.get("deletionTimestamp"):
+    is_first = not meta.get("deletionTimestamp")
+    if is_first and "generation" in meta:
+        meta["generation"] += 1
+    if is_first or grace_s < meta.get("deletionGracePeriodSeconds", 0):
         meta["deletionTimestamp"] = in_seconds(now_ns + grace_s * NS_PER_S)
         meta["deletionGracePeriodSeconds"] = grace_s
-        if "generation" in meta:
-            meta["generation"] += 1
     _ask_collector(meta, how)
     ended = {**item, "metadata": meta}
     if resource.plural == "namespaces":

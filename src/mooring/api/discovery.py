@@ -32,8 +32,10 @@ VERSION: JsonObject = {
 
 REQUESTS: tuple[Resource, ...] = (
     Resource("", "v1", "bindings", "Binding"),
+    Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", False),
     Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", False),
     Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", False),
+    Resource("authorization.k8s.io", "v1", "selfsubjectrulesreviews", "SelfSubjectRulesReview", False),
     Resource("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", False),
 )
 """Kinds that are posted and answered, but never kept."""

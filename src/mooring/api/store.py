@@ -7,7 +7,7 @@ a write puts another object in their place, so readers can keep what they were g
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -67,12 +67,11 @@ class Write:
     before: JsonObject | None
     """Before the change; None for an addition."""
     lines: dict[Any, bytes | None] = field(default_factory=dict, compare=False, repr=False)
-    """What watchers were sent of it, by what they see: written once, however many watch."""
+    """What watchers are sent of it, by what they see: written once, however many are told."""
 
     @property
     def key(self) -> Key:
-        metadata = self.object["metadata"]
-        return metadata.get("namespace", ""), metadata["name"]
+        return key_of(self.object)
 
 
 @dataclass(slots=True)
@@ -99,6 +98,14 @@ class Store:
     _forgotten: int = 0
     """The version of the newest write that is no longer in the history."""
     _listeners: list[Listener] = field(default_factory=list)
+
+    @classmethod
+    def restored(cls, version: int, objects: Iterable[tuple[str, JsonObject]]) -> "Store":
+        """A store as it was at a version: its objects, each with the name of its storage. What came before is forgotten."""
+        store = cls(version=version, _forgotten=version)
+        for storage, item in objects:
+            store._objects.setdefault(storage, {})[key_of(item)] = item
+        return store
 
     # ---- reading
 
@@ -154,13 +161,13 @@ class Store:
                 objects[write.key] = write.before
         return objects
 
-    def since(self, version: int, storage: str) -> list[Write]:
-        """The writes of one storage after a version. Raises TooOld, TooNew."""
+    def since(self, version: int, storage: str = "") -> list[Write]:
+        """The writes of one storage, or of all, after a version. Raises TooOld, TooNew."""
         if version > self.version:
             raise TooNew(version, self.version)
         if version < self._forgotten:
             raise TooOld(version, self._forgotten)
-        return [write for write in self._history_after(version) if write.storage == storage]
+        return [write for write in self._history_after(version) if not storage or write.storage == storage]
 
     # ---- writing
 
@@ -211,12 +218,18 @@ class Store:
             self._forgotten = self._history.popleft().version
         for listener in list(self._listeners):
             listener(write)
+        write.lines.clear()
         return written
 
     def _history_after(self, version: int) -> Iterator[Write]:
         """Versions in the history have no gaps, so the place of one can be counted."""
         for i in range(max(version - self._forgotten, 0), len(self._history)):
             yield self._history[i]
+
+
+def key_of(item: JsonObject) -> Key:
+    metadata = item["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
 
 
 def version_of(item: JsonObject) -> int:

@@ -10,7 +10,7 @@ from typing import Literal, TypedDict
 
 from mooring.api.errors import ApiError, version_too_old
 from mooring.api.resources import Resource
-from mooring.api.store import JsonObject, Store, TooOld, Write
+from mooring.api.store import EventType, JsonObject, Store, TooOld, Write
 
 INITIAL_END = "k8s.io/initial-events-end"
 """The annotation of the bookmark that ends the initial events; clients wait for it."""
@@ -45,7 +45,12 @@ class Watcher:
     view: Callable[[JsonObject], JsonObject] = _as_stored
 
     def translate(self, write: Write) -> Event | None:
-        """The event that a write is to this watcher; None: it is none of its business.
+        """The event that a write is to this watcher; None: it is none of its business."""
+        type = self.type_of(write)
+        return None if type is None else self.event(write, type)
+
+    def type_of(self, write: Write) -> EventType | None:
+        """What a write is to this watcher.
 
         before matches   after matches   event
         no               yes             ADDED
@@ -55,13 +60,20 @@ class Watcher:
         """
         if write.storage != self.resource.storage:
             return None
-        before = self._picked(write.before)
-        after = None if write.type == "DELETED" else self._picked(write.object)
-        if after is not None:
-            return {"type": "ADDED" if before is None else "MODIFIED", "object": stamped(after, self.resource)}
-        if before is not None:
-            return {"type": "DELETED", "object": stamped(_at_version(before, write.version), self.resource)}
-        return None
+        was_seen = self._picked(write.before) is not None
+        if write.type != "DELETED" and self._picked(write.object) is not None:
+            return "MODIFIED" if was_seen else "ADDED"
+        return "DELETED" if was_seen else None
+
+    def event(self, write: Write, type: EventType) -> Event:
+        """What is told of a write: the same to every watcher of the resource to whom it is an event of this type."""
+        if type == "DELETED":
+            assert write.before is not None
+            return {"type": type, "object": self._shown(_at_version(write.before, write.version))}
+        return {"type": type, "object": self._shown(write.object)}
+
+    def _shown(self, item: JsonObject) -> JsonObject:
+        return stamped(self.view(item), self.resource)
 
     def initial(self, store: Store) -> Iterator[Event]:
         """What there is now, as if it were just added."""

@@ -1,0 +1,1 @@
+"""The embedded API server: what it answers is decided without I/O; only `transport` speaks HTTP."""

@@ -1,0 +1,91 @@
+"""From the bytes of a request to data. What cannot be read is refused in kube-apiserver's words."""
+
+import json
+from typing import Any
+
+import msgspec
+import yaml
+
+from mooring.api.errors import ApiError, bad_request, request_entity_too_large, unsupported_media_type
+from mooring.api.media_types import media_type
+from mooring.api.server.media import JSON, OFFERED, PROTOBUF, YAML
+from mooring.api.server.protobuf import unreadable_protobuf
+from mooring.api.store import JsonObject
+
+MAX_BODY_BYTES = 3 * 1024 * 1024
+"""As kube-apiserver."""
+
+_SHOWN_BYTES = 30
+_YamlLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def read_object(body: bytes, content_type: str, kind: str) -> JsonObject:
+    """The object in a body that should hold one of this kind."""
+    media = media_type(content_type) or JSON
+    if media == PROTOBUF:
+        raise unreadable_protobuf(body, kind) or unsupported_media_type(OFFERED)
+    if media not in OFFERED:
+        raise unsupported_media_type((*OFFERED, PROTOBUF))
+    data = read_yaml(body) if media == YAML else _read_json(body, kind)
+    if not isinstance(data, dict):
+        raise _unrecognized(kind, "couldn't get version/kind; json parse error: an object is needed", body)
+    return data
+
+
+def _read_json(body: bytes, kind: str) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        raise _unrecognized(kind, f"couldn't get version/kind; json parse error: {_json_fault(body)}", body) from None
+
+
+def read_json(body: bytes) -> Any:
+    """JSON of which nobody knows what kind it should be, such as a patch."""
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        raise bad_request(f"error decoding patch: {_json_fault(body)}") from None
+
+
+def read_yaml(body: bytes) -> Any:
+    """One YAML document, as data that JSON can express. JSON is YAML too, and quicker read as what it is."""
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        pass
+    try:
+        data = yaml.load(body, Loader=_YamlLoader)
+        return msgspec.json.decode(msgspec.json.encode(data))
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError, TypeError, RecursionError) as fault:
+        raise bad_request(f"error converting YAML to JSON: yaml: {_one_line(fault)}") from None
+
+
+def check_size(length: int) -> None:
+    if length > MAX_BODY_BYTES:
+        raise request_entity_too_large(f"limit is {MAX_BODY_BYTES}")
+
+
+def _unrecognized(kind: str, why: str, body: bytes) -> ApiError:
+    shown = body[:_SHOWN_BYTES].decode(errors="replace") + (" ..." if len(body) > _SHOWN_BYTES else "")
+    return bad_request(f"the object provided is unrecognized (must be of type {kind}): {why} ({shown})")
+
+
+def _json_fault(body: bytes) -> str:
+    """What is wrong with JSON, in the words of Go's decoder."""
+    try:
+        text = body.decode()
+        json.loads(text)
+    except UnicodeDecodeError:
+        return "invalid UTF-8 in string"
+    except RecursionError:
+        return "exceeded max depth"
+    except json.JSONDecodeError as fault:
+        if fault.pos >= len(text.rstrip()) or fault.msg.startswith("Unterminated"):
+            return "unexpected end of JSON input"
+        wanted = "object key string" if "property name" in fault.msg else "value"
+        return f"invalid character {text[fault.pos]!r} looking for beginning of {wanted}"
+    return "the number cannot be represented"
+
+
+def _one_line(fault: Exception) -> str:
+    return " ".join(str(fault).split())

@@ -1,0 +1,84 @@
+"""From a request to its answer. Whatever a client sends, it gets an answer, and a refusal is always a Status."""
+
+from collections.abc import Callable
+
+from mooring.api.access import Api
+from mooring.api.discovery import REQUESTS
+from mooring.api.errors import ApiError, method_not_supported
+from mooring.api.server import reading, subresources, writing
+from mooring.api.server.documents import document
+from mooring.api.server.request import Answer, Request, refusal
+from mooring.api.server.reviews import review
+from mooring.api.server.routes import Target, target_of
+from mooring.api.server.watching import Watch, begin_watch
+
+Handler = Callable[[Api, Target, Request], Answer]
+
+_COLLECTION: dict[str, Handler] = {
+    "GET": reading.listing,
+    "POST": writing.create,
+    "DELETE": writing.delete_all,
+}
+_OBJECT: dict[str, Handler] = {
+    "GET": reading.get,
+    "PUT": writing.replace,
+    "PATCH": writing.patch,
+    "DELETE": writing.delete,
+}
+_PART: dict[str, Handler] = {"GET": reading.get, "PUT": writing.replace, "PATCH": writing.patch}
+_PARTS: dict[str, dict[str, Handler]] = {
+    "binding": {"POST": subresources.post_binding},
+    "eviction": {"POST": subresources.post_eviction},
+    "finalize": {"PUT": writing.replace},
+    "log": {"GET": subresources.get_log},
+    "scale": {"GET": subresources.get_scale, "PUT": subresources.put_scale, "PATCH": subresources.patch_scale},
+}
+"""Subresources that are not read and written like `status`."""
+
+_VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+def answer(api: Api, request: Request, address: str = "", token: str = "") -> Answer | Watch:
+    """`address` is where clients reach the server, `token` how they get in."""
+    try:
+        return _answer(api, request, address, token)
+    except ApiError as error:
+        return refusal(error)
+
+
+def _answer(api: Api, request: Request, address: str, token: str) -> Answer | Watch:
+    target = target_of(request.path)
+    if target is None:
+        found = document(request, address) if request.method in ("GET", "HEAD") else None
+        return found or Answer(404, "404 page not found\n", "text/plain; charset=utf-8")
+    if target.resource in REQUESTS:
+        return _posted(api, target, request, token)
+    if request.method == "GET" and not target.subresource and "watch" in request.query and request.flag("watch"):
+        return begin_watch(api, target, request)
+    handler = _handlers(target).get(request.method)
+    is_homeless = request.method == "POST" and target.resource.namespaced and not target.namespace
+    if handler is None or is_homeless or (request.method == "DELETE" and _is_bulk_namespaces(target)):
+        raise method_not_supported(
+            target.resource.plural, _VERBS.get(request.method, request.method.lower()), target.resource.group
+        )
+    return handler(api, target, request)
+
+
+def _handlers(target: Target) -> dict[str, Handler]:
+    if target.subresource:
+        return _PARTS.get(target.subresource, _PART)
+    return _OBJECT if target.name else _COLLECTION
+
+
+def _is_bulk_namespaces(target: Target) -> bool:
+    return target.resource.plural == "namespaces" and not target.name
+
+
+def _posted(api: Api, target: Target, request: Request, token: str) -> Answer:
+    if request.method != "POST" or target.name:
+        raise method_not_supported(
+            target.resource.plural, _VERBS.get(request.method, request.method.lower()), target.resource.group
+        )
+    if target.resource.plural == "bindings":
+        return subresources.post_binding(api, target, request)
+    return review(target, request, token)

@@ -1,0 +1,81 @@
+"""`fieldValidation`: what a client is told of fields that the kind does not have. They are never stored."""
+
+from mooring.api.errors import bad_request
+from mooring.api.media_types import JSON_PATCH, STRATEGIC_MERGE_PATCH, media_type
+from mooring.api.pruning import pruned
+from mooring.api.resources import Resource
+from mooring.api.server.media import YAML
+from mooring.api.server.request import Request
+from mooring.api.store import JsonObject
+from mooring.api.strict import (
+    apply_error,
+    check_declared,
+    duplicates,
+    faults_in_body,
+    is_known,
+    json_patch_faults,
+    patch_error,
+    strict_error,
+    unknown_fields,
+    warning_header,
+    yaml_duplicates,
+)
+
+_CHOICES = ("Strict", "Warn", "Ignore")
+Headers = list[tuple[str, str]]
+
+
+def check_body(request: Request, resource: Resource, item: JsonObject) -> tuple[JsonObject, Headers]:
+    """The object of a body without unknown fields, and the warnings about them. Raises 400 where the client is strict."""
+    policy, is_yaml = _policy(request), media_type(request.content_type) == YAML
+    if policy == "Ignore":
+        return _known(resource, item), []
+    if is_yaml:
+        lines, faults = yaml_duplicates(request.body), sorted(unknown_fields(resource, item))
+    else:
+        lines, faults = [], faults_in_body(resource, request.body, item)
+    if policy == "Strict" and (lines or faults):
+        raise strict_error(resource, faults, lines)
+    return _known(resource, item), _warnings([*lines, *faults])
+
+
+def check_patched(request: Request, resource: Resource, patched: JsonObject, shown: str) -> tuple[JsonObject, Headers]:
+    """The same for an object after a patch; `shown` is what a refusal quotes."""
+    policy, media = _policy(request), media_type(request.content_type)
+    if policy == "Ignore":
+        return _known(resource, patched), []
+    twice = json_patch_faults(request.body) if media == JSON_PATCH else duplicates(request.body)
+    faults = [*twice, *sorted(unknown_fields(resource, patched))]
+    if policy == "Strict" and faults:
+        raise patch_error(shown, faults)
+    return _known(resource, patched), _warnings(faults)
+
+
+def check_applied(request: Request, resource: Resource, configuration: JsonObject) -> Headers:
+    """Server-side apply takes no unknown fields, whatever was asked for."""
+    policy = _policy(request)
+    check_declared(resource, configuration)
+    lines = [] if policy == "Ignore" else yaml_duplicates(request.body)
+    if lines and policy == "Strict":
+        raise apply_error(lines)
+    return _warnings(lines)
+
+
+def quotes_patch(content_type: str) -> bool:
+    """Whether a refusal quotes the patch, not what it leads to."""
+    return media_type(content_type) == STRATEGIC_MERGE_PATCH
+
+
+def _policy(request: Request) -> str:
+    policy = request.query.get("fieldValidation") or "Warn"
+    if policy not in _CHOICES:
+        raise bad_request(f"fieldValidation: must be one of {', '.join(_CHOICES)}, not {policy!r}")
+    return policy
+
+
+def _known(resource: Resource, item: JsonObject) -> JsonObject:
+    return item if is_known(resource, item) else pruned(resource, item)
+
+
+def _warnings(faults: list[str]) -> Headers:
+    return [("Warning", warning_header(fault)) for fault in faults]

@@ -1,0 +1,191 @@
+"""HTTP and TLS around the answers: tokens, limits, streams."""
+
+import asyncio
+import hmac
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import yaml
+from aiohttp import web
+
+from mooring.api.access import Api
+from mooring.api.errors import ApiError, bad_request, internal_error, request_entity_too_large, unauthorized
+from mooring.api.server.bodies import MAX_BODY_BYTES
+from mooring.api.server.dispatch import answer
+from mooring.api.server.documents import OPEN_TO_ALL
+from mooring.api.server.media import YAML
+from mooring.api.server.request import Answer, Request, refusal
+from mooring.api.server.watching import BOOKMARK_S, Watch
+
+_BEARER = "Bearer "
+_WATCH_END_MARGIN_S = 2
+"""How long before a watch times out its last bookmark is sent."""
+
+_encode = msgspec.json.Encoder().encode
+Report = Callable[[str, Exception], None]
+
+
+@dataclass(slots=True)
+class HttpServer:
+    """Serves an Api. Every write is made durable by `flush` before anybody hears of it."""
+
+    api: Api
+    token: str = ""
+    """What clients must bring; empty: nothing."""
+    flush: Callable[[], None] = lambda: None
+    report: Report = lambda text, error: None
+    address: str = ""
+    _runner: web.ServerRunner | None = None
+    _watches: set[asyncio.Event] = field(default_factory=set)
+    _is_stopping: bool = False
+
+    async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
+        """Listen, and return the port: that which was asked for, or any free one for 0."""
+        server = web.Server(self._handle, access_log=None, keepalive_timeout=75)
+        self._runner = web.ServerRunner(server, handle_signals=False)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, host, port, ssl_context=tls, shutdown_timeout=1, backlog=512)
+        await site.start()
+        bound: int = self._runner.addresses[0][1]
+        self.address = f"{host}:{bound}"
+        return bound
+
+    async def stop(self) -> None:
+        """Ends watches cleanly, then the connections."""
+        self._is_stopping = True
+        for wake in list(self._watches):
+            wake.set()
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _handle(self, incoming: web.BaseRequest) -> web.StreamResponse:
+        try:
+            self._authenticate(incoming)
+            request = await _read(incoming)
+            answered = answer(self.api, request, self.address, self.token)
+        except ApiError as error:
+            answered = refusal(error)
+        except Exception as fault:  # one request must not end the server
+            self.report(f"{incoming.method} {incoming.path} failed", fault)
+            answered = refusal(internal_error("the request could not be handled; the server's log says why"))
+        self.flush()
+        if isinstance(answered, Watch):
+            return await self._stream(incoming, answered)
+        return _response(answered)
+
+    def _authenticate(self, incoming: web.BaseRequest) -> None:
+        if not self.token or incoming.path.startswith(OPEN_TO_ALL):
+            return
+        given = incoming.headers.get("Authorization", "")
+        is_known = hmac.compare_digest(given.removeprefix(_BEARER).encode(), self.token.encode())
+        if not given.startswith(_BEARER) or not is_known:
+            raise unauthorized()
+
+    async def _stream(self, incoming: web.BaseRequest, watch: Watch) -> web.StreamResponse:
+        """Lines as they come, several at once when they come quickly."""
+        response = web.StreamResponse(
+            headers={"Content-Type": "application/json", "Cache-Control": "no-cache, private"}
+        )
+        response.enable_chunked_encoding()
+        news = asyncio.Event()
+        watch.wake = news.set
+        if watch.lines:
+            news.set()
+        self._watches.add(news)
+        try:
+            await response.prepare(incoming)
+            await self._send(response, watch, news)
+            await response.write_eof()
+        except (ConnectionError, asyncio.CancelledError):
+            if self._is_stopping:
+                raise
+        finally:
+            self._watches.discard(news)
+            watch.close()
+        return response
+
+    async def _send(self, response: web.StreamResponse, watch: Watch, news: asyncio.Event) -> None:
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + watch.timeout_s
+        marks = _bookmark_times(loop.time(), ends) if watch.has_bookmarks else []
+        while not self._is_stopping:
+            until = min(marks[0] if marks else ends, ends)
+            try:
+                async with asyncio.timeout_at(until):
+                    await news.wait()
+            except TimeoutError:
+                if loop.time() >= ends:
+                    return
+                marks.pop(0)
+                watch.bookmark()
+            news.clear()
+            lines = watch.take()
+            if lines:
+                self.flush()
+                await response.write(lines)
+            if watch.is_over:
+                return
+
+
+def _bookmark_times(now: float, ends: float) -> list[float]:
+    """Every minute, and once more shortly before the end."""
+    times = [now + step * BOOKMARK_S for step in range(1, int((ends - now) // BOOKMARK_S) + 1)]
+    last = ends - _WATCH_END_MARGIN_S
+    return sorted({*times, last} - {time for time in times if time > last}) if last > now else []
+
+
+async def _read(incoming: web.BaseRequest) -> Request:
+    headers = incoming.headers
+    query: dict[str, str] = {}
+    for name, value in incoming.query.items():
+        query.setdefault(name, value)
+    return Request(
+        incoming.method,
+        incoming.path,
+        query,
+        await _read_body(incoming),
+        headers.get("Content-Type", ""),
+        ",".join(headers.getall("Accept", ())),
+        headers.get("User-Agent", ""),
+    )
+
+
+async def _read_body(incoming: web.BaseRequest) -> bytes:
+    if not incoming.body_exists:
+        return b""
+    too_large = request_entity_too_large(f"limit is {MAX_BODY_BYTES}")
+    if (incoming.content_length or 0) > MAX_BODY_BYTES:
+        raise too_large
+    body = bytearray()
+    try:
+        async for chunk in incoming.content.iter_any():
+            body += chunk
+            if len(body) > MAX_BODY_BYTES:
+                raise too_large
+    except web.RequestPayloadError as fault:
+        raise bad_request(f"the body could not be read: {fault}") from None
+    return bytes(body)
+
+
+def _response(answered: Answer) -> web.Response:
+    response = web.Response(
+        body=_bytes(answered.body, answered.content_type),
+        status=answered.code,
+        headers={"Content-Type": answered.content_type, "Cache-Control": "no-cache, private"},
+    )
+    for name, value in answered.headers:
+        response.headers.add(name, value)
+    return response
+
+
+def _bytes(body: Any, content_type: str) -> bytes:
+    if isinstance(body, bytes):
+        return body
+    if isinstance(body, str):
+        return body.encode()
+    if content_type == YAML:
+        return yaml.safe_dump(body, sort_keys=False).encode()
+    return _encode(body)

@@ -1,0 +1,62 @@
+"""Parts of objects with rules of their own: binding, eviction, scale, logs."""
+
+from mooring.api.access import Api, By, Change
+from mooring.api.errors import bad_request
+from mooring.api.eviction import evict
+from mooring.api.scale import scale_of, with_scale
+from mooring.api.server.bodies import read_object
+from mooring.api.server.options import by_whom, delete_options, how_to_delete
+from mooring.api.server.request import Answer, Request
+from mooring.api.server.routes import Target
+from mooring.api.server.writing import patcher, success
+from mooring.api.store import JsonObject
+
+
+def post_binding(api: Api, target: Target, request: Request) -> Answer:
+    """`pods/NAME/binding`, and the older `bindings`, where only the body names the pod."""
+    binding = read_object(request.body, request.content_type, "Binding")
+    if binding.get("kind", "Binding") != "Binding":
+        raise bad_request(f"{binding['kind']} in version {binding.get('apiVersion')} cannot be handled as a Binding")
+    metadata = binding.get("metadata") or {}
+    name = target.name or (metadata.get("name", "") if isinstance(metadata, dict) else "")
+    api.bind(target.namespace, name, binding, by_whom(request, "CreateOptions"))
+    return Answer(201, success(code=201))
+
+
+def post_eviction(api: Api, target: Target, request: Request) -> Answer:
+    eviction = read_object(request.body, request.content_type, "Eviction")
+    named = (eviction.get("metadata") or {}).get("name", target.name)
+    if named != target.name:
+        raise bad_request("name in URL does not match name in Eviction object")
+    options = delete_options(eviction.get("deleteOptions") or {})
+    is_dry_run = by_whom(request, "CreateOptions").is_dry_run or "All" in (options.dry_run or ())
+    evict(api, target.namespace, target.name, how_to_delete(options), By(is_dry_run=is_dry_run))
+    return Answer(201, success(code=201))
+
+
+def get_scale(api: Api, target: Target, request: Request) -> Answer:
+    return Answer(200, scale_of(target.resource, api.get(target.resource, target.namespace, target.name)))
+
+
+def put_scale(api: Api, target: Target, request: Request) -> Answer:
+    given = read_object(request.body, request.content_type, "Scale")
+    return _rescale(api, target, request, lambda _: given)
+
+
+def patch_scale(api: Api, target: Target, request: Request) -> Answer:
+    return _rescale(api, target, request, patcher(request))
+
+
+def get_log(api: Api, target: Target, request: Request) -> Answer:
+    """Simulated containers say nothing."""
+    api.get(target.resource, target.namespace, target.name)
+    return Answer(200, "", "text/plain")
+
+
+def _rescale(api: Api, target: Target, request: Request, change: Change) -> Answer:
+    def scaled(item: JsonObject) -> JsonObject:
+        return with_scale(item, change(scale_of(target.resource, item)))
+
+    by = by_whom(request, "UpdateOptions")
+    made = api.change(target.resource, target.namespace, target.name, scaled, by)
+    return Answer(200, scale_of(target.resource, made))

@@ -1,0 +1,118 @@
+"""The embedded cluster: store, API server, controllers, simulated kubelets and the scheduler, all on one event loop."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mooring.api.access import Api
+from mooring.api.bootstrap import furnish
+from mooring.api.journal import Journal
+from mooring.api.store import Store, Write
+from mooring.app.assembly import build_scheduler
+from mooring.app.embedded_driver import EmbeddedDriver
+from mooring.app.store_feed import StoreFeed
+from mooring.controllers.assembly import all_controllers
+from mooring.controllers.manager import Manager
+from mooring.cycle.decide import Manner, by_seed
+from mooring.framework.config import default as default_configuration
+from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.framework.registry import Registry
+from mooring.kit.clock import NS_PER_S, Clock, WallClock
+
+Report = Callable[[str, Exception | None], None]
+
+SLICE = 50
+"""How many pods are tried, and how many objects looked at, before others get their turn on the event loop."""
+
+LONGEST_SLEEP_S = 1.0
+
+
+@dataclass(slots=True)
+class EmbeddedSettings:
+    config: KubeSchedulerConfiguration = field(default_factory=default_configuration)
+    registry: Registry | None = None
+    data_dir: Path | None = None
+    """Where objects are kept; None: in memory."""
+    taints_new_nodes: bool = False
+
+
+class EmbeddedCluster:
+    """A cluster in this process. `step` moves it on; `run` does that for as long as it is wanted."""
+
+    def __init__(
+        self,
+        settings: EmbeddedSettings | None = None,
+        clock: Clock | None = None,
+        report: Report = lambda text, error: None,
+    ) -> None:
+        """Raises JournalError where the data directory cannot be used, ConfigError for what cannot be configured."""
+        settings, clock = settings or EmbeddedSettings(), clock or WallClock()
+        self._journal = Journal(settings.data_dir) if settings.data_dir is not None else None
+        self.api = Api(
+            self._journal.open_store() if self._journal is not None else Store(),
+            clock,
+            taints_new_nodes=settings.taints_new_nodes,
+        )
+        furnish(self.api)
+        self.scheduler = build_scheduler(
+            settings.config, clock, settings.registry, Manner(tie_break=by_seed), report=report
+        )
+        self._feed = StoreFeed(self.api.store, self.scheduler, report)
+        self.driver = EmbeddedDriver(self.api, self.scheduler, socket.gethostname())
+        self.manager = Manager(self.api, all_controllers(self.api), report)
+        self._news = asyncio.Event()
+        self.api.store.listen(self._hear)
+
+    def _hear(self, write: Write) -> None:
+        self._news.set()
+
+    def step(self, limit: int = SLICE) -> int:
+        """Let the scheduler and the controllers do what is due, within a limit. Returns how much they did."""
+        done = self.driver.step(limit) + self.manager.step(limit)
+        self.flush()
+        return done
+
+    def flush(self) -> None:
+        """Make what was written durable, where there is a data directory."""
+        if self._journal is not None:
+            self._journal.flush()
+
+    def next_ns(self) -> int | None:
+        """When there is something to do again: 0 for now, None for never unless something changes."""
+        times = [when for when in (self.driver.next_ns(), self.manager.next_ns()) if when is not None]
+        return min(times, default=None)
+
+    def settle(self, limit: int = 1_000_000) -> None:
+        """Step until nothing is left to do right now."""
+        for _ in range(limit):
+            if not self.step() and self.next_ns() != 0:
+                return
+
+    async def run(self) -> None:
+        """Step whenever something is due, until cancelled."""
+        while True:
+            self._news.clear()
+            if self.step():
+                await asyncio.sleep(0)
+            else:
+                await self._rest()
+
+    async def _rest(self) -> None:
+        """Until something changes or falls due."""
+        next_ns = self.next_ns()
+        pause_s = LONGEST_SLEEP_S
+        if next_ns is not None:
+            pause_s = min(max(next_ns - self.api.clock.now_ns(), 0) / NS_PER_S, LONGEST_SLEEP_S)
+        if self._news.is_set():
+            await asyncio.sleep(0)
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause_s):
+                await self._news.wait()
+
+    def close(self) -> None:
+        if self._journal is not None:
+            self._journal.close()

@@ -1,0 +1,95 @@
+"""Tells a scheduler what happens in the embedded store, as a watch would tell it: typed objects, finished pods gone."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from mooring.api.resources import RESOURCES
+from mooring.api.store import JsonObject, Store, Write
+from mooring.cycle.scheduler import Scheduler
+from mooring.model.kinds import KINDS
+from mooring.model.meta import KubeObject, ObjectMeta
+from mooring.model.pod import Pod, PodStatus
+
+Report = Callable[[str, Exception], None]
+
+_UNWATCHED = ("PriorityClass", "LimitRange", "RuntimeClass", "ResourceClaimTemplate")
+"""Kinds that only the API server reads."""
+
+_STRUCTS: dict[str, type[KubeObject]] = {
+    resource.storage: KINDS[resource.kind].struct
+    for resource in RESOURCES.values()
+    if resource.kind in KINDS and resource.kind not in _UNWATCHED
+}
+"""What a scheduler watches, by storage."""
+
+_FIRST = ("/nodes", "/namespaces")
+_LAST = "/pods"
+"""Nodes come before the pods on them, and pods last."""
+
+
+class StoreFeed:
+    """Feeds one scheduler from one store, for as long as both live."""
+
+    def __init__(self, store: Store, scheduler: Scheduler, report: Report) -> None:
+        self._scheduler = scheduler
+        self._report = report
+        self._known: dict[tuple[str, str, str], KubeObject] = {}
+        """What the scheduler was told, as it was told."""
+        others = [storage for storage in _STRUCTS if storage not in (*_FIRST, _LAST)]
+        for storage in (*_FIRST, *others, _LAST):
+            for item in store.all(storage):
+                self._hear(Write(store.version, storage, "ADDED", item, None))
+        store.listen(self._hear)
+
+    def _hear(self, write: Write) -> None:
+        struct = _STRUCTS.get(write.storage)
+        if struct is None:
+            return
+        place = (write.storage, *write.key)
+        old = self._known.get(place)
+        if write.type == "DELETED" or (struct is Pod and _is_finished(write.object)):
+            if self._known.pop(place, None) is not None and old is not None:
+                self._scheduler.removed(old)
+            return
+        try:
+            new = _decoded(struct, write, old)
+        except msgspec.ValidationError as fault:
+            self._report(f"{write.storage} {'/'.join(write.key)} cannot be read", fault)
+            return
+        self._known[place] = new
+        if old is None:
+            self._scheduler.added(new)
+        elif old.uid != new.uid:
+            self._scheduler.removed(old)
+            self._scheduler.added(new)
+        else:
+            self._scheduler.updated(old, new)
+
+
+def _is_finished(pod: JsonObject) -> bool:
+    return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+
+
+def _decoded(struct: type[KubeObject], write: Write, old: KubeObject | None) -> KubeObject:
+    """Hot: a pod whose spec is the very object that it was keeps what was worked out of it."""
+    if isinstance(old, Pod) and write.before is not None and write.object.get("spec") is write.before.get("spec"):
+        return _pod_with_old_spec(write, old)
+    return msgspec.convert(write.object, struct)
+
+
+def _pod_with_old_spec(write: Write, old: Pod) -> Pod:
+    metadata = msgspec.convert(write.object["metadata"], ObjectMeta)
+    status = msgspec.convert(write.object.get("status", {}), PodStatus)
+    pod = Pod(metadata=metadata, spec=old.spec, status=status)
+    if metadata.labels == old.metadata.labels and _resources(status) == _resources(old.status):
+        pod.__dict__.update(old.__dict__)
+    return pod
+
+
+def _resources(status: PodStatus) -> tuple[Any, ...]:
+    """The part of a status that requests are computed from."""
+    containers = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
+    given = [c for c in containers if c.resources is not None or c.allocated_resources is not None]
+    return status.resources, status.allocated_resources, given
