@@ -16,7 +16,6 @@ from mooring.api.deletion import Deletion, check_preconditions, ending, is_over
 from mooring.api.errors import already_exists, bad_request, conflict, not_found
 from mooring.api.event_forms import shown_form, stored_form
 from mooring.api.pod_parts import take_part
-from mooring.api.reach import Access as Access
 from mooring.api.resources import Resource
 from mooring.api.rfc3339 import in_seconds
 from mooring.api.services import give_addresses

@@ -97,30 +97,31 @@ class HttpServer:
         self._watches.add(news)
         try:
             await response.prepare(incoming)
-            await self._send(response, watch, news)
+            await self._send(incoming, response, watch, news)
             await response.write_eof()
-        except (ConnectionError, asyncio.CancelledError):
-            if self._is_stopping:
-                raise
+        except ConnectionError:
+            pass  # the client has left, as watchers do
         finally:
             self._watches.discard(news)
             watch.close()
         return response
 
-    async def _send(self, response: web.StreamResponse, watch: Watch, news: asyncio.Event) -> None:
+    async def _send(
+        self, incoming: web.BaseRequest, response: web.StreamResponse, watch: Watch, news: asyncio.Event
+    ) -> None:
         loop = asyncio.get_running_loop()
         ends = loop.time() + watch.timeout_s
-        marks = _bookmark_times(loop.time(), ends) if watch.has_bookmarks else []
+        pauses = _pauses(loop.time(), ends)
         while not self._is_stopping:
-            until = min(marks[0] if marks else ends, ends)
             try:
-                async with asyncio.timeout_at(until):
+                async with asyncio.timeout_at(pauses[0]):
                     await news.wait()
             except TimeoutError:
-                if loop.time() >= ends:
+                del pauses[0]
+                if not pauses or incoming.transport is None or incoming.transport.is_closing():
                     return
-                marks.pop(0)
-                watch.bookmark()
+                if watch.has_bookmarks:
+                    watch.bookmark()
             news.clear()
             lines = watch.take()
             if lines:
@@ -130,11 +131,11 @@ class HttpServer:
                 return
 
 
-def _bookmark_times(now: float, ends: float) -> list[float]:
-    """Every minute, and once more shortly before the end."""
-    times = [now + step * BOOKMARK_S for step in range(1, int((ends - now) // BOOKMARK_S) + 1)]
+def _pauses(now: float, ends: float) -> list[float]:
+    """When to tell how far we are, and to see whether anybody still listens: each minute, shortly before the end, then."""
     last = ends - _WATCH_END_MARGIN_S
-    return sorted({*times, last} - {time for time in times if time > last}) if last > now else []
+    minutes = [now + step * BOOKMARK_S for step in range(1, int((ends - now) // BOOKMARK_S) + 1)]
+    return [*(moment for moment in minutes if moment < last), *([last] if last > now else []), ends]
 
 
 async def _read(incoming: web.BaseRequest) -> Request:

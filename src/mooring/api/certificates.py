@@ -1,0 +1,172 @@
+"""Certificates for our own API server: an authority, the server's certificate, and those by which clients log in.
+
+All keys are EC P-256. The extensions are those that Go's and OpenSSL's strict checks ask for.
+"""
+
+import ipaddress
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
+
+from mooring.kit.clock import NS_PER_S, Clock
+
+ALWAYS_NAMED = ("localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
+"""Names that every server certificate carries: local use, and those by which pods look for the API."""
+
+AUTHORITY_LIFE = timedelta(days=3650)
+LEAF_LIFE = timedelta(days=365)
+RENEWED_BEFORE_END = timedelta(days=30)
+_CLOCK_SKEW = timedelta(hours=1)
+"""A certificate is valid from a little before it is made, for clients whose clocks are behind."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """A certificate and its private key, both PEM."""
+
+    certificate_pem: bytes
+    key_pem: bytes = field(repr=False)
+
+
+def new_authority(clock: Clock) -> KeyPair:
+    """A self-signed authority, which may sign leaves but no further authorities."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "mooring-ca")])
+    builder = (
+        _builder(name, name, key, _now(clock), AUTHORITY_LIFE)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_key_usage(signs_certificates=True), critical=True)
+    )
+    return _signed(builder, key, key)
+
+
+def sign_server(authority: KeyPair, hosts: Sequence[str], clock: Clock) -> KeyPair:
+    """A certificate for a server that is reached by these host names and addresses, and by those always named."""
+    names = x509.SubjectAlternativeName(_general_names(hosts))
+    subject = [x509.NameAttribute(NameOID.COMMON_NAME, "mooring-apiserver")]
+    return _sign_leaf(authority, subject, [ExtendedKeyUsageOID.SERVER_AUTH], clock, names)
+
+
+def sign_client(authority: KeyPair, user: str, groups: Sequence[str], clock: Clock) -> KeyPair:
+    """A certificate that says who a client is, as Kubernetes reads it: CN is the user, each O is a group."""
+    subject = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
+    subject.append(x509.NameAttribute(NameOID.COMMON_NAME, user))
+    return _sign_leaf(authority, subject, [ExtendedKeyUsageOID.CLIENT_AUTH], clock)
+
+
+def is_sound(pair: KeyPair, authority: KeyPair, clock: Clock) -> bool:
+    """Whether certificate and key belong together, the authority signed them, and they do not end soon."""
+    try:
+        certificate, key = _parsed(pair)
+        issuer, _ = _parsed(authority)
+        certificate.verify_directly_issued_by(issuer)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    now = _now(clock)
+    lives = certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc - RENEWED_BEFORE_END
+    return lives and certificate.public_key() == key.public_key()
+
+
+def covers(pair: KeyPair, hosts: Sequence[str]) -> bool:
+    """Whether a server certificate carries all these names, and those always named."""
+    certificate, _ = _parsed(pair)
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return set(_general_names(hosts)) <= set(names)
+
+
+def names_client(pair: KeyPair, user: str, groups: Sequence[str]) -> bool:
+    """Whether a client certificate is for this user with just these groups."""
+    subject = _parsed(pair)[0].subject
+    users = [attribute.value for attribute in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    told = [attribute.value for attribute in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
+    return users == [user] and told == [*groups]
+
+
+def _sign_leaf(
+    authority: KeyPair,
+    subject: Iterable[x509.NameAttribute[str]],
+    usages: Iterable[ObjectIdentifier],
+    clock: Clock,
+    *extensions: x509.ExtensionType,
+) -> KeyPair:
+    issuer, issuer_key = _parsed(authority)
+    key = ec.generate_private_key(ec.SECP256R1())
+    builder = (
+        _builder(x509.Name(subject), issuer.subject, key, _now(clock), LEAF_LIFE)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_key_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False)
+    )
+    for extension in extensions:
+        builder = builder.add_extension(extension, critical=False)
+    return _signed(builder, key, issuer_key)
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime, life: timedelta
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _CLOCK_SKEW)
+        .not_valid_after(now + life)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+
+
+def _signed(
+    builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey, issuer_key: ec.EllipticCurvePrivateKey
+) -> KeyPair:
+    certificate = builder.sign(issuer_key, hashes.SHA256())
+    key_pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), key_pem)
+
+
+def _parsed(pair: KeyPair) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    key = serialization.load_pem_private_key(pair.key_pem, password=None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ValueError("the private key is not an EC key")
+    return x509.load_pem_x509_certificate(pair.certificate_pem), key
+
+
+def _general_names(hosts: Sequence[str]) -> list[x509.GeneralName]:
+    """Without doubles, in the order given."""
+    return [*dict.fromkeys(_general_name(host) for host in (*ALWAYS_NAMED, *hosts))]
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host.strip("[]").partition("%")[0]))
+    except ValueError:
+        # The codec turns names in other scripts into their ASCII form, which is what certificates carry.
+        return x509.DNSName(host.encode("idna").decode().lower())
+
+
+def _key_usage(signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _now(clock: Clock) -> datetime:
+    return datetime.fromtimestamp(clock.now_ns() // NS_PER_S, UTC)

@@ -1,0 +1,214 @@
+"""Kubeconfig files as they are written: found, parsed, and merged by kubectl's rules.
+
+Of two entries with one name the one of the earlier file counts, as a whole; so does the first current-context.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import msgspec
+import yaml
+
+try:
+    from yaml import CSafeLoader as _BaseLoader
+except ImportError:  # libyaml is an option of PyYAML
+    from yaml import SafeLoader as _BaseLoader  # type: ignore[assignment]
+
+
+class KubeconfigError(Exception):
+    """A kubeconfig cannot be used. The text names file and field, and shows no value that may be secret."""
+
+    def __init__(self, file: str | Path, field: str, problem: str) -> None:
+        super().__init__(": ".join(filter(None, (str(file), field, problem))))
+        self.file = file
+        self.field = field
+        self.problem = problem
+
+
+class _Written(msgspec.Struct, kw_only=True, rename="kebab"):
+    """A piece of a kubeconfig; unknown fields are skipped, as kubectl does."""
+
+
+class Extension(_Written):
+    name: str = ""
+    extension: Any = None
+
+
+class Cluster(_Written):
+    server: str = ""
+    tls_server_name: str = ""
+    insecure_skip_tls_verify: bool = False
+    certificate_authority: str = ""
+    certificate_authority_data: bytes = b""
+    proxy_url: str = ""
+    disable_compression: bool = False
+    extensions: list[Extension] = []
+
+
+class EnvironmentVariable(_Written):
+    name: str = ""
+    value: str = ""
+
+
+class Exec(_Written, rename="camel"):
+    command: str = ""
+    args: list[str] = []
+    env: list[EnvironmentVariable] = []
+    api_version: str = ""
+    install_hint: str = ""
+    provide_cluster_info: bool = False
+    interactive_mode: str = ""
+
+
+class User(_Written):
+    token: str = ""
+    token_file: str = msgspec.field(default="", name="tokenFile")
+    client_certificate: str = ""
+    client_certificate_data: bytes = b""
+    client_key: str = ""
+    client_key_data: bytes = b""
+    username: str = ""
+    password: str = ""
+    as_user: str = msgspec.field(default="", name="as")
+    as_uid: str = ""
+    as_groups: list[str] = []
+    as_user_extra: dict[str, list[str]] = {}
+    exec: Exec | None = None
+    auth_provider: dict[str, Any] | None = None
+
+
+class Context(_Written):
+    cluster: str = ""
+    user: str = ""
+    namespace: str = ""
+
+
+class _NamedCluster(_Written):
+    name: str = ""
+    cluster: Cluster = msgspec.field(default_factory=Cluster)
+
+
+class _NamedUser(_Written):
+    name: str = ""
+    user: User = msgspec.field(default_factory=User)
+
+
+class _NamedContext(_Written):
+    name: str = ""
+    context: Context = msgspec.field(default_factory=Context)
+
+
+class _File(_Written):
+    kind: str = ""
+    api_version: str = msgspec.field(default="", name="apiVersion")
+    current_context: str = ""
+    clusters: list[_NamedCluster] = []
+    users: list[_NamedUser] = []
+    contexts: list[_NamedContext] = []
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(Generic[T]):
+    """A named thing and where it is written: relative paths start at that file."""
+
+    file: Path
+    place: str
+    value: T = field(repr=False)
+
+    def error(self, name: str, problem: str) -> KubeconfigError:
+        return KubeconfigError(self.file, f"{self.place}.{name}" if name else self.place, problem)
+
+    def path(self, written: str) -> Path:
+        return self.file.parent / Path(written)
+
+
+@dataclass(slots=True)
+class Kubeconfig:
+    """What the files say together."""
+
+    files: tuple[Path, ...]
+    current_context: str = ""
+    clusters: dict[str, Entry[Cluster]] = field(default_factory=dict)
+    users: dict[str, Entry[User]] = field(default_factory=dict)
+    contexts: dict[str, Entry[Context]] = field(default_factory=dict)
+
+
+def kubeconfig_paths(explicit: Path | None, environment: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
+    """The files to read: the one given, which must exist; else those of $KUBECONFIG; else ~/.kube/config."""
+    if explicit is not None:
+        if not explicit.is_file():
+            raise KubeconfigError(explicit, "", "there is no such file")
+        return (explicit,)
+    listed = [Path(item) for item in environment.get("KUBECONFIG", "").split(os.pathsep) if item]
+    if not listed and (home := environment.get("HOME")):
+        listed = [Path(home, ".kube", "config")]
+    return tuple(path for path in dict.fromkeys(listed) if path.exists())
+
+
+def merged(paths: Sequence[Path]) -> Kubeconfig:
+    whole = Kubeconfig(tuple(paths))
+    for path in paths:
+        file = _parsed(path)
+        whole.current_context = whole.current_context or file.current_context
+        _add(whole.clusters, path, "clusters", [(item.name, item.cluster) for item in file.clusters])
+        _add(whole.users, path, "users", [(item.name, item.user) for item in file.users])
+        _add(whole.contexts, path, "contexts", [(item.name, item.context) for item in file.contexts])
+    return whole
+
+
+def _add(entries: dict[str, Entry[T]], path: Path, section: str, items: Sequence[tuple[str, T]]) -> None:
+    seen: set[str] = set()
+    for name, value in items:
+        if name in seen:
+            raise KubeconfigError(path, section, f"two entries are named {name!r}")
+        seen.add(name)
+        entries.setdefault(name, Entry(path, f"{section}[{name}].{section[:-1]}", value))
+
+
+def _parsed(path: Path) -> _File:
+    try:
+        file = msgspec.convert(_without_nulls(_yaml(path) or {}), _File)
+    except msgspec.ValidationError as error:
+        # Safe to show: such a message tells types and the place, never the value.
+        problem, _, place = str(error).partition(" - at ")
+        raise KubeconfigError(path, place.strip("`").removeprefix("$").removeprefix("."), problem) from None
+    if file.kind not in ("", "Config") or file.api_version not in ("", "v1"):
+        raise KubeconfigError(path, "kind", "this is no kubeconfig, which has kind Config and apiVersion v1")
+    return file
+
+
+class _Loader(_BaseLoader):
+    """YAML in which a date is a text, as it is for kubectl: clusters may be named after days."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [rule for rule in rules if not rule[0].endswith(":timestamp")]
+    for first, rules in _BaseLoader.yaml_implicit_resolvers.items()
+}
+
+
+def _yaml(path: Path) -> Any:
+    """The parser's messages may quote the file, and so a secret: only the place of the fault is told."""
+    try:
+        return yaml.load(path.read_bytes(), Loader=_Loader)
+    except OSError as error:
+        raise KubeconfigError(path, "", f"cannot be read: {error.strerror}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise KubeconfigError(path, "", f"is not valid YAML{where}") from None
+
+
+def _without_nulls(value: Any) -> Any:
+    """A null means the same as leaving the field out."""
+    if isinstance(value, dict):
+        return {str(key): _without_nulls(inner) for key, inner in value.items() if inner is not None}
+    if isinstance(value, list):
+        return [_without_nulls(inner) for inner in value if inner is not None]
+    return value

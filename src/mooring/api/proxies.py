@@ -1,0 +1,56 @@
+"""Which proxy leads to a server, by the environment, as Go's HTTP client reads it."""
+
+import ipaddress
+import os
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+
+def proxy_of(server: str, environment: Mapping[str, str] = os.environ) -> str:
+    """The proxy's URL; empty if the server is reached directly, as this machine itself always is."""
+    parts = urlsplit(server)
+    host = parts.hostname or ""
+    proxy = _variable(environment, f"{parts.scheme}_proxy")
+    if not proxy or _is_local(host) or _is_exempt(host, parts.port, _variable(environment, "no_proxy")):
+        return ""
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def _variable(environment: Mapping[str, str], name: str) -> str:
+    return environment.get(name.upper()) or environment.get(name) or ""
+
+
+def _is_local(host: str) -> bool:
+    address = _address(host)
+    return address.is_loopback if address else host == "localhost"
+
+
+def _is_exempt(host: str, port: int | None, no_proxy: str) -> bool:
+    return any(_matches(entry.strip().lower(), host, port) for entry in no_proxy.split(",") if entry.strip())
+
+
+def _matches(entry: str, host: str, port: int | None) -> bool:
+    """`*`, an address, a network, a host with its subdomains, `.subdomains-only`; a port may follow."""
+    if entry == "*":
+        return True
+    address = _address(host)
+    if address and "/" in entry:
+        try:
+            return address in ipaddress.ip_network(entry, strict=False)
+        except ValueError:
+            return False
+    if entry.count(":") == 1:
+        entry, _, entry_port = entry.partition(":")
+        if entry_port != str(port):
+            return False
+    if address:
+        return _address(entry.strip("[]")) == address
+    suffix = entry.removeprefix("*")
+    return host == entry or host.endswith(suffix if suffix.startswith(".") else f".{suffix}")
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
