@@ -7,8 +7,8 @@ RUNS   ?= 3
 
 .PHONY: run test check bench format clean
 
-run: $(READY)  ## simulate the example cluster and show where its pods go
-	$(VENV)/bin/mooring simulate examples/cluster.yaml
+run: $(READY)  ## start a cluster, apply the examples, and show pods placed, one pending, and a preemption
+	$(VENV)/bin/mooring up --exec '$(PY) examples/up/demonstration.py'
 
 test: $(READY)  ## everything CI runs
 	$(VENV)/bin/ruff format --check $(CODE)

@@ -15,6 +15,9 @@ from mooring.api.binding import PODS, bind, check_binding
 from mooring.api.deletion import Deletion, check_preconditions, ending, is_over
 from mooring.api.errors import already_exists, bad_request, conflict, not_found
 from mooring.api.event_forms import shown_form, stored_form
+from mooring.api.faults import check_form, check_valid
+from mooring.api.object_meta import check_uid
+from mooring.api.pod_fields import complete_pod
 from mooring.api.pod_parts import take_part
 from mooring.api.resources import Resource
 from mooring.api.rfc3339 import in_seconds
@@ -186,8 +189,17 @@ class Api:
         if subresource == "status":
             return admit.prepare_status(resource, old, new)
         if subresource:
-            return take_part(subresource, old, new)
+            return self._prepare_part(resource, old, new, subresource)
         return admit.prepare_update(resource, old, new, self.lookups)
+
+    def _prepare_part(self, resource: Resource, old: JsonObject, new: JsonObject, subresource: str) -> JsonObject:
+        check_form(resource, new)
+        check_uid(resource, old, (new.get("metadata") or {}).get("uid"))
+        made = take_part(subresource, old, new)
+        if resource.plural == "pods":
+            complete_pod(made)
+        check_valid(resource, made)
+        return made
 
     def _put(self, resource: Resource, namespace: str, name: str, made: JsonObject, by: By) -> JsonObject:
         """The changed object into the store; one that was only held by finalizers goes with the last of them."""

@@ -6,16 +6,14 @@ from mooring.api.store import JsonObject
 
 def take_part(subresource: str, old: JsonObject, new: JsonObject) -> JsonObject:
     """`old` with the part of `new` that the subresource is for."""
-    spec, given = old.get("spec", {}), new.get("spec")
-    if not isinstance(given, dict):
-        raise bad_request("spec: an object is needed here")
+    spec, given = old.get("spec", {}), new.get("spec") or {}
     match subresource:
         case "ephemeralcontainers":
-            taken = {**spec, "ephemeralContainers": given.get("ephemeralContainers", [])}
+            taken = {**spec, "ephemeralContainers": given.get("ephemeralContainers") or []}
         case "resize":
-            taken = {**spec, "containers": _resized(spec.get("containers", []), given.get("containers", []))}
+            taken = {**spec, "containers": _resized(spec.get("containers", []), given.get("containers") or [])}
         case "finalize":
-            taken = {**spec, "finalizers": given.get("finalizers", [])}
+            taken = {**spec, "finalizers": given.get("finalizers") or []}
         case _:
             raise bad_request(f"{subresource} cannot be written")
     changed = {**old, "spec": taken}
@@ -25,5 +23,6 @@ def take_part(subresource: str, old: JsonObject, new: JsonObject) -> JsonObject:
 
 
 def _resized(held: list[JsonObject], given: list[JsonObject]) -> list[JsonObject]:
-    resources = {container.get("name"): container.get("resources", {}) for container in given}
-    return [{**container, "resources": resources.get(container["name"], {})} for container in held]
+    """A container that is not named keeps what it has."""
+    resources = {container.get("name"): container.get("resources") or {} for container in given}
+    return [{**container, "resources": resources.get(container["name"], container["resources"])} for container in held]

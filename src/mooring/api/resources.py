@@ -1,7 +1,7 @@
 """The kinds that the embedded server serves: where they live, what they are called, how they are written."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 READ_WRITE = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
@@ -19,14 +19,14 @@ class Resource:
     categories: tuple[str, ...] = ()
     subresources: tuple[str, ...] = ()
 
-    @property
-    def api_version(self) -> str:
-        return f"{self.group}/{self.version}" if self.group else self.version
+    api_version: str = field(init=False)
+    storage: str = field(init=False)
+    """What objects are kept under: both event groups see the same objects."""
 
-    @property
-    def storage(self) -> str:
-        """What objects are kept under: both event groups see the same objects."""
-        return "events" if self.plural == "events" else f"{self.group}/{self.plural}"
+    def __post_init__(self) -> None:
+        storage = "events" if self.plural == "events" else f"{self.group}/{self.plural}"
+        object.__setattr__(self, "storage", storage)
+        object.__setattr__(self, "api_version", f"{self.group}/{self.version}" if self.group else self.version)
 
     @property
     def singular(self) -> str:

@@ -1,11 +1,13 @@
 """The scale subresource: how many replicas a workload has, whatever its kind."""
 
-from mooring.api.errors import bad_request, field_invalid, invalid
+from mooring.api.errors import bad_request, field_invalid, invalid, undecodable
 from mooring.api.resources import Resource
 from mooring.api.store import JsonObject
+from mooring.api.typed_values import check_typed
 from mooring.api.written_selectors import selector_text
 
 _KEPT = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+_MOST_REPLICAS = (1 << 31) - 1
 
 
 def scale_of(resource: Resource, item: JsonObject) -> JsonObject:
@@ -25,11 +27,12 @@ def scale_of(resource: Resource, item: JsonObject) -> JsonObject:
 
 def with_scale(item: JsonObject, scale: JsonObject) -> JsonObject:
     """The workload with the replicas of a Scale, meant for the version that the Scale names."""
-    if scale.get("kind", "Scale") != "Scale" or not isinstance(scale.get("spec") or {}, dict):
+    check_typed("autoscaling.Scale", scale, "Scale", "v1")
+    if scale.get("kind", "Scale") != "Scale":
         raise bad_request("the object provided is unrecognized (must be of type Scale)")
-    replicas = (scale.get("spec") or {}).get("replicas", 0)
-    if isinstance(replicas, bool) or not isinstance(replicas, int):
-        raise bad_request("json: cannot unmarshal a field into Go struct field ScaleSpec.spec.replicas of type int32")
+    replicas = (scale.get("spec") or {}).get("replicas") or 0
+    if replicas > _MOST_REPLICAS:
+        raise undecodable(replicas, "struct field ScaleSpec.spec.replicas of type int32")
     if replicas < 0:
         fault = field_invalid("spec.replicas", replicas, "must be greater than or equal to 0")
         raise invalid("Scale", item["metadata"]["name"], [fault], "autoscaling")

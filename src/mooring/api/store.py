@@ -98,6 +98,9 @@ class Store:
     _forgotten: int = 0
     """The version of the newest write that is no longer in the history."""
     _listeners: list[Listener] = field(default_factory=list)
+    """Those who are told of every write."""
+    _listeners_of: dict[str, list[Listener]] = field(default_factory=dict)
+    """Those who are told of the writes of one storage."""
 
     @classmethod
     def restored(cls, version: int, objects: Iterable[tuple[str, JsonObject]]) -> "Store":
@@ -197,10 +200,19 @@ class Store:
             raise Stale(version_of(before))
         return self._commit(storage, key, "DELETED", before, before)
 
-    def listen(self, listener: Listener) -> Callable[[], None]:
-        """Be told of every write as it is made. Returns how to stop that."""
-        self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
+    def listen(self, listener: Listener, storages: Iterable[str] | None = None) -> Callable[[], None]:
+        """Be told of every write, or of those of some storages, as it is made. Returns how to stop that."""
+        told = [self._listeners]
+        if storages is not None:
+            told = [self._listeners_of.setdefault(storage, []) for storage in dict.fromkeys(storages)]
+        for listeners in told:
+            listeners.append(listener)
+
+        def stop() -> None:
+            for listeners in told:
+                listeners.remove(listener)
+
+        return stop
 
     def _commit(
         self, storage: str, key: Key, type: EventType, item: JsonObject, before: JsonObject | None
@@ -216,7 +228,7 @@ class Store:
         self._history.append(write)
         while len(self._history) > self.history_limit:
             self._forgotten = self._history.popleft().version
-        for listener in list(self._listeners):
+        for listener in (*self._listeners, *self._listeners_of.get(storage, ())):
             listener(write)
         write.lines.clear()
         return written

@@ -41,12 +41,10 @@ class StoreFeed:
         for storage in (*_FIRST, *others, _LAST):
             for item in store.all(storage):
                 self._hear(Write(store.version, storage, "ADDED", item, None))
-        store.listen(self._hear)
+        store.listen(self._hear, _STRUCTS)
 
     def _hear(self, write: Write) -> None:
-        struct = _STRUCTS.get(write.storage)
-        if struct is None:
-            return
+        struct = _STRUCTS[write.storage]
         place = (write.storage, *write.key)
         old = self._known.get(place)
         if write.type == "DELETED" or (struct is Pod and _is_finished(write.object)):

@@ -7,14 +7,17 @@ from typing import BinaryIO
 import click
 import msgspec
 
+from mooring.cli.nodes import nodes
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.simulate import simulate
+from mooring.cli.up import up
 
 EPILOG = """
 \b
 Examples:
   mooring simulate examples/cluster.yaml                where do the pending pods go?
   mooring simulate examples/cluster.yaml --explain giant
+  mooring up                                            a cluster on this machine, for kubectl
   mooring COMMAND --help                                examples of each command
 """
 
@@ -49,6 +52,8 @@ def main() -> None:
 
 
 main.add_command(simulate)
+main.add_command(up)
+main.add_command(nodes)
 
 
 @main.command(epilog=CONFORM_EPILOG, short_help="Answer scenarios of the conformance corpus.")

@@ -9,16 +9,14 @@ from typing import Any
 
 import click
 
-from mooring.app.assembly import all_plugins
+from mooring.cli.configured import configured, registry_with
 from mooring.cli.day_report import day_as_json, day_as_text
 from mooring.cli.progress import LateBar
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.report import as_json, as_tables
 from mooring.cli.report import explain as show_explanation
 from mooring.cli.report import tell as tell_story
-from mooring.framework import config as configuration
 from mooring.framework.config import KubeSchedulerConfiguration
-from mooring.framework.registry import Registry, load_file
 from mooring.model.meta import KubeObject
 from mooring.model.problem import Problem, show
 from mooring.sim.arrivals import ArrivalsError, parse_duration, read_arrivals
@@ -100,7 +98,7 @@ def simulate(
     if manifests.problems:
         refuse(*manifests.problems)
     with refusals(config or "configuration", plugins):
-        task = _Task(manifests, _configuration(config), plugins, story, until_ns, output)
+        task = _Task(manifests, configured(config), plugins, story, until_ns, output)
         is_done = task.place(explain) if arrivals is None else task.run_day(arrivals)
     if exit_code and not is_done:
         sys.exit(NOT_ALL_PLACED)
@@ -126,7 +124,7 @@ class _Task:
 
     def place(self, explain: str | None) -> bool:
         """Place the pending pods. Returns whether all of them are placed in the end."""
-        simulation = Simulation(self._objects(), self.config, self._registry())
+        simulation = Simulation(self._objects(), self.config, registry_with(self.plugins))
         with LateBar("placing") as bar:
             report = simulation.run(explain, bar, self.story, UNTIL_NS if self.until_ns is None else self.until_ns)
         report.notes = note_ignored(self.manifests) + report.notes
@@ -143,7 +141,7 @@ class _Task:
             arrivals = read_arrivals(path, objects)
         except ArrivalsError as error:
             refuse(*error.problems)
-        day = Day(objects, arrivals, self.config, self._registry())
+        day = Day(objects, arrivals, self.config, registry_with(self.plugins))
         begin = time.perf_counter()
         with LateBar("simulating") as bar:
             report = day.run(self.until_ns, bar, self.story)
@@ -157,23 +155,6 @@ class _Task:
 
     def _objects(self) -> list[KubeObject]:
         return [manifest.object for manifest in self.manifests.objects]
-
-    def _registry(self) -> Registry:
-        registry = all_plugins()
-        for file in self.plugins:
-            load_file(registry, file)
-        return registry
-
-
-def _configuration(path: str | None) -> KubeSchedulerConfiguration:
-    if path is None:
-        return configuration.default()
-    try:
-        with open(path, "rb") as file:
-            text = file.read()
-    except (OSError, ValueError) as error:  # a path with a NUL in it is a ValueError
-        refuse(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}")
-    return configuration.load(text, path)
 
 
 def _parts(report: Report, wide: bool) -> Iterator[str]:

@@ -11,12 +11,11 @@ class Index:
     """What to file an object under is for `marks` to say; it must depend on the object only."""
 
     def __init__(self, store: Store, storage: str, marks: Marks) -> None:
-        self._storage = storage
         self._marks = marks
         self._files: dict[str, dict[Key, JsonObject]] = {}
         for item in store.all(storage):
             self._hear(Write(store.version, storage, "ADDED", item, None))
-        store.listen(self._hear)
+        store.listen(self._hear, (storage,))
 
     def __getitem__(self, mark: str) -> list[JsonObject]:
         """In the sequence in which they came to be filed there."""
@@ -29,8 +28,6 @@ class Index:
         return iter(list(self._files))
 
     def _hear(self, write: Write) -> None:
-        if write.storage != self._storage:
-            return
         before = set(self._marks(write.before)) if write.before is not None else set()
         after = set(self._marks(write.object)) if write.type != "DELETED" else set()
         for mark in before - after:

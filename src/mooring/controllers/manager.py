@@ -65,7 +65,7 @@ class Manager:
         for storage in self._hearers:
             for item in api.store.all(storage):
                 self._hear(Write(api.store.version, storage, "ADDED", item, None))
-        api.store.listen(self._hear)
+        api.store.listen(self._hear, self._hearers)
 
     def step(self, limit: int = 1000) -> int:
         """Look at what is due, at most at so many objects. Returns how many were looked at."""

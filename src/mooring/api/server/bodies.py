@@ -9,7 +9,7 @@ import yaml
 from mooring.api.errors import ApiError, bad_request, request_entity_too_large, unsupported_media_type
 from mooring.api.media_types import media_type
 from mooring.api.server.media import JSON, OFFERED, PROTOBUF, YAML
-from mooring.api.server.protobuf import unreadable_protobuf
+from mooring.api.server.protobuf import read_protobuf
 from mooring.api.store import JsonObject
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
@@ -23,7 +23,7 @@ def read_object(body: bytes, content_type: str, kind: str) -> JsonObject:
     """The object in a body that should hold one of this kind."""
     media = media_type(content_type) or JSON
     if media == PROTOBUF:
-        raise unreadable_protobuf(body, kind) or unsupported_media_type(OFFERED)
+        return read_protobuf(body, kind)
     if media not in OFFERED:
         raise unsupported_media_type((*OFFERED, PROTOBUF))
     data = read_yaml(body) if media == YAML else _read_json(body, kind)

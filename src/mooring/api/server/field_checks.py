@@ -1,6 +1,7 @@
 """`fieldValidation`: what a client is told of fields that the kind does not have. They are never stored."""
 
 from mooring.api.errors import bad_request
+from mooring.api.fields import type_of
 from mooring.api.media_types import JSON_PATCH, STRATEGIC_MERGE_PATCH, media_type
 from mooring.api.pruning import pruned
 from mooring.api.resources import Resource
@@ -20,6 +21,7 @@ from mooring.api.strict import (
     warning_header,
     yaml_duplicates,
 )
+from mooring.api.typed_values import check_typed
 
 _CHOICES = ("Strict", "Warn", "Ignore")
 Headers = list[tuple[str, str]]
@@ -28,6 +30,7 @@ Headers = list[tuple[str, str]]
 def check_body(request: Request, resource: Resource, item: JsonObject) -> tuple[JsonObject, Headers]:
     """The object of a body without unknown fields, and the warnings about them. Raises 400 where the client is strict."""
     policy, is_yaml = _policy(request), media_type(request.content_type) == YAML
+    _check_types(resource, item)
     if policy == "Ignore":
         return _known(resource, item), []
     if is_yaml:
@@ -42,6 +45,7 @@ def check_body(request: Request, resource: Resource, item: JsonObject) -> tuple[
 def check_patched(request: Request, resource: Resource, patched: JsonObject, shown: str) -> tuple[JsonObject, Headers]:
     """The same for an object after a patch; `shown` is what a refusal quotes."""
     policy, media = _policy(request), media_type(request.content_type)
+    _check_types(resource, patched)
     if policy == "Ignore":
         return _known(resource, patched), []
     twice = json_patch_faults(request.body) if media == JSON_PATCH else duplicates(request.body)
@@ -54,6 +58,7 @@ def check_patched(request: Request, resource: Resource, patched: JsonObject, sho
 def check_applied(request: Request, resource: Resource, configuration: JsonObject) -> Headers:
     """Server-side apply takes no unknown fields, whatever was asked for."""
     policy = _policy(request)
+    _check_types(resource, configuration)
     check_declared(resource, configuration)
     lines = [] if policy == "Ignore" else yaml_duplicates(request.body)
     if lines and policy == "Strict":
@@ -64,6 +69,17 @@ def check_applied(request: Request, resource: Resource, configuration: JsonObjec
 def quotes_patch(content_type: str) -> bool:
     """Whether a refusal quotes the patch, not what it leads to."""
     return media_type(content_type) == STRATEGIC_MERGE_PATCH
+
+
+def says_kind(resource: Resource, item: JsonObject) -> bool:
+    """Whether a body says of itself that it is of this kind, or says nothing. Raises 400 where it says it in no words."""
+    said = {key: item[key] for key in ("apiVersion", "kind") if key in item}
+    _check_types(resource, said)
+    return said.get("kind", resource.kind) == resource.kind
+
+
+def _check_types(resource: Resource, item: JsonObject) -> None:
+    check_typed(type_of(resource), item, resource.kind, resource.version)
 
 
 def _policy(request: Request) -> str:

@@ -1,9 +1,11 @@
 """Questions about who somebody is and what they may do. In this cluster everybody who gets in may do everything."""
 
+from mooring.api.fields import type_of
 from mooring.api.server.bodies import read_object
 from mooring.api.server.request import Answer, Request
 from mooring.api.server.routes import Target
 from mooring.api.store import JsonObject
+from mooring.api.typed_values import check_typed
 
 USER: JsonObject = {"username": "mooring-admin", "groups": ["system:masters", "system:authenticated"]}
 _EVERYTHING: JsonObject = {
@@ -17,6 +19,7 @@ def review(target: Target, request: Request, token: str) -> Answer:
     """`token` is the one by which this server is entered; empty if it is open to all."""
     resource = target.resource
     body = read_object(request.body, request.content_type, resource.kind)
+    check_typed(type_of(resource), body, resource.kind, resource.version)
     status = _status(resource.plural, body.get("spec") or {}, token)
     shown = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": {}, "spec": body.get("spec") or {}}
     return Answer(201, shown | {"status": status})

@@ -10,21 +10,23 @@ from mooring.api.server.request import Answer, Request
 from mooring.api.server.routes import Target
 from mooring.api.server.writing import patcher, success
 from mooring.api.store import JsonObject
+from mooring.api.typed_values import check_typed
 
 
 def post_binding(api: Api, target: Target, request: Request) -> Answer:
     """`pods/NAME/binding`, and the older `bindings`, where only the body names the pod."""
     binding = read_object(request.body, request.content_type, "Binding")
+    check_typed("core.Binding", binding, "Binding", "v1")
     if binding.get("kind", "Binding") != "Binding":
         raise bad_request(f"{binding['kind']} in version {binding.get('apiVersion')} cannot be handled as a Binding")
-    metadata = binding.get("metadata") or {}
-    name = target.name or (metadata.get("name", "") if isinstance(metadata, dict) else "")
+    name = target.name or (binding.get("metadata") or {}).get("name", "")
     api.bind(target.namespace, name, binding, by_whom(request, "CreateOptions"))
     return Answer(201, success(code=201))
 
 
 def post_eviction(api: Api, target: Target, request: Request) -> Answer:
     eviction = read_object(request.body, request.content_type, "Eviction")
+    check_typed("policy.Eviction", eviction, "Eviction", "v1")
     named = (eviction.get("metadata") or {}).get("name", target.name)
     if named != target.name:
         raise bad_request("name in URL does not match name in Eviction object")

@@ -56,7 +56,7 @@ class Watch:
             self._add(self._line(event))
             self.is_over |= event["type"] == "ERROR"
         if not self.is_over:
-            self._stop = self.api.store.listen(self._hear)
+            self._stop = self.api.store.listen(self._hear, (self.watcher.resource.storage,))
 
     def close(self) -> None:
         self._stop()

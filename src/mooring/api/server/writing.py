@@ -18,7 +18,7 @@ from mooring.api.merge_patch import apply_merge_patch
 from mooring.api.resources import Resource
 from mooring.api.server import forms
 from mooring.api.server.bodies import read_json, read_object, read_yaml
-from mooring.api.server.field_checks import Headers, check_applied, check_body, check_patched, quotes_patch
+from mooring.api.server.field_checks import Headers, check_applied, check_body, check_patched, quotes_patch, says_kind
 from mooring.api.server.media import wanted
 from mooring.api.server.options import by_whom, deletion
 from mooring.api.server.reading import selector_of
@@ -125,7 +125,7 @@ def success(details: JsonObject | None = None, code: int = 0) -> JsonObject:
 
 def _body(request: Request, resource: Resource) -> tuple[JsonObject, Headers]:
     given = read_object(request.body, request.content_type, resource.kind)
-    if given.get("kind", resource.kind) != resource.kind:
+    if not says_kind(resource, given):
         return given, []  # admission says what is wrong with it
     return check_body(request, resource, given)
 

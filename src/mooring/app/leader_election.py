@@ -1,0 +1,308 @@
+"""Who leads, decided without I/O: time and the answers of the API server go in, what to do next comes out.
+
+Two safeguards keep two instances from leading at once. A lease of somebody else counts as expired only after it was seen
+unchanged here for as long as it lasts; no clock of another machine is looked at. And a leader counts its own time from
+the moment when it sent its last successful renewal, not from the answer, so it stops before anybody may take over.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from mooring.app.lease_record import JsonObject, LeaseName, LeaseRecord, changed_lease, new_lease
+
+JITTER = 1.2
+"""Parity: candidates wait up to 1.2 periods longer than one, so that they do not come all at once."""
+
+Lost = Literal["another instance leads", "the lease could not be renewed in time"]
+
+
+class ElectionError(ValueError):
+    """Settings that no leader can be elected with; the texts are upstream's."""
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionTimes:
+    lease_duration_s: float = 15.0
+    renew_deadline_s: float = 10.0
+    retry_period_s: float = 2.0
+
+    def __post_init__(self) -> None:
+        if self.lease_duration_s <= self.renew_deadline_s:
+            raise ElectionError("leaseDuration must be greater than renewDeadline")
+        if self.renew_deadline_s <= self.retry_period_s * JITTER:
+            raise ElectionError("renewDeadline must be greater than retryPeriod*JitterFactor")
+        if self.retry_period_s <= 0:
+            raise ElectionError("retryPeriod must be greater than zero")
+        if self.written_s < 1:
+            raise ElectionError("leaseDuration must be at least one second: a Lease counts in whole seconds")
+
+    @property
+    def written_s(self) -> int:
+        """What others read, and so what they wait for: whole seconds."""
+        return int(self.lease_duration_s)
+
+    @property
+    def request_s(self) -> float:
+        """How long one request may take."""
+        return max(1.0, self.renew_deadline_s / 2)
+
+
+# What to do next
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """GET the lease."""
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """POST this lease."""
+
+    lease: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """PUT this lease."""
+
+    lease: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing until then; `until_s` is monotonic, like all moments here."""
+
+    until_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """This instance led and no longer does; it never will again."""
+
+    why: Lost
+
+
+Ask = Read | Create | Update
+Step = Ask | Wait | Over
+
+
+# What came of it
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The lease as it is now."""
+
+    lease: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """There is no such lease."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Refused or unanswered; a write may have been carried out all the same."""
+
+    error: str
+
+
+Answer = Found | Missing | Failed
+
+
+class Notes(Protocol):
+    """Where the machine says what happens; `kit.logs.Log` is one."""
+
+    def info(self, message: str, /, **keys: Any) -> None: ...
+
+    def v(self, verbosity: int, message: str, /, **keys: Any) -> None: ...
+
+    def error(self, message: str, error: BaseException | None = None, /, **keys: Any) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Who stands for election, for what, and what it needs from outside."""
+
+    identity: str
+    lease: LeaseName
+    times: ElectionTimes
+    now_text: Callable[[], str]
+    """The time of day as leases carry it, for people to read."""
+    random: Callable[[], float]
+    """At least 0, below 1."""
+
+
+class Election:
+    """One instance's part in the election.
+
+    Call `step` for what to do, do it, and report to `hear`; requests are made one at a time. Anybody may ask `leads`.
+    """
+
+    def __init__(self, candidate: Candidate, notes: Notes) -> None:
+        if not candidate.identity:
+            raise ElectionError("Lock identity is empty")
+        self._candidate = candidate
+        self._times = candidate.times
+        self._notes = notes
+        self._lease: JsonObject | None = None
+        self._record = LeaseRecord()
+        self._observed_s = 0.0
+        """When this record was first seen here."""
+        self._due_s = float("-inf")
+        self._round_s = 0.0
+        self._ask: Ask | None = None
+        self._asked_s = 0.0
+        self._written = LeaseRecord()
+        self._is_leader = False
+        self._ends_s = float("-inf")
+        """Until when a leader leads if it renews no more."""
+        self._over: Over | None = None
+
+    @property
+    def holder(self) -> str:
+        """Whom the lease named when it was last seen; may be empty."""
+        return self._record.holder
+
+    @property
+    def lease(self) -> JsonObject | None:
+        """The lease as it was last seen."""
+        return self._lease
+
+    @property
+    def ends_s(self) -> float:
+        """When this leader stops unless it renews; before it leads, a moment that has passed."""
+        return self._ends_s if self._is_leader else float("-inf")
+
+    def leads(self, now_s: float) -> bool:
+        """True at no moment at which another instance's `leads` may be."""
+        return self._is_leader and now_s < self._ends_s
+
+    # What to do
+
+    def step(self, now_s: float) -> Step:
+        self._check_deadline(now_s)
+        if self._over is not None:
+            return self._over
+        if self._ask is None and now_s < self._due_s:
+            return Wait(min(self._due_s, self._ends_s) if self._is_leader else self._due_s)
+        if self._ask is None:
+            self._round_s = now_s
+            self._ask = self._renewal() if self._is_leader and self._lease is not None else Read()
+        self._asked_s = now_s
+        return self._ask
+
+    def _check_deadline(self, now_s: float) -> None:
+        if self._is_leader and now_s >= self._ends_s:
+            self._stop("the lease could not be renewed in time")
+
+    def _stop(self, why: Lost) -> None:
+        self._is_leader = False
+        self._ask = None
+        self._over = Over(why)
+        self._notes.info("Failed to renew lease", lock=str(self._candidate.lease), err=why)
+
+    def _renewal(self) -> Update:
+        """Straight from the lease as it was last seen: if that is no longer so, the server refuses."""
+        assert self._lease is not None
+        return self._update(self._record.acquire_time, self._record.transitions)
+
+    def _update(self, acquire_time: str, transitions: int) -> Update:
+        assert self._lease is not None
+        self._written = self._ours(acquire_time, transitions)
+        return Update(changed_lease(self._lease, self._written))
+
+    def _ours(self, acquire_time: str, transitions: int) -> LeaseRecord:
+        now = self._candidate.now_text()
+        return LeaseRecord(self._candidate.identity, self._times.written_s, acquire_time or now, now, transitions)
+
+    # What came of it
+
+    def hear(self, now_s: float, answer: Answer) -> None:
+        asked, self._ask = self._ask, None
+        if asked is None:
+            raise RuntimeError("an answer came to a question that was not asked")
+        self._check_deadline(now_s)
+        if self._over is not None:
+            return
+        if isinstance(asked, Read):
+            self._hear_read(now_s, answer)
+        elif isinstance(answer, Found):
+            self._hear_written(now_s, answer.lease)
+        else:
+            self._hear_refused(now_s, asked, answer)
+
+    def _hear_read(self, now_s: float, answer: Answer) -> None:
+        match answer:
+            case Found(lease):
+                self._observe(now_s, lease)
+                self._take_or_wait(now_s)
+            case Missing():
+                self._written = self._ours("", 0)
+                self._ask = Create(new_lease(self._candidate.lease, self._written))
+            case Failed(error):
+                self._notes.error("Error retrieving lease lock", None, lock=str(self._candidate.lease), err=error)
+                self._try_later(now_s)
+
+    def _observe(self, now_s: float, lease: JsonObject) -> None:
+        record = LeaseRecord.of(lease)
+        if record != self._record or self._lease is None:
+            self._record, self._observed_s = record, now_s
+        self._lease = lease
+
+    def _take_or_wait(self, now_s: float) -> None:
+        record, identity = self._record, self._candidate.identity
+        if record.holder == identity:
+            self._ask = self._update(record.acquire_time, record.transitions)
+        elif self._is_leader and record.holder:
+            self._stop("another instance leads")
+        elif record.holder and now_s < self._observed_s + record.duration_s:
+            keys = {"lock": str(self._candidate.lease), "holder": record.holder}
+            self._notes.v(4, "Lease is held by and has not yet expired", **keys)
+            self._try_later(now_s)
+        else:
+            self._ask = self._update("", record.transitions + 1)
+
+    def _hear_written(self, now_s: float, lease: JsonObject) -> None:
+        self._lease = lease
+        self._record, self._observed_s = self._written, now_s
+        ends_s = min(
+            self._asked_s + self._times.written_s,
+            now_s + self._times.retry_period_s + self._times.renew_deadline_s,
+        )
+        if now_s >= ends_s:
+            # The answer took longer than the lease lasts: others may have it by now, so ask again.
+            self._try_later(now_s)
+            return
+        if not self._is_leader:
+            self._notes.info("Successfully acquired lease", lock=str(self._candidate.lease))
+        else:
+            self._notes.v(5, "Successfully renewed lease", lock=str(self._candidate.lease))
+        self._is_leader, self._ends_s = True, ends_s
+        self._due_s = now_s + self._times.retry_period_s
+
+    def _hear_refused(self, now_s: float, asked: Create | Update, answer: Missing | Failed) -> None:
+        error = answer.error if isinstance(answer, Failed) else "the lease is gone"
+        keys = {"lock": str(self._candidate.lease), "err": error}
+        if self._is_leader and self._round_asks_first(asked):
+            self._notes.v(2, "Failed to update lease optimistically, falling back to slow path", **keys)
+            self._ask = Read()
+            return
+        is_new = isinstance(asked, Create)
+        message = "Error initially creating lease lock" if is_new else "Failed to update lease"
+        self._notes.error(message, None, **keys)
+        self._try_later(now_s)
+
+    def _round_asks_first(self, asked: Create | Update) -> bool:
+        """Whether this was a renewal without reading first, which a leader's rounds begin with."""
+        return isinstance(asked, Update) and self._is_fast
+
+    def _try_later(self, now_s: float) -> None:
+        period_s = self._times.retry_period_s
+        if self._is_leader:
+            self._due_s = max(now_s, self._round_s + period_s)
+        else:
+            self._due_s = now_s + period_s * (1 + self._candidate.random() * JITTER)

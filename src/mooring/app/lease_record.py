@@ -1,0 +1,66 @@
+"""What a Lease says about who leads, and the lease to write next. Nothing of it is compared with a clock."""
+
+from dataclasses import dataclass
+from typing import Any
+
+JsonObject = dict[str, Any]
+
+API_VERSION = "coordination.k8s.io/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseName:
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def collection(self) -> str:
+        return f"/apis/{API_VERSION}/namespaces/{self.namespace}/leases"
+
+    @property
+    def path(self) -> str:
+        return f"{self.collection}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRecord:
+    """Times are texts: they are for people, and only whether they changed matters."""
+
+    holder: str = ""
+    duration_s: int = 0
+    acquire_time: str = ""
+    renew_time: str = ""
+    transitions: int = 0
+
+    @classmethod
+    def of(cls, lease: JsonObject) -> "LeaseRecord":
+        spec = lease.get("spec") or {}
+        return cls(
+            spec.get("holderIdentity") or "",
+            spec.get("leaseDurationSeconds") or 0,
+            spec.get("acquireTime") or "",
+            spec.get("renewTime") or "",
+            spec.get("leaseTransitions") or 0,
+        )
+
+    def spec(self) -> JsonObject:
+        return {
+            "holderIdentity": self.holder,
+            "leaseDurationSeconds": self.duration_s,
+            "acquireTime": self.acquire_time,
+            "renewTime": self.renew_time,
+            "leaseTransitions": self.transitions,
+        }
+
+
+def new_lease(name: LeaseName, record: LeaseRecord) -> JsonObject:
+    metadata = {"name": name.name, "namespace": name.namespace}
+    return {"apiVersion": API_VERSION, "kind": "Lease", "metadata": metadata, "spec": record.spec()}
+
+
+def changed_lease(lease: JsonObject, record: LeaseRecord) -> JsonObject:
+    """The lease as it was read with another record. Its resourceVersion stays: whoever read an older one is refused."""
+    return {**lease, "apiVersion": API_VERSION, "kind": "Lease", "spec": record.spec()}

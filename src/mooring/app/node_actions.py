@@ -1,0 +1,91 @@
+"""Things to try with the nodes of an embedded cluster, done through its API."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+from mooring.api.client import ApiClient
+from mooring.api.errors import ApiError
+from mooring.controllers.node_hosts import FAILED
+from mooring.controllers.node_making import make_node
+
+JsonObject = dict[str, Any]
+
+NODES = "/api/v1/nodes"
+MERGE = "application/merge-patch+json"
+_RETRY_S = 1.0
+
+
+async def add(client: ApiClient, count: int, template: JsonObject | None) -> AsyncIterator[str]:
+    """That many more, under the first names that are free. Tells the name of each."""
+    taken = {node["metadata"]["name"] for node in (await client.list(NODES))["items"]}
+    number = 0
+    for _ in range(count):
+        while True:
+            number += 1
+            node = make_node(number, template)
+            if node["metadata"]["name"] not in taken:
+                break
+        await client.post(NODES, node)
+        yield node["metadata"]["name"]
+
+
+async def remove(client: ApiClient, name: str) -> None:
+    await client.delete(f"{NODES}/{name}")
+
+
+async def fail(client: ApiClient, name: str) -> None:
+    """Its kubelet falls silent: the node is found unreachable, and its pods are evicted when their time is up."""
+    await _annotate(client, name, "true")
+
+
+async def recover(client: ApiClient, name: str) -> None:
+    await _annotate(client, name, None)
+
+
+async def _annotate(client: ApiClient, name: str, value: str | None) -> None:
+    await client.patch(f"{NODES}/{name}", {"metadata": {"annotations": {FAILED: value}}}, MERGE)
+
+
+async def drain(client: ApiClient, name: str) -> AsyncIterator[str]:
+    """Cordon the node and evict its pods, but those of daemons, as their budgets allow. Tells what happens."""
+    await client.patch(f"{NODES}/{name}", {"spec": {"unschedulable": True}}, MERGE)
+    yield f"{name} cordoned"
+    told: set[str] = set()
+    while pods := await _evictable(client, name):
+        for pod in pods:
+            key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+            if pod["metadata"].get("deletionTimestamp"):
+                continue
+            refusal = await _evict(client, pod)
+            if refusal and key not in told:
+                told.add(key)
+                yield f"{key} has to wait: {refusal}"
+            elif not refusal:
+                yield f"{key} evicted"
+        await asyncio.sleep(_RETRY_S)
+    yield f"{name} drained"
+
+
+async def _evictable(client: ApiClient, node: str) -> list[JsonObject]:
+    selector = f"spec.nodeName={node},status.phase!=Succeeded,status.phase!=Failed"
+    pods = (await client.list("/api/v1/pods", {"fieldSelector": selector}))["items"]
+    return [pod for pod in pods if not _is_daemons(pod)]
+
+
+def _is_daemons(pod: JsonObject) -> bool:
+    owners = pod["metadata"].get("ownerReferences", ())
+    return any(owner.get("controller") and owner["kind"] == "DaemonSet" for owner in owners)
+
+
+async def _evict(client: ApiClient, pod: JsonObject) -> str:
+    """Why not; empty: it is evicted, or gone."""
+    meta = pod["metadata"]
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": meta["name"]}}
+    try:
+        await client.post(f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/eviction", body)
+    except ApiError as refused:
+        if refused.code not in (404, 429):
+            raise
+        return refused.message if refused.code == 429 else ""
+    return ""

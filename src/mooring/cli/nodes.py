@@ -1,0 +1,118 @@
+"""`mooring nodes`: things to try with the nodes of a cluster that `mooring up` started."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import click
+
+from mooring.api.client import ApiClient
+from mooring.api.credentials import CredentialsError
+from mooring.api.errors import ApiError
+from mooring.api.kubeconfig import find_access
+from mooring.api.kubeconfig_files import KubeconfigError
+from mooring.api.unanswered import Unanswered
+from mooring.app import node_actions
+from mooring.cli.node_template import read_node_template
+from mooring.cli.refusal import refuse
+
+EPILOG = """
+\b
+Examples:
+  mooring nodes add 10                    ten more
+  mooring nodes fail node-0001            its kubelet falls silent; watch its pods move
+  mooring nodes recover node-0001
+  mooring nodes drain node-0002           evict its pods, as their budgets allow
+  mooring nodes remove node-0002
+
+The cluster is that of $KUBECONFIG, as `mooring up` prints it.
+"""
+
+_kubeconfig = click.option(
+    "--kubeconfig", type=click.Path(dir_okay=False, path_type=Path), help="Instead of $KUBECONFIG."
+)
+_names = click.argument("names", nargs=-1, required=True, metavar="NODE...")
+
+Act = Callable[[ApiClient], Awaitable[None]]
+
+
+@click.group(epilog=EPILOG, short_help="Add, remove, fail and drain nodes of a cluster of `mooring up`.")
+def nodes() -> None:
+    """Add, remove, fail and drain nodes of a cluster that `mooring up` started."""
+
+
+@nodes.command()
+@click.argument("count", type=click.IntRange(1, 100_000), default=1)
+@click.option("--node-template", metavar="FILE", help="A Node manifest that they are made from.")
+@_kubeconfig
+def add(count: int, node_template: str | None, kubeconfig: Path | None) -> None:
+    """Add COUNT nodes (default: one)."""
+    template = read_node_template(node_template)
+
+    async def act(client: ApiClient) -> None:
+        async for name in node_actions.add(client, count, template):
+            click.echo(f"{name} added")
+
+    _run(act, kubeconfig)
+
+
+@nodes.command()
+@_names
+@_kubeconfig
+def remove(names: tuple[str, ...], kubeconfig: Path | None) -> None:
+    """Remove nodes; their pods are lost."""
+    _run_each(node_actions.remove, names, "removed", kubeconfig)
+
+
+@nodes.command()
+@_names
+@_kubeconfig
+def fail(names: tuple[str, ...], kubeconfig: Path | None) -> None:
+    """Let the kubelets of nodes fall silent."""
+    _run_each(node_actions.fail, names, "failed", kubeconfig)
+
+
+@nodes.command()
+@_names
+@_kubeconfig
+def recover(names: tuple[str, ...], kubeconfig: Path | None) -> None:
+    """Let the kubelets of failed nodes speak again."""
+    _run_each(node_actions.recover, names, "recovered", kubeconfig)
+
+
+@nodes.command()
+@_names
+@_kubeconfig
+def drain(names: tuple[str, ...], kubeconfig: Path | None) -> None:
+    """Cordon nodes and evict their pods, waiting for disruption budgets."""
+
+    async def act(client: ApiClient) -> None:
+        for name in names:
+            async for line in node_actions.drain(client, name):
+                click.echo(line)
+
+    _run(act, kubeconfig)
+
+
+def _run_each(
+    action: Callable[[ApiClient, str], Awaitable[None]], names: tuple[str, ...], done: str, kubeconfig: Path | None
+) -> None:
+    async def act(client: ApiClient) -> None:
+        for name in names:
+            await action(client, name)
+            click.echo(f"{name} {done}")
+
+    _run(act, kubeconfig)
+
+
+def _run(act: Act, kubeconfig: Path | None) -> None:
+    async def run() -> None:
+        async with ApiClient(find_access(kubeconfig), "mooring-nodes", qps=-1) as client:
+            await act(client)
+
+    try:
+        asyncio.run(run())
+    except KubeconfigError as fault:
+        refuse(f"{fault}. Use the export line that `mooring up` prints, or --kubeconfig")
+    except (ApiError, Unanswered, CredentialsError) as fault:
+        refuse(fault)

@@ -1,0 +1,200 @@
+"""`mooring up`: a cluster on this machine that kubectl can use."""
+
+import asyncio
+import os
+import shlex
+import signal
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.live import Live
+
+from mooring.api.journal import JournalError
+from mooring.app.embedded import EmbeddedCluster, EmbeddedSettings
+from mooring.app.embedded_service import Service, ServiceSettings, serving
+from mooring.app.pulse import Pulse
+from mooring.app.seeding import seed
+from mooring.cli.configured import configured, registry_with
+from mooring.cli.node_template import read_node_template
+from mooring.cli.refusal import refusals, refuse
+from mooring.cli.up_view import UpView, console
+from mooring.controllers.node_making import make_nodes
+from mooring.kit.collector import relax_collector
+from mooring.model.problem import Problem
+from mooring.sim.documents import split
+from mooring.sim.manifest_files import gather
+
+DEFAULT_NODES = 5
+DEFAULT_PORT = 6443
+_FRAME_S = 0.5
+
+EPILOG = """
+\b
+Examples:
+  mooring up                                            five nodes, and a kubeconfig to use them with
+  mooring up --nodes 5000 --node-template big.yaml      many nodes of your own kind
+  mooring up --cluster dump.json                        a copy of a cluster: kubectl get -A -o json
+  mooring up --data-dir ./state                         objects stay when it stops, or is killed
+  mooring up --plugin mine.py --config mine.yaml        try a plugin of your own
+  mooring up -q --exec 'kubectl apply -f app.yaml && kubectl wait --for=condition=Ready pod --all'   in CI
+
+\b
+Annotations that simulated pods heed:
+  mooring.dev/run-seconds: "60"     finish after a minute
+  mooring.dev/exit-code: "1"        and fail
+  mooring.dev/start-seconds: "5"    take that long to start
+  mooring.dev/stop-seconds: "10"    and to stop
+
+\b
+Exit status: that of the command with --exec; 0 when stopped by Ctrl-C; 2 for input that cannot be used.
+"""
+
+
+@click.command(epilog=EPILOG, short_help="Start a cluster on this machine that kubectl can use.")
+@click.option("--nodes", type=click.IntRange(0, 100_000), help=f"How many nodes to make.  [default: {DEFAULT_NODES}]")
+@click.option("--node-template", metavar="FILE", help="A Node manifest that they are made from.")
+@click.option(
+    "--cluster", "files", multiple=True, metavar="FILE", help="Manifests, or the dump of a cluster, to begin with."
+)
+@click.option("--data-dir", type=click.Path(file_okay=False, path_type=Path), help="Keep all objects here.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    help=f"0 takes any free one.  [default: {DEFAULT_PORT}, or any with --exec]",
+)
+@click.option("--kubeconfig", type=click.Path(dir_okay=False, path_type=Path), help="Where to write the kubeconfig.")
+@click.option("--plain-http", is_flag=True, help="No TLS and no token; on loopback only.")
+@click.option("--config", metavar="FILE", help="A KubeSchedulerConfiguration (v1), as kube-scheduler takes it.")
+@click.option("--plugin", "plugins", multiple=True, metavar="FILE.py", help="A Python file with plugins of your own.")
+@click.option(
+    "--taint-new-nodes", is_flag=True, help="Taint nodes not-ready until they are heard of, as a real cluster does."
+)
+@click.option("--exec", "command", metavar="CMD", help="Run a shell command with KUBECONFIG set, then stop.")
+@click.option("-q", "--quiet", is_flag=True, help="No live view.")
+def up(
+    nodes: int | None,
+    node_template: str | None,
+    files: tuple[str, ...],
+    data_dir: Path | None,
+    port: int | None,
+    kubeconfig: Path | None,
+    plain_http: bool,
+    config: str | None,
+    plugins: tuple[str, ...],
+    taint_new_nodes: bool,
+    command: str | None,
+    quiet: bool,
+) -> None:
+    """Start a Kubernetes API server with simulated nodes, and the scheduler working on them.
+
+    Everything lives in this process: Deployments, Jobs and the like make pods, pods are scheduled, run and finish, and
+    nodes can fail (see `mooring nodes`). Nothing is really run.
+    """
+    template = read_node_template(node_template)
+    items = _items(files)
+    with refusals(config or "configuration", plugins):
+        settings = EmbeddedSettings(configured(config), registry_with(plugins), data_dir, taint_new_nodes)
+        try:
+            cluster = EmbeddedCluster(settings, report=_report)
+        except JournalError as fault:
+            refuse(fault)
+    for refusal in seed(cluster.api, items):
+        click.echo(f"left out: {refusal}", err=True)
+    _add_nodes(cluster, nodes, template, has_own=bool(items))
+    default_port = 0 if command is not None else DEFAULT_PORT
+    service = ServiceSettings(default_port if port is None else port, plain_http, data_dir, kubeconfig)
+    relax_collector()
+    sys.exit(asyncio.run(_Up(cluster, service, command, quiet).run()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Up:
+    cluster: EmbeddedCluster
+    settings: ServiceSettings
+    command: str | None
+    quiet: bool
+
+    async def run(self) -> int:
+        stopped = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+        try:
+            async with serving(self.cluster, self.settings, _report) as service:
+                if self.command is not None:
+                    return await _execute(self.command, service, stopped)
+                self._announce(service)
+                await self._watch(service, stopped)
+        except OSError as fault:
+            if fault.errno is None or not self.settings.port:
+                raise
+            refuse(f"port {self.settings.port} cannot be used: {fault.strerror}. --port 0 takes any free one")
+        click.echo("stopped", err=True)
+        return 0
+
+    def _announce(self, service: Service) -> None:
+        click.echo(f"export KUBECONFIG={shlex.quote(str(service.kubeconfig))}")
+        click.echo(
+            "\nTry, in another terminal, after that line:\n"
+            "  kubectl get nodes\n"
+            "  kubectl create deployment web --image=nginx --replicas=10\n"
+            "  kubectl get pods -o wide -w\n"
+            "  mooring nodes fail node-0001\n",
+            err=True,
+        )
+
+    async def _watch(self, service: Service, stopped: asyncio.Event) -> None:
+        screen = console()
+        if self.quiet or not screen.is_terminal:
+            await stopped.wait()
+            return
+        pulse, view = Pulse(service.cluster), UpView(service.url)
+        with Live(console=screen, auto_refresh=False, transient=True) as live:
+            while not stopped.is_set():
+                live.update(view.draw(pulse.glance(), screen.width), refresh=True)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(stopped.wait(), _FRAME_S)
+
+
+async def _execute(command: str, service: Service, stopped: asyncio.Event) -> int:
+    """The status of the command; it is asked to stop when we are."""
+    environment = {**os.environ, "KUBECONFIG": str(service.kubeconfig)}
+    process = await asyncio.create_subprocess_shell(command, env=environment)
+    waiting = asyncio.create_task(process.wait())
+    stopping = asyncio.create_task(stopped.wait())
+    await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not waiting.done():
+        process.terminate()
+    status = await waiting
+    return status if status >= 0 else 128 - status
+
+
+def _add_nodes(cluster: EmbeddedCluster, count: int | None, template: dict[str, Any] | None, has_own: bool) -> None:
+    """As many as were asked for; without a word about it the usual few, unless there are nodes already."""
+    existing = {node["metadata"]["name"] for node in cluster.api.store.all("/nodes")}
+    if count is None:
+        count = 0 if existing or has_own else DEFAULT_NODES
+    made = make_nodes(count, template)
+    seed(cluster.api, [node for node in made if node["metadata"]["name"] not in existing])
+
+
+def _items(paths: tuple[str, ...]) -> list[dict[str, Any]]:
+    files, problems = gather(paths, sys.stdin.buffer)
+    items = []
+    for file in files:
+        for found in split(file):
+            if isinstance(found, Problem):
+                problems.append(found)
+            else:
+                items.append({"apiVersion": found.api_version, "kind": found.kind} | found.plain())
+    if problems:
+        refuse(*problems)
+    return items
+
+
+def _report(text: str, error: Exception | None) -> None:
+    click.echo(f"{text}: {type(error).__name__}: {error}" if error is not None else text, err=True)

@@ -1,0 +1,84 @@
+"""The live view of `mooring up`: one screen, drawn anew each second."""
+
+import time
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from mooring.app.pulse import Glance, NodeLoad
+
+_BAR = 20
+_MOST_ROWS = 12
+_BINS = 10
+_STATES = ("Pending", "Running", "Terminating", "Succeeded", "Failed")
+
+
+class UpView:
+    """Renders what a Pulse shows."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._since = time.monotonic()
+
+    def draw(self, glance: Glance, width: int) -> RenderableType:
+        parts: list[RenderableType] = [self._head(), Text(_pods_line(glance)), Text("")]
+        parts.append(_node_bars(glance.nodes) if len(glance.nodes) <= _MOST_ROWS else _histogram(glance.nodes))
+        if glance.pending:
+            parts += [Text(""), Text("waiting", style="bold")]
+            parts += [Text(_cut(f"  {name}: {why}", width)) for name, why in glance.pending]
+        if glance.events:
+            parts += [Text(""), Text("events", style="bold")]
+            parts += [Text(_cut(f"  {event}", width), style="dim") for event in glance.events]
+        return Group(*parts)
+
+    def _head(self) -> Text:
+        up_s = int(time.monotonic() - self._since)
+        return Text.assemble(
+            ("Mooring", "bold"), f"  {self._url}  up {up_s // 60}:{up_s % 60:02d}  ", ("Ctrl-C stops", "dim")
+        )
+
+
+def _pods_line(glance: Glance) -> str:
+    counts = [f"{glance.pods[state]:,} {state.lower()}" for state in _STATES if glance.pods.get(state)]
+    pace = f"{glance.created_per_s:,.0f} created/s   {glance.bound_per_s:,.0f} bound/s"
+    return f"pods   {'   '.join(counts) or 'none'}   |   {pace}"
+
+
+def _node_bars(nodes: list[NodeLoad]) -> Table:
+    table = Table(box=None, pad_edge=False, show_edge=False)
+    for header in ("node", "cpu", "", "memory", "", "pods"):
+        table.add_column(header, justify="right" if header in ("pods", "") else "left")
+    for load in nodes:
+        table.add_row(
+            load.name, _bar(load.cpu), f"{load.cpu:.0%}", _bar(load.memory), f"{load.memory:.0%}", str(load.pods)
+        )
+    return table
+
+
+def _histogram(nodes: list[NodeLoad]) -> Table:
+    """Of many nodes: how many are how full, by the fuller of cpu and memory."""
+    counts = [0] * _BINS
+    for load in nodes:
+        counts[min(int(max(load.cpu, load.memory) * _BINS), _BINS - 1)] += 1
+    table = Table(box=None, pad_edge=False, show_edge=False)
+    table.add_column("fullness")
+    table.add_column(f"{len(nodes):,} nodes")
+    table.add_column("", justify="right")
+    for i, count in enumerate(counts):
+        table.add_row(f"{i * 10:>3}-{i * 10 + 10}%", _bar(count / max(counts), 40), f"{count:,}" if count else "")
+    return table
+
+
+def _bar(share: float, width: int = _BAR) -> Text:
+    filled = min(round(share * width), width)
+    style = "red" if share > 0.9 else "yellow" if share > 0.7 else "green"
+    return Text.assemble(("█" * filled, style), ("·" * (width - filled), "dim"))
+
+
+def _cut(line: str, width: int) -> str:
+    return line if len(line) <= width else f"{line[: max(width - 1, 0)]}…"
+
+
+def console() -> Console:
+    return Console(stderr=True)

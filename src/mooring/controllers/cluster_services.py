@@ -1,0 +1,53 @@
+"""Everything of a cluster that is no workload controller, put together so that they share what they look things up in."""
+
+from dataclasses import dataclass, field
+
+from mooring.api.access import Api
+from mooring.controllers.claim_binding import ClaimBinding
+from mooring.controllers.cluster_kinds import POD_STORE
+from mooring.controllers.disruption_budgets import DisruptionBudgets
+from mooring.controllers.ephemeral_claims import EphemeralClaims
+from mooring.controllers.event_expiry import EventExpiry
+from mooring.controllers.garbage import Garbage
+from mooring.controllers.index import Index, by_node
+from mooring.controllers.kubelets import Kubelets
+from mooring.controllers.manager import Controller
+from mooring.controllers.namespaces import Namespaces
+from mooring.controllers.node_heartbeats import NodeHeartbeats
+from mooring.controllers.node_lifecycle import NodeLifecycle
+from mooring.controllers.pod_garbage import FinishedPods, StrandedPods
+from mooring.controllers.pod_scripts import Script
+from mooring.controllers.taint_eviction import TaintEviction
+from mooring.controllers.volumes import ClaimProtection, Volumes
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How the simulated part of the cluster behaves."""
+
+    heartbeat_s: float = 5.0
+    pods: Script = field(default_factory=Script)
+    root_certificate: str = ""
+
+
+def cluster_services(api: Api, pace: Pace | None = None) -> list[Controller]:
+    """Kubelets, node and volume controllers, garbage collection and the rest, for one Manager."""
+    pace = pace or Pace()
+    pods_by_node = Index(api.store, POD_STORE, by_node)
+    heartbeats = NodeHeartbeats(api, pace.heartbeat_s)
+    return [
+        Kubelets(api, pods_by_node, pace.pods),
+        heartbeats,
+        NodeLifecycle(api, pods_by_node, heartbeats.grace_ns),
+        TaintEviction(api, pods_by_node),
+        StrandedPods(api, pods_by_node),
+        FinishedPods(api),
+        DisruptionBudgets(api),
+        ClaimBinding(api),
+        Volumes(api),
+        ClaimProtection(api),
+        EphemeralClaims(api),
+        Garbage(api),
+        Namespaces(api, pace.root_certificate),
+        EventExpiry(api),
+    ]

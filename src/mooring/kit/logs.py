@@ -1,0 +1,153 @@
+"""Structured logs on top of the standard logging module: a message, keys with values, and a verbosity.
+
+V(0) is what everybody sees; higher numbers are for whoever looks for something. `Log` is what code writes to; a logger of
+the standard module writes into the same stream, so that libraries and older modules need not know of any of this.
+"""
+
+import logging
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TextIO, get_args
+
+from mooring.kit.log_formats import JsonFormat, ObjectRef, TextFormat, verbosity_of
+
+__all__ = ["FORMATS", "Log", "LogFormat", "Logs", "ObjectRef", "carrying", "check_format", "start_logs"]
+
+LogFormat = Literal["text", "json"]
+FORMATS: tuple[LogFormat, ...] = get_args(LogFormat)
+
+_MAX_VERBOSITY = logging.INFO - 1
+"""Level 0 would stand for "ask the parent", so nothing is quieter than 1."""
+
+_carried: ContextVar[Mapping[str, Any]] = ContextVar("mooring_log_keys")
+_NO_KEYS: Mapping[str, Any] = {}
+
+
+@contextmanager
+def carrying(**keys: Any) -> Iterator[None]:
+    """Inside, every line carries these keys, in tasks that are started there too: `with carrying(pod=…, attempt=…)`."""
+    token = _carried.set({**_carried.get(_NO_KEYS), **keys})
+    try:
+        yield
+    finally:
+        _carried.reset(token)
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """Where one part of the program writes. It is cheap to pass on with more keys, and costs little while it is off."""
+
+    logger: logging.Logger
+    keys: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+
+    def with_keys(self, **keys: Any) -> "Log":
+        return replace(self, keys={**self.keys, **keys})
+
+    def named(self, name: str) -> "Log":
+        """Names are joined by dots, as in `PreBind.VolumeBinding`."""
+        return replace(self, name=f"{self.name}.{name}" if self.name else name)
+
+    def shows(self, verbosity: int) -> bool:
+        """Whether V(n) is on: to be asked before values are made for a line only."""
+        return self.logger.isEnabledFor(_level(verbosity))
+
+    def info(self, message: str, /, **keys: Any) -> None:
+        self._write(logging.INFO, message, None, keys)
+
+    def v(self, verbosity: int, message: str, /, **keys: Any) -> None:
+        """A line that is shown from this verbosity on."""
+        level = _level(verbosity)
+        if self.logger.isEnabledFor(level):
+            self._write(level, message, None, keys)
+
+    def warning(self, message: str, /, **keys: Any) -> None:
+        self._write(logging.WARNING, message, None, keys)
+
+    def error(self, message: str, error: BaseException | None = None, /, **keys: Any) -> None:
+        self._write(logging.ERROR, message, error, keys)
+
+    def _write(self, level: int, message: str, error: BaseException | None, keys: Mapping[str, Any]) -> None:
+        self.logger.log(
+            level,
+            "%s",
+            message,
+            exc_info=error,
+            stacklevel=3,
+            extra={"context_keys": self.keys, "call_keys": keys, "logger_name": self.name},
+        )
+
+
+class Logs:
+    """The stream that lines go to, and how many of them."""
+
+    def __init__(self, logger: logging.Logger, handler: logging.Handler) -> None:
+        self._logger = logger
+        self._handler = handler
+
+    @property
+    def log(self) -> Log:
+        return Log(self._logger)
+
+    @property
+    def verbosity(self) -> int:
+        return verbosity_of(self._logger.level)
+
+    def set_verbosity(self, verbosity: int) -> None:
+        """While running too: `/debug/flags/v` does so."""
+        if verbosity < 0:
+            raise ValueError(f"verbosity must not be negative: {verbosity}")
+        self._logger.setLevel(_level(verbosity))
+
+    def close(self) -> None:
+        self._logger.removeHandler(self._handler)
+        self._handler.close()
+
+
+def check_format(written: str) -> LogFormat:
+    """What `--logging-format` says; raises ValueError."""
+    for known in FORMATS:
+        if written == known:
+            return known
+    raise ValueError(f'--logging-format: unsupported log format "{written}"; there are: {", ".join(FORMATS)}')
+
+
+def start_logs(
+    logger: logging.Logger,
+    log_format: LogFormat = "text",
+    verbosity: int = 0,
+    stream: TextIO | None = None,
+    pid: int | None = None,
+) -> Logs:
+    """Send what a logger and those below it write to a stream, stderr if none is given.
+
+    The caller names the logger (`logging.getLogger("mooring")`); lines do not go on to those above it.
+    """
+    handler = _Stream(stream or sys.stderr)
+    handler.setFormatter(JsonFormat() if log_format == "json" else TextFormat(os.getpid() if pid is None else pid))
+    handler.addFilter(_add_carried)
+    logger.addHandler(handler)
+    logger.propagate = False
+    logs = Logs(logger, handler)
+    logs.set_verbosity(verbosity)
+    return logs
+
+
+class _Stream(logging.StreamHandler[TextIO]):
+    def handleError(self, record: logging.LogRecord) -> None:
+        """A stream that is gone or full must not take the scheduler with it; there is nobody left to tell."""
+
+
+def _level(verbosity: int) -> int:
+    return logging.INFO - min(verbosity, _MAX_VERBOSITY)
+
+
+def _add_carried(record: logging.LogRecord) -> bool:
+    carried = _carried.get(_NO_KEYS)
+    if carried:
+        vars(record)["context_keys"] = {**carried, **getattr(record, "context_keys", _NO_KEYS)}
+    return True
