@@ -42,8 +42,10 @@ class Stage:
     """Time passes only in `run` and `wait`."""
 
     def __init__(self, api: Api | None = None) -> None:
-        self.clock = VirtualClock(1_800_000_000 * NS_PER_S)
-        self.api = api or an_api(self.clock)
+        """With an API that is there already, its controllers start anew."""
+        self.api = api or an_api()
+        assert isinstance(self.api.clock, VirtualClock)
+        self.clock = self.api.clock
         self.controllers = workload_controllers(self.api)
         self.manager = Manager(self.api, self.controllers, raise_fault)
 

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from mooring.controllers.deployment_sets import look_at
+from mooring.controllers.deployment_status import progressed
 from workload_stage import Json, Stage, a_workload
 
 REVISION = "deployment.kubernetes.io/revision"
@@ -251,6 +253,24 @@ def test_the_history_keeps_as_many_sets_as_it_may() -> None:
     assert sizes(stage) == {"4": 0, "5": 0, "6": 1}
 
 
+def test_the_history_forgets_what_was_used_longest_ago() -> None:
+    stage = a_stage(1, revisionHistoryLimit=1)
+    for number in (2, 1, 3):
+        stage.set_image("deployments", "web", f"shop:{number}")
+        stage.live(5)
+    images = {r: item["spec"]["template"]["spec"]["containers"][0]["image"] for r, item in by_revision(stage).items()}
+    assert images == {"3": "shop:1", "4": "shop:3"}
+
+
+def test_a_pause_does_not_hide_that_an_update_is_late() -> None:
+    stage = a_stage(2, progressDeadlineSeconds=60)
+    stage.set_image("deployments", "web", "broken")
+    stage.run(65)
+    stage.edit("deployments", "web", paused=True)
+    stage.run()
+    assert stage.condition("deployments", "web", "Progressing")["reason"] == "ProgressDeadlineExceeded"
+
+
 def test_annotations_go_along_to_the_set() -> None:
     stage = Stage()
     workload = a_workload("web", 1)
@@ -326,3 +346,15 @@ def test_progress_is_seen_as_rollout_status_reads_it() -> None:
     stage.live(10)
     status = stage.status("deployments", "web")
     assert status["updatedReplicas"] == status["replicas"] == status["availableReplicas"] == 3
+
+
+def test_fewer_old_pods_are_progress_too() -> None:
+    stage = a_stage(4, strategy={"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}})
+    deployment = stage.get("deployments", "web")
+    (old,) = stage.all("replicasets")
+    look = look_at(deployment, [{**old, "status": {**old["status"], "replicas": 3, "availableReplicas": 3}}])
+    look.old, look.new = look.sets, None
+    look.deployment = {**deployment, "status": {**deployment["status"], "updatedReplicas": 0}}
+    status = progressed(look, stage.clock.now_ns(), stage.api.now())
+    (progressing,) = [held for held in status["conditions"] if held["type"] == "Progressing"]
+    assert (progressing["reason"], progressing["message"]) == ("ReplicaSetUpdated", 'Deployment "web" is progressing.')

@@ -105,9 +105,13 @@ def test_failures_are_tried_again_after_pauses_that_double() -> None:
 
 def test_a_success_ends_the_row_of_failures() -> None:
     stage = a_stage(completions=2)
+    for pause_s in (11, 21):
+        end_all(stage, "Failed")
+        stage.run(pause_s)
+    end_all(stage)
+    assert len(active(stage)) == 1
     end_all(stage, "Failed")
     stage.run(11)
-    end_all(stage)
     assert len(active(stage)) == 1
 
 
@@ -170,6 +174,29 @@ def test_a_job_that_is_over_is_deleted_when_its_time_has_come() -> None:
     assert stage.all("jobs") == []
 
 
+def test_a_job_that_waits_for_its_end_is_left_in_peace() -> None:
+    stage = a_stage(ttlSecondsAfterFinished=20)
+    hold = {"finalizers": ["example.com/hold"]}
+    stage.change("jobs", "sum", lambda held: {**held, "metadata": {**held["metadata"], **hold}})
+    end_all(stage)
+    stage.run(60)
+    assert "deletionTimestamp" in stage.get("jobs", "sum")["metadata"]
+    assert stage.manager.next_ns() is None
+
+
+def test_what_is_known_of_pods_that_are_gone_outlives_the_controllers() -> None:
+    stage = a_stage(completions=3)
+    end_all(stage)
+    stage.delete("pods", stage.names()[0])
+    stage.run()
+    heirs = Stage(stage.api)
+    heirs.run()
+    for _ in range(2):
+        end_all(heirs)
+    assert "Complete" in outcomes(heirs)
+    assert heirs.status("jobs", "sum")["succeeded"] == 3
+
+
 def test_a_suspended_job_has_no_pods_and_starts_anew_when_it_is_resumed() -> None:
     stage = a_stage(suspend=True, parallelism=2, completions=2)
     assert stage.pods() == []
@@ -186,6 +213,16 @@ def test_a_suspended_job_has_no_pods_and_starts_anew_when_it_is_resumed() -> Non
     stage.reap()
     stage.run()
     assert stage.status("jobs", "sum").get("failed") is None
+
+
+def test_the_time_of_a_job_runs_anew_when_it_is_resumed() -> None:
+    stage = a_stage(activeDeadlineSeconds=100)
+    for suspend in (True, False):
+        stage.run(59)
+        stage.edit("jobs", "sum", suspend=suspend)
+        stage.run()
+    assert stage.status("jobs", "sum")["startTime"] == "2027-01-15T08:02:00Z"
+    assert "FailureTarget" not in outcomes(stage)
 
 
 def test_a_pod_that_somebody_deletes_counts_as_failed_and_is_replaced() -> None:
@@ -240,8 +277,8 @@ def test_each_index_is_done_once() -> None:
     for name in [pod["metadata"]["name"] for pod in stage.pods() if pod["status"]["phase"] == "Succeeded"]:
         stage.delete("pods", name)
     stage.run()
-    for _ in range(2):
-        end_all(stage)
+    assert sorted(index_of(pod) or 0 for pod in active(stage)) == [0, 3]
+    end_all(stage)
     assert stage.status("jobs", "sum")["completedIndexes"] == "0-3"
     assert "Complete" in outcomes(stage)
 

@@ -6,7 +6,7 @@ import pytest
 
 from mooring.api.store import Store
 from mooring.controllers.crews import Crews
-from workload_stage import Json, Stage, a_workload, resource
+from workload_stage import Json, Stage, a_template, a_workload, resource
 
 
 def a_stage(replicas: int = 3, **spec: Any) -> Stage:
@@ -200,8 +200,11 @@ def test_a_set_on_its_way_out_makes_and_takes_in_nothing() -> None:
     workload["metadata"]["finalizers"] = ["example.com/hold"]
     stage.create("replicasets", workload)
     stage.delete("replicasets", "web")
+    spec = {"containers": [{"name": "main", "image": "shop:1"}]}
+    stage.create("pods", {"metadata": {"name": "loner", "labels": {"app": "web"}}, "spec": spec})
     stage.run()
-    assert stage.pods() == []
+    assert stage.names() == ["loner"]
+    assert "ownerReferences" not in stage.pods()[0]["metadata"]
 
 
 def test_replication_controllers_work_the_same_way() -> None:
@@ -221,6 +224,18 @@ def test_replication_controllers_work_the_same_way() -> None:
         "availableReplicas": 2,
         "observedGeneration": 1,
     }
+
+
+def test_a_replication_controller_with_another_selector_lets_go_of_the_pods_it_had() -> None:
+    stage = Stage()
+    workload = a_workload("old", 1)
+    workload["spec"]["selector"] = {"app": "old"}
+    stage.create("replicationcontrollers", workload)
+    stage.run()
+    stage.edit("replicationcontrollers", "old", selector={"app": "new"}, template=a_template({"app": "new"}))
+    stage.run()
+    assert stage.names() == ["old-00001", "old-00002"]
+    assert "ownerReferences" not in stage.get("pods", "old-00001")["metadata"]
 
 
 def test_nothing_is_written_when_nothing_changes() -> None:

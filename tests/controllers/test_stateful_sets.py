@@ -152,6 +152,43 @@ def test_an_update_goes_from_the_top_and_waits_for_each_pod() -> None:
     assert (status["currentReplicas"], status["updatedReplicas"]) == (3, 3)
 
 
+def test_a_parallel_set_too_is_updated_one_pod_at_a_time() -> None:
+    stage = a_stage(3, podManagementPolicy="Parallel")
+    stage.live(2)
+    stage.set_image("statefulsets", "db", "shop:2")
+    stage.run(5)
+    assert stage.present(stage.pods()) == ["db-0", "db-1"]
+    stage.reap()
+    stage.run(5)
+    assert stage.present(stage.pods()) == ["db-0", "db-1", "db-2"]
+    stage.live(8)
+    assert stage.images() == ["shop:2"] * 3
+
+
+def test_a_sick_pod_that_is_to_go_waits_for_the_sick_one_below_it() -> None:
+    stage = a_stage(3)
+    stage.live(6)
+    for name in ("db-1", "db-2"):
+        stage.start(stage.get("pods", name), ready=False)
+    stage.edit("statefulsets", "db", replicas=1)
+    stage.run(5)
+    assert stage.present(stage.pods()) == ["db-0", "db-1", "db-2"]
+    stage.start(stage.get("pods", "db-1"))
+    stage.run(5)
+    assert stage.present(stage.pods()) == ["db-0", "db-1"]
+
+
+def test_a_claim_that_is_gone_is_made_again() -> None:
+    stage = a_stage(1, volumeClaimTemplates=[CLAIM])
+    stage.live(2)
+    free: Json = {"finalizers": []}
+    stage.change("persistentvolumeclaims", "data-db-0", lambda held: {**held, "metadata": {**held["metadata"], **free}})
+    stage.delete("persistentvolumeclaims", "data-db-0")
+    assert stage.all("persistentvolumeclaims") == []
+    stage.look_again("db")
+    assert len(stage.all("persistentvolumeclaims")) == 1
+
+
 def test_pods_below_the_partition_keep_their_revision_even_when_made_anew() -> None:
     stage = a_stage(3, updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"partition": 2}})
     stage.live(6)

@@ -16,6 +16,8 @@ FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 """The finalizers by which the garbage collector is asked to see to the dependents first."""
 
 _DEFAULT_GRACE_S = 30
+_LONGEST_GRACE_S = 1 << 32
+"""Longer than anybody waits, and short enough for a date to say when that is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ def ending(resource: Resource, item: JsonObject, how: Deletion, now_ns: int) -> 
     if is_first and "generation" in meta:
         meta["generation"] += 1
     if is_first or grace_s < meta.get("deletionGracePeriodSeconds", 0):
-        meta["deletionTimestamp"] = in_seconds(now_ns + grace_s * NS_PER_S)
+        meta["deletionTimestamp"] = in_seconds(now_ns + min(grace_s, _LONGEST_GRACE_S) * NS_PER_S)
         meta["deletionGracePeriodSeconds"] = grace_s
     _ask_collector(meta, how)
     ended = {**item, "metadata": meta}

@@ -6,6 +6,7 @@ what was told is then on disk, and a process that is killed at any moment finds 
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -21,13 +22,16 @@ CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL)
 """
 _FORMAT = 1
 _CHECKPOINT_PAGES = 4000
+_OWNER_ONLY = 0o600
+_LOCK_WAIT_S = 0.5
+"""A process that was just killed may take a moment to let go."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
 class JournalError(Exception):
-    """The directory cannot be used, and why."""
+    """The directory cannot be used (any more), and why."""
 
 
 class Journal:
@@ -40,9 +44,15 @@ class Journal:
         """The last write of each object since the last flush: what came between need not be kept."""
         self._version = 0
         try:
-            directory.mkdir(parents=True, exist_ok=True)
-            self._database = sqlite3.connect(self.path, isolation_level=None)
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.path.touch(mode=_OWNER_ONLY)
+            self.path.chmod(_OWNER_ONLY)  # secrets are objects too; SQLite gives its other files the same mode
+            self._database = sqlite3.connect(self.path, timeout=_LOCK_WAIT_S, isolation_level=None)
             self._prepare()
+        except sqlite3.OperationalError as fault:
+            is_locked = "locked" in str(fault)
+            why = "another process uses this directory" if is_locked else str(fault)
+            raise JournalError(f"{self.path}: {why}") from None
         except (OSError, sqlite3.Error) as fault:
             raise JournalError(f"{self.path}: {fault}") from None
 
@@ -71,9 +81,18 @@ class Journal:
         return store
 
     def flush(self) -> None:
-        """Commit what was written since the last time."""
+        """Commit what was written since the last time: all of it, or else nothing and a JournalError."""
         if not self._pending:
             return
+        try:
+            self._commit()
+        except sqlite3.Error as fault:
+            with suppress(sqlite3.Error):
+                self._database.execute("ROLLBACK")
+            raise JournalError(f"{self.path} cannot be written: {fault}") from None
+        self._pending = {}
+
+    def _commit(self) -> None:
         database = self._database
         database.execute("BEGIN IMMEDIATE")
         kept = [(*place, _encode(write.object)) for place, write in self._pending.items() if write.type != "DELETED"]
@@ -82,11 +101,12 @@ class Journal:
         database.executemany("DELETE FROM objects WHERE storage = ? AND namespace = ? AND name = ?", gone)
         database.execute("INSERT OR REPLACE INTO facts VALUES ('version', ?)", (self._version,))
         database.execute("COMMIT")
-        self._pending = {}
 
     def close(self) -> None:
-        self.flush()
-        self._database.close()
+        try:
+            self.flush()
+        finally:
+            self._database.close()
 
     def _hear(self, write: Write) -> None:
         self._pending[(write.storage, *write.key)] = write

@@ -20,8 +20,9 @@ Inherit = Callable[[T, T], None]
 class Known(Generic[T]):
     """Objects by key. These rules hold for every event, whatever its type claims:
 
-    1. It counts if its version is later than the one that is known of that name, be it of an object or of a deletion.
-       Anything else came twice or late, and is ignored. A deletion also counts at the very version that is known.
+    1. It counts if its version is later than the one that is known of that name: of the object, of its deletion, or of
+       the list on which it was not. Anything else came twice or late, and is ignored. A deletion also counts at the
+       very version that is known.
     2. ADDED and MODIFIED mean the same: this is how the object looks now. One with another uid has replaced it.
     3. DELETED means that the name is free, also where the uid is another: we missed how that one came.
        Of an unknown object only the version is kept, so that news of it that come late do not bring it back.
@@ -34,6 +35,8 @@ class Known(Generic[T]):
         """Names that are taken by objects which we could not read; they may also be known as they were before."""
         self._graves: dict[str, str | None] = {}
         """Versions at which names became free, the oldest first."""
+        self._listed_at: str | None = None
+        """The version of the last complete list: what is not known by then was not there by then."""
         self._inherit = inherit
 
     def take(self, event_type: str, item: T) -> Change[T] | None:
@@ -48,12 +51,12 @@ class Known(Generic[T]):
             return None
         return self._put(key, old, item)
 
-    def replace(self, listed: "Known[T]") -> Iterator[Change[T]]:
-        """What a complete list changes, deletions first: the list is right, whatever the versions say.
+    def replace(self, listed: "Known[T]", version: str) -> Iterator[Change[T]]:
+        """What a complete list of this version changes, deletions first: it is right, whatever its objects' versions.
 
         Objects that are on the list but could not be read stay as they are.
         """
-        self._graves = listed._graves
+        self._graves, self._listed_at = listed._graves, version
         for key in [key for key in self.objects if key not in listed.objects and key not in listed.unreadable]:
             yield Change(self.objects.pop(key), None)
         for key, item in listed.objects.items():
@@ -65,7 +68,7 @@ class Known(Generic[T]):
                 yield self._put(key, old, item)
 
     def _add(self, key: str, version: str | None, item: T) -> Change[T] | None:
-        if key in self._graves and not is_later(version, self._graves[key]):
+        if not is_later(version, self._graves.get(key, self._listed_at)):
             return None
         self.objects[key] = item
         return Change(None, item)

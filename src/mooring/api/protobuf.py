@@ -29,6 +29,9 @@ _FIXED_BYTES = {_FIXED_64: 8, _FIXED_32: 4}
 _VARINT_BYTES = 10
 _64_BITS = (1 << 64) - 1
 
+_FAULTS = (IndexError, ValueError, OverflowError, OSError, RecursionError, msgspec.DecodeError)
+"""What comes of data that end too early, of texts that are no UTF-8, of moments beyond all years, of bad JSON."""
+
 Reader = Callable[[Any], Any]
 """From the bytes of a field, or the number that it is, to what it is in JSON; None if that is nothing."""
 Put = Callable[[JsonObject, Any], None]
@@ -59,7 +62,7 @@ def decode(body: bytes) -> JsonObject:
         kind, api_version = envelope.get("kind", ""), envelope.get("apiVersion", "")
         content = _read_message(_plan(_type_name(kind, api_version)), envelope.get("raw", b""))
         return {"kind": kind, "apiVersion": api_version, **content}
-    except (IndexError, ValueError, OverflowError, RecursionError, msgspec.DecodeError) as fault:
+    except _FAULTS as fault:
         raise MalformedError from fault
 
 
@@ -69,9 +72,14 @@ def _type_name(kind: str, api_version: str) -> str:
         return "meta.DeleteOptions"
     group, _, version = api_version.rpartition("/")
     name = type_of(Resource(group, version, "", kind))
-    if version != "v1" or not is_type(name) or "kind" not in fields_of(name):
+    if version != "v1" or not _is_kind(name):
         raise UnknownKindError(kind, api_version)
     return name
+
+
+def _is_kind(name: str) -> bool:
+    """Whether the envelope says what this is: other types that have a field `kind` say it of something else."""
+    return is_type(name) and "kind" in fields_of(name) and "kind" not in places_of(name)
 
 
 # The bytes
@@ -85,8 +93,8 @@ def _read_message(plan: Plan, data: bytes) -> JsonObject:
 
 def _fill(plan: Plan, found: JsonObject, data: bytes) -> None:
     """Put all fields of a message into an object. Raises IndexError where the data end too early."""
-    # Hot: a usual pod is 150 fields, and two thirds of the time are spent in this loop; so numbers of one byte, which
-    # nearly all are, are read here.
+    # Hot: a pod with one container, two probes and a volume is 100 fields, and is read in 50 µs. More than half of that
+    # is this loop, so numbers of one byte, which nearly all are, are read here.
     at, end = 0, len(data)
     while at < end:
         tag, at = (data[at], at + 1) if data[at] < 0x80 else _varint(data, at)

@@ -9,6 +9,9 @@ FIRST_S, LONGEST_S = 0.8, 30.0
 RESET_AFTER_S = 120.0
 """Parity: client-go's reflector."""
 
+_MOST_FAILURES = 30
+"""More need not be counted."""
+
 Random = Callable[[], float]
 """Draws from [0, 1)."""
 
@@ -19,18 +22,18 @@ class RetryPace:
     def __init__(self, timing: Timing, draw: Random = random.random) -> None:
         self._timing = timing
         self._draw = draw
-        self._next_s = FIRST_S
-        self._asked_at_s = timing.monotonic_s()
-        self.failures = 0
+        self._failures = 0
+        self._paused_until_s = timing.monotonic_s()
+
+    def failures(self) -> int:
         """In a row."""
+        if self._timing.monotonic_s() - self._paused_until_s > RESET_AFTER_S:
+            self._failures = 0
+        return self._failures
 
     def wait_s(self) -> float:
         """Another failure: the pause that it is worth."""
-        now_s = self._timing.monotonic_s()
-        if now_s - self._asked_at_s > RESET_AFTER_S:
-            self._next_s, self.failures = FIRST_S, 0
-        pause_s, self._next_s = self._next_s, min(self._next_s * 2, LONGEST_S)
-        self.failures += 1
-        pause_s *= 1 + self._draw()
-        self._asked_at_s = now_s + pause_s
+        pause_s = min(FIRST_S * 2.0 ** self.failures(), LONGEST_S) * (1 + self._draw())
+        self._failures = min(self._failures + 1, _MOST_FAILURES)
+        self._paused_until_s = self._timing.monotonic_s() + pause_s
         return pause_s

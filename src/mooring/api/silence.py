@@ -8,8 +8,12 @@ from mooring.api.throttle import Timing
 from mooring.api.unanswered import TimedOut
 
 
+class Silent(TimedOut):
+    """The connection stands, but nothing comes."""
+
+
 class SilenceLimit:
-    """Ends the block that it stands around with TimedOut, once `heard` was not called for so long.
+    """Ends the block that it stands around with Silent, once `heard` was not called for so long.
 
     A connection may be half open: the other side is gone, and nobody says so. Like asyncio.timeout it cancels the task
     from within, and tells its own cancellation from that of others.
@@ -20,7 +24,7 @@ class SilenceLimit:
         self._timing = timing
         self._what = what
         self._heard_at_s = timing.monotonic_s()
-        self._is_broken = False
+        self.is_broken = False
         self._guard: asyncio.Task[None] | None = None
         self._cancellations = 0
 
@@ -41,12 +45,12 @@ class SilenceLimit:
         task = asyncio.current_task()
         assert task is not None and self._guard is not None
         self._guard.cancel()
-        is_ours = self._is_broken and task.uncancel() <= self._cancellations
+        is_ours = self.is_broken and task.uncancel() <= self._cancellations
         if is_ours and kind is not None and issubclass(kind, asyncio.CancelledError):
-            raise TimedOut(f"{self._what}: nothing was heard for {self._limit_s:g} s") from None
+            raise Silent(f"{self._what}: nothing was heard for {self._limit_s:g} s") from None
 
     async def _wait(self, task: asyncio.Task[object]) -> None:
         while (left_s := self._heard_at_s + self._limit_s - self._timing.monotonic_s()) > 0:
             await self._timing.sleep(left_s)
-        self._is_broken = True
+        self.is_broken = True
         task.cancel()

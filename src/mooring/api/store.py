@@ -228,9 +228,15 @@ class Store:
         self._history.append(write)
         while len(self._history) > self.history_limit:
             self._forgotten = self._history.popleft().version
+        fault: Exception | None = None
         for listener in (*self._listeners, *self._listeners_of.get(storage, ())):
-            listener(write)
+            try:
+                listener(write)
+            except Exception as raised:  # the others must not miss a write because of one
+                fault = fault or raised
         write.lines.clear()
+        if fault is not None:
+            raise fault
         return written
 
     def _history_after(self, version: int) -> Iterator[Write]:

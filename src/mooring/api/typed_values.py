@@ -25,8 +25,13 @@ _GO_KINDS: dict[type, str] = {
     float: "number",
 }
 _GO_TYPES = {
-    **{"integer": "int64", "boolean": "bool", "time": "v1.Time", "micro-time": "v1.MicroTime"},
-    **{"quantity": "resource.Quantity", "int-or-string": "intstr.IntOrString", "fields-v1": "v1.FieldsV1"},
+    "integer": "int64",
+    "boolean": "bool",
+    "time": "v1.Time",
+    "micro-time": "v1.MicroTime",
+    "quantity": "resource.Quantity",
+    "int-or-string": "intstr.IntOrString",
+    "fields-v1": "v1.FieldsV1",
 }
 _NO_QUANTITY = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 

@@ -63,6 +63,7 @@ class EmbeddedCluster:
         self._feed = StoreFeed(self.api.store, self.scheduler, report)
         self.driver = EmbeddedDriver(self.api, self.scheduler, socket.gethostname())
         self.manager = Manager(self.api, all_controllers(self.api), report)
+        self._report = report
         self._news = asyncio.Event()
         self.api.store.listen(self._hear)
 
@@ -92,10 +93,16 @@ class EmbeddedCluster:
                 return
 
     async def run(self) -> None:
-        """Step whenever something is due, until cancelled."""
+        """Step whenever something is due, until cancelled. A fault is reported, and not the end of the cluster."""
         while True:
             self._news.clear()
-            if self.step():
+            try:
+                done = self.step()
+            except Exception as fault:
+                self._report("the cluster could not go on, and tries again", fault)
+                await asyncio.sleep(LONGEST_SLEEP_S)
+                continue
+            if done:
                 await asyncio.sleep(0)
             else:
                 await self._rest()

@@ -155,7 +155,9 @@ class Election:
         self._due_s = float("-inf")
         self._round_s = 0.0
         self._ask: Ask | None = None
+        self._is_asked = False
         self._asked_s = 0.0
+        self._is_optimistic = False
         self._written = LeaseRecord()
         self._is_leader = False
         self._ends_s = float("-inf")
@@ -187,13 +189,21 @@ class Election:
         self._check_deadline(now_s)
         if self._over is not None:
             return self._over
+        if self._is_asked:
+            raise RuntimeError("the answer to the last question is still out")
         if self._ask is None and now_s < self._due_s:
             return Wait(min(self._due_s, self._ends_s) if self._is_leader else self._due_s)
         if self._ask is None:
-            self._round_s = now_s
-            self._ask = self._renewal() if self._is_leader and self._lease is not None else Read()
-        self._asked_s = now_s
+            self._begin_round(now_s)
+        assert self._ask is not None
+        self._is_asked, self._asked_s = True, now_s
         return self._ask
+
+    def _begin_round(self, now_s: float) -> None:
+        """A leader renews from the lease as it last saw it; if that is no longer so, the server refuses."""
+        self._round_s = now_s
+        self._is_optimistic = self._is_leader
+        self._ask = self._update(self._record.acquire_time, self._record.transitions) if self._is_leader else Read()
 
     def _check_deadline(self, now_s: float) -> None:
         if self._is_leader and now_s >= self._ends_s:
@@ -201,14 +211,9 @@ class Election:
 
     def _stop(self, why: Lost) -> None:
         self._is_leader = False
-        self._ask = None
+        self._ask, self._is_asked = None, False
         self._over = Over(why)
         self._notes.info("Failed to renew lease", lock=str(self._candidate.lease), err=why)
-
-    def _renewal(self) -> Update:
-        """Straight from the lease as it was last seen: if that is no longer so, the server refuses."""
-        assert self._lease is not None
-        return self._update(self._record.acquire_time, self._record.transitions)
 
     def _update(self, acquire_time: str, transitions: int) -> Update:
         assert self._lease is not None
@@ -222,8 +227,9 @@ class Election:
     # What came of it
 
     def hear(self, now_s: float, answer: Answer) -> None:
-        asked, self._ask = self._ask, None
-        if asked is None:
+        asked, is_asked = self._ask, self._is_asked
+        self._ask, self._is_asked = None, False
+        if asked is None or not is_asked:
             raise RuntimeError("an answer came to a question that was not asked")
         self._check_deadline(now_s)
         if self._over is not None:
@@ -287,18 +293,14 @@ class Election:
     def _hear_refused(self, now_s: float, asked: Create | Update, answer: Missing | Failed) -> None:
         error = answer.error if isinstance(answer, Failed) else "the lease is gone"
         keys = {"lock": str(self._candidate.lease), "err": error}
-        if self._is_leader and self._round_asks_first(asked):
+        if self._is_optimistic:
             self._notes.v(2, "Failed to update lease optimistically, falling back to slow path", **keys)
-            self._ask = Read()
+            self._is_optimistic, self._ask = False, Read()
             return
         is_new = isinstance(asked, Create)
         message = "Error initially creating lease lock" if is_new else "Failed to update lease"
         self._notes.error(message, None, **keys)
         self._try_later(now_s)
-
-    def _round_asks_first(self, asked: Create | Update) -> bool:
-        """Whether this was a renewal without reading first, which a leader's rounds begin with."""
-        return isinstance(asked, Update) and self._is_fast
 
     def _try_later(self, now_s: float) -> None:
         period_s = self._times.retry_period_s

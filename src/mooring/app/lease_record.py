@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 JsonObject = dict[str, Any]
 
 API_VERSION = "coordination.k8s.io/v1"
@@ -25,6 +27,18 @@ class LeaseName:
         return f"{self.collection}/{self.name}"
 
 
+class _Spec(msgspec.Struct, rename="camel"):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class _Lease(msgspec.Struct):
+    spec: _Spec | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
     """Times are texts: they are for people, and only whether they changed matters."""
@@ -36,14 +50,15 @@ class LeaseRecord:
     transitions: int = 0
 
     @classmethod
-    def of(cls, lease: JsonObject) -> "LeaseRecord":
-        spec = lease.get("spec") or {}
+    def of(cls, lease: object) -> "LeaseRecord":
+        """Raises ValueError for something that is no lease."""
+        spec = msgspec.convert(lease, _Lease).spec or _Spec()
         return cls(
-            spec.get("holderIdentity") or "",
-            spec.get("leaseDurationSeconds") or 0,
-            spec.get("acquireTime") or "",
-            spec.get("renewTime") or "",
-            spec.get("leaseTransitions") or 0,
+            spec.holder_identity or "",
+            spec.lease_duration_seconds or 0,
+            spec.acquire_time or "",
+            spec.renew_time or "",
+            spec.lease_transitions or 0,
         )
 
     def spec(self) -> JsonObject:

@@ -23,6 +23,7 @@ from mooring.cli.node_template import read_node_template
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.up_view import UpView, console
 from mooring.controllers.node_making import make_nodes
+from mooring.kit import loops
 from mooring.kit.collector import relax_collector
 from mooring.model.problem import Problem
 from mooring.sim.documents import split
@@ -108,7 +109,7 @@ def up(
     default_port = 0 if command is not None else DEFAULT_PORT
     service = ServiceSettings(default_port if port is None else port, plain_http, data_dir, kubeconfig)
     relax_collector()
-    sys.exit(asyncio.run(_Up(cluster, service, command, quiet).run()))
+    sys.exit(loops.run(_Up(cluster, service, command, quiet).run()))
 
 
 @dataclass(frozen=True, slots=True)

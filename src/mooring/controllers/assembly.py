@@ -3,7 +3,8 @@
 from mooring.api.access import Api
 from mooring.controllers.cluster_services import cluster_services
 from mooring.controllers.manager import Controller
+from mooring.controllers.workloads import workload_controllers
 
 
 def all_controllers(api: Api) -> list[Controller]:
-    return cluster_services(api)
+    return [*workload_controllers(api), *cluster_services(api)]

@@ -108,8 +108,8 @@ class DaemonSets:
             if name in pods:
                 self._sort_out(rounds, pods[name], verdict.stays)
         eligibility.forget(known)
-        for name in pods.keys() - known:
-            rounds.surplus += [pod for pod in pods[name] if not pod["spec"].get("nodeName") and not is_terminating(pod)]
+        stranded = [pod for name, held in pods.items() if name not in known for pod in held]
+        rounds.surplus += [pod for pod in stranded if not pod["spec"].get("nodeName") and not is_terminating(pod)]
         return rounds
 
     def _eligibility_of(self, key: Key, daemon_set: JsonObject) -> Eligibility:

@@ -102,10 +102,11 @@ class Jobs:
 
     def _expire(self, job: JsonObject) -> int | None:
         """Delete a job some time after its end, if it wants that. Returns when."""
-        due_ns = expires_ns(job)
-        if due_ns is None or due_ns > self._api.clock.now_ns() or "deletionTimestamp" in job["metadata"]:
+        due_ns, metadata = expires_ns(job), job["metadata"]
+        if due_ns is None or "deletionTimestamp" in metadata:
+            return None
+        if due_ns > self._api.clock.now_ns():
             return due_ns
-        metadata = job["metadata"]
         how = Deletion(uid=metadata["uid"], propagation="Background")
         self._api.delete(JOBS, metadata["namespace"], metadata["name"], how)
         return None

@@ -136,8 +136,6 @@ class StatefulSets:
         unhealthy = [ordinal for ordinal in line.condemned if not self._is_healthy(line, line.pods[ordinal])]
         for ordinal in line.condemned:
             pod = line.pods[ordinal]
-            if line.in_sequence and is_terminating(pod):
-                return False
             if line.in_sequence and ordinal in unhealthy and ordinal != unhealthy[-1]:
                 return False  # Parity: a sick pod waits for the sick ones below it, whose trouble may be the cause.
             if not is_terminating(pod):

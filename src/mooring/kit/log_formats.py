@@ -15,7 +15,9 @@ Keys = Mapping[str, Any]
 
 HIDDEN = "--- HIDDEN ---"
 _SECRET_KEY = re.compile(r"token|password|passwd|secret|authorization|credential|private.?key", re.IGNORECASE)
-_SECRET_TEXT = re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}|-----BEGIN [A-Z ]*PRIVATE KEY-----.*", re.DOTALL)
+_SECRET_TEXT = re.compile(
+    r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}|-----BEGIN [A-Z ]*PRIVATE KEY-----.*", re.DOTALL
+)
 
 _ESCAPES = {"\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v"}
 _ESCAPES |= {"\\": r"\\", '"': r"\""}
@@ -54,8 +56,10 @@ class TextFormat(logging.Formatter):
         place = f"{record.filename}:{max(record.lineno, 0)}"
         header = f"{_letter(record.levelno)}{moment:%m%d %H:%M:%S.%f} {self._pid:>7} {place}] "
         values = _without_doubles(_named(record), _context_keys(record), _error_keys(record), _call_keys(record))
-        return header + quoted(_free_of_secrets(record.getMessage())) + "".join(
-            f" {key}{_text_value(value)}" for key, value in values.items()
+        return (
+            header
+            + quoted(_free_of_secrets(record.getMessage()))
+            + "".join(f" {key}{_text_value(value)}" for key, value in values.items())
         )
 
 
@@ -160,7 +164,9 @@ def _in_lines(text: str) -> str:
 
 def _plain_json(value: Any) -> str:
     try:
-        return _free_of_secrets(json.dumps(_json_value(value), ensure_ascii=False, separators=(",", ":"), default=_told))
+        return _free_of_secrets(
+            json.dumps(_json_value(value), ensure_ascii=False, separators=(",", ":"), default=_told)
+        )
     except (TypeError, ValueError) as error:
         return quoted(f"<internal error: {error}>")
 

@@ -7,10 +7,12 @@ from mooring.api.discovery import REQUESTS
 from mooring.api.errors import ApiError, method_not_supported
 from mooring.api.server import reading, subresources, writing
 from mooring.api.server.documents import document
+from mooring.api.server.forms import check_form_asked
 from mooring.api.server.request import Answer, Request, refusal
 from mooring.api.server.reviews import review
 from mooring.api.server.routes import Target, target_of
 from mooring.api.server.watching import Watch, begin_watch
+from mooring.api.server.yaml_limits import check_yaml
 
 Handler = Callable[[Api, Target, Request], Answer]
 
@@ -51,6 +53,7 @@ def _answer(api: Api, request: Request, address: str, token: str) -> Answer | Wa
     if target is None:
         found = document(request, address) if request.method in ("GET", "HEAD") else None
         return found or Answer(404, "404 page not found\n", "text/plain; charset=utf-8")
+    check_yaml(request)
     if target.resource in REQUESTS:
         return _posted(api, target, request, token)
     if request.method == "GET" and not target.subresource and "watch" in request.query and request.flag("watch"):
@@ -61,6 +64,8 @@ def _answer(api: Api, request: Request, address: str, token: str) -> Answer | Wa
         raise method_not_supported(
             target.resource.plural, _VERBS.get(request.method, request.method.lower()), target.resource.group
         )
+    if target.subresource != "log":  # which is text, whatever the client would rather have
+        check_form_asked(request)
     return handler(api, target, request)
 
 

@@ -73,9 +73,10 @@ def quotes_patch(content_type: str) -> bool:
 
 def says_kind(resource: Resource, item: JsonObject) -> bool:
     """Whether a body says of itself that it is of this kind, or says nothing. Raises 400 where it says it in no words."""
-    said = {key: item[key] for key in ("apiVersion", "kind") if key in item}
+    said: JsonObject = {key: item[key] for key in ("apiVersion", "kind") if key in item}
     _check_types(resource, said)
-    return said.get("kind", resource.kind) == resource.kind
+    kind: str = said.get("kind", resource.kind)
+    return kind == resource.kind
 
 
 def _check_types(resource: Resource, item: JsonObject) -> None:

@@ -3,6 +3,7 @@
 from mooring.api.errors import bad_request
 from mooring.api.resources import Resource
 from mooring.api.server.media import Wanted
+from mooring.api.server.media import wanted as wanted_form
 from mooring.api.server.request import Request
 from mooring.api.store import JsonObject
 from mooring.api.tables import Include, table, table_of_one
@@ -18,6 +19,12 @@ def included(request: Request) -> Include:
     if text not in _INCLUDES:
         raise bad_request(f"includeObject: must be one of None, Metadata, Object, not {text!r}")
     return _INCLUDES[text]
+
+
+def check_form_asked(request: Request) -> None:
+    """Raises 406, or 400, before anything is done: a write whose answer cannot be given would be made and not told."""
+    wanted_form(request.accept)
+    included(request)
 
 
 def one(resource: Resource, item: JsonObject, wanted: Wanted, include: Include, now_ns: int) -> JsonObject:

@@ -3,7 +3,7 @@
 import asyncio
 import hmac
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,11 +20,20 @@ from mooring.api.server.media import YAML
 from mooring.api.server.request import Answer, Request, refusal
 from mooring.api.server.watching import BOOKMARK_S, Watch
 
-_BEARER = "Bearer "
+_STOP_S = 1.0
 _WATCH_END_MARGIN_S = 2
 """How long before a watch times out its last bookmark is sent."""
 
 _encode = msgspec.json.Encoder().encode
+
+
+class _YamlDumper(yaml.SafeDumper):
+    """Writes out what is shared as often as it is there: few readers know about anchors."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
 Report = Callable[[str, Exception], None]
 
 
@@ -45,9 +54,9 @@ class HttpServer:
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
         """Listen, and return the port: that which was asked for, or any free one for 0."""
         server = web.Server(self._handle, access_log=None, keepalive_timeout=75)
-        self._runner = web.ServerRunner(server, handle_signals=False)
+        self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=_STOP_S)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, host, port, ssl_context=tls, shutdown_timeout=1, backlog=512)
+        site = web.TCPSite(self._runner, host, port, ssl_context=tls, backlog=512)
         await site.start()
         bound: int = self._runner.addresses[0][1]
         self.address = f"{host}:{bound}"
@@ -63,25 +72,31 @@ class HttpServer:
 
     async def _handle(self, incoming: web.BaseRequest) -> web.StreamResponse:
         try:
+            answered = await self._answer(incoming)
+            if not isinstance(answered, Watch):
+                return _response(answered)
+        except Exception as fault:  # one request must not end the server
+            self.report(f"{incoming.method} {incoming.path} failed", fault)
+            return _response(refusal(internal_error("the request could not be handled; the server's log says why")))
+        return await self._stream(incoming, answered)
+
+    async def _answer(self, incoming: web.BaseRequest) -> Answer | Watch:
+        try:
             self._authenticate(incoming)
             request = await _read(incoming)
             answered = answer(self.api, request, self.address, self.token)
         except ApiError as error:
             answered = refusal(error)
-        except Exception as fault:  # one request must not end the server
-            self.report(f"{incoming.method} {incoming.path} failed", fault)
-            answered = refusal(internal_error("the request could not be handled; the server's log says why"))
-        self.flush()
-        if isinstance(answered, Watch):
-            return await self._stream(incoming, answered)
-        return _response(answered)
+        if not isinstance(answered, Watch):
+            self.flush()
+        return answered
 
     def _authenticate(self, incoming: web.BaseRequest) -> None:
         if not self.token or incoming.path.startswith(OPEN_TO_ALL):
             return
-        given = incoming.headers.get("Authorization", "")
-        is_known = hmac.compare_digest(given.removeprefix(_BEARER).encode(), self.token.encode())
-        if not given.startswith(_BEARER) or not is_known:
+        scheme, _, given = _clean(incoming.headers.get("Authorization", "")).partition(" ")
+        is_known = hmac.compare_digest(given.strip().encode(), self.token.encode())
+        if scheme.lower() != "bearer" or not is_known:
             raise unauthorized()
 
     async def _stream(self, incoming: web.BaseRequest, watch: Watch) -> web.StreamResponse:
@@ -91,7 +106,13 @@ class HttpServer:
         )
         response.enable_chunked_encoding()
         news = asyncio.Event()
-        watch.wake = news.set
+
+        def wake() -> None:
+            news.set()
+            if watch.is_behind and incoming.transport is not None:
+                incoming.transport.abort()  # it does not read, so it would not see a proper end either
+
+        watch.wake = wake
         if watch.lines:
             news.set()
         self._watches.add(news)
@@ -101,6 +122,10 @@ class HttpServer:
             await response.write_eof()
         except ConnectionError:
             pass  # the client has left, as watchers do
+        except Exception as fault:
+            self.report(f"the watch of {incoming.path} ended", fault)
+            if incoming.transport is not None:
+                incoming.transport.abort()
         finally:
             self._watches.discard(news)
             watch.close()
@@ -110,15 +135,15 @@ class HttpServer:
         self, incoming: web.BaseRequest, response: web.StreamResponse, watch: Watch, news: asyncio.Event
     ) -> None:
         loop = asyncio.get_running_loop()
-        ends = loop.time() + watch.timeout_s
-        pauses = _pauses(loop.time(), ends)
+        pauses = _pauses(loop.time(), loop.time() + watch.timeout_s)
+        pause = next(pauses)
         while not self._is_stopping:
             try:
-                async with asyncio.timeout_at(pauses[0]):
+                async with asyncio.timeout_at(pause):
                     await news.wait()
             except TimeoutError:
-                del pauses[0]
-                if not pauses or incoming.transport is None or incoming.transport.is_closing():
+                pause = next(pauses, 0.0)
+                if not pause or incoming.transport is None or incoming.transport.is_closing():
                     return
                 if watch.has_bookmarks:
                     watch.bookmark()
@@ -131,27 +156,37 @@ class HttpServer:
                 return
 
 
-def _pauses(now: float, ends: float) -> list[float]:
+def _pauses(now: float, ends: float) -> Iterator[float]:
     """When to tell how far we are, and to see whether anybody still listens: each minute, shortly before the end, then."""
     last = ends - _WATCH_END_MARGIN_S
-    minutes = [now + step * BOOKMARK_S for step in range(1, int((ends - now) // BOOKMARK_S) + 1)]
-    return [*(moment for moment in minutes if moment < last), *([last] if last > now else []), ends]
+    moment = now + BOOKMARK_S
+    while moment < last:
+        yield moment
+        moment += BOOKMARK_S
+    if last > now:
+        yield last
+    yield ends
 
 
 async def _read(incoming: web.BaseRequest) -> Request:
     headers = incoming.headers
     query: dict[str, str] = {}
     for name, value in incoming.query.items():
-        query.setdefault(name, value)
+        query.setdefault(_clean(name), _clean(value))
     return Request(
         incoming.method,
-        incoming.path,
+        _clean(incoming.path),
         query,
         await _read_body(incoming),
-        headers.get("Content-Type", ""),
-        ",".join(headers.getall("Accept", ())),
-        headers.get("User-Agent", ""),
+        _clean(headers.get("Content-Type", "")),
+        _clean(",".join(headers.getall("Accept", ()))),
+        _clean(headers.get("User-Agent", "")),
     )
+
+
+def _clean(text: str) -> str:
+    """Without the surrogates that stand for bytes that are no UTF-8: nothing that holds one can be written out again."""
+    return text.encode(errors="surrogateescape").decode(errors="replace")
 
 
 async def _read_body(incoming: web.BaseRequest) -> bytes:
@@ -160,6 +195,8 @@ async def _read_body(incoming: web.BaseRequest) -> bytes:
     too_large = request_entity_too_large(f"limit is {MAX_BODY_BYTES}")
     if (incoming.content_length or 0) > MAX_BODY_BYTES:
         raise too_large
+    if incoming.headers.get("Expect", "").lower() == "100-continue":
+        await incoming.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     body = bytearray()
     try:
         async for chunk in incoming.content.iter_any():
@@ -188,5 +225,6 @@ def _bytes(body: Any, content_type: str) -> bytes:
     if isinstance(body, str):
         return body.encode()
     if content_type == YAML:
-        return yaml.safe_dump(body, sort_keys=False).encode()
+        text: str = yaml.dump(body, Dumper=_YamlDumper, sort_keys=False)
+        return text.encode()
     return _encode(body)

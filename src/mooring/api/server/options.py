@@ -4,9 +4,11 @@ import msgspec
 
 from mooring.api.access import By
 from mooring.api.deletion import Deletion, Propagation
-from mooring.api.errors import ApiError, bad_request, field_invalid, field_unsupported, invalid
+from mooring.api.errors import ApiError, field_forbidden, field_invalid, field_unsupported, invalid
 from mooring.api.server.bodies import read_object
 from mooring.api.server.request import Request
+from mooring.api.store import JsonObject
+from mooring.api.typed_values import check_typed
 
 _MANAGER_CHARS = 128
 _UNKNOWN_MANAGER = "unknown"
@@ -16,9 +18,7 @@ _PROPAGATIONS: tuple[Propagation, ...] = ("Background", "Foreground", "Orphan")
 def by_whom(request: Request, kind: str = "PatchOptions", is_named: bool = False) -> By:
     """The writer. `is_named`: it must say who it is, its user agent does not do."""
     dry_run = request.query.get("dryRun", "")
-    if dry_run not in ("", "All"):
-        fault = field_unsupported("dryRun", dry_run, ("All",))
-        raise invalid(kind, "", [fault], "meta.k8s.io")
+    _check_dry_run(kind, dry_run)
     manager = request.query.get("fieldManager", "")
     if len(manager) > _MANAGER_CHARS or not manager.isprintable():
         why = f"may not be more than {_MANAGER_CHARS} printable characters"
@@ -28,16 +28,29 @@ def by_whom(request: Request, kind: str = "PatchOptions", is_named: bool = False
     return By(manager, dry_run == "All")
 
 
+def check_not_forced(request: Request) -> None:
+    """Only who applies can take fields from others."""
+    if "force" in request.query:
+        fault = field_forbidden("force", "may not be specified for non-apply patch")
+        raise invalid("PatchOptions", "", [fault], "meta.k8s.io")
+
+
+def _check_dry_run(kind: str, *asked: str) -> None:
+    for text in asked:
+        if text not in ("", "All"):
+            raise invalid(kind, "", [field_unsupported("dryRun", text, ("All",))], "meta.k8s.io")
+
+
 class Preconditions(msgspec.Struct, rename="camel"):
-    uid: str = ""
-    resource_version: str = ""
+    uid: str | None = None
+    resource_version: str | None = None
 
 
 class DeleteOptions(msgspec.Struct, rename="camel"):
     """The body of a DELETE, or what an eviction carries along."""
 
     grace_period_seconds: int | None = None
-    propagation_policy: str = ""
+    propagation_policy: str | None = None
     orphan_dependents: bool | None = None
     preconditions: Preconditions | None = None
     dry_run: list[str] | None = None
@@ -56,20 +69,22 @@ def deletion(request: Request) -> tuple[Deletion, By]:
     return how_to_delete(options), By(is_dry_run=is_dry_run)
 
 
-def delete_options(body: object) -> DeleteOptions:
-    try:
-        return msgspec.convert(body, DeleteOptions)
-    except msgspec.ValidationError as fault:
-        raise bad_request(f"DeleteOptions: {fault}") from None
+def delete_options(body: JsonObject) -> DeleteOptions:
+    check_typed("meta.DeleteOptions", body, "DeleteOptions", "v1")
+    options = msgspec.convert(body, DeleteOptions)
+    _check_dry_run("DeleteOptions", *(options.dry_run or ()))
+    return options
 
 
 def how_to_delete(options: DeleteOptions) -> Deletion:
     expected = options.preconditions or Preconditions()
-    return Deletion(options.grace_period_seconds, _propagation(options), expected.uid, expected.resource_version)
+    return Deletion(
+        options.grace_period_seconds, _propagation(options), expected.uid or "", expected.resource_version or ""
+    )
 
 
 def _propagation(options: DeleteOptions) -> Propagation | None:
-    text = options.propagation_policy
+    text = options.propagation_policy or ""
     if options.orphan_dependents is not None:
         if text:
             raise _invalid_options("orphanDependents and deletionPropagation cannot be both set", text)

@@ -27,6 +27,8 @@ from mooring.api.server.routes import Target
 from mooring.api.store import JsonObject, Key, Page, TooNew, TooOld
 
 _TOKEN_VERSION = "meta.k8s.io/v1"
+_VERSION_DIGITS = 19
+"""As many as fit 64 bits, whichever they are."""
 _MATCHES = ("", "NotOlderThan", "Exact")
 
 
@@ -69,8 +71,13 @@ def selector_of(target: Target, request: Request) -> ObjectSelector:
 def version_asked(request: Request) -> int:
     """0 stands for any, and for none asked."""
     text = request.query.get("resourceVersion", "")
-    if text and not text.isdecimal():
-        fault = field_invalid("resourceVersion", text, f'strconv.ParseUint: parsing "{text}": invalid syntax')
+    why = ""
+    if text and not (text.isascii() and text.isdecimal()):
+        why = "invalid syntax"
+    elif len(text) > _VERSION_DIGITS:
+        why = "value out of range"
+    if why:
+        fault = field_invalid("resourceVersion", text, f'strconv.ParseUint: parsing "{text}": {why}')
         raise invalid("ListOptions", "", [fault], "meta.k8s.io")
     return int(text or 0)
 

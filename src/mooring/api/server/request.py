@@ -1,5 +1,6 @@
 """A request and its answer, whatever carries them."""
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,6 +9,8 @@ from mooring.api.errors import ApiError, bad_request
 _TRUE = {"true", "1", "True", "TRUE", "t", "T", ""}
 """What Go reads as true; an empty value is one that was named without `=`."""
 _FALSE = {"false", "0", "False", "FALSE", "f", "F"}
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+"""What fits 64 bits, and only ASCII: int() would take more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +35,9 @@ class Request:
         text = self.query.get(name, "")
         if not text:
             return None
-        try:
-            return int(text)
-        except ValueError:
-            raise bad_request(f"{name}: {text!r} is not a whole number") from None
+        if not _WHOLE.fullmatch(text):
+            raise bad_request(f"{name}: {text!r} is not a whole number")
+        return int(text)
 
 
 @dataclass(slots=True)

@@ -43,6 +43,8 @@ class Watch:
     waiting_bytes: int = 0
     is_over: bool = False
     """Nothing more will come: an ERROR was sent, or the client was too slow."""
+    is_behind: bool = False
+    """The client was too slow: what waits for it was thrown away, so it must not go on from there."""
     _is_headed: bool = True
     _stop: Callable[[], None] = lambda: None
 
@@ -90,6 +92,7 @@ class Watch:
         if self.waiting_bytes > MAX_WAITING_BYTES:
             self.lines.clear()
             self.close()
+            self.is_behind = True
         self.wake()
 
     def _line(self, event: Event) -> bytes:

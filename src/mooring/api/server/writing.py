@@ -4,6 +4,7 @@ from typing import Any
 
 from mooring.api.access import Api, Change
 from mooring.api.errors import ApiError, unsupported_media_type
+from mooring.api.event_forms import shown_form
 from mooring.api.json_patch import apply_json_patch
 from mooring.api.media_types import (
     APPLY_PATCH,
@@ -20,7 +21,7 @@ from mooring.api.server import forms
 from mooring.api.server.bodies import read_json, read_object, read_yaml
 from mooring.api.server.field_checks import Headers, check_applied, check_body, check_patched, quotes_patch, says_kind
 from mooring.api.server.media import wanted
-from mooring.api.server.options import by_whom, deletion
+from mooring.api.server.options import by_whom, check_not_forced, deletion
 from mooring.api.server.reading import selector_of
 from mooring.api.server.request import Answer, Request
 from mooring.api.server.routes import Target
@@ -55,6 +56,7 @@ def patch(api: Api, target: Target, request: Request) -> Answer:
         return _apply(api, target, request)
     warnings: Headers = []
     change = patcher(request, target.resource, warnings)
+    check_not_forced(request)
     by = by_whom(request)
     made = api.change(target.resource, target.namespace, target.name, change, by, target.subresource)
     return _shown(api, target.resource, made, request, 200, warnings)
@@ -113,7 +115,8 @@ def delete_all(api: Api, target: Target, request: Request) -> Answer:
                 raise
     metadata = {"resourceVersion": str(api.store.version)}
     form = wanted(request.accept)
-    shown = forms.many(target.resource, found.items, metadata, form, forms.included(request), api.clock.now_ns())
+    items = [shown_form(target.resource, item) for item in found.items]
+    shown = forms.many(target.resource, items, metadata, form, forms.included(request), api.clock.now_ns())
     return Answer(200, shown, form.media)
 
 

@@ -1,0 +1,54 @@
+"""YAML that would be the end of the server: nested so deeply that its parser crashes, or small but endless by aliases."""
+
+from typing import Any
+
+import yaml
+
+from mooring.api.errors import bad_request
+from mooring.api.media_types import APPLY_PATCH, media_type
+from mooring.api.server.media import YAML
+from mooring.api.server.request import Request
+
+MAX_DEPTH = 1000
+"""libyaml overruns its stack at some 30,000; Python gives up at 1000 on what comes out."""
+MAX_WEIGHT = 1_000_000
+"""How many values a document may stand for once its aliases are written out."""
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def check_yaml(request: Request) -> None:
+    """Before the body of a request is read as YAML, if it is. What is no YAML at all is left for the reader to refuse."""
+    if media_type(request.content_type) not in (YAML, APPLY_PATCH):
+        return
+    try:
+        weight = _weight(request.body)
+    except yaml.YAMLError:
+        return
+    if weight > MAX_WEIGHT:
+        raise bad_request("error converting YAML to JSON: yaml: document contains excessive aliasing")
+
+
+def _weight(body: bytes) -> int:
+    """How many values there are; an alias weighs as much as what it stands for."""
+    open_weights = [0]
+    anchors: list[str | None] = [None]
+    weights: dict[str, int] = {}
+    for event in yaml.parse(body, Loader=_Loader):
+        match event:
+            case yaml.CollectionStartEvent():
+                open_weights.append(1)
+                anchors.append(event.anchor)
+                if len(open_weights) > MAX_DEPTH:
+                    raise bad_request("error converting YAML to JSON: yaml: exceeded max depth")
+            case yaml.CollectionEndEvent():
+                weight, anchor = open_weights.pop(), anchors.pop()
+                open_weights[-1] += weight
+                if anchor:
+                    weights[anchor] = weight
+            case yaml.AliasEvent():
+                # What is not closed yet, and so not known, is an alias within itself: endless.
+                open_weights[-1] += weights.get(event.anchor, 1 if event.anchor not in anchors else MAX_WEIGHT + 1)
+            case yaml.ScalarEvent():
+                open_weights[-1] += 1
+    return open_weights[0]

@@ -1,0 +1,84 @@
+"""The writes of a scheduler to an API server: bytes and paths as kube-scheduler sends them, each kind on its own client."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from mooring.api.errors import ApiError
+from mooring.api.media_types import STRATEGIC_MERGE_PATCH
+from mooring.api.quick_client import QuickClient
+from mooring.api.throttle import Timing
+from mooring.api.unanswered import ConnectionRefused
+from mooring.model.pod import Pod
+
+JsonObject = dict[str, Any]
+
+STATUS_WAITS_S = (0.01, 0.05, 0.25)
+"""Between the tries of a status patch that the server was not ready for."""
+
+_encode = msgspec.json.Encoder().encode
+_NO_OPTIONS = _encode({"kind": "DeleteOptions", "apiVersion": "v1"})
+
+
+@dataclass(frozen=True, slots=True)
+class ApiWriter:
+    """Raises ApiError where the server refuses, Unanswered where nobody knows whether it did."""
+
+    binder: QuickClient
+    statuses: QuickClient
+    events: QuickClient
+    timing: Timing
+
+    async def bind(self, pod: Pod, node_name: str) -> None:
+        body = {
+            "kind": "Binding",
+            "apiVersion": "v1",
+            "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
+            "target": {"kind": "Node", "name": node_name},
+        }
+        await self.binder.send("POST", f"{_path(pod)}/binding", _encode(body))
+
+    async def read_pod(self, pod: Pod) -> JsonObject | None:
+        """The pod as the server has it now; None if it is gone."""
+        try:
+            found: JsonObject = msgspec.json.decode(await self.binder.send("GET", _path(pod), b""))
+        except ApiError as refused:
+            if refused.code == 404:
+                return None
+            raise
+        return found
+
+    async def patch_status(self, pod: Pod, patch: JsonObject) -> None:
+        """A server that is not ready, or says that something came in between, is asked again a few times."""
+        for wait_s in (*STATUS_WAITS_S, None):
+            try:
+                await self.statuses.send("PATCH", f"{_path(pod)}/status", _encode(patch), STRATEGIC_MERGE_PATCH)
+                return
+            except (ApiError, ConnectionRefused) as fault:
+                if wait_s is None or (isinstance(fault, ApiError) and fault.code not in (409, 500, 503)):
+                    raise
+                await self.timing.sleep(wait_s)
+
+    async def delete(self, pod: Pod) -> None:
+        await self.statuses.send("DELETE", _path(pod), _NO_OPTIONS)
+
+    async def write(self, method: str, path: str, body: JsonObject, content_type: str) -> JsonObject:
+        """Any other object, such as a claim or a volume. Returns it as it was written."""
+        written: JsonObject = msgspec.json.decode(await self.statuses.send(method, path, _encode(body), content_type))
+        return written
+
+    async def create_event(self, event: JsonObject) -> None:
+        await self.events.send("POST", _events(event["metadata"]["namespace"]), _encode(event))
+
+    async def patch_event(self, namespace: str, name: str, series: JsonObject) -> None:
+        body = _encode({"series": series})
+        await self.events.send("PATCH", f"{_events(namespace)}/{name}", body, STRATEGIC_MERGE_PATCH)
+
+
+def _path(pod: Pod) -> str:
+    return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+
+
+def _events(namespace: str) -> str:
+    return f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"

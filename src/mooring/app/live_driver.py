@@ -1,0 +1,228 @@
+"""Drives the scheduler against an API server: attempts between two awaits, writes as tasks, answers back to the core.
+
+Nothing here decides anything. What a write led to is reported to the core exactly once; a bind of which nobody knows
+whether it was carried out is looked up first.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any
+
+from mooring.api.errors import ApiError
+from mooring.api.throttle import Timing
+from mooring.api.unanswered import ConnectionRefused, Unanswered
+from mooring.app.api_writer import ApiWriter
+from mooring.app.event_writer import EventWriter
+from mooring.app.status_writer import StatusWriter
+from mooring.cycle.scheduler import Scheduler
+from mooring.framework.intents import Bind, Evict, Intent, PatchStatus, Record
+from mooring.kit.clock import NS_PER_S, Clock
+
+log = logging.getLogger(__name__)
+
+SLICE = 20
+"""How many pods are tried before the event loop gets its turn."""
+MAX_BINDS = 512
+"""How many binds may be under way; then attempts wait."""
+TICK_NS = NS_PER_S // 10
+FLUSH_NS = 30 * NS_PER_S
+SWEEP_NS = 60 * NS_PER_S
+LOOKUP_WAITS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+LONGEST_REST_S = 1.0
+
+
+class LiveDriver:
+    """Changes are told to the scheduler by the reflectors; each should call `wake` afterwards."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        clock: Clock,
+        writer: ApiWriter,
+        events: EventWriter,
+        statuses: StatusWriter,
+        timing: Timing | None = None,
+    ) -> None:
+        self._scheduler = scheduler
+        self._clock = clock
+        self._writer = writer
+        self._events = events
+        self._statuses = statuses
+        self._timing = timing or Timing()
+        self._news = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._binds = 0
+        now_ns = clock.now_ns()
+        self._tick_ns, self._flush_ns, self._sweep_ns = now_ns, now_ns + FLUSH_NS, now_ns + SWEEP_NS
+        self.bound = 0
+
+    def wake(self) -> None:
+        """Something changed: there may be work."""
+        self._news.set()
+
+    async def run(self) -> None:
+        """Schedule until cancelled. Whoever cancels, because the lease is lost, stops binding at once."""
+        while True:
+            self._news.clear()
+            self._pass_time()
+            if self._attempt_some():
+                await asyncio.sleep(0)
+            else:
+                await self._rest()
+
+    async def close(self, patience_s: float = 5.0) -> None:
+        """Let writes that are under way come to their end, for a while."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=patience_s)
+        for task in self._tasks:
+            task.cancel()
+        await self._statuses.close()
+        await self._events.close()
+
+    # ---- the loop
+
+    def _attempt_some(self) -> int:
+        for done in range(SLICE):
+            if self._binds >= MAX_BINDS or not self._scheduler.has_work():
+                return done
+            self._scheduler.attempt()
+            self._carry_out()
+        return SLICE
+
+    def _pass_time(self) -> None:
+        now_ns = self._clock.now_ns()
+        if now_ns >= self._tick_ns:
+            self._tick_ns = now_ns + TICK_NS
+            self._scheduler.tick()
+            self._scheduler.release_waiting()
+        if now_ns >= self._flush_ns:
+            self._flush_ns = now_ns + FLUSH_NS
+            self._scheduler.flush_parked()
+        if now_ns >= self._sweep_ns:
+            self._sweep_ns = now_ns + SWEEP_NS
+            self._events.sweep()
+        self._carry_out()
+
+    async def _rest(self) -> None:
+        """Until something changes or falls due."""
+        core = self._scheduler.core
+        times = [core.queue.next_release_ns(), core.desk.waiting.next_deadline_ns()]
+        due = [max(when, self._tick_ns) for when in times if when is not None]
+        pause_s = (min(due) - self._clock.now_ns()) / NS_PER_S if due else LONGEST_REST_S
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(max(pause_s, 0.0), LONGEST_REST_S)):
+                await self._news.wait()
+
+    # ---- what the scheduler wants
+
+    def _carry_out(self) -> None:
+        while intents := self._scheduler.take_intents():
+            victims: dict[str, list[Evict]] = {}
+            for intent in intents:
+                if isinstance(intent, Evict):
+                    victims.setdefault(intent.preemptor.id, []).append(intent)
+                else:
+                    self._do(intent)
+            for evictions in victims.values():
+                self._start(self._evict_all(evictions))
+            self._scheduler.release_waiting()
+
+    def _do(self, intent: Intent) -> None:
+        match intent:
+            case Bind():
+                self._binds += 1
+                self._start(self._bind(intent))
+            case PatchStatus():
+                self._statuses.patch(intent)
+            case Record():
+                self._events.record(intent)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._news.set()
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            log.error("a write failed in a way that nobody foresaw", exc_info=fault)
+
+    # ---- binding
+
+    async def _bind(self, intent: Bind) -> None:
+        try:
+            fault = await self._bind_or_fault(intent)
+        finally:
+            self._binds -= 1
+        if fault is None:
+            self.bound += 1
+        self._scheduler.bound(intent.pod, fault)
+        self._carry_out()
+
+    async def _bind_or_fault(self, intent: Bind) -> str | None:
+        try:
+            await self._writer.bind(intent.pod, intent.node_name)
+        except ApiError as refused:
+            if refused.code == 409 and await self._is_there(intent):
+                return None  # we were answered once before, and did not hear it
+            return refused.message
+        except ConnectionRefused as fault:
+            return str(fault)
+        except Unanswered as fault:
+            return None if await self._is_there(intent) else str(fault)
+        return None
+
+    async def _is_there(self, intent: Bind) -> bool:
+        """Whether the pod is on the node that we meant; asked until there is an answer, or the watch gives it."""
+        for wait_s in (*LOOKUP_WAITS_S, *(LOOKUP_WAITS_S[-1],) * 1000):
+            seen = self._scheduler.core.pods.get(intent.pod.key)
+            if seen is None or seen.id != intent.pod.id or seen.spec.node_name:
+                return seen is not None and _is_on(seen.uid, seen.spec.node_name, intent)
+            try:
+                found = await self._writer.read_pod(intent.pod)
+            except (ApiError, Unanswered) as fault:
+                log.info("cannot see yet whether %s was bound: %s", intent.pod.key, fault)
+                await self._timing.sleep(wait_s)
+                continue
+            if found is None:
+                return False
+            return _is_on(found["metadata"]["uid"], found["spec"].get("nodeName", ""), intent)
+        return False
+
+    # ---- victims
+
+    async def _evict_all(self, evictions: list[Evict]) -> None:
+        """All at once, the last one only after the others: it is what makes the room that the preemptor waits for."""
+        *others, last = evictions
+        faults = await asyncio.gather(*(self._evict(eviction) for eviction in others))
+        if any(faults):
+            self._report(last, next(fault for fault in faults if fault))
+        else:
+            await self._evict(last)
+
+    async def _evict(self, eviction: Evict) -> str | None:
+        """Returns why not; a victim that is gone is as good as evicted."""
+        victim = eviction.victim
+        fault = None
+        try:
+            await self._statuses.patch_now(victim, eviction.condition)
+            await self._writer.delete(victim)
+        except ApiError as refused:
+            fault = None if refused.code == 404 else refused.message
+        except Unanswered as unanswered:
+            fault = str(unanswered)
+        self._report(eviction, fault)
+        return fault
+
+    def _report(self, eviction: Evict, fault: str | None) -> None:
+        if fault is not None:
+            log.error("Error preempting pod %s for %s: %s", eviction.victim.key, eviction.preemptor.key, fault)
+        self._scheduler.evicted(eviction.victim, eviction.preemptor, fault)
+        self._carry_out()
+
+
+def _is_on(uid: str, node_name: str, intent: Bind) -> bool:
+    return uid == intent.pod.uid and node_name == intent.node_name
