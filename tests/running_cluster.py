@@ -1,8 +1,8 @@
 """A cluster that listens: `mooring up` in a process of its own, or the same in this one, and a client for either.
 
-    with a_process("--nodes", "3") as cluster:
-        cluster.ask("GET", "/api/v1/nodes").body["items"]
-        subprocess.run([kubectl, "get", "nodes"], env=cluster.environment)
+with a_process("--nodes", "3") as cluster:
+    cluster.ask("GET", "/api/v1/nodes").body["items"]
+    subprocess.run([kubectl, "get", "nodes"], env=cluster.environment)
 """
 
 import asyncio
@@ -260,7 +260,7 @@ def a_neighbour(
     nodes: int = 3, items: tuple[JsonObject, ...] = (), settings: ServiceSettings | None = None
 ) -> Iterator[Neighbour]:
     """A cluster on a thread with its own event loop. A fault that it reports fails the test that caused it."""
-    started: "list[Service | BaseException]" = []
+    started: list[Service | BaseException] = []
     is_started, is_wanted = threading.Event(), threading.Event()
     reports: list[str] = []
     loop = asyncio.new_event_loop()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asking import (
@@ -13,14 +13,12 @@ from asking import (
     CONFIG_MAPS,
     JSON_PATCH,
     MERGE_PATCH,
-    NODES,
     PODS,
     STRATEGIC_PATCH,
     a_body,
     a_manifest,
     ask,
     path_of,
-    the,
 )
 from cluster_api import an_api
 from mooring.api.access import Api
@@ -193,4 +191,302 @@ def test_no_patch_is_a_fault_of_ours(data: st.DataObject) -> None:
         query = {"fieldManager": "me", "force": "true"} if media == APPLY_PATCH else {}
         check_answer(ask(api, "PATCH", path_of(resource, "x", part), patch, media, **query))
         check_answer(ask(api, "GET", path_of(resource), accept="application/json;as=Table;v=v1;g=meta.k8s.io"))
+    check(api)
+
+
+# ---- wrong types, one by one
+
+POD_FAULT = 'Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal '
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ({"metadata": []}, "array into Go struct field Pod.metadata of type v1.ObjectMeta"),
+        ({"spec": "x"}, "string into Go struct field Pod.spec of type v1.PodSpec"),
+        ({"metadata": {"labels": {"a": 1}}}, "number into Go struct field Pod.metadata.labels of type string"),
+        ({"metadata": {"labels": ["a"]}}, "array into Go struct field Pod.metadata.labels of type map[string]string"),
+        ({"metadata": {"name": 5}}, "number into Go struct field Pod.metadata.name of type string"),
+        ({"kind": ["Pod"]}, "array into Go struct field Pod.kind of type string"),
+        ({"apiVersion": 1}, "number into Go struct field Pod.apiVersion of type string"),
+        ({"spec": {"containers": {}}}, "object into Go struct field Pod.spec.containers of type []v1.Container"),
+        (
+            {"spec": {"containers": [{"args": [None]}]}},
+            "array into Go struct field Pod.spec.containers.args of type []string",
+        ),
+        (
+            {"spec": {"activeDeadlineSeconds": 1.5}},
+            "number into Go struct field Pod.spec.activeDeadlineSeconds of type int64",
+        ),
+        (
+            {"spec": {"activeDeadlineSeconds": 2**63}},
+            "number into Go struct field Pod.spec.activeDeadlineSeconds of type int64",
+        ),
+        ({"spec": {"hostNetwork": "yes"}}, "string into Go struct field Pod.spec.hostNetwork of type bool"),
+        ({"status": [1]}, "array into Go struct field Pod.status of type v1.PodStatus"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_refused_wherever_it_is(body: dict[str, Any], why: str) -> None:
+    reply = ask(an_api(), "POST", PODS, a_manifest() | body)
+    assert (reply.code, reply.body["message"]) == (400, POD_FAULT + why)
+
+
+@pytest.mark.parametrize(
+    "time", ["", "yesterday", "2026-11-15", "2026-13-01T00:00:00Z", "2026-11-15T07:17:46", "2026-11-15 07:17:46Z"]
+)
+def test_a_time_that_is_none_is_refused(time: str) -> None:
+    body = {"metadata": {"name": "l"}, "spec": {"renewTime": time}}
+    reply = ask(an_api(), "POST", "/apis/coordination.k8s.io/v1/namespaces/default/leases", body)
+    assert reply.code == 400
+    assert reply.body["message"].startswith(
+        f'Lease in version "v1" cannot be handled as a Lease: parsing time "{time}" as "2006-01-02T15:04:05Z07:00"'
+    )
+
+
+@pytest.mark.parametrize("time", ["2026-11-15T07:17:46Z", "2026-11-15T07:17:46.123456Z", "2026-11-15T07:17:46+01:00"])
+def test_times_as_clients_write_them_are_taken(time: str) -> None:
+    body = {"metadata": {"name": "l"}, "spec": {"renewTime": time}}
+    assert ask(an_api(), "POST", "/apis/coordination.k8s.io/v1/namespaces/default/leases", body).code == 201
+
+
+def test_null_stands_for_nothing() -> None:
+    body = a_manifest(status=None)
+    body["metadata"] |= {"labels": None, "annotations": None, "finalizers": None, "creationTimestamp": None}
+    body["spec"]["nodeSelector"] = None
+    assert ask(an_api(), "POST", PODS, body).code == 201
+
+
+def test_a_list_is_no_object_to_create() -> None:
+    reply = ask(an_api(), "POST", PODS, {"kind": "PodList", "apiVersion": "v1", "items": None})
+    assert (reply.code, reply.body["reason"]) == (400, "BadRequest")
+
+
+def test_an_object_of_another_kind_is_refused() -> None:
+    reply = ask(an_api(), "POST", PODS, {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n"}, "spec": 5})
+    assert reply.body["message"] == (
+        'Node in version "v1" cannot be handled as a Pod: converting (v1.Node) to (core.Pod): unknown conversion'
+    )
+
+
+@pytest.mark.parametrize("name", ["a/b", "A", "", ".", "a" * 254, "a\0b", "\N{SNOWMAN}", "-a"])
+def test_names_that_no_url_could_say_are_refused(name: str) -> None:
+    api = an_api()
+    reply = ask(api, "POST", PODS, a_manifest(name))
+    assert (reply.code, reply.body["reason"]) == (422, "Invalid")
+    assert not api.store.all("/pods")
+
+
+@pytest.mark.parametrize(
+    ("part", "body"),
+    [
+        ("resize", {"spec": {"containers": "x"}}),
+        ("resize", {"spec": {"containers": [{"name": ["main"]}]}}),
+        ("ephemeralcontainers", {"spec": {"ephemeralContainers": 5}}),
+        ("binding", {"metadata": [], "target": {"name": "n"}}),
+        ("binding", {"metadata": {"name": "p"}, "target": "n"}),
+        ("binding", {"metadata": {"name": "p", "labels": []}, "target": {"name": "n"}}),
+        ("eviction", {"metadata": 1.5}),
+        ("eviction", {"metadata": {"name": "p"}, "deleteOptions": []}),
+        ("eviction", {"metadata": {"name": "p"}, "deleteOptions": {"gracePeriodSeconds": "5"}}),
+    ],
+)
+def test_parts_of_a_pod_are_checked_like_the_whole(part: str, body: dict[str, Any]) -> None:
+    api = an_api()
+    ask(api, "POST", PODS, a_manifest())
+    version = api.store.version
+    method = "POST" if part in ("binding", "eviction") else "PUT"
+    reply = ask(api, method, f"{PODS}/p/{part}", body)
+    assert (reply.code, reply.body["reason"], api.store.version) == (400, "BadRequest", version)
+
+
+@pytest.mark.parametrize("path", ["/apis/authentication.k8s.io/v1/tokenreviews"])
+@pytest.mark.parametrize("body", [{"spec": "x"}, {"spec": ["x"]}, {"spec": {"token": 5}}, {"metadata": "x"}])
+def test_questions_are_checked_too(path: str, body: dict[str, Any]) -> None:
+    assert ask(an_api(), "POST", path, body).code == 400
+
+
+# ---- absurd parameters
+
+LISTS = [
+    ({"limit": "abc"}, 400, "BadRequest"),
+    ({"limit": "1_0"}, 400, "BadRequest"),
+    ({"limit": "9" * 5000}, 400, "BadRequest"),
+    ({"limit": "\N{ARABIC-INDIC DIGIT THREE}"}, 400, "BadRequest"),
+    ({"resourceVersion": "abc"}, 422, "Invalid"),
+    ({"resourceVersion": "-1"}, 422, "Invalid"),
+    ({"resourceVersion": "99999999999999999999"}, 422, "Invalid"),
+    ({"resourceVersion": "9" * 5000}, 422, "Invalid"),
+    ({"resourceVersion": "\N{ARABIC-INDIC DIGIT THREE}"}, 422, "Invalid"),
+    ({"resourceVersion": "999999999999999999"}, 504, "Timeout"),
+    ({"resourceVersionMatch": "Exact"}, 422, "Invalid"),
+    ({"resourceVersion": "0", "resourceVersionMatch": "Exact"}, 422, "Invalid"),
+    ({"resourceVersion": "1", "resourceVersionMatch": "Newest"}, 422, "Invalid"),
+    ({"continue": "garbage"}, 400, "BadRequest"),
+    ({"continue": "\N{SNOWMAN}"}, 400, "BadRequest"),
+    ({"continue": "e30"}, 400, "BadRequest"),
+    ({"continue": "bnVsbA"}, 400, "BadRequest"),
+    ({"labelSelector": "a in (b"}, 400, "BadRequest"),
+    ({"labelSelector": "=,=!(("}, 400, "BadRequest"),
+    ({"labelSelector": "\0"}, 400, "BadRequest"),
+    ({"fieldSelector": "spec.foo=1"}, 400, "BadRequest"),
+    ({"fieldSelector": "no-operator"}, 400, "BadRequest"),
+    ({"includeObject": "Everything"}, 400, "BadRequest"),
+    ({"watch": "perhaps"}, 400, "BadRequest"),
+]
+
+
+@pytest.mark.parametrize(("query", "code", "reason"), LISTS, ids=lambda value: str(value)[:60])
+def test_absurd_parameters_of_a_list_are_refused(query: dict[str, str], code: int, reason: str) -> None:
+    reply = ask(an_api(), "GET", PODS, **query)
+    assert (reply.code, reply.body["reason"]) == (code, reason)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"limit": "-1"},
+        {"limit": ""},
+        {"timeoutSeconds": "-5"},
+        {"resourceVersion": ""},
+        {"resourceVersion": "0"},
+        {"labelSelector": ""},
+        {"labelSelector": "a!=b"},
+        {"watch": "false"},
+        {"pretty": "true"},
+        {"unheard": "of"},
+    ],
+)
+def test_odd_parameters_of_a_list_are_taken(query: dict[str, str]) -> None:
+    api = an_api()
+    ask(api, "POST", PODS, a_manifest())
+    reply = ask(api, "GET", PODS, **query)
+    assert (reply.code, len(reply.body["items"])) == (200, 1)
+
+
+WRITES = [
+    ({"dryRun": "Bogus"}, 'dryRun: Unsupported value: "Bogus": supported values: "All"'),
+    (
+        {"fieldManager": "x" * 1000},
+        f'fieldManager: Invalid value: "{"x" * 1000}": may not be more than 128 printable characters',
+    ),
+    ({"fieldManager": "a\0b"}, "fieldManager: Invalid value: "),
+]
+
+
+@pytest.mark.parametrize(("query", "why"), WRITES, ids=["dryRun", "long manager", "manager with NUL"])
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_absurd_parameters_of_a_write_are_refused(query: dict[str, str], why: str, method: str) -> None:
+    api = an_api()
+    ask(api, "POST", PODS, a_manifest())
+    version = api.store.version
+    path = PODS if method == "POST" else f"{PODS}/p"
+    body = None if method == "DELETE" else a_manifest("q" if method == "POST" else "p")
+    reply = ask(api, method, path, body, MERGE_PATCH if method == "PATCH" else "", **query)
+    assert (reply.code, reply.body["reason"]) == (422, "Invalid")
+    assert why in reply.body["message"]
+    assert api.store.version == version
+
+
+def test_a_dry_run_asked_for_in_a_body_must_be_one() -> None:
+    api = an_api()
+    ask(api, "POST", PODS, a_manifest())
+    assert ask(api, "DELETE", f"{PODS}/p", {"dryRun": ["Bogus"]}).code == 422
+    assert ask(api, "DELETE", f"{PODS}/p", {"dryRun": ["All"]}).code == 200
+    assert ask(api, "GET", f"{PODS}/p").code == 200
+
+
+@pytest.mark.parametrize("media", [JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH])
+def test_only_who_applies_can_force(media: str) -> None:
+    api = an_api()
+    ask(api, "POST", PODS, a_manifest())
+    reply = ask(api, "PATCH", f"{PODS}/p", [] if media == JSON_PATCH else {}, media, force="true")
+    assert (reply.code, reply.body["message"]) == (
+        422,
+        'PatchOptions.meta.k8s.io "" is invalid: force: Forbidden: may not be specified for non-apply patch',
+    )
+
+
+def test_who_applies_must_say_who_it_is() -> None:
+    api = an_api()
+    body = {"apiVersion": "v1", "kind": "ConfigMap"}
+    assert ask(api, "PATCH", f"{CONFIG_MAPS}/c", body, APPLY_PATCH).code in (400, 422)
+    assert ask(api, "PATCH", f"{CONFIG_MAPS}/c", body, APPLY_PATCH, fieldManager="me").code == 201
+
+
+# ---- methods and forms
+
+UNSUPPORTED = [
+    ("PUT", PODS, "update is not supported on resources of kind"),
+    ("PATCH", PODS, "patch is not supported"),
+    ("POST", f"{PODS}/p", "create is not supported"),
+    ("POST", "/api/v1/pods", "create is not supported"),
+    ("DELETE", "/api/v1/namespaces", "delete is not supported"),
+    ("DELETE", f"{PODS}/p/status", "delete is not supported"),
+    ("GET", f"{PODS}/p/binding", "get is not supported"),
+    ("GET", f"{PODS}/p/eviction", "get is not supported"),
+    ("POST", f"{PODS}/p/log", "create is not supported"),
+    ("HEAD", PODS, "head is not supported"),
+    ("BREW", PODS, "brew is not supported"),
+    ("GET", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "get is not supported"),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "why"), UNSUPPORTED, ids=lambda value: str(value))
+def test_a_method_that_is_not_for_this_is_refused(method: str, path: str, why: str) -> None:
+    reply = ask(an_api(), method, path)
+    assert (reply.code, reply.body["reason"]) == (405, "MethodNotAllowed")
+    assert reply.body["message"].startswith(why)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v2/pods",
+        "/api/v1/gadgets",
+        "/apis/nowhere/v1/pods",
+        "/api/v1/namespaces/default/nodes",
+        "/api/v1/pods/p",
+        f"{PODS}/p/nothing",
+        f"{PODS}/p/status/more",
+        f"{PODS}//p",
+        "/nowhere",
+        "/api/v1/namespaces//pods",
+    ],
+)
+def test_a_path_that_leads_nowhere(path: str) -> None:
+    reply = ask(an_api(), "GET", path)
+    assert (reply.code, reply.body) == (404, "404 page not found\n")
+
+
+def test_what_cannot_be_answered_is_not_done() -> None:
+    """A write whose answer nobody could read would be made and then refused."""
+    api = an_api()
+    version = api.store.version
+    assert ask(api, "POST", PODS, a_manifest(), accept="text/html").code == 406
+    assert ask(api, "POST", PODS, a_manifest(), includeObject="Everything").code == 400
+    assert api.store.version == version
+    ask(api, "POST", PODS, a_manifest())
+    assert ask(api, "DELETE", f"{PODS}/p", accept="text/html").code == 406
+    assert ask(api, "DELETE", PODS, accept="text/html").code == 406
+    assert ask(api, "GET", f"{PODS}/p").code == 200
+
+
+def test_logs_are_text_whatever_is_asked_for() -> None:
+    api = an_api()
+    ask(api, "POST", PODS, a_manifest())
+    reply = ask(api, "GET", f"{PODS}/p/log", accept="text/plain")
+    assert (reply.code, reply.body, reply.content_type) == (200, "", "text/plain")
+
+
+def test_every_kind_can_be_made_read_listed_and_deleted() -> None:
+    api = a_furnished_api()
+    for resource in ALL:
+        found = ask(api, "GET", path_of(resource, "x")).body
+        assert (found["kind"], found["apiVersion"]) == (resource.kind, resource.api_version)
+        listed = ask(api, "GET", path_of(resource)).body
+        assert listed["kind"] == f"{resource.kind}List"
+        assert "x" in [item["metadata"]["name"] for item in listed["items"]]
+    for resource in ALL:
+        if resource.group != "events.k8s.io":
+            assert ask(api, "DELETE", path_of(resource, "x")).code == 200, resource
     check(api)

@@ -129,7 +129,9 @@ def test_a_body_that_is_nested_too_deeply_is_refused(cluster: Neighbour, body: b
     refused(post(cluster, body, content_type), 400, "BadRequest")
 
 
-@pytest.mark.parametrize("content_type", ["text/plain", "application/xml", "image/png", "junk", "application/json-patch"])
+@pytest.mark.parametrize(
+    "content_type", ["text/plain", "application/xml", "image/png", "junk", "application/json-patch"]
+)
 def test_a_body_of_an_unknown_type_is_refused(cluster: Neighbour, content_type: str) -> None:
     message = refused(post(cluster, b"{}", content_type), 415, "UnsupportedMediaType")
     assert message.startswith(
@@ -203,7 +205,9 @@ def test_header_bytes_that_are_no_text_do_no_harm(cluster: Neighbour) -> None:
     assert cluster.ask("GET", f"{CONFIG_MAPS}/from-afar").code == 200
 
 
-@pytest.mark.parametrize("path", ["/api/v1/nodes/%FF", "/api/v1/nodes/%00", "/api/v1/nodes/a%2Fb%2Fc", "/api/v1/nodes/%"])
+@pytest.mark.parametrize(
+    "path", ["/api/v1/nodes/%FF", "/api/v1/nodes/%00", "/api/v1/nodes/a%2Fb%2Fc", "/api/v1/nodes/%"]
+)
 def test_odd_names_name_nothing(cluster: Neighbour, path: str) -> None:
     assert cluster.ask("GET", path).code == 404
 

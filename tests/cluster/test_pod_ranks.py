@@ -141,8 +141,6 @@ def test_an_object_with_another_start_time_is_ranked_by_it() -> None:
     ranks.refresh()
     assert ranks.pods(0) == [first, second]
     seen = a_runner("b", 1, 2)
-    if not nodes.swap_last(second, seen):
-        nodes.displace(second.id)
-        nodes.place(seen, "n0")
+    assert nodes.exchange(second, seen)
     ranks.refresh()
     assert ranks.pods(0) == [seen, first]

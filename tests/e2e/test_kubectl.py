@@ -44,7 +44,7 @@ def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
 @pytest.fixture
 def name(request: pytest.FixtureRequest) -> str:
     """One for each test, so that they can share the cluster."""
-    return str(request.node.name).removeprefix("test_").replace("_", "-")[:40]
+    return str(request.node.name).removeprefix("test_").replace("_", "-")[:40].strip("-")
 
 
 def eventually(holds: Callable[[], bool], what: str) -> None:

@@ -46,7 +46,7 @@ class Cache:
         if pod.id in self._pods:
             if pod.id not in self._assumed:
                 raise ClusterError(f"pod {_shown(pod)} was already in added state")
-            if self._nodes.swap_last(self._pods[pod.id], pod):
+            if self._nodes.exchange(self._pods[pod.id], pod):
                 # Hot: the usual case; nothing but the object changes, so no answer that is kept about the row is void.
                 self._pods[pod.id] = pod
                 self._assumed.discard(pod.id)
@@ -61,6 +61,9 @@ class Cache:
             raise ClusterError(f"pod {_shown(old)} is not added to scheduler cache, so cannot be updated")
         if old.id in self._assumed:
             raise ClusterError(f"assumed pod {_shown(old)} should not be updated")
+        if self._nodes.exchange(known, new):
+            self._pods[new.id] = new  # Hot: as a rule only the status changes
+            return
         self._take(known)
         self._put(new)
 

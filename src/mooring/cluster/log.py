@@ -31,3 +31,22 @@ class TouchLog:
             return None
         recent = self._rows[position - self._start :]
         return recent if len(recent) < 2 else sorted(set(recent))
+
+
+class Follower:
+    """Reads several logs at once, each from where it left off."""
+
+    def __init__(self, *logs: TouchLog) -> None:
+        self._logs = logs
+        self._positions = [0] * len(logs)
+
+    def news(self) -> list[int] | None:
+        """The rows touched since the last call in any of the logs, each once, ascending; None when that is not known."""
+        found = [log.since(position) for log, position in zip(self._logs, self._positions, strict=True)]
+        self._positions = [log.end for log in self._logs]
+        rows: set[int] = set()
+        for touched in found:
+            if touched is None:
+                return None
+            rows.update(touched)
+        return sorted(rows)

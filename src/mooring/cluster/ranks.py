@@ -10,6 +10,7 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.cluster.log import Follower
 from mooring.cluster.table import NodeTable
 from mooring.model.pod import Pod
 
@@ -25,7 +26,8 @@ class PodRanks:
 
     def __init__(self, nodes: NodeTable) -> None:
         self.nodes = nodes
-        self._position = -1
+        self._news = Follower(nodes.touches, nodes.pod_touches)
+        self._is_first = True
         self._ranked: dict[int, list[Pod]] = {}
         self.priority: NDArray[np.int64] = np.full((1, nodes.capacity), NO_POD, np.int64)
         self.start_ns: NDArray[np.int64] = np.zeros((1, nodes.capacity), np.int64)
@@ -34,9 +36,9 @@ class PodRanks:
     def refresh(self) -> None:
         """Bring the columns up to date with the table."""
         nodes = self.nodes
-        touched = nodes.touches.since(self._position) if self._position >= 0 else None
-        self._position = nodes.touches.end
-        rows = range(nodes.height) if touched is None else touched
+        touched = self._news.news()
+        rows = range(nodes.height) if touched is None or self._is_first else touched
+        self._is_first = False
         for row in rows:
             self._ranked[row] = by_importance(nodes.pods_on[row])
         self._fit(max((len(self._ranked[row]) for row in rows), default=0))

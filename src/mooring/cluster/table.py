@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mooring.cluster.images import Images
 from mooring.cluster.labels import LabelColumns, grown
-from mooring.cluster.log import TouchLog
+from mooring.cluster.log import Follower, TouchLog
 from mooring.cluster.order import NodeOrder
 from mooring.cluster.ports import PortUse
 from mooring.cluster.tallies import PodTallies
@@ -86,9 +86,11 @@ class NodeTable:
         self.order = NodeOrder()
         self.node_touches = TouchLog()
         self.touches = TouchLog()
+        self.pod_touches = TouchLog()
+        """Rows on which a pod changed in nothing that counts: in its status, and in its place in the line."""
         self.node_set_version = 0
         """Grows when a node comes or goes: what was worked out over all nodes is then void."""
-        self._captured = 0
+        self._unsettled = Follower(self.touches, self.pod_touches)
         self.is_fork = False
         self._spread_capacity()
 
@@ -161,20 +163,24 @@ class NodeTable:
         self._free_if_unused(row)
         return pod
 
-    def swap_last(self, old: Pod, new: Pod) -> bool:
-        """Put one object of a pod in the place of another, if that makes no difference to any count or order."""
-        pods = self.pods_on[self._row_of_pod[old.id]]
+    def exchange(self, old: Pod, new: Pod) -> bool:
+        """Put one object of a pod in the place of another, if no count depends on the difference.
+
+        As one who comes anew it stands at the end of the line afterwards. False: nothing was done.
+        """
         if (
-            pods[-1] is not old
-            or old.spec.node_name != new.spec.node_name
+            old.spec.node_name != new.spec.node_name
             or old.is_terminating != new.is_terminating
             or old.priority != new.priority
-            or old.status.start_time != new.status.start_time
             or old.shape is not new.shape
             or old.kin is not new.kin
         ):
             return False
-        pods[-1] = new
+        row = self._row_of_pod[old.id]
+        pods = self.pods_on[row]
+        _take_out(pods, old.id)
+        pods.append(new)
+        self.pod_touches.note(row)
         return True
 
     def row_of_pod(self, pod_id: str) -> int | None:
@@ -216,8 +222,7 @@ class NodeTable:
 
     def settle(self) -> None:
         """Called when an attempt begins: rows touched since the last one see the cluster as it is now."""
-        self.images.capture(self._unsettled())
-        self._captured = self.touches.end
+        self.images.capture(self._rows_unsettled())
 
     def fork(self) -> "NodeTable":
         """A copy for a what-if: pods can be placed and displaced in it, nodes stay as they are.
@@ -234,11 +239,11 @@ class NodeTable:
         other.scored = self.scored.copy()
         other.pod_count = self.pod_count.copy()
         other.images = self.images.fork()
-        other.images.capture(self._unsettled())
+        other.images.capture(self._rows_unsettled())
         other.ports = self.ports.fork()
         other.tallies = self.tallies.fork()
-        other.touches = TouchLog()
-        other._captured = 0
+        other.touches, other.pod_touches = TouchLog(), TouchLog()
+        other._unsettled = Follower(other.touches, other.pod_touches)
         return other
 
     def sketch(self) -> "NodeTable":
@@ -281,8 +286,8 @@ class NodeTable:
 
     # ---- inside
 
-    def _unsettled(self) -> Iterable[int]:
-        touched = self.touches.since(self._captured)
+    def _rows_unsettled(self) -> Iterable[int]:
+        touched = self._unsettled.news()
         return range(self.height) if touched is None else touched
 
     def _put_facts(self, row: int, node: Node) -> None:

@@ -24,6 +24,10 @@ class Index:
     def count(self, mark: str) -> int:
         return len(self._files.get(mark, ()))
 
+    def __bool__(self) -> bool:
+        """Whether anything is filed at all."""
+        return bool(self._files)
+
     def __iter__(self) -> Iterator[str]:
         return iter(list(self._files))
 

@@ -80,6 +80,8 @@ class NodeHeartbeats:
         meta = {"name": name, "ownerReferences": [owner]}
         if lease is None:
             self._api.create(LEASES, LEASE_NAMESPACE, {"metadata": meta, "spec": spec})
+        elif lease["metadata"].get("ownerReferences") == meta["ownerReferences"]:
+            self._api.put_spec(LEASES, lease, {**lease["spec"], **spec})
         else:
             self._api.change(
                 LEASES,

@@ -26,6 +26,8 @@ class Seekers:
 
     def of(self, orphan: JsonObject) -> Iterator[Key]:
         """Workloads that may want this object; whether they do is theirs to say."""
+        if not self._index:
+            return
         metadata = orphan["metadata"]
         namespace = metadata.get("namespace", "")
         for mark in (_mark(namespace), *(_mark(namespace, *pair) for pair in metadata.get("labels", {}).items())):

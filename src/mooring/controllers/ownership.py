@@ -47,7 +47,7 @@ def managers_concerned(write: Write, kind: str, seekers: Seekers | None = None) 
     owner = manager_of(item)
     found: list[Key] = []
     if owner is None:
-        if seekers is not None and write.type != "DELETED":
+        if seekers is not None and write.type != "DELETED" and _looks_new(item, before):
             found += seekers.of(item)
     elif owner["kind"] == kind:
         found.append((item["metadata"].get("namespace", ""), owner["name"]))
@@ -57,6 +57,14 @@ def managers_concerned(write: Write, kind: str, seekers: Seekers | None = None) 
         if then is not None and then not in found:
             found.append(then)
     return found
+
+
+def _looks_new(orphan: JsonObject, before: JsonObject | None) -> bool:
+    """Whether somebody may want an orphan now who did not before: nobody does for a change of its status."""
+    if before is None:
+        return True
+    now, then = orphan["metadata"], before["metadata"]
+    return any(now.get(name) != then.get(name) for name in ("labels", "ownerReferences", "deletionTimestamp"))
 
 
 def selector_of(workload: JsonObject) -> Selector:

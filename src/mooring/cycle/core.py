@@ -1,6 +1,6 @@
 """What the parts of the scheduler share: its state, and the box into which intents go."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from mooring.cluster.cache import Cache
@@ -10,9 +10,10 @@ from mooring.cycle.decide import Manner, decide
 from mooring.cycle.decision import Decision
 from mooring.framework.cycle import Cycle
 from mooring.framework.intents import Intent
-from mooring.framework.points import Desk, PostFilterPlugin
+from mooring.framework.points import Desk, Pause, PostFilterPlugin, PreBindPlugin, Work
 from mooring.framework.runner import Runner
 from mooring.kit.clock import Clock
+from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
 from mooring.queue.queue import SchedulingQueue
@@ -32,11 +33,25 @@ class Binding:
     runner: Runner
     cycle: Cycle
     has_waited: bool = False
-    """On Permit: then the pod's status was asked to name the node."""
+    """On Permit, or for the work of PreBind: then the pod's status was asked to name the node."""
 
     @property
     def node_name(self) -> str:
         return self.pod.spec.node_name
+
+
+@dataclass(slots=True)
+class Preparation:
+    """A binding whose PreBind is at work: it waits for a write of its own, or for news."""
+
+    binding: Binding
+    plugin: PreBindPlugin
+    work: Work
+    others: Iterator[PreBindPlugin]
+    """The plugins that are to follow."""
+    token: int = 0
+    """The write that it waits for; 0: none."""
+    pause: Pause | None = None
 
 
 @dataclass(slots=True)
@@ -69,7 +84,14 @@ class Core:
     """Every pod as the watch last showed it, by key."""
     outbox: list[Intent] = field(default_factory=list)
     bindings: dict[str, Binding] = field(default_factory=dict)
-    """By pod id: pods that wait on Permit, or whose Bind has not been answered."""
+    """By pod id: pods that wait on Permit, whose PreBind is at work, or whose Bind has not been answered."""
+    preparations: dict[str, Preparation] = field(default_factory=dict)
+    """By pod id: the bindings whose PreBind is at work."""
+    last_token: int = 0
+    writers: dict[int, str] = field(default_factory=dict)
+    """Token of a write -> id of the pod whose PreBind waits for it."""
+    watchers: dict[tuple[type[KubeObject], str], dict[str, None]] = field(default_factory=dict)
+    """Kind and key of an object -> ids of the pods whose PreBind waits for it to change, in order of arrival."""
     evictions: dict[str, Eviction] = field(default_factory=dict)
     """By id of the preemptor."""
     decide: Decide = decide

@@ -281,7 +281,10 @@ def _concerns(plugin: FilterPlugin, cycle: Cycle) -> bool:
 def ask_filter(plugin: FilterPlugin, cycle: Cycle, rows: Rows, asked: int) -> Codes | None:
     """A filter's codes for so many rows; whatever it raises, and a wrong number of codes, ends the attempt."""
     try:
-        codes = plugin.filter(cycle, rows)
+        if cycle.probe is None:
+            codes = plugin.filter(cycle, rows)
+        else:
+            codes = cycle.probe.call("Filter", plugin.name, plugin.filter, cycle, rows)
         if codes is not None:
             _check_form(codes, asked, "codes")
     except Exception as fault:
@@ -291,7 +294,10 @@ def ask_filter(plugin: FilterPlugin, cycle: Cycle, rows: Rows, asked: int) -> Co
 
 def _score(plugin: ScorePlugin, cycle: Cycle, rows: Rows, asked: int) -> Scores | None:
     try:
-        scores = plugin.score(cycle, rows)
+        if cycle.probe is None:
+            scores = plugin.score(cycle, rows)
+        else:
+            scores = cycle.probe.call("Score", plugin.name, plugin.score, cycle, rows)
         if scores is not None:
             _check_form(scores, asked, "scores")
     except Exception as fault:
@@ -304,7 +310,10 @@ def _score(plugin: ScorePlugin, cycle: Cycle, rows: Rows, asked: int) -> Scores 
 def _normalize(plugin: ScorePlugin, cycle: Cycle, scores: Scores, rows: Rows) -> Scores:
     try:
         asked = len(scores)
-        scores = plugin.normalize(cycle, scores, rows)
+        if cycle.probe is None:
+            scores = plugin.normalize(cycle, scores, rows)
+        else:
+            scores = cycle.probe.call("ScoreExtensionNormalize", plugin.name, plugin.normalize, cycle, scores, rows)
         _check_form(scores, asked, "scores")
     except Exception as fault:
         text = f'running Normalize on Score plugins: plugin "{plugin.name}" failed with: {fault}'

@@ -1,9 +1,9 @@
 """What the scheduler wants done in the world. It does none of it itself: a driver does, and reports what came of it."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from mooring.model.meta import Condition
+from mooring.model.meta import Condition, KubeObject
 from mooring.model.pod import Pod
 
 
@@ -44,4 +44,30 @@ class Record:
     note: str
 
 
-Intent = Bind | PatchStatus | Evict | Record
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Create, change or delete an object, then report to `Scheduler.written` with the token.
+
+    PATCH is a JSON merge patch; a resourceVersion in it is a condition, as it is for PUT. Mooring reads only a part of
+    most objects, so to PUT one loses the rest: patch it, unless all of it is known.
+    """
+
+    method: Literal["POST", "PUT", "PATCH", "DELETE"]
+    kind: type[KubeObject]
+    name: str
+    namespace: str = ""
+    body: KubeObject | dict[str, Any] | None = None
+    subresource: str = ""
+    token: int = 0
+    """Given by the scheduler: which write it is that a driver reports about."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteFault:
+    """Why a Write was not carried out: the server's words, and the HTTP status (0 where there was none)."""
+
+    message: str
+    code: int = 0
+
+
+Intent = Bind | PatchStatus | Evict | Record | Write

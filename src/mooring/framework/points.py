@@ -15,13 +15,13 @@ at one node at a time uses `mooring.framework.plain`.
 | Score      | for the nodes that passed          | an integer for each row; `normalize` brings it to 0..100   |
 | Reserve    | when a node is chosen              | claims what the pod will use there; `unreserve` gives it back |
 | Permit     | after Reserve                      | lets the pod go, refuses it, or makes it wait              |
-| PreBind    | before binding                     | does what must be done first                              |
+| PreBind    | before binding                     | nothing, a Rejection, or Work that must be done first      |
 | Bind       | to bind                            | binds, or SKIPs                                           |
 | PostBind   | after binding                      | nothing: it is told                                       |
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -29,9 +29,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.framework.intents import Bind
+from mooring.framework.intents import Bind, Write, WriteFault
 from mooring.framework.status import Rejection, Skip
 from mooring.framework.waiting import WaitingPods
+from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class Reads(IntEnum):
     TOTALS = 2
     """Shape, the node and the sums over its pods (`requested`, `pod_count`): asked again for nodes that were touched."""
     ROW = 3
-    """Shape, the node and the pods on it: asked again for nodes that were touched."""
+    """Shape, the node and the pods on it, but not their status: asked again for nodes that were touched."""
     CLUSTER = 4
     """Anything: asked in every attempt."""
 
@@ -95,6 +96,8 @@ class Desk:
     """Pods that Permit plugins hold back: look at them, allow them, refuse them."""
     activate: Callable[[Sequence[Pod]], None] = lambda pods: None
     """Have these pods tried again without delay."""
+    now_ns: Callable[[], int] = lambda: 0
+    """The time on the scheduler's clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,9 +245,28 @@ class PermitPlugin(Plugin):
     def permit(self, cycle: "Cycle", node_name: str) -> Rejection | Wait | None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A step of Work: nothing to do until one of these objects changes, a second has passed, or the time has come."""
+
+    until_ns: int | None = None
+    on: frozenset[tuple[type[KubeObject], str]] = frozenset()
+    """Kind and key of each object."""
+
+
+class PodGone(Exception):
+    """Raised inside Work when its pod was deleted."""
+
+
+Work = Generator[Write | Pause, KubeObject | WriteFault | None, Rejection | None]
+"""What PreBind has to do, step by step: each Write is answered with the object as written or with a WriteFault, a Pause
+with nothing. It ends with a Rejection, or with nothing when the pod can be bound; what it raises is an error of the pod.
+It is closed when the pod is preempted meanwhile."""
+
+
 class PreBindPlugin(Plugin):
     @abstractmethod
-    def pre_bind(self, cycle: "Cycle", node_name: str) -> Rejection | None: ...
+    def pre_bind(self, cycle: "Cycle", node_name: str) -> Work | Rejection | None: ...
 
 
 class BindPlugin(Plugin):

@@ -8,6 +8,8 @@ from mooring.cluster.table import NodeTable
 from mooring.framework.attempt import Attempt
 from mooring.framework.cycle import Cycle
 from mooring.framework.memo import PASSED, Plan, ShapeMemo
+from mooring.framework.metered_attempt import MeteredAttempt
+from mooring.framework.point_meters import PointMeters
 from mooring.framework.points import FilterPlugin, Plugin, Reads, ScorePlugin
 from mooring.framework.profiles import Profile
 from mooring.model.pod import Pod
@@ -41,6 +43,8 @@ class Runner:
             if self.score_reads[index] is not Reads.CLUSTER and not plugin.normalizes()
         }
         """Score plugins whose kept answers need nothing but adding up, with their weight."""
+        self.meters: PointMeters | None = None
+        """Measures attempts, where someone wants to know."""
         self._memos: OrderedDict[PodShape, ShapeMemo] = OrderedDict()
         self._table: NodeTable | None = None
 
@@ -48,7 +52,8 @@ class Runner:
         """Begin an attempt to place a pod."""
         cluster.nodes.settle()
         memo = self._memo(pod.shape, cluster.nodes)
-        return Attempt(self, Cycle(pod, cluster, seed, memo.keepsakes), memo)
+        cycle = Cycle(pod, cluster, seed, memo.keepsakes)
+        return Attempt(self, cycle, memo) if self.meters is None else MeteredAttempt(self, cycle, memo, self.meters)
 
     def _memo(self, shape: PodShape, nodes: NodeTable) -> ShapeMemo:
         """What is kept for the shape. It follows one table; for a fork of it nothing is kept."""

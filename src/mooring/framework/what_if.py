@@ -199,10 +199,11 @@ class Batch:
 def _tell(extensions: Sequence[PreFilterExtensions], cycle: Cycle, pod: Pod, row: int, what: str) -> None:
     for plugin in extensions:
         try:
-            if what == "AddPod":
-                plugin.add_pod(cycle, pod, row)
+            tell = plugin.add_pod if what == "AddPod" else plugin.remove_pod
+            if cycle.probe is None:
+                tell(cycle, pod, row)
             else:
-                plugin.remove_pod(cycle, pod, row)
+                cycle.probe.call(f"PreFilterExtension{what}", plugin.name, tell, cycle, pod, row)
         except Exception as fault:
             name = getattr(plugin, "name", type(plugin).__name__)
             raise AttemptError(f'running {what} on PreFilter plugin "{name}": {fault}') from fault

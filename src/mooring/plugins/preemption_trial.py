@@ -8,6 +8,7 @@ priority, the pods on the node and those nominated to it, so it is worked out ag
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.cluster.log import Follower
 from mooring.cluster.nominated import Load, NominatedLoad
 from mooring.cluster.ranks import PodRanks
 from mooring.framework.attempt import Attempt, Verdicts
@@ -33,7 +34,7 @@ class Trial:
 
     def __init__(self, ranks: PodRanks) -> None:
         self._ranks = ranks
-        self._position = 0
+        self._news = Follower(ranks.nodes.touches, ranks.nodes.pod_touches)
         self._known: Flags = np.zeros(0, np.bool_)
         self.outcome: NDArray[np.int8] = np.zeros(0, np.int8)
         self.code: Ints = np.zeros(0, np.int64)
@@ -62,9 +63,7 @@ class Trial:
 
     def settle(self) -> None:
         """Forget what may not hold any more, and make room for all rows."""
-        nodes = self._ranks.nodes
-        touched = nodes.touches.since(self._position)
-        self._position = nodes.touches.end
+        touched = self._news.news()
         slots, capacity = self._ranks.priority.shape
         if touched is None or self.victims.shape != (slots, capacity):
             self._known = np.zeros(capacity, np.bool_)

@@ -22,7 +22,7 @@ def _labels_changed(old: Pod, new: Pod) -> bool:
 
 def _shrank(old: Pod, new: Pod) -> bool:
     """Whether the pod holds less of some resource. Sums are made only if one of their parts changed."""
-    if _resources(old) == _resources(new):
+    if old.shape is new.shape or _resources(old) == _resources(new):
         return False
     before, after = held_requests(old), held_requests(new)
     return any(name not in after or to_milli(after[name]) < to_milli(amount) for name, amount in before.items())

@@ -5,7 +5,7 @@ from mooring.api.fields import type_of
 from mooring.api.media_types import JSON_PATCH, STRATEGIC_MERGE_PATCH, media_type
 from mooring.api.pruning import pruned
 from mooring.api.resources import Resource
-from mooring.api.server.media import YAML
+from mooring.api.server.media import PROTOBUF, YAML
 from mooring.api.server.request import Request
 from mooring.api.store import JsonObject
 from mooring.api.strict import (
@@ -29,11 +29,11 @@ Headers = list[tuple[str, str]]
 
 def check_body(request: Request, resource: Resource, item: JsonObject) -> tuple[JsonObject, Headers]:
     """The object of a body without unknown fields, and the warnings about them. Raises 400 where the client is strict."""
-    policy, is_yaml = _policy(request), media_type(request.content_type) == YAML
+    policy, media = _policy(request), media_type(request.content_type)
     _check_types(resource, item)
-    if policy == "Ignore":
+    if policy == "Ignore" or media == PROTOBUF:  # numbers that nobody knows are skipped already
         return _known(resource, item), []
-    if is_yaml:
+    if media == YAML:
         lines, faults = yaml_duplicates(request.body), sorted(unknown_fields(resource, item))
     else:
         lines, faults = [], faults_in_body(resource, request.body, item)

@@ -35,11 +35,13 @@ def target_of(path: str) -> Target | None:
 
 
 def _target(group: str, version: str, parts: list[str]) -> Target | None:
+    if not all(parts):
+        return None  # or `namespaces//pods`, with a name forgotten, would be the pods of all namespaces
     namespace = ""
     is_within = parts[:1] == ["namespaces"] and len(parts) > 2
     if is_within and not (group == "" and parts[2] in RESOURCES["", "v1", "namespaces"].subresources):
         namespace, parts = parts[1], parts[2:]
-    if not 1 <= len(parts) <= 3 or not all(parts):
+    if not 1 <= len(parts) <= 3:
         return None
     plural, name, subresource = (*parts, "", "")[:3]
     resource = RESOURCES.get((group, version, plural)) or _POSTED.get((group, version, plural))

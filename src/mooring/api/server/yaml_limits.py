@@ -2,24 +2,26 @@
 
 from typing import Any
 
+import msgspec
 import yaml
 
 from mooring.api.errors import bad_request
 from mooring.api.media_types import APPLY_PATCH, media_type
+from mooring.api.server.bodies import MAX_BODY_BYTES
 from mooring.api.server.media import YAML
 from mooring.api.server.request import Request
 
 MAX_DEPTH = 1000
 """libyaml overruns its stack at some 30,000; Python gives up at 1000 on what comes out."""
-MAX_WEIGHT = 1_000_000
-"""How many values a document may stand for once its aliases are written out."""
+MAX_WEIGHT = MAX_BODY_BYTES
+"""How many values a document may stand for once its aliases are written out: more than any has without them."""
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def check_yaml(request: Request) -> None:
     """Before the body of a request is read as YAML, if it is. What is no YAML at all is left for the reader to refuse."""
-    if media_type(request.content_type) not in (YAML, APPLY_PATCH):
+    if media_type(request.content_type) not in (YAML, APPLY_PATCH) or _is_json(request.body):
         return
     try:
         weight = _weight(request.body)
@@ -27,6 +29,15 @@ def check_yaml(request: Request) -> None:
         return
     if weight > MAX_WEIGHT:
         raise bad_request("error converting YAML to JSON: yaml: document contains excessive aliasing")
+
+
+def _is_json(body: bytes) -> bool:
+    """Most of what is called YAML is JSON, whose reader has limits of its own."""
+    try:
+        msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return False
+    return True
 
 
 def _weight(body: bytes) -> int:

