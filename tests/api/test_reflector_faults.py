@@ -24,6 +24,7 @@ from mooring.api.errors import (
 from mooring.api.reach import Access
 from mooring.api.reflector import Conduct, Reflector
 from mooring.api.reflectors import Reflectors
+from mooring.api.silence import SilenceLimit
 from mooring.api.throttle import Timing
 from mooring.api.watched import WATCHED, Watched
 from mooring.model.meta import KubeObject
@@ -166,6 +167,10 @@ class Time:
         self.now_s += for_s
         await asyncio.sleep(0)
 
+    @property
+    def guards(self) -> int:
+        return sum(not future.done() for _, future in self._waiting)
+
     def let_pass(self, for_s: float) -> None:
         self.now_s += for_s
         for until_s, future in self._waiting:
@@ -224,7 +229,9 @@ async def a_stage(*answers: Answer, watched: Watched = PODS) -> AsyncIterator[St
     conduct = Conduct(time.timing(), lambda: 0.0, report=story.report)
     client_time = Time()
     async with served(script.handle) as url:
-        client = ApiClient(Access(url), "test/1", -1, limits=Limits(request_s=5), timing=client_time.timing())
+        client = ApiClient(
+            Access(url), "test/1", -1, limits=Limits(request_s=5, answer_bytes=1_000_000), timing=client_time.timing()
+        )
         async with client:
             reflector = Reflector(client, watched, story, conduct)
             task = asyncio.create_task(reflector.run())
@@ -418,6 +425,39 @@ def test_a_connection_that_has_gone_silent_is_replaced() -> None:
     run(main())
 
 
+def test_a_watch_that_is_silent_from_the_start_is_no_trouble() -> None:
+    async def main() -> None:
+        async with a_stage(says(list_end(7) + added("a", 8)), STAYS, STAYS) as stage:
+            await stage.asked(2)
+            await stage.until(lambda: stage.time.guards == 1)
+            stage.time.let_pass(180)
+            asked = await stage.asked(3)
+            assert asked[1:] == [{**WATCH, "resourceVersion": "8"}] * 2
+            assert stage.story.reports == [] and stage.time.slept_s == [0.8]
+
+    run(main())
+
+
+def test_a_cancellation_in_the_moment_of_silence_is_not_mistaken_for_it() -> None:
+    async def main() -> None:
+        time = Time()
+
+        async def listen() -> None:
+            async with SilenceLimit(180, time.timing(), "GET /api/v1/pods"):
+                await asyncio.Event().wait()
+
+        task = asyncio.create_task(listen())
+        while not time.guards:
+            await asyncio.sleep(0)
+        time.let_pass(180)
+        await asyncio.sleep(0)  # the guard has cancelled the task, which has not run since
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert task.cancelled()
+
+    run(main())
+
+
 def test_bookmarks_alone_keep_a_watch_alive() -> None:
     async def main() -> None:
         wanted = asyncio.Event()
@@ -482,6 +522,30 @@ def test_a_list_that_cannot_be_of_the_last_version_is_asked_for_as_the_newest(re
     run(main())
 
 
+def test_a_list_that_had_to_be_the_newest_stays_so_though_it_fails() -> None:
+    async def main() -> None:
+        unwell = refuses(ApiError(503, "ServiceUnavailable", "no"))
+        async with a_stage(
+            says(list_end(7)), refuses(expired("old")), refuses(expired("old")), unwell, unwell, STAYS
+        ) as stage:
+            asked = await stage.asked(6)
+            assert asked[2:] == [{**STREAMED_LIST, "resourceVersion": "7"}, STREAMED_LIST, PAGE, STREAMED_LIST]
+
+    run(main())
+
+
+def test_a_list_without_pages_that_is_too_large_is_asked_for_in_pages() -> None:
+    async def huge(request: web.Request) -> web.StreamResponse:
+        return web.Response(body=b" " * 2_000_000)
+
+    async def main() -> None:
+        async with a_stage(refuses(invalid("ListOptions", "", ())), huge, lists(7), STAYS) as stage:
+            asked = await stage.asked(4)
+            assert asked[1:3] == [{**PAGE, "resourceVersion": "0"}, PAGE]
+
+    run(main())
+
+
 def test_a_list_that_is_older_than_what_was_seen_is_not_believed() -> None:
     async def main() -> None:
         stale = says(list_end(5), then="stay")
@@ -508,6 +572,16 @@ def test_a_server_that_has_too_much_to_do_is_asked_again_later_from_the_same_ver
             assert stage.script.asked[1:] == [{**WATCH, "resourceVersion": "8"}] * 2
             assert stage.time.slept_s == [0.8, 1.6]
             assert len(stage.story.reports) == 1 and stage.story.reports[0].startswith("Failed to watch pods: ")
+
+    run(main())
+
+
+def test_a_trouble_that_comes_back_is_reported_again() -> None:
+    async def main() -> None:
+        busy = refuses(too_many_requests("slow down"))
+        async with a_stage(says(list_end(7)), busy, busy, says(bookmark(9)), busy, STAYS) as stage:
+            await stage.asked(6)
+            assert stage.story.reports == ["Failed to watch pods: slow down"] * 2
 
     run(main())
 

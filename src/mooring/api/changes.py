@@ -7,7 +7,7 @@ from mooring.model.meta import KubeObject
 T = TypeVar("T", bound=KubeObject)
 
 
-class Listener(Protocol):
+class ChangeListener(Protocol):
     """Told of every change, in the order in which changes come. A scheduler is one."""
 
     def added(self, item: Any) -> None: ...
@@ -21,7 +21,7 @@ class Listener(Protocol):
         ...
 
 
-class Change(NamedTuple, Generic[T]):
+class ObjectChange(NamedTuple, Generic[T]):
     """An object before and after: without `old` it is new, without `new` it is gone.
 
     Where the uids differ, one object has gone and another has taken its name.
@@ -31,7 +31,7 @@ class Change(NamedTuple, Generic[T]):
     new: T | None
 
 
-def tell(listener: Listener, change: Change[T]) -> None:
+def tell(listener: ChangeListener, change: ObjectChange[T]) -> None:
     old, new = change
     if old is None:
         listener.added(new)

@@ -2,7 +2,7 @@
 
 from mooring.api.access import OURSELVES, Api, By
 from mooring.api.binding import PODS
-from mooring.api.deletion import Deletion
+from mooring.api.deletion import Deletion, check_preconditions
 from mooring.api.errors import budget_exhausted, too_many_requests, unexplained
 from mooring.api.pod_cells import FINISHED
 from mooring.api.resources import RESOURCES
@@ -16,6 +16,7 @@ _PROCESSING_RETRY_S = 10
 def evict(api: Api, namespace: str, name: str, how: Deletion, by: By = OURSELVES) -> None:
     """Delete a pod if its budget allows that, and count it there. Raises 429 if not now."""
     pod = api.get(PODS, namespace, name)
+    check_preconditions(PODS, pod, how)  # before a budget is charged for what does not happen
     budget = None if _needs_no_budget(pod) else _budget_of(api, pod)
     if budget is not None and not _is_unhealthy_and_free(pod, budget):
         _take_one(api, budget, pod, by)

@@ -17,6 +17,7 @@ from mooring.model.decode import decode_as
 from mooring.model.field_rules import QUANTITY_FORM, amount
 from mooring.model.kinds import kind_of
 from mooring.model.meta import KubeObject
+from mooring.model.pod import Pod
 from mooring.model.problem import NOTHING_THERE, Problem
 from mooring.model.validate import HIGHEST_USER_PRIORITY, validate
 from mooring.model.workloads import SYSTEM_PRIORITIES
@@ -44,8 +45,21 @@ def check_form(resource: Resource, item: JsonObject) -> None:
     typed, problems = _decode(resource, item)
     if typed is None:
         raise _unreadable(resource, _mismatch(resource, problems[0]))
-    if any(_is_no_quantity(problem) for problem in validate(typed)):
+    if not _is_well_measured(typed) and any(_is_no_quantity(problem) for problem in validate(typed)):
         raise _unreadable(resource, _QUANTITIES)
+
+
+def _is_well_measured(typed: KubeObject) -> bool:
+    """Hot: whether a quick look shows that a pod names no quantity which is none. Others are looked at thoroughly."""
+    if not isinstance(typed, Pod) or typed.spec.overhead or typed.spec.resources or typed.spec.volumes:
+        return False
+    for container in (*(typed.spec.init_containers or ()), *typed.spec.containers):
+        held = container.resources
+        if held and any(
+            amount(text) is None for part in (held.requests, held.limits) for text in (part or {}).values()
+        ):
+            return False
+    return True
 
 
 @contextmanager

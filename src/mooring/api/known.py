@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
-from mooring.api.changes import Change
+from mooring.api.changes import ObjectChange
 from mooring.api.versions import is_later
+from mooring.api.watch_lines import DELETED
 from mooring.model.meta import KubeObject
 
 T = TypeVar("T", bound=KubeObject)
 
-DELETED = "DELETED"
 MAX_GRAVES = 4096
 """Deletions that are remembered. Events that come late come within seconds, so the oldest can be forgotten."""
 
@@ -39,7 +39,7 @@ class Known(Generic[T]):
         """The version of the last complete list: what is not known by then was not there by then."""
         self._inherit = inherit
 
-    def take(self, event_type: str, item: T) -> Change[T] | None:
+    def take(self, event_type: str, item: T) -> ObjectChange[T] | None:
         """What an event changes; None if nothing. Of a DELETED object no more than the metadata is read."""
         key, version = item.key, item.metadata.resource_version
         old = self.objects.get(key)
@@ -51,40 +51,40 @@ class Known(Generic[T]):
             return None
         return self._put(key, old, item)
 
-    def replace(self, listed: "Known[T]", version: str) -> Iterator[Change[T]]:
+    def replace(self, listed: "Known[T]", version: str) -> Iterator[ObjectChange[T]]:
         """What a complete list of this version changes, deletions first: it is right, whatever its objects' versions.
 
         Objects that are on the list but could not be read stay as they are.
         """
         self._graves, self._listed_at = listed._graves, version
         for key in [key for key in self.objects if key not in listed.objects and key not in listed.unreadable]:
-            yield Change(self.objects.pop(key), None)
+            yield ObjectChange(self.objects.pop(key), None)
         for key, item in listed.objects.items():
             old = self.objects.get(key)
             if old is None:
                 self.objects[key] = item
-                yield Change(None, item)
+                yield ObjectChange(None, item)
             elif not _is_same(old, item):
                 yield self._put(key, old, item)
 
-    def _add(self, key: str, version: str | None, item: T) -> Change[T] | None:
+    def _add(self, key: str, version: str | None, item: T) -> ObjectChange[T] | None:
         if not is_later(version, self._graves.get(key, self._listed_at)):
             return None
         self.objects[key] = item
-        return Change(None, item)
+        return ObjectChange(None, item)
 
-    def _put(self, key: str, old: T, item: T) -> Change[T]:
+    def _put(self, key: str, old: T, item: T) -> ObjectChange[T]:
         self.objects[key] = item
         if self._inherit is not None and old.metadata.uid == item.metadata.uid:
             self._inherit(old, item)
-        return Change(old, item)
+        return ObjectChange(old, item)
 
-    def _remove(self, key: str, version: str | None, old: T | None) -> Change[T] | None:
+    def _remove(self, key: str, version: str | None, old: T | None) -> ObjectChange[T] | None:
         known = self._graves.get(key) if old is None else old.metadata.resource_version
         if version != known and known is not None and not is_later(version, known):
             return None
         self._bury(key, version)
-        return None if old is None else Change(self.objects.pop(key), None)
+        return None if old is None else ObjectChange(self.objects.pop(key), None)
 
     def _bury(self, key: str, version: str | None) -> None:
         self.unreadable.discard(key)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mooring.api.changes import Change, Listener, tell
+from mooring.api.changes import ChangeListener, ObjectChange, tell
 from mooring.api.errors import bad_request, expired
 from mooring.api.known import Known
 from mooring.api.pod_reuse import inherit
@@ -43,7 +43,7 @@ class Mirror:
     The rules by which events count are those of `Known`.
     """
 
-    def __init__(self, watched: Watched, listener: Listener, report: Report) -> None:
+    def __init__(self, watched: Watched, listener: ChangeListener, report: Report) -> None:
         self.statistics = Statistics()
         self.version = ""
         """The latest that was seen, from which a watch can go on."""
@@ -132,8 +132,8 @@ class Mirror:
         if self._arriving is None:
             self._advance(version)
             return ""
-        if not ends_initial_list:
-            raise bad_request("the server sends bookmarks before the end of a streaming list: it does not know of them")
+        if not ends_initial_list or not version:
+            raise bad_request("a streaming list has bookmarks before its end: the server does not know of such lists")
         return version
 
     def _advance(self, version: str) -> bool:
@@ -159,7 +159,7 @@ class Mirror:
             whose = f"{self._watched.name} {key}" if key else self._watched.name
             self._report(f"{whose}: skipped, because it cannot be read: {fault}", None)
 
-    def _tell(self, change: Change[Any]) -> None:
+    def _tell(self, change: ObjectChange[Any]) -> None:
         try:
             tell(self._listener, change)
         except Exception as fault:  # one object must not keep us from hearing of all others

@@ -6,8 +6,9 @@ from mooring.model.pod import Pod, PodStatus
 def inherit(old: Pod, new: Pod) -> None:
     """Hand on the spec, and shape and kin, where a change does not touch what they follow from.
 
-    Hot: most events change the status only. The comparison costs 1.4 µs for a usual pod; a shape anew costs 6 µs, and
-    specs that are shared cost no memory. Keeping the spec's raw bytes apart to compare them was slower by 2 µs.
+    Hot: most events change the status only. Measured over 5,000 pods with their shapes: 14 µs an event of 3.7 KB, and
+    26 µs without this; specs that are shared cost no memory either. To compare the raw bytes of specs instead was
+    slower, because then each part of an object is decoded on its own.
     """
     node_name = new.spec.node_name
     new.spec.node_name = old.spec.node_name  # neither shape nor kin knows the node, and binding changes nothing else

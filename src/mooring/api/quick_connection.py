@@ -141,7 +141,7 @@ def _head(head: bytes) -> tuple[int, int, bool, int | None, bool]:
 
 def _dechunked(received: bytearray, start: int) -> tuple[bytes, int] | None:
     """The body and where it ends; None if it is not all here."""
-    parts = []
+    parts: list[bytes] = []
     while True:
         line_end = received.find(b"\r\n", start)
         if line_end < 0:

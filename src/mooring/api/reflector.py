@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from mooring.api.changes import Listener
+from mooring.api.changes import ChangeListener
 from mooring.api.credentials import CredentialsError
 from mooring.api.errors import ApiError
 from mooring.api.mirror import Mirror, Report, Statistics
@@ -17,7 +17,7 @@ from mooring.api.silence import SilenceLimit, Silent
 from mooring.api.throttle import Timing
 from mooring.api.unanswered import ConnectionLost, TimedOut, Unanswered
 from mooring.api.unserved import advice, is_definite
-from mooring.api.watch_faults import Step, is_expired, rules_out_streaming, step_after
+from mooring.api.watch_faults import Restart, is_expired, restart_after, rules_out_streaming
 from mooring.api.watched import Watched
 from mooring.model.meta import KubeObject
 
@@ -32,7 +32,7 @@ SHORT_LIFE_S = 1.0
 """A stream that ends sooner is followed by a pause."""
 
 
-class Source(Protocol):
+class WatchSource(Protocol):
     """The part of an ApiClient that a reflector uses."""
 
     async def list_pages(self, path: str, params: Mapping[str, str] | None = None) -> list[bytes]: ...
@@ -64,7 +64,9 @@ class Reflector:
     `watch_faults`.
     """
 
-    def __init__(self, source: Source, watched: Watched, listener: Listener, conduct: Conduct | None = None) -> None:
+    def __init__(
+        self, source: WatchSource, watched: Watched, listener: ChangeListener, conduct: Conduct | None = None
+    ) -> None:
         self.watched = watched
         self.settled = asyncio.Event()
         """Set once nobody needs to wait for this resource: it has synced, or is optional and was refused."""
@@ -172,7 +174,7 @@ class Reflector:
             return
         is_short = self._conduct.timing.monotonic_s() - began_s < SHORT_LIFE_S
         if self._mirror.is_in_doubt or (is_short and self.statistics.events == heard):
-            self._list_next(Step.RELIST)  # Parity: a short empty watch says that its version is of no use
+            self._list_next(Restart.RELIST)  # Parity: a short empty watch says that its version is of no use
         if is_short:
             await self._pause()
 
@@ -201,22 +203,22 @@ class Reflector:
     async def _recover(self, fault: Exception) -> None:
         """Tell what is wrong, choose where to start again, and wait as long as that calls for."""
         was_newest = self._not_older_than == ""
-        step = step_after(fault, self._mirror.is_listing, self._pace.failures())
-        self._list_next(step)
+        restart = restart_after(fault, self._mirror.is_listing, self._pace.failures())
+        self._list_next(restart)
         self._complain(fault)
-        if self._mirror.is_listing and step is Step.RELIST_NEWEST and not was_newest:
+        if self._mirror.is_listing and restart is Restart.RELIST_NEWEST and not was_newest:
             return
         if self.refusal is not None and not self.watched.is_required:
             await self._conduct.timing.sleep(UNSERVED_RETRY_S)
         else:
             await self._pause()
 
-    def _list_next(self, step: Step) -> None:
-        if step is Step.RELIST_NEWEST:
+    def _list_next(self, restart: Restart) -> None:
+        if restart is Restart.RELIST_NEWEST:
             self._not_older_than = ""
-        elif step is Step.RELIST and not self._must_list:
+        elif restart is Restart.RELIST and not self._must_list:
             self._not_older_than = self._mirror.version or None
-        self._must_list |= step is not Step.RESUME
+        self._must_list |= restart is not Restart.RESUME
 
     async def _pause(self) -> None:
         await self._conduct.timing.sleep(self._pace.wait_s())

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Sequence
 
-from mooring.api.changes import Listener
-from mooring.api.reflector import Conduct, Reflector, Source
+from mooring.api.changes import ChangeListener
+from mooring.api.reflector import Conduct, Reflector, WatchSource
 from mooring.api.unserved import advice
 from mooring.api.watched import WATCHED, Watched
 
@@ -17,8 +17,8 @@ class Reflectors:
 
     def __init__(
         self,
-        source: Source,
-        listener: Listener,
+        source: WatchSource,
+        listener: ChangeListener,
         watched: Sequence[Watched] = WATCHED,
         conduct: Conduct | None = None,
     ) -> None:

@@ -189,7 +189,7 @@ class Store:
         before = self.get(storage, key)
         if expected is not None and expected != version_of(before):
             raise Stale(version_of(before))
-        if _without_version(item) == _without_version(before):
+        if _is_same(item, before):
             return before
         return self._commit(storage, key, "MODIFIED", item, before)
 
@@ -254,6 +254,12 @@ def version_of(item: JsonObject) -> int:
     return int(item["metadata"]["resourceVersion"])
 
 
-def _without_version(item: JsonObject) -> JsonObject:
-    metadata = {key: value for key, value in item.get("metadata", {}).items() if key != "resourceVersion"}
-    return {**item, "metadata": metadata}
+def _is_same(item: JsonObject, before: JsonObject) -> bool:
+    """Whether two objects say the same, their versions aside. Hot: what differs is in the status, as a rule."""
+    if item.keys() != before.keys():
+        return False
+    for key, value in item.items():
+        if key != "metadata" and value is not before[key] and value != before[key]:
+            return False
+    metadata, held = item.get("metadata", {}), before.get("metadata", {})
+    return {**metadata, "resourceVersion": ""} == {**held, "resourceVersion": ""}

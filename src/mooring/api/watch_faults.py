@@ -9,7 +9,7 @@ MAX_SERVER_ERRORS = 3
 """Errors in a row after which the version that we watch from may be their cause."""
 
 
-class Step(Enum):
+class Restart(Enum):
     RESUME = auto()
     """Watch again from the last version, or list again as before."""
     RELIST = auto()
@@ -18,16 +18,16 @@ class Step(Enum):
     """List again, whatever is the newest: the server cannot say how it stands to the last version."""
 
 
-def step_after(fault: Exception, is_listing: bool, failures: int) -> Step:
+def restart_after(fault: Exception, is_listing: bool, failures: int) -> Restart:
     """`failures` counts those in a row before this one."""
     if is_expired(fault) or _is_ahead(fault) or isinstance(fault, TooLarge):
         # A list that is too large came from a server's cache, which has no pages; the newest has.
-        return Step.RELIST_NEWEST if is_listing or _is_ahead(fault) else Step.RELIST
+        return Restart.RELIST_NEWEST if is_listing or _is_ahead(fault) else Restart.RELIST
     if isinstance(fault, ConnectionRefused | ConnectionLost | TimedOut) or _has_code(fault, 429):
-        return Step.RESUME
+        return Restart.RESUME
     if _has_code(fault, 500) and failures < MAX_SERVER_ERRORS:
-        return Step.RESUME
-    return Step.RELIST
+        return Restart.RESUME
+    return Restart.RELIST
 
 
 def rules_out_streaming(refusal: ApiError) -> bool:

@@ -33,7 +33,7 @@ class MalformedObject(Exception):
         return KubeObject(metadata=self.metadata).key if self.metadata is not None else ""
 
 
-class Event(msgspec.Struct, Generic[T]):
+class WatchEvent(msgspec.Struct, Generic[T]):
     """One line of a watch. Of BOOKMARK and DELETED only the metadata counts."""
 
     type: str
@@ -81,10 +81,10 @@ class LineDecoder(Generic[T]):
     def __init__(self, struct: type[T]) -> None:
         self._struct = struct
         # The parameter of a generic struct is a value here, which types cannot say.
-        self._events: msgspec.json.Decoder[Event[T]] = msgspec.json.Decoder(Event[struct])  # type: ignore[valid-type]
+        self._events: msgspec.json.Decoder[WatchEvent[T]] = msgspec.json.Decoder(WatchEvent[struct])  # type: ignore[valid-type]
         self._pages: msgspec.json.Decoder[_Page[T]] = msgspec.json.Decoder(_Page[struct])  # type: ignore[valid-type]
 
-    def event(self, line: bytes) -> Event[T]:
+    def event(self, line: bytes) -> WatchEvent[T]:
         """Raises MalformedObject for what cannot be read, and ApiError for what an ERROR event tells.
 
         Hot: one pass over the bytes, in which fields that nobody reads are skipped.
@@ -111,7 +111,7 @@ class LineDecoder(Generic[T]):
 
     # Where something is amiss: slowly, and looking at each part on its own
 
-    def _event_in_parts(self, line: bytes) -> Event[T]:
+    def _event_in_parts(self, line: bytes) -> WatchEvent[T]:
         try:
             raw = msgspec.json.decode(line, type=_RawEvent)
         except _FAULTS as fault:
@@ -121,8 +121,8 @@ class LineDecoder(Generic[T]):
         if raw.type not in _OF_OBJECTS:
             raise MalformedObject(None, f"an event of the unknown type {raw.type!r}")
         if raw.type in (BOOKMARK, DELETED):  # Parity: servers write null lists into the objects of bookmarks
-            return Event(raw.type, self._struct(metadata=_metadata(raw.object, raw.type == BOOKMARK)))
-        return Event(raw.type, self._item(raw.object))
+            return WatchEvent(raw.type, self._struct(metadata=_metadata(raw.object, raw.type == BOOKMARK)))
+        return WatchEvent(raw.type, self._item(raw.object))
 
     def _page_in_parts(self, page: bytes) -> tuple[str, Iterator[T | MalformedObject]]:
         try:

@@ -1,6 +1,6 @@
 """Binds claims to volumes: one that is there, one that the scheduler chose, or one made to measure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from mooring.api.access import Api
 from mooring.api.store import JsonObject, Key, Write
@@ -27,7 +27,9 @@ class ClaimBinding:
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._volumes_by_claim = Index(api.store, VOLUME_STORE, lambda volume: filter(None, (claim_key(volume),)))
+        self._volumes_by_claim = Index(
+            api.store, VOLUME_STORE, lambda volume: [key for key in (claim_key(volume),) if key]
+        )
         self._free_by_class = Index(api.store, VOLUME_STORE, _class_if_free)
         self._waiting_by_class = Index(api.store, CLAIM_STORE, _class_if_waiting)
 
@@ -165,12 +167,12 @@ def _is_offered(write: Write) -> bool:
     return is_free and (write.before is None or not [*_class_if_free(write.before)])
 
 
-def _class_if_free(volume: JsonObject) -> Iterable[str]:
+def _class_if_free(volume: JsonObject) -> Collection[str]:
     is_free = not volume["spec"].get("claimRef") and not volume["metadata"].get("deletionTimestamp")
     return (class_of(volume),) if is_free else ()
 
 
-def _class_if_waiting(claim: JsonObject) -> Iterable[str]:
+def _class_if_waiting(claim: JsonObject) -> Collection[str]:
     """Claims that are not bound yet, by class or by the volume that they name."""
     if _is_bound(claim):
         return (f"volume {claim['spec']['volumeName']}",)

@@ -1,10 +1,10 @@
 """Objects of one storage by something they have: pods by owner, by node. Kept up to date with every write."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection
 
 from mooring.api.store import JsonObject, Key, Store, Write
 
-Marks = Callable[[JsonObject], Iterable[str]]
+Marks = Callable[[JsonObject], Collection[str]]
 
 
 class Index:
@@ -28,17 +28,15 @@ class Index:
         """Whether anything is filed at all."""
         return bool(self._files)
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(list(self._files))
-
     def _hear(self, write: Write) -> None:
-        before = set(self._marks(write.before)) if write.before is not None else set()
-        after = set(self._marks(write.object)) if write.type != "DELETED" else set()
-        for mark in before - after:
-            filed = self._files[mark]
-            del filed[write.key]
-            if not filed:
-                del self._files[mark]
+        before = self._marks(write.before) if write.before is not None else ()
+        after = self._marks(write.object) if write.type != "DELETED" else ()
+        for mark in before:
+            if mark not in after:
+                filed = self._files[mark]
+                filed.pop(write.key, None)
+                if not filed:
+                    del self._files[mark]
         for mark in after:
             self._files.setdefault(mark, {})[write.key] = write.object
 
@@ -52,11 +50,11 @@ def owner_uid(item: JsonObject) -> str:
     return ""
 
 
-def by_controller(item: JsonObject) -> Iterable[str]:
+def by_controller(item: JsonObject) -> Collection[str]:
     uid = owner_uid(item)
     return (uid,) if uid else ()
 
 
-def by_node(pod: JsonObject) -> Iterable[str]:
+def by_node(pod: JsonObject) -> Collection[str]:
     node = pod["spec"].get("nodeName")
     return (node,) if node else ()

@@ -1,6 +1,6 @@
 """Objects that nobody manages, and who would: found by labels, without a look at all of them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 
 from mooring.api.store import JsonObject, Key, Store
 from mooring.controllers.index import Index, owner_uid
@@ -43,7 +43,7 @@ def equal_labels(workload: JsonObject) -> dict[str, str]:
     return dict(selector.get("matchLabels", {}))
 
 
-def _label_marks(item: JsonObject) -> Iterable[str]:
+def _label_marks(item: JsonObject) -> Collection[str]:
     if owner_uid(item):
         return ()
     metadata = item["metadata"]
@@ -51,7 +51,7 @@ def _label_marks(item: JsonObject) -> Iterable[str]:
     return [_mark(namespace), *(_mark(namespace, *pair) for pair in metadata.get("labels", {}).items())]
 
 
-def _wanted_marks(workload: JsonObject) -> Iterable[str]:
+def _wanted_marks(workload: JsonObject) -> Collection[str]:
     namespace = workload["metadata"].get("namespace", "")
     first = sorted(equal_labels(workload).items())[:1]
     return (_mark(namespace, *first[0]) if first else _mark(namespace),)

@@ -44,14 +44,16 @@ def manager_key(item: JsonObject, kind: str) -> Key | None:
 def managers_concerned(write: Write, kind: str, seekers: Seekers | None = None) -> list[Key]:
     """Whom a write of an owned object concerns: its manager, the one it had, or all who might take in an orphan."""
     item, before = write.object, write.before
+    # Hot: every write of a pod comes here once for each controller; that of an orphan's status concerns nobody.
+    if before is not None and "ownerReferences" not in item["metadata"] and not _looks_new(item, before):
+        return []
     owner = manager_of(item)
     found: list[Key] = []
     if owner is None:
-        if seekers is not None and write.type != "DELETED" and _looks_new(item, before):
+        if seekers is not None and write.type != "DELETED":
             found += seekers.of(item)
     elif owner["kind"] == kind:
         found.append((item["metadata"].get("namespace", ""), owner["name"]))
-    # Hot: every write of a pod comes here once for each controller, and hardly any changes its owners.
     if before is not None and before["metadata"].get("ownerReferences") is not item["metadata"].get("ownerReferences"):
         then = manager_key(before, kind)
         if then is not None and then not in found:
@@ -59,12 +61,14 @@ def managers_concerned(write: Write, kind: str, seekers: Seekers | None = None) 
     return found
 
 
-def _looks_new(orphan: JsonObject, before: JsonObject | None) -> bool:
-    """Whether somebody may want an orphan now who did not before: nobody does for a change of its status."""
-    if before is None:
-        return True
+def _looks_new(orphan: JsonObject, before: JsonObject) -> bool:
+    """Whether somebody may want an orphan now who did not before."""
     now, then = orphan["metadata"], before["metadata"]
-    return any(now.get(name) != then.get(name) for name in ("labels", "ownerReferences", "deletionTimestamp"))
+    return (
+        now.get("labels") != then.get("labels")
+        or "ownerReferences" in then
+        or now.get("deletionTimestamp") != then.get("deletionTimestamp")
+    )
 
 
 def selector_of(workload: JsonObject) -> Selector:

@@ -1,17 +1,19 @@
 """From a decision to a bound pod: assume, Reserve, Permit, then PreBind, Bind and PostBind; and back when one fails."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from mooring.cluster.table import ClusterError
 from mooring.cycle.core import Binding, Core
 from mooring.cycle.failure import Failure, error, fail, refused
+from mooring.cycle.work import Failed, prepare
 from mooring.framework.cycle import Cycle
 from mooring.framework.events import ASSIGNED_POD_DELETE
 from mooring.framework.intents import Bind, PatchStatus, Record
 from mooring.framework.points import Plugin, Wait
 from mooring.framework.runner import Runner
-from mooring.framework.status import SKIP, Rejection
+from mooring.framework.status import SKIP, Code, Rejection
 from mooring.framework.waiting import MAX_WAIT_S, Release
 from mooring.queue.entry import QueuedPod
 
@@ -27,7 +29,7 @@ def begin_binding(core: Core, entry: QueuedPod, runner: Runner, cycle: Cycle, no
         return
     core.queue.nominations.delete(entry.uid)
     binding = Binding(entry, pod, runner, cycle)
-    waits = _reserve(binding) or _permit(binding)
+    waits = _at("Reserve", _reserve, binding) or _at("Permit", _permit, binding)
     if isinstance(waits, Failure):
         _back_out(core, binding)
         fail(core, entry, waits)
@@ -35,6 +37,8 @@ def begin_binding(core: Core, entry: QueuedPod, runner: Runner, cycle: Cycle, no
     core.bindings[pod.id] = binding
     if waits:
         binding.has_waited = True
+        if core.meters is not None:
+            core.meters.step_began(binding)
         core.desk.waiting.hold(pod, node_name, waits, core.clock.now_ns())
         patience = (f"{plugin} (at most {min(limit_s, MAX_WAIT_S):g} s)" for plugin, limit_s in waits.items())
         core.story(pod, f"has room on {node_name} and waits for {', '.join(patience)}")
@@ -48,6 +52,8 @@ def release(core: Core, pod_id: str, release: Release) -> None:
     binding = core.bindings.get(pod_id)
     if binding is None:
         return
+    if core.meters is not None:
+        core.meters.permit_ended(binding, _status_of_release(release))
     if release.is_allowed:
         go_on(core, binding)
     elif release.is_error:
@@ -59,7 +65,16 @@ def release(core: Core, pod_id: str, release: Release) -> None:
 def go_on(core: Core, binding: Binding) -> None:
     """PreBind and Bind: from here on the pod is no longer in flight."""
     core.queue.done(binding.entry.uid)
-    failed = _pre_bind(binding) or _bind(core, binding)
+    if core.meters is not None:
+        core.meters.step_began(binding)
+    prepare(core, binding, iter(_plugins(binding, "preBind")), _prepared)
+
+
+def _prepared(core: Core, binding: Binding, failed: Failed | None) -> None:
+    """PreBind is through: bind the pod, unless it cannot be."""
+    if core.meters is not None:
+        core.meters.step_ended(binding, "PreBind", _status(failed))
+    failed = failed or _begin_to_bind(core, binding)
     if failed is not None:
         failure, is_rejected = failed
         give_up(core, binding, failure, is_rejected)
@@ -68,12 +83,19 @@ def go_on(core: Core, binding: Binding) -> None:
 def finish(core: Core, binding: Binding) -> None:
     """The pod is bound."""
     core.bindings.pop(binding.pod.id, None)
+    if core.meters is not None:
+        core.meters.step_ended(binding, "Bind", Code.Success.name)
+        core.meters.scheduled(binding.entry)
     core.story(binding.pod, f"is bound to {binding.node_name}")
     note = f"Successfully assigned {binding.pod.key} to {binding.node_name}"
     core.outbox.append(Record(binding.pod, "Normal", "Scheduled", "Binding", note))
+    _at("PostBind", partial(_post_bind, core), binding)
+
+
+def _post_bind(core: Core, binding: Binding) -> None:
     for plugin in _plugins(binding, "postBind"):
         try:
-            plugin.post_bind(binding.cycle, binding.node_name)
+            _call(binding, plugin, "PostBind", plugin.post_bind)
         except Exception as fault:  # the pod is bound, whatever a plugin thinks of it
             core.report(f"PostBind of plugin {plugin.name} failed on pod {binding.pod.key}", fault)
 
@@ -94,11 +116,7 @@ def give_up(core: Core, binding: Binding, failure: Failure, is_rejected: bool) -
 
 def _back_out(core: Core, binding: Binding) -> bool:
     """Give back what plugins claimed, and the room. False: the pod is on its node after all."""
-    for plugin in reversed(_plugins(binding, "reserve")):
-        try:
-            plugin.unreserve(binding.cycle, binding.node_name)
-        except Exception as fault:  # the others must still give back what they claimed
-            core.report(f"Unreserve of plugin {plugin.name} failed on pod {binding.pod.key}", fault)
+    _at("Unreserve", partial(_unreserve, core), binding)
     try:
         core.cache.forget(binding.pod)
     except ClusterError as fault:
@@ -107,10 +125,51 @@ def _back_out(core: Core, binding: Binding) -> bool:
     return True
 
 
+def _unreserve(core: Core, binding: Binding) -> None:
+    for plugin in reversed(_plugins(binding, "reserve")):
+        try:
+            _call(binding, plugin, "Unreserve", plugin.unreserve)
+        except Exception as fault:  # the others must still give back what they claimed
+            core.report(f"Unreserve of plugin {plugin.name} failed on pod {binding.pod.key}", fault)
+
+
+def _at(point: str, run: Callable[[Binding], T], binding: Binding) -> T:
+    """Run all plugins of a point; where points are measured, this one is."""
+    meters = binding.runner.meters
+    if meters is None:
+        return run(binding)
+    began_ns = meters.now_ns()
+    outcome = run(binding)
+    meters.observe(point, _status(outcome), began_ns)
+    return outcome
+
+
+def _status(outcome: object) -> str:
+    """What metrics call what came of a point."""
+    if isinstance(outcome, tuple):
+        outcome = outcome[0]
+    if isinstance(outcome, Failure):
+        return outcome.code.name
+    return Code.Wait.name if outcome else Code.Success.name
+
+
+def _status_of_release(release: Release) -> str:
+    if release.is_allowed:
+        return Code.Success.name
+    return Code.Error.name if release.is_error else Code.Unschedulable.name
+
+
+def _call(binding: Binding, plugin: Plugin, point: str, ask: Callable[[Cycle, str], T]) -> T:
+    probe = binding.cycle.probe
+    if probe is None:
+        return ask(binding.cycle, binding.node_name)
+    return probe.call(point, plugin.name, ask, binding.cycle, binding.node_name)
+
+
 def _ask(binding: Binding, plugin: Plugin, point: str, ask: Callable[[Cycle, str], T]) -> T | Failure:
     """What a plugin says of the pod and its node. Whatever it raises is a failure of this pod, with the plugin named."""
     try:
-        return ask(binding.cycle, binding.node_name)
+        return _call(binding, plugin, point, ask)
     except Exception as fault:  # a plugin may raise anything
         return error(f'running {point} plugin "{plugin.name}": {fault}')
 
@@ -151,22 +210,16 @@ def _permit(binding: Binding) -> Failure | dict[str, float]:
     return waits
 
 
-def _pre_bind(binding: Binding) -> tuple[Failure, bool] | None:
-    """Why the pod cannot be bound, and whether that is a rejection; None: it can."""
-    for plugin in _plugins(binding, "preBind"):
-        answer = _ask(binding, plugin, "PreBind", plugin.pre_bind)
-        if isinstance(answer, Failure):
-            return answer, False
-        if isinstance(answer, Rejection):
-            # Parity: the text stands alone, and no plugin counts as the one that rejected the pod.
-            return Failure(answer.message), True
-        if answer is not None:
-            return _nonsense("PreBind", plugin, answer), False
-    return None
+def _begin_to_bind(core: Core, binding: Binding) -> Failed | None:
+    """Bind. Where that is measured it ends when the answer is known."""
+    failed = _bind(core, binding)
+    if failed is not None and core.meters is not None:
+        core.meters.step_ended(binding, "Bind", _status(failed))
+    return failed
 
 
-def _bind(core: Core, binding: Binding) -> tuple[Failure, bool] | None:
-    """Why the pod was not bound, and whether that is a rejection; None: it is bound, or soon will be."""
+def _bind(core: Core, binding: Binding) -> Failed | None:
+    """Why the pod was not bound; None: it is bound, or soon will be."""
     for plugin in _plugins(binding, "bind"):
         answer = _ask(binding, plugin, "Bind", plugin.bind)
         if answer is SKIP:
@@ -174,7 +227,7 @@ def _bind(core: Core, binding: Binding) -> tuple[Failure, bool] | None:
         if isinstance(answer, Failure):
             return answer, False
         if isinstance(answer, Rejection):
-            return Failure(answer.message), True
+            return Failure(answer.message, code=answer.code), True
         if isinstance(answer, Bind):
             core.outbox.append(answer)
         elif answer is None:

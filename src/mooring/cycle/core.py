@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from mooring.cluster.cache import Cache
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nominated import NominatedLoad
 from mooring.cycle.decide import Manner, decide
 from mooring.cycle.decision import Decision
+from mooring.cycle.meters import Meters
 from mooring.framework.cycle import Cycle
+from mooring.framework.events import ClusterEvent
 from mooring.framework.intents import Intent
 from mooring.framework.points import Desk, Pause, PostFilterPlugin, PreBindPlugin, Work
 from mooring.framework.runner import Runner
@@ -34,6 +37,8 @@ class Binding:
     cycle: Cycle
     has_waited: bool = False
     """On Permit, or for the work of PreBind: then the pod's status was asked to name the node."""
+    step_began_ns: int = 0
+    """When its present step (the wait on Permit, PreBind, Bind) began, where that is measured."""
 
     @property
     def node_name(self) -> str:
@@ -49,6 +54,8 @@ class Preparation:
     work: Work
     others: Iterator[PreBindPlugin]
     """The plugins that are to follow."""
+    then: Callable[["Core", Binding, Any], None]
+    """Told in the end why the pod cannot be bound, if so."""
     token: int = 0
     """The write that it waits for; 0: none."""
     pause: Pause | None = None
@@ -80,6 +87,8 @@ class Core:
     """Told the story of each pod."""
     report: Report = lambda text, error: None
     """Told what should not have happened."""
+    meters: Meters | None = None
+    """Told what there is to measure."""
     pods: dict[str, Pod] = field(default_factory=dict)
     """Every pod as the watch last showed it, by key."""
     outbox: list[Intent] = field(default_factory=list)
@@ -100,3 +109,8 @@ class Core:
     def story(self, pod: Pod, text: str) -> None:
         if self.tell is not None:
             self.tell(pod, text)
+
+    def handled(self, event: ClusterEvent) -> None:
+        """A change was taken in, as this event."""
+        if self.meters is not None:
+            self.meters.event_handled(event)

@@ -3,12 +3,14 @@
 from collections.abc import Callable
 
 from mooring.cycle.core import Core, Eviction
+from mooring.cycle.work import stop
 from mooring.framework.intents import Evict, PatchStatus, Record
 from mooring.framework.points import Nomination, PostFilterPlugin
 from mooring.model.meta import Condition
 from mooring.model.pod import Pod
 
 _WAITS = "DefaultPreemption"
+"""Who ends the waits of victims."""
 
 
 def evict(core: Core, preemptor: Pod, nomination: Nomination, plugin: PostFilterPlugin) -> None:
@@ -16,6 +18,8 @@ def evict(core: Core, preemptor: Pod, nomination: Nomination, plugin: PostFilter
     victims = [victim for victim in nomination.victims if not victim.is_terminating]
     if not victims:
         return
+    if core.meters is not None:
+        core.meters.evicts(len(nomination.victims))
     core.story(preemptor, f"preempts {', '.join(v.key for v in victims)} on {nomination.node_name}")
     _clear_lower_nominations(core, preemptor, nomination.node_name)
     leaving = {victim.id for victim in victims if not _stop_waiting(core, victim, preemptor, nomination.node_name)}
@@ -71,7 +75,7 @@ def _tell(core: Core, plugin: PostFilterPlugin, preemptor: Pod, tell: Callable[[
 def _stop_waiting(core: Core, victim: Pod, preemptor: Pod, node_name: str) -> bool:
     """A victim that only waits for its binding need not be deleted: it goes back to the queue."""
     waiting = core.desk.waiting.get(victim.id)
-    if waiting is None or not waiting.preempt(_WAITS, "preempted"):
+    if not (stop(core, victim.id, _WAITS) if waiting is None else waiting.preempt(_WAITS, "preempted")):
         return False
     note = f"Preempted by pod {preemptor.uid} on node {node_name} (in kube-scheduler memory)."
     core.outbox.append(Record(victim, "Normal", "Preempted", "Preempting", note))

@@ -27,11 +27,13 @@ class Failure:
     plugins: frozenset[str] = frozenset()
     pending: frozenset[str] = frozenset()
     nominate: str | None = ""
+    code: Code = Code.Unschedulable
+    """The status that led to it."""
 
 
 def error(message: str) -> Failure:
     """Something went wrong: nobody rejected the pod, so only its backoff decides when it is tried again."""
-    return Failure(message, SCHEDULER_ERROR)
+    return Failure(message, SCHEDULER_ERROR, code=Code.Error)
 
 
 def refused(rejection: Rejection) -> Failure:
@@ -39,11 +41,14 @@ def refused(rejection: Rejection) -> Failure:
     reasons = ", ".join(sorted(f"1 {reason}" for reason in rejection.reasons))
     text = f"0/1 nodes are available: {reasons}." if reasons else "0/1 nodes are available:"
     plugins = frozenset((rejection.plugin,))
-    return Failure(text, plugins=plugins, pending=plugins if rejection.code is Code.Pending else frozenset())
+    pending = plugins if rejection.code is Code.Pending else frozenset()
+    return Failure(text, plugins=plugins, pending=pending, code=rejection.code)
 
 
 def fail(core: Core, entry: QueuedPod, failure: Failure, promised: str | None = None) -> None:
     """Bring a pod back from a failed attempt. `promised` is a node that its status was asked to name meanwhile."""
+    if core.meters is not None:
+        core.meters.failed(entry, is_error=failure.reason == SCHEDULER_ERROR)
     promised = core.queue.nominations.node_of(entry.uid) or promised
     core.story(entry.pod, f"is not scheduled: {failure.message or 'nobody wanted to bind it'}")
     known = core.pods.get(entry.key)

@@ -1,6 +1,6 @@
 """Changes of the cluster come in: each goes to the cache, to the queue, or both, and wakes whom it may concern."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
@@ -8,6 +8,7 @@ from mooring.cluster.table import ClusterError
 from mooring.cycle.core import Core
 from mooring.cycle.diff import node_events, pod_events
 from mooring.cycle.evict import leaves
+from mooring.cycle.work import changed, pod_gone
 from mooring.framework.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
@@ -21,6 +22,9 @@ from mooring.framework.events import (
     RESOURCE_CLAIM,
     RESOURCE_SLICE,
     STORAGE_CLASS,
+    UNSCHEDULABLE_POD,
+    UNSCHEDULABLE_POD_ADD,
+    UNSCHEDULABLE_POD_UPDATE,
     VOLUME_ATTACHMENT,
     Action,
     ClusterEvent,
@@ -44,6 +48,10 @@ _RESOURCES: Mapping[type[KubeObject], str] = {
 }
 """Kinds whose changes plugins may wait for. All others are only looked up."""
 
+NODE_ADD = ClusterEvent(NODE, Action.ADD)
+NODE_DELETE = ClusterEvent(NODE, Action.DELETE)
+_WAITING_POD_DELETE = ClusterEvent(UNSCHEDULABLE_POD, Action.DELETE)
+
 
 def added(core: Core, item: KubeObject) -> None:
     """An object was created, or is seen for the first time."""
@@ -51,7 +59,8 @@ def added(core: Core, item: KubeObject) -> None:
         _pod_added(core, item)
     elif isinstance(item, Node):
         core.cluster.nodes.put_node(item)
-        core.queue.wake(ClusterEvent(NODE, Action.ADD), None, item)
+        core.queue.wake(NODE_ADD, None, item)
+        core.handled(NODE_ADD)
     else:
         core.cluster.put(item)
         _wake_for(core, Action.ADD, None, item)
@@ -63,8 +72,7 @@ def updated(core: Core, old: KubeObject, new: KubeObject) -> None:
         _pod_updated(core, old, new)
     elif isinstance(old, Node) and isinstance(new, Node):
         core.cluster.nodes.put_node(new)
-        for event in node_events(old, new):
-            core.queue.wake(event, old, new)
+        _wake_for_each(core, node_events(old, new), old, new)
     else:
         core.cluster.put(new)
         _wake_for(core, Action.UPDATE, old, new)
@@ -75,8 +83,9 @@ def removed(core: Core, item: KubeObject) -> None:
     if isinstance(item, Pod):
         _pod_removed(core, item)
     elif isinstance(item, Node):
-        core.queue.wake(ClusterEvent(NODE, Action.DELETE), item, None)  # Parity: before the node is gone
+        core.queue.wake(NODE_DELETE, item, None)  # Parity: before the node is gone
         _guard(core, lambda: core.cluster.nodes.remove_node(item.name))
+        core.handled(NODE_DELETE)
     else:
         core.cluster.remove(type(item), item.key)
         _wake_for(core, Action.DELETE, item, None)
@@ -86,7 +95,15 @@ def _wake_for(core: Core, action: Action, old: KubeObject | None, new: KubeObjec
     item = new or old
     resource = None if item is None else _RESOURCES.get(type(item))
     if resource is not None:
-        core.queue.wake(ClusterEvent(resource, action), old, new)
+        _wake_for_each(core, (ClusterEvent(resource, action),), old, new)
+    if item is not None:
+        changed(core, item)
+
+
+def _wake_for_each(core: Core, events: Iterable[ClusterEvent], old: KubeObject | None, new: KubeObject | None) -> None:
+    for event in events:
+        core.queue.wake(event, old, new)
+        core.handled(event)
 
 
 # ---- pods
@@ -100,6 +117,7 @@ def _pod_added(core: Core, pod: Pod) -> None:
         _assigned(core, pod)
     elif _is_ours(core, pod):
         core.queue.add(pod)
+        core.handled(UNSCHEDULABLE_POD_ADD)
 
 
 def _pod_updated(core: Core, old: Pod, new: Pod) -> None:
@@ -118,14 +136,14 @@ def _pod_updated(core: Core, old: Pod, new: Pod) -> None:
         leaves(core, new)
     if old.spec.node_name:
         _guard(core, lambda: core.cache.update(old, new))
-        for event in pod_events(old, new):
-            core.queue.wake(event, old, new)
+        _wake_for_each(core, pod_events(old, new), old, new)
     elif new.spec.node_name:
         _assigned(core, new)
         if _is_ours(core, old):
             core.queue.delete(old)
     elif _is_ours(core, old):
         _waiting_updated(core, old, new)
+        core.handled(UNSCHEDULABLE_POD_UPDATE)
 
 
 def _pod_removed(core: Core, pod: Pod) -> None:
@@ -136,8 +154,10 @@ def _pod_removed(core: Core, pod: Pod) -> None:
     if pod.spec.node_name or (held is not None and not core.cache.is_assumed(pod.id)):
         _guard(core, lambda: core.cache.remove(pod))
         core.queue.wake(ASSIGNED_POD_DELETE, held or pod, None)
+        core.handled(ASSIGNED_POD_DELETE)
     if _is_ours(core, pod) and (not pod.spec.node_name or (queued is not None and queued.uid == pod.id)):
         _waiting_removed(core, pod)
+        core.handled(_WAITING_POD_DELETE)
 
 
 def _waiting_removed(core: Core, pod: Pod) -> None:
@@ -150,12 +170,14 @@ def _waiting_removed(core: Core, pod: Pod) -> None:
     elif promised is not None:  # the pod went before its status could say so
         status = msgspec.structs.replace(pod.status, nominated_node_name=promised)
         _room_was_kept(core, Pod(metadata=pod.metadata, spec=pod.spec, status=status))
+    pod_gone(core, pod)
 
 
 def _assigned(core: Core, pod: Pod) -> None:
     """A pod is on a node: new to us, or the confirmation of a binding of our own."""
     _guard(core, lambda: core.cache.confirm(pod))
     core.queue.wake(ASSIGNED_POD_ADD, None, pod)
+    core.handled(ASSIGNED_POD_ADD)
 
 
 def _waiting_updated(core: Core, old: Pod, new: Pod) -> None:

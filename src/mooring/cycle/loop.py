@@ -2,7 +2,7 @@
 
 from mooring.cycle.bind import begin_binding
 from mooring.cycle.core import Core
-from mooring.cycle.decision import Failed, NoFit
+from mooring.cycle.decision import Decision, Failed, NoFit, Placement
 from mooring.cycle.evict import evict
 from mooring.cycle.failure import Failure, error, fail
 from mooring.cycle.make_room import make_room
@@ -22,13 +22,16 @@ def attempt(core: Core) -> Pod | None:
     if runner is None or _is_pointless(core, pod):
         core.queue.done(entry.uid, placed=False)
         return pod
+    if core.meters is not None:
+        core.meters.began(entry)
     decision = core.decide(runner, pod, core.cluster, core.manner, core.queue.attempts)
-    if isinstance(decision, Failed):
-        fail(core, entry, error(decision.error))
-    elif isinstance(decision, NoFit):
-        fail(core, entry, _seek_room(core, entry, runner, decision))
+    failure = _failure_of(core, entry, runner, decision)
+    if core.meters is not None:
+        core.meters.decided(entry)
+    if failure is not None:
+        fail(core, entry, failure)
     else:
-        assert decision.cycle is not None, "a placement comes with its cycle"
+        assert isinstance(decision, Placement) and decision.cycle is not None, "a placement comes with its cycle"
         best = f"the best of {decision.feasible_count} feasible nodes (score {decision.score})"
         core.story(pod, f"goes to {decision.node}, {best if decision.feasible_count > 1 else 'the only choice'}")
         begin_binding(core, entry, runner, decision.cycle, decision.node)
@@ -42,6 +45,13 @@ def _is_pointless(core: Core, pod: Pod) -> bool:
         core.outbox.append(Record(pod, "Warning", "FailedScheduling", "Scheduling", note))
         return True
     return core.cache.is_assumed(pod.id)
+
+
+def _failure_of(core: Core, entry: QueuedPod, runner: Runner, decision: Decision) -> Failure | None:
+    """Why the pod cannot be placed; None: it can."""
+    if isinstance(decision, Failed):
+        return error(decision.error)
+    return _seek_room(core, entry, runner, decision) if isinstance(decision, NoFit) else None
 
 
 def _seek_room(core: Core, entry: QueuedPod, runner: Runner, decision: NoFit) -> Failure:

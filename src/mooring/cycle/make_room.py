@@ -19,26 +19,44 @@ class Room:
     """What it adds to the fit error; empty when room was found."""
     clear_nomination: bool = False
     """Whether a node that was promised earlier is to be forgotten. Otherwise an earlier promise stands."""
+    code: Code = Code.Unschedulable
 
 
 def make_room(runner: Runner, failure: FitFailure) -> Room:
     """Ask in order until one finds room; the reasons of those that do not are gathered."""
+    if runner.meters is None:
+        return _make_room(runner, failure)
+    began_ns = runner.meters.now_ns()
+    room = _make_room(runner, failure)
+    runner.meters.observe("PostFilter", room.code.name, began_ns)
+    return room
+
+
+def _make_room(runner: Runner, failure: FitFailure) -> Room:
     reasons: list[str] = []
     clear = False
     for plugin in runner.profile.points.get("postFilter", ()):
         assert isinstance(plugin, PostFilterPlugin)
         try:
-            answer = plugin.post_filter(failure)
+            answer = _ask(plugin, failure)
         except (PluginError, AttemptError) as fault:
-            return Room(message=str(fault))
+            return Room(message=str(fault), code=Code.Error)
         except Exception as fault:  # one failed attempt with the plugin named, never a dead loop
-            return Room(message=f'running PostFilter plugin "{plugin.name}": {fault}')
+            return Room(message=f'running PostFilter plugin "{plugin.name}": {fault}', code=Code.Error)
         if isinstance(answer, Nomination):
-            return Room(answer, plugin)
+            return Room(answer, plugin, code=Code.Success)
         if not isinstance(answer, NoRoom):
-            return Room(message=f'running PostFilter plugin "{plugin.name}": unexpected answer {answer!r}')
+            text = f'running PostFilter plugin "{plugin.name}": unexpected answer {answer!r}'
+            return Room(message=text, code=Code.Error)
         clear = clear or answer.clear_nomination
         if answer.rejection.code is Code.UnschedulableAndUnresolvable:
-            return Room(message=answer.rejection.message, clear_nomination=answer.clear_nomination)
+            return Room(None, None, answer.rejection.message, answer.clear_nomination, answer.rejection.code)
         reasons += [reason for reason in answer.rejection.reasons if reason]
     return Room(message=", ".join(reasons), clear_nomination=clear)
+
+
+def _ask(plugin: PostFilterPlugin, failure: FitFailure) -> Nomination | NoRoom:
+    probe = failure.attempt.cycle.probe
+    if probe is None:
+        return plugin.post_filter(failure)
+    return probe.call("PostFilter", plugin.name, plugin.post_filter, failure)

@@ -100,15 +100,17 @@ class Meters:
     # ---- binding
 
     def step_began(self, binding: "Binding") -> None:
-        """The wait on Permit, or the binding itself, begins."""
+        """A step that may take its time begins: the wait on Permit, or PreBind."""
         binding.step_began_ns = self._now_ns()
 
     def permit_ended(self, binding: "Binding", status: str) -> None:
+        """The wait on Permit is over."""
         self._permit_waits.series(status).observe_ns(self._now_ns() - binding.step_began_ns)
 
-    def bind_ended(self, binding: "Binding", status: str) -> None:
+    def step_ended(self, binding: "Binding", point: str, status: str) -> None:
+        """PreBind, or Bind, is over; the next step begins."""
         if binding.runner.meters is not None:
-            binding.runner.meters.observe("Bind", status, binding.step_began_ns)
+            binding.step_began_ns = binding.runner.meters.observe(point, status, binding.step_began_ns)
 
     # ---- preemption
 

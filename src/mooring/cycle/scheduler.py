@@ -3,14 +3,16 @@
 from mooring.cluster.cache import Cache
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nominated import NominatedLoad
-from mooring.cycle import bind, evict, intake
+from mooring.cycle import bind, evict, intake, work
 from mooring.cycle.core import Core, Report, Tell
 from mooring.cycle.decide import Manner
 from mooring.cycle.failure import error
 from mooring.cycle.loop import attempt
-from mooring.framework.intents import Intent
+from mooring.cycle.meters import Meters
+from mooring.framework.intents import Intent, WriteFault
 from mooring.framework.points import Desk
 from mooring.framework.runner import Runner
+from mooring.framework.status import Code
 from mooring.kit.clock import Clock
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
@@ -22,7 +24,7 @@ class Scheduler:
 
     It tells every change (`added`, `updated`, `removed`), lets time pass (`tick` each second), runs attempts
     (`attempt`) and carries out the intents that `take_intents` gives it, reporting what came of them (`bound`,
-    `evicted`).
+    `evicted`, `written`).
     """
 
     def __init__(
@@ -37,6 +39,7 @@ class Scheduler:
         max_parked_s: float = 300,
         tell: Tell | None = None,
         report: Report | None = None,
+        meters: Meters | None = None,
     ) -> None:
         report = report or (lambda text, error: None)
         cluster = Cluster()
@@ -53,28 +56,39 @@ class Scheduler:
             max_parked_s=max_parked_s,
             tell=tell,
             report=report,
+            meters=None if meters is None else meters.join_runners(runners),
         )
-        desk.activate = queue.activate
+        desk.activate, desk.now_ns = queue.activate, clock.now_ns
         self.core = Core(
-            clock, cluster, Cache(cluster), queue, runners, desk, nominated, manner, tell, report, pods=pods
+            clock, cluster, Cache(cluster), queue, runners, desk, nominated, manner, tell, report, meters, pods=pods
         )
+        if meters is not None:
+            meters.join(self.core)
 
     # ---- changes
 
     def added(self, item: KubeObject) -> None:
+        self._note_change()
         intake.added(self.core, item)
 
     def updated(self, old: KubeObject, new: KubeObject) -> None:
+        self._note_change()
         intake.updated(self.core, old, new)
 
     def removed(self, item: KubeObject) -> None:
+        self._note_change()
         intake.removed(self.core, item)
+
+    def _note_change(self) -> None:
+        if self.core.meters is not None:
+            self.core.meters.event_came()
 
     # ---- time
 
     def tick(self) -> None:
-        """A second has passed: let pods out of backoff, and end waits on Permit whose time is up."""
+        """A second has passed: let pods out of backoff, end waits on Permit whose time is up, let PreBind look around."""
         self.core.desk.waiting.expire(self.core.clock.now_ns())
+        work.second_passed(self.core)
         self.core.queue.flush_backoff()
 
     def flush_parked(self) -> None:
@@ -113,12 +127,23 @@ class Scheduler:
         if fault is None:
             bind.finish(self.core, binding)
         else:
+            if self.core.meters is not None:
+                self.core.meters.step_ended(binding, "Bind", Code.Error.name)
             text = f'running Bind plugin "DefaultBinder": {fault}'
             bind.give_up(self.core, binding, error(text), is_rejected=False)
 
     def evicted(self, victim: Pod, preemptor: Pod, fault: str | None = None) -> None:
         """An Evict was carried out, or failed for this reason."""
         evict.evicted(self.core, victim, preemptor, fault)
+
+    def written(self, token: int, item: KubeObject | None, fault: WriteFault | None = None) -> None:
+        """A Write was carried out: the object as it is now (None: it was deleted); or it failed for this reason."""
+        work.written(self.core, token, item, fault)
+
+    def next_deadline_ns(self) -> int | None:
+        """When a wait on Permit or a pause of PreBind ends, whatever else happens."""
+        times = (self.core.desk.waiting.next_deadline_ns(), work.next_deadline_ns(self.core))
+        return min((when for when in times if when is not None), default=None)
 
     def check(self) -> list[str]:
         """The invariants that do not hold, in words."""

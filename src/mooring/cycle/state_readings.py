@@ -1,6 +1,6 @@
 """What metrics tell of the scheduler's state: read when someone looks, never kept up to date in between."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from mooring.kit.metrics import Labels, Registry
@@ -14,41 +14,39 @@ def read_state_of(core: "Core", registry: Registry) -> None:
     counters = core.queue.counters
     registry.gauge("scheduler_pending_pods").read_from(lambda: _pending(core))
     registry.gauge("scheduler_cache_size").read_from(lambda: _cache_sizes(core))
-    registry.gauge("scheduler_goroutines").read_from(lambda: {("binding",): len(core.bindings)})
-    registry.gauge("scheduler_unschedulable_pods").read_from(lambda: counters.unschedulable)
+    registry.gauge("scheduler_goroutines").read_from(lambda: [(("binding",), len(core.bindings))])
+    registry.gauge("scheduler_unschedulable_pods").read_from(counters.unschedulable.items)
     registry.gauge("scheduler_inflight_events").read_from(lambda: _in_flight(core))
-    registry.counter("scheduler_queue_incoming_pods_total").read_from(
-        lambda: counters.incoming, counters.incoming.clear
-    )
+    registry.counter("scheduler_queue_incoming_pods_total").read_from(counters.incoming.items, counters.incoming.clear)
     registry.counter("scheduler_plugin_evaluation_total").read_from(
         lambda: _evaluations(core), lambda: _forget_evaluations(core)
     )
 
 
-def _pending(core: "Core") -> Mapping[Labels, float]:
-    return {(place,): count for place, count in core.queue.pending_counts().items()}
+def _pending(core: "Core") -> Iterable[tuple[Labels, float]]:
+    return [((place,), count) for place, count in core.queue.pending_counts().items()]
 
 
-def _cache_sizes(core: "Core") -> Mapping[Labels, float]:
+def _cache_sizes(core: "Core") -> Iterable[tuple[Labels, float]]:
     nodes = core.cluster.nodes
-    return {
-        ("nodes",): nodes.alive_count,
-        ("pods",): int(nodes.pod_count.sum()),
-        ("assumed_pods",): core.cache.assumed_count,
-    }
+    return [
+        (("nodes",), nodes.alive_count),
+        (("pods",), int(nodes.pod_count.sum())),
+        (("assumed_pods",), core.cache.assumed_count),
+    ]
 
 
-def _in_flight(core: "Core") -> Mapping[Labels, float]:
-    return {(label,): count for label, count in core.queue.counters.in_flight_events.items()}
+def _in_flight(core: "Core") -> Iterable[tuple[Labels, float]]:
+    return [((label,), count) for label, count in core.queue.counters.in_flight_events.items()]
 
 
-def _evaluations(core: "Core") -> Mapping[Labels, float]:
-    return {
-        (plugin, point, profile): count
+def _evaluations(core: "Core") -> Iterable[tuple[Labels, float]]:
+    return [
+        ((plugin, point, profile), count)
         for profile, runner in core.runners.items()
         if runner.meters is not None
         for (plugin, point), count in runner.meters.evaluations.read().items()
-    }
+    ]
 
 
 def _forget_evaluations(core: "Core") -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from mooring.cycle.core import Binding, Core, Preparation
 from mooring.cycle.failure import Failure, error
 from mooring.framework.intents import PatchStatus, Write, WriteFault
-from mooring.framework.points import Pause, Plugin, PodGone, PreBindPlugin
+from mooring.framework.points import Pause, Plugin, PodGone, PreBindPlugin, Work
 from mooring.framework.status import Rejection
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
@@ -21,42 +21,42 @@ Then = Callable[[Core, Binding, Failed | None], None]
 _CLOSED = "preempted by {}"
 
 
-def prepare(core: Core, binding: Binding, others: Iterator[PreBindPlugin]) -> Failed | Preparation | None:
-    """Ask the plugins in turn: why the pod cannot be bound, the work that has to be done first, or None: it can be."""
+def prepare(core: Core, binding: Binding, others: Iterator[PreBindPlugin], then: Then) -> None:
+    """Ask the plugins in turn, then say what came of it: now, or when the work that one of them has is done."""
     for plugin in others:
         try:
-            answer = plugin.pre_bind(binding.cycle, binding.node_name)
+            answer = _ask(binding, plugin)
         except Exception as fault:  # a plugin may raise anything
-            return _fault(plugin, fault)
+            return then(core, binding, _fault(plugin, fault))
         if isinstance(answer, Generator):
-            return _begin(core, Preparation(binding, plugin, answer, others))
+            return _begin(core, Preparation(binding, plugin, answer, others, then))
         failed = _verdict(plugin, answer)
         if failed is not None:
-            return failed
-    return None
+            return then(core, binding, failed)
+    return then(core, binding, None)
 
 
-def written(core: Core, token: int, item: KubeObject | None, fault: WriteFault | None, then: Then) -> None:
+def written(core: Core, token: int, item: KubeObject | None, fault: WriteFault | None) -> None:
     """A write was carried out, or failed. Nobody may be waiting for it any more."""
     preparation = core.preparations.get(core.writers.pop(token, ""))
     if preparation is not None and preparation.token == token:
-        _go_on(core, preparation, fault or item, then)
+        _step(core, preparation, fault or item)
 
 
-def changed(core: Core, item: KubeObject, then: Then) -> None:
+def changed(core: Core, item: KubeObject) -> None:
     """An object changed: whoever paused for it goes on."""
     watchers = core.watchers.get((type(item), item.key))
     for pod_id in list(watchers or ()):
         preparation = core.preparations.get(pod_id)
         if preparation is not None and preparation.pause is not None:
-            _go_on(core, preparation, None, then)
+            _step(core, preparation, None)
 
 
-def second_passed(core: Core, then: Then) -> None:
+def second_passed(core: Core) -> None:
     """Whoever pauses looks around."""
     for preparation in list(core.preparations.values()):
         if preparation.pause is not None and core.preparations.get(preparation.binding.pod.id) is preparation:
-            _go_on(core, preparation, None, then)
+            _step(core, preparation, None)
 
 
 def next_deadline_ns(core: Core) -> int | None:
@@ -65,7 +65,7 @@ def next_deadline_ns(core: Core) -> int | None:
     return min((p.until_ns for p in pauses if p is not None and p.until_ns is not None), default=None)
 
 
-def stop(core: Core, pod_id: str, by: str, then: Then) -> bool:
+def stop(core: Core, pod_id: str, by: str) -> bool:
     """A more important pod needs the room: end the work, if there is any."""
     preparation = core.preparations.get(pod_id)
     if preparation is None:
@@ -75,11 +75,11 @@ def stop(core: Core, pod_id: str, by: str, then: Then) -> bool:
         preparation.work.close()
     except Exception as fault:  # the pod gives way, whatever a plugin thinks of it
         core.report(f"PreBind of plugin {preparation.plugin.name} could not be closed", fault)
-    then(core, preparation.binding, _fault(preparation.plugin, _CLOSED.format(by)))
+    preparation.then(core, preparation.binding, _fault(preparation.plugin, _CLOSED.format(by)))
     return True
 
 
-def pod_gone(core: Core, pod: Pod, then: Then) -> None:
+def pod_gone(core: Core, pod: Pod) -> None:
     """The pod was deleted: the work, if there is any, is told so and ends."""
     preparation = core.preparations.get(pod.id)
     if preparation is None:
@@ -93,10 +93,10 @@ def pod_gone(core: Core, pod: Pod, then: Then) -> None:
         pass
     except Exception as fault:  # usually the one that was thrown, in the plugin's words
         failed = _fault(preparation.plugin, fault)
-    then(core, preparation.binding, failed)
+    preparation.then(core, preparation.binding, failed)
 
 
-def _begin(core: Core, preparation: Preparation) -> Failed | Preparation | None:
+def _begin(core: Core, preparation: Preparation) -> None:
     """Parity: before the first work the pod's status is asked to name the node."""
     binding = preparation.binding
     core.preparations[binding.pod.id] = preparation
@@ -104,42 +104,44 @@ def _begin(core: Core, preparation: Preparation) -> Failed | Preparation | None:
         binding.has_waited = True
         core.outbox.append(PatchStatus(binding.entry.pod, nominated_node_name=binding.node_name))
     core.story(binding.pod, f"has room on {binding.node_name}, where {preparation.plugin.name} has work to do first")
-    return _step(core, preparation, None)
+    _step(core, preparation, None)
 
 
-def _go_on(core: Core, preparation: Preparation, answer: KubeObject | WriteFault | None, then: Then) -> None:
-    outcome = _step(core, preparation, answer)
-    if not isinstance(outcome, Preparation):
-        then(core, preparation.binding, outcome)
-
-
-def _step(
-    core: Core, preparation: Preparation, answer: KubeObject | WriteFault | None
-) -> Failed | Preparation | None:
+def _step(core: Core, preparation: Preparation, answer: KubeObject | WriteFault | None) -> None:
     """One step further; when the work is done, the plugins that follow are asked."""
     _stop_waiting(core, preparation)
-    plugin = preparation.plugin
+    plugin, binding = preparation.plugin, preparation.binding
     try:
         step = preparation.work.send(answer)
     except StopIteration as end:
         _end(core, preparation)
-        return _verdict(plugin, end.value) or prepare(core, preparation.binding, preparation.others)
+        failed = _verdict(plugin, end.value)
+        if failed is None:
+            prepare(core, binding, preparation.others, preparation.then)
+        else:
+            preparation.then(core, binding, failed)
     except Exception as fault:  # a plugin may raise anything
         _end(core, preparation)
-        return _fault(plugin, fault)
+        preparation.then(core, binding, _fault(plugin, fault))
+    else:
+        _wait(core, preparation, step)
+
+
+def _wait(core: Core, preparation: Preparation, step: object) -> None:
+    """For what the work asked for: an answer to a write, or the end of a pause."""
+    pod_id = preparation.binding.pod.id
     if isinstance(step, Write):
         core.last_token = preparation.token = core.last_token + 1
-        core.writers[preparation.token] = preparation.binding.pod.id
+        core.writers[preparation.token] = pod_id
         core.outbox.append(replace(step, token=preparation.token))
     elif isinstance(step, Pause):
         preparation.pause = step
         for watched in step.on:
-            core.watchers.setdefault(watched, {})[preparation.binding.pod.id] = None
+            core.watchers.setdefault(watched, {})[pod_id] = None
     else:
         _end(core, preparation)
         preparation.work.close()
-        return _fault(plugin, f"unexpected step {step!r}")
-    return preparation
+        preparation.then(core, preparation.binding, _fault(preparation.plugin, f"unexpected step {step!r}"))
 
 
 def _stop_waiting(core: Core, preparation: Preparation) -> None:
@@ -157,10 +159,17 @@ def _end(core: Core, preparation: Preparation) -> None:
     core.preparations.pop(preparation.binding.pod.id, None)
 
 
+def _ask(binding: Binding, plugin: PreBindPlugin) -> Work | Rejection | None:
+    probe = binding.cycle.probe
+    if probe is None:
+        return plugin.pre_bind(binding.cycle, binding.node_name)
+    return probe.call("PreBind", plugin.name, plugin.pre_bind, binding.cycle, binding.node_name)
+
+
 def _verdict(plugin: Plugin, answer: object) -> Failed | None:
     if isinstance(answer, Rejection):
         # Parity: the text stands alone, and no plugin counts as the one that rejected the pod.
-        return Failure(answer.message), True
+        return Failure(answer.message, code=answer.code), True
     return None if answer is None else _fault(plugin, f"unexpected answer {answer!r}")
 
 

@@ -26,9 +26,7 @@ def _gauge(name: str, stability: Stability, help: str, *labels: str) -> Descript
     return Description(name, "gauge", stability, help, labels)
 
 
-def _histogram(
-    name: str, stability: Stability, bounds: tuple[float, ...], help: str, *labels: str
-) -> Description:
+def _histogram(name: str, stability: Stability, bounds: tuple[float, ...], help: str, *labels: str) -> Description:
     return Description(name, "histogram", stability, help, labels, bounds)
 
 
@@ -223,9 +221,7 @@ POD_GROUPS = (
 
 CLIENT = (
     _gauge("leader_election_master_status", "ALPHA", "Whether this instance is the leader.", "name"),
-    _counter(
-        "rest_client_requests_total", "ALPHA", "Requests to the API server, by answer.", "code", "method", "host"
-    ),
+    _counter("rest_client_requests_total", "ALPHA", "Requests to the API server, by answer.", "code", "method", "host"),
     _histogram(
         "rest_client_request_duration_seconds",
         "ALPHA",
@@ -257,4 +253,3 @@ CATALOGUE: tuple[Description, ...] = (
 
 BY_GATE = {"SchedulerAsyncAPICalls": ASYNC_CALLS, "GenericWorkload": POD_GROUPS}
 """What a feature gate adds that is off by default."""
-

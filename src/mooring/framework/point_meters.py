@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from mooring.framework.evaluations import Evaluations
-from mooring.framework.points import Wait
+from mooring.framework.points import NoRoom, Wait
 from mooring.framework.profiles import Profile
 from mooring.framework.status import SKIP, Code, Rejection
 from mooring.kit.choice import choose
@@ -22,6 +22,8 @@ STATUS = {code: code.name for code in Code}
 
 def status_of(answer: object) -> str:
     """What metrics call a plugin's answer."""
+    if isinstance(answer, NoRoom):
+        answer = answer.rejection
     if isinstance(answer, Rejection):
         return STATUS[answer.code]
     if answer is SKIP:

@@ -36,6 +36,8 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         self._min_absolute: int = args.min_candidate_nodes_absolute
         self._ranks: PodRanks | None = None
         self._trials: dict[tuple[PodShape, int], Trial] = {}
+        self.runs = 0
+        """How often it was asked to make room."""
         self._evicting: set[str] = set()
         """Ids of pods whose victims are being evicted right now: they stay out of the queue until that is done."""
 
@@ -55,6 +57,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         return [Registration(ClusterEvent(POD, Action.DELETE), lambda pod, change: False)]
 
     def post_filter(self, failure: FitFailure) -> Nomination | NoRoom:
+        self.runs += 1
         refusal = self._ineligible(failure)
         if refusal is not None:
             return NoRoom(curable(_PREFIX + refusal))

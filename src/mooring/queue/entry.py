@@ -20,6 +20,7 @@ class QueuedPod:
     __slots__ = (
         "attempts",
         "backoff_until_ns",
+        "began_ns",
         "consecutive_errors",
         "flushed_ns",
         "gating_events",
@@ -45,6 +46,8 @@ class QueuedPod:
         self.initial_attempt_ns: int | None = None
         """When it first became ready to be tried: gated pods have not."""
         self.attempts = 0
+        self.began_ns = 0
+        """When its present attempt began, where that is measured."""
         self.unschedulable_count = 0
         """How often it came back rejected by plugins; never reset."""
         self.consecutive_errors = 0

@@ -26,6 +26,7 @@ from mooring.framework.events import (
     ClusterEvent,
     Registration,
 )
+from mooring.framework.point_meters import PointMeters
 from mooring.framework.profiles import Profile
 from mooring.kit.clock import NS_PER_S, Clock
 from mooring.kit.heap import KeyedHeap
@@ -37,6 +38,7 @@ from mooring.queue.entry import Place, QueuedPod
 from mooring.queue.gates import Ask, Gates, ask_plainly
 from mooring.queue.hints import Happening, HintMap, Hints, Report, Worth
 from mooring.queue.in_flight import InFlight
+from mooring.queue.metered_gates import MeteredGates
 from mooring.queue.nominations import Lookup, Nominations
 from mooring.queue.parked import Parked
 from mooring.queue.places import Places
@@ -62,7 +64,8 @@ class SchedulingQueue:
     """All pods that wait for a node. It has no thread and no timer: its owner calls the two flushes.
 
     `lookup` tells what the watch knows of a pod by its key, `cluster` is handed to hints. `tell` is told the story of
-    each pod, `report` what should not have happened. `other_rejectors` register events without being plugins.
+    each pod, `report` what should not have happened. `other_rejectors` register events without being plugins. `meters`
+    measure PreEnqueue, by profile.
     """
 
     def __init__(
@@ -79,6 +82,7 @@ class SchedulingQueue:
         pop_from_backoff: bool = True,
         other_rejectors: Mapping[str, Sequence[Registration]] | None = None,
         ask: Ask = ask_plainly,
+        meters: Mapping[str, PointMeters] | None = None,
         tell: Tell | None = None,
         report: Report | None = None,
     ) -> None:
@@ -102,7 +106,9 @@ class SchedulingQueue:
             active=KeyedHeap(attrgetter("key"), order),
             backoff=BackoffQueue(rule, order if pop_from_backoff else None),
             parked=Parked(profiles),
-            gates=Gates(profiles, self._hints.events_of, counters, self._report, ask),
+            gates=Gates(profiles, self._hints.events_of, counters, self._report, ask)
+            if meters is None
+            else MeteredGates(profiles, self._hints.events_of, counters, self._report, ask, meters),
             nominations=self.nominations,
             counters=counters,
             clock=clock,

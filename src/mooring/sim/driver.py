@@ -7,11 +7,12 @@ import msgspec
 
 from mooring.cluster.cache import placed_on
 from mooring.cycle.scheduler import Scheduler
-from mooring.framework.intents import Bind, Evict, Intent, PatchStatus, Record
+from mooring.framework.intents import Bind, Evict, Intent, PatchStatus, Record, Write, WriteFault
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.meta import Condition, KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod, PodStatus
+from mooring.sim.writes import WriteRefused, after
 
 ATTEMPT_NS = 1_000_000
 """How long an attempt takes on the virtual clock."""
@@ -88,7 +89,7 @@ class Driver:
         The flush of parked pods comes in between where there are any; it alone is nothing to wait for.
         """
         core = self.scheduler.core
-        times = (planned_ns, core.queue.next_release_ns(), core.desk.waiting.next_deadline_ns())
+        times = (planned_ns, core.queue.next_release_ns(), self.scheduler.next_deadline_ns())
         known = [when for when in times if when is not None]
         if not known:
             return None
@@ -157,6 +158,8 @@ class Driver:
                     self.on_evicted(intent.victim, intent.preemptor)
             case Record():
                 self.events.append(intent)
+            case Write():
+                self._write(intent)
 
     def _bind(self, intent: Bind) -> None:
         pod = self.objects.get(("Pod", intent.pod.key))
@@ -170,6 +173,28 @@ class Driver:
         self.scheduler.bound(intent.pod)
         if self.on_bound is not None:
             self.on_bound(bound)
+
+    def _write(self, intent: Write) -> None:
+        """Create, change or delete an object, then tell the scheduler what came of it."""
+        try:
+            item = self._written(intent)
+        except WriteRefused as fault:
+            self.scheduler.written(intent.token, None, WriteFault(str(fault), fault.code))
+        else:
+            self.scheduler.written(intent.token, item)
+
+    def _written(self, intent: Write) -> KubeObject | None:
+        key = f"{intent.namespace}/{intent.name}" if intent.namespace else intent.name
+        old = self.objects.get((intent.kind.__name__, key))
+        if intent.method == "DELETE":
+            self.delete(intent.kind.__name__, key)
+            return None
+        new = after(intent, old)
+        if old is None:
+            self.create(new)
+        else:
+            self._replace(old, new)
+        return self.objects[_name(new)]
 
     def _patch(self, pod: Pod, condition: Condition | None, nominated: str | None) -> None:
         old = self.objects.get(("Pod", pod.key))

@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+from cryptography import x509
+
 from mooring.api.credentials import CredentialsError
 from mooring.api.errors import ApiError
 from mooring.api.transport import Params
@@ -60,9 +62,8 @@ class ClientAuthorities:
             return
         try:
             found = await self._client.get(CONFIG_MAP)
-            data = found.get("data") if isinstance(found, dict) else None
-            self._from_cluster = str((data or {}).get("client-ca-file", "")).encode()
-        except (ApiError, Unanswered, CredentialsError) as error:
+            self._from_cluster = _published(found)
+        except (ApiError, Unanswered, CredentialsError, AuthorityError) as error:
             if self._is_lookup_needed and not self._from_cluster:
                 raise AuthorityError(f"unable to load configmap based client authority: {error}") from None
             self._log.warning(
@@ -81,6 +82,22 @@ def _read(file: Path) -> bytes:
         content = file.read_bytes()
     except OSError as error:
         raise AuthorityError(f"--client-ca-file: {file} cannot be read: {error.strerror}") from None
-    if b"-----BEGIN CERTIFICATE-----" not in content:
+    if not _is_pem(content):
         raise AuthorityError(f"--client-ca-file: {file} holds no PEM certificate")
     return content
+
+
+def _published(config_map: Any) -> bytes:
+    data = config_map.get("data") if isinstance(config_map, dict) else None
+    written = data.get("client-ca-file", "") if isinstance(data, dict) else ""
+    content = str(written).encode()
+    if content and not _is_pem(content):
+        raise AuthorityError("its client-ca-file holds no PEM certificate")
+    return content
+
+
+def _is_pem(content: bytes) -> bool:
+    try:
+        return bool(x509.load_pem_x509_certificates(content))
+    except ValueError:
+        return False
