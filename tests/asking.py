@@ -21,7 +21,7 @@ Headers = dict[str, str]
 
 
 def ask(
-    api: Api, method: str, path: str, body: Any = None, content_type: str = "", accept: str = "", **query: Any
+    api: Api, method: str, path: str, body: Any = None, content_type: Any = "", accept: Any = "", **query: Any
 ) -> Answer:
     """What is answered to a request: `ask(api, "GET", PODS, limit=2)`. A body is turned into JSON unless it is bytes."""
     reply = answer(api, _request(method, path, body, content_type, accept, query))
@@ -29,7 +29,7 @@ def ask(
     return reply
 
 
-def begin(api: Api, path: str, accept: str = "", **query: Any) -> Watch:
+def begin(api: Api, path: str, accept: Any = "", **query: Any) -> Watch:
     """A watch that has begun."""
     reply = answer(api, _request("GET", path, None, "", accept, {"watch": "true", **query}))
     assert isinstance(reply, Watch), reply
@@ -59,7 +59,7 @@ def a_manifest(name: str = "p", **content: Any) -> dict[str, Any]:
     return pod | content
 
 
-_POD_TEMPLATE = {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "main", "image": "x"}]}}
+_POD_TEMPLATE: dict[str, Any] = {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "main", "image": "x"}]}}
 _WORKLOAD = {"selector": {"matchLabels": {"app": "a"}}, "template": _POD_TEMPLATE}
 _JOB_TEMPLATE = {"spec": {**_POD_TEMPLATE["spec"], "restartPolicy": "Never"}}
 _EVENT_TIME = "2026-11-15T07:17:46.000123Z"

@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -99,7 +99,7 @@ class Client:
         return {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
 
     def ask(
-        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None, **query: Any
+        self, method: str, path: str, body: Any = None, headers: Any = None, **query: Any
     ) -> Reply:
         """A request and its answer. A body is sent as JSON unless it is bytes; headers are added to the usual ones."""
         connection = self.connect()
@@ -113,7 +113,7 @@ class Client:
             connection.close()
 
     @contextmanager
-    def watch(self, path: str, headers: dict[str, str] | None = None, **query: Any) -> Iterator[Stream]:
+    def watch(self, path: str, headers: Any = None, **query: Any) -> Iterator[Stream]:
         connection = self.connect()
         try:
             response = self._send(connection, "GET", path, None, headers or {}, {"watch": "true", **query})
@@ -261,7 +261,7 @@ def a_neighbour(
 ) -> Iterator[Neighbour]:
     """A cluster on a thread with its own event loop. A fault that it reports fails the test that caused it."""
     started: list[Service | BaseException] = []
-    is_started, is_wanted = threading.Event(), threading.Event()
+    is_started, is_done = threading.Event(), threading.Event()
     reports: list[str] = []
     loop = asyncio.new_event_loop()
     with tempfile.TemporaryDirectory(prefix="mooring-test-") as scratch:
@@ -273,11 +273,10 @@ def a_neighbour(
         async def live() -> None:
             cluster = EmbeddedCluster(EmbeddedSettings(data_dir=chosen.data_dir), report=report)
             assert not seed(cluster.api, [*make_nodes(nodes), *items])
-            ended = asyncio.Event()
             async with serving(cluster, chosen, report) as service:
                 started.append(service)
                 is_started.set()
-                await asyncio.gather(ended.wait(), asyncio.to_thread(lambda: (is_wanted.wait(), _set(loop, ended))))
+                await asyncio.to_thread(is_done.wait)
 
         def work() -> None:
             try:
@@ -297,12 +296,7 @@ def a_neighbour(
         try:
             yield Neighbour(service.kubeconfig, cluster=service.cluster, loop=loop, reports=reports)
         finally:
-            is_wanted.set()
+            is_done.set()
             thread.join(PATIENCE_S)
         assert not thread.is_alive(), "the cluster does not stop"
         assert not reports
-
-
-def _set(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
-    with suppress(RuntimeError):
-        loop.call_soon_threadsafe(event.set)

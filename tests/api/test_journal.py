@@ -166,13 +166,13 @@ def test_the_command_says_why_a_directory_cannot_be_used(tmp_path: Path) -> None
     journal = Journal(tmp_path / "used")
     assert up(tmp_path / "used") == (
         2,
-        f"error: {tmp_path}/used/mooring.db: another process uses this directory\n",
+        f"{tmp_path}/used/mooring.db: another process uses this directory\n",
     )
     journal.close()
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "mooring.db").write_bytes(b"this is no database" * 1000)
     code, said = up(tmp_path / "broken")
-    assert (code, said) == (2, f"error: {tmp_path}/broken/mooring.db: file is not a database\n")
+    assert (code, said) == (2, f"{tmp_path}/broken/mooring.db: file is not a database\n")
 
 
 def test_a_file_that_is_no_database(tmp_path: Path) -> None:

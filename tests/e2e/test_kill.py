@@ -4,6 +4,7 @@ import threading
 from pathlib import Path
 
 import pytest
+
 from running_cluster import Process, a_process
 
 pytestmark = pytest.mark.slow

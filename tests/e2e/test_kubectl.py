@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+
 from kubectl import Kubectl, needs_kubectl
 from running_cluster import a_process
 
@@ -228,7 +229,7 @@ def test_scale_and_rollout(kubectl: Kubectl, name: str) -> None:
     deployment = f"deploy/{name}"
     assert "successfully rolled out" in kubectl("rollout", "status", deployment, "--timeout=30s")
     kubectl("scale", deployment, "--replicas=5")
-    kubectl("wait", f"--for=jsonpath={{.status.readyReplicas}}=5", deployment, "--timeout=30s")
+    kubectl("wait", "--for=jsonpath={.status.readyReplicas}=5", deployment, "--timeout=30s")
     kubectl("set", "image", deployment, "c=nginx:2")
     assert "successfully rolled out" in kubectl("rollout", "status", deployment, "--timeout=30s")
     pods = [p for p in kubectl.json("get", "pods", "-l", f"app={name}")["items"] if _is_staying(p)]
@@ -277,15 +278,17 @@ def test_a_job_completes_and_a_namespace_goes_with_all_in_it(kubectl: Kubectl, n
 
 
 def test_stateful_set_keeps_names_and_order(kubectl: Kubectl, name: str) -> None:
-    manifest = a_deployment(name).replace("Deployment", "StatefulSet").replace("spec:\n  replicas", "spec:\n  serviceName: s\n  replicas")
+    manifest = (
+        a_deployment(name)
+        .replace("Deployment", "StatefulSet")
+        .replace("spec:\n  replicas", "spec:\n  serviceName: s\n  replicas")
+    )
     kubectl("apply", "-f", "-", stdin=manifest)
     kubectl("rollout", "status", f"sts/{name}", "--timeout=30s")
     pods = kubectl.json("get", "pods", "-l", f"app={name}")["items"]
     assert sorted(pod["metadata"]["name"] for pod in pods) == [f"{name}-{i}" for i in range(3)]
     kubectl("scale", f"sts/{name}", "--replicas=1")
-    eventually(
-        lambda: len(kubectl.json("get", "pods", "-l", f"app={name}")["items"]) == 1, "the others are gone"
-    )
+    eventually(lambda: len(kubectl.json("get", "pods", "-l", f"app={name}")["items"]) == 1, "the others are gone")
 
 
 def test_daemon_set_is_on_every_node(kubectl: Kubectl, name: str) -> None:

@@ -12,7 +12,7 @@ from mooring.api.errors import ApiError, internal_error
 from mooring.api.unanswered import TimedOut
 from mooring.kit.logs import Log
 from mooring.web.access import AccessSettings, Doorkeeper, ReviewFailed, open_door
-from mooring.web.callers import ANONYMOUS, Caller, User, certified_user, is_loopback
+from mooring.web.callers import ANONYMOUS, Caller, CallingUser, certified_user, is_loopback
 from mooring.web.remembered import MOST, Remembered
 
 T = TypeVar("T")
@@ -79,7 +79,7 @@ def refused(work: Coroutine[Any, Any, Any]) -> tuple[int, str, str]:
 def test_a_token_is_reviewed_and_what_it_says_goes_into_the_access_review() -> None:
     door = Door()
     user = run(door.keeper().admit(bearer("t-alice"), "GET", "/metrics"))
-    assert user == User("alice", ("g", "system:authenticated"), "u1", (("k", ("v",)),))
+    assert user == CallingUser("alice", ("g", "system:authenticated"), "u1", (("k", ("v",)),))
     assert door.reviews.asked == [
         ("tokenreviews", {"token": "t-alice"}),
         (
@@ -115,14 +115,14 @@ def test_the_scheme_may_be_written_in_any_case() -> None:
 
 def test_a_certificate_counts_before_a_token() -> None:
     door = Door()
-    caller = Caller("Bearer bad", User("carol", ("ops",)))
-    assert run(door.keeper().identify(caller)) == User("carol", ("ops", "system:authenticated"))
+    caller = Caller("Bearer bad", CallingUser("carol", ("ops",)))
+    assert run(door.keeper().identify(caller)) == CallingUser("carol", ("ops", "system:authenticated"))
     assert door.reviews.asked == []
 
 
 def test_a_certificate_names_the_user_and_the_groups() -> None:
     subject = ((("organizationName", "a"),), (("organizationName", "b"), ("countryName", "x")), (("commonName", "me"),))
-    assert certified_user({"subject": subject}) == User("me", ("a", "b"))
+    assert certified_user({"subject": subject}) == CallingUser("me", ("a", "b"))
     assert certified_user({"subject": ((("organizationName", "a"),),)}) is None
     assert certified_user({}) is None
     assert certified_user(None) is None
@@ -188,7 +188,7 @@ def test_a_star_in_the_middle_is_refused() -> None:
 
 def test_masters_may_do_everything() -> None:
     door = Door()
-    run(door.keeper().admit(Caller(certified=User("root", ("system:masters",))), "PUT", "/debug/flags/v"))
+    run(door.keeper().admit(Caller(certified=CallingUser("root", ("system:masters",))), "PUT", "/debug/flags/v"))
     assert door.reviews.asked == []
 
 

@@ -10,10 +10,10 @@ import yaml
 
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.kit.logs import Log, start_logs
-from mooring.web.answers import Answer, Question
+from mooring.web.answers import PageReply, PageRequest
 from mooring.web.health import Check, Health, HealthPage, health_pages
 from mooring.web.pages import METRICS_TYPE, Pages, Sources
-from mooring.web.zpages import Build, Form, wanted_form
+from mooring.web.zpages import Build, DocumentForm, wanted_form
 
 START_NS = 1_800_000_000 * NS_PER_S
 SILENT = Log(logging.Logger("silent", logging.CRITICAL + 1))
@@ -55,13 +55,13 @@ def the_pages(state: State, is_elected: bool = True, is_profiling: bool = True) 
     return Pages(sources, health_pages(health, SILENT, observe), clock, START_NS, build)
 
 
-def ask(path: str, state: State | None = None, method: str = "GET", accept: str = "", body: bytes = b"") -> Answer:
+def ask(path: str, state: State | None = None, method: str = "GET", accept: str = "", body: bytes = b"") -> PageReply:
     path, _, query = path.partition("?")
     pairs = tuple((name, value) for name, _, value in (part.partition("=") for part in query.split("&") if part))
-    return the_pages(state or State()).answer(Question(method, path, pairs, accept, body))
+    return the_pages(state or State()).answer(PageRequest(method, path, pairs, accept, body))
 
 
-def text_of(answer: Answer) -> tuple[int, str]:
+def text_of(answer: PageReply) -> tuple[int, str]:
     return answer.status, answer.body.decode()
 
 
@@ -129,11 +129,11 @@ def test_health(path: str, state: State, status: int, text: str) -> None:
 
 def test_without_leader_election_healthz_pings() -> None:
     pages = the_pages(State(), is_elected=False)
-    assert text_of(pages.answer(Question(path="/healthz", query=(("verbose", ""),)))) == (
+    assert text_of(pages.answer(PageRequest(path="/healthz", query=(("verbose", ""),)))) == (
         200,
         "[+]ping ok\nhealthz check passed\n",
     )
-    assert pages.answer(Question(path="/readyz/leaderElection")).status == 404
+    assert pages.answer(PageRequest(path="/readyz/leaderElection")).status == 404
 
 
 def test_checks_that_ran_are_observed() -> None:
@@ -145,7 +145,7 @@ def test_checks_that_ran_are_observed() -> None:
 def test_the_reason_goes_to_the_log_at_verbosity_2() -> None:
     stream = io.StringIO()
     logs = start_logs(logging.Logger("health"), verbosity=2, stream=stream, pid=1)
-    HealthPage("readyz", [Check("a", lambda: "the disk is full")], logs.log).answer(Question())
+    HealthPage("readyz", [Check("a", lambda: "the disk is full")], logs.log).answer(PageRequest())
     assert '] "a check failed: readyz" reasons=<\n\t[-]a failed: the disk is full\n >\n' in stream.getvalue()
 
 
@@ -195,7 +195,7 @@ def test_debug_is_there_with_profiling_only() -> None:
     assert b"<title>/debug/flags/</title>" in ask("/debug/flags/other").body
     without = the_pages(State(), is_profiling=False)
     for path in ("/debug/flags", "/debug/flags/v", "/debug/flags/other"):
-        assert without.answer(Question("PUT", path)).status == 404
+        assert without.answer(PageRequest("PUT", path)).status == 404
 
 
 @pytest.mark.parametrize("path", ["/", "/nothing", "/healthz/", "/metrics/", "/debug/pprof/"])
@@ -206,27 +206,27 @@ def test_anything_else_is_not_found(path: str) -> None:
 # ---- z-pages
 
 FULL = "application/json;v=v1beta1;g=config.k8s.io;as=Statusz"
-FORMS: dict[str, tuple[str, Form | None]] = {
-    "nothing said": ("", Form("text/plain")),
-    "anything": ("*/*", Form("text/plain")),
-    "any text": ("text/*", Form("text/plain")),
-    "the full name": (FULL, Form("application/json", "v1beta1")),
-    "with spaces, as people write": (FULL.replace(";", "; "), Form("application/json", "v1beta1")),
-    "yaml": (FULL.replace("json", "yaml"), Form("application/yaml", "v1beta1")),
-    "the old version": (FULL.replace("v1beta1", "v1alpha1"), Form("application/json", "v1alpha1")),
+FORMS: dict[str, tuple[str, DocumentForm | None]] = {
+    "nothing said": ("", DocumentForm("text/plain")),
+    "anything": ("*/*", DocumentForm("text/plain")),
+    "any text": ("text/*", DocumentForm("text/plain")),
+    "the full name": (FULL, DocumentForm("application/json", "v1beta1")),
+    "with spaces, as people write": (FULL.replace(";", "; "), DocumentForm("application/json", "v1beta1")),
+    "yaml": (FULL.replace("json", "yaml"), DocumentForm("application/yaml", "v1beta1")),
+    "the old version": (FULL.replace("v1beta1", "v1alpha1"), DocumentForm("application/json", "v1alpha1")),
     "a version that is not": (FULL.replace("v1beta1", "v2"), None),
     "another kind": (FULL.replace("Statusz", "Flagz"), None),
     "without its group": ("application/json;v=v1beta1;as=Statusz", None),
     "plain JSON": ("application/json", None),
     "a browser without */*": ("text/html", None),
-    "a browser": ("text/html,*/*;q=0.8", Form("text/plain")),
-    "the second wish": (f"text/html,{FULL}", Form("application/json", "v1beta1")),
-    "by weight": (f"text/plain;q=0.5,{FULL};q=0.9", Form("application/json", "v1beta1")),
+    "a browser": ("text/html,*/*;q=0.8", DocumentForm("text/plain")),
+    "the second wish": (f"text/html,{FULL}", DocumentForm("application/json", "v1beta1")),
+    "by weight": (f"text/plain;q=0.5,{FULL};q=0.9", DocumentForm("application/json", "v1beta1")),
 }
 
 
 @pytest.mark.parametrize(("accept", "form"), FORMS.values(), ids=FORMS.keys())
-def test_which_form_is_wanted(accept: str, form: Form | None) -> None:
+def test_which_form_is_wanted(accept: str, form: DocumentForm | None) -> None:
     assert wanted_form(accept, "Statusz") == form
 
 
@@ -298,5 +298,5 @@ def test_flags() -> None:
 
 
 def test_questions_keep_repeated_parameters() -> None:
-    question = replace(Question(), query=(("exclude", "a"), ("verbose", ""), ("exclude", "b")))
+    question = replace(PageRequest(), query=(("exclude", "a"), ("verbose", ""), ("exclude", "b")))
     assert question.values("exclude") == ["a", "b"]

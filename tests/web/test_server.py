@@ -186,7 +186,7 @@ def test_an_address_that_is_taken_is_an_error_that_says_so() -> None:
 
 def test_who_connects_and_says_nothing_is_cut_off() -> None:
     async def main() -> None:
-        async with serving(limits=WebLimits(first_request_s=0.15)) as (_, port):
+        async with serving(limits=WebLimits(first_request_s=0.4)) as (_, port):
             reader, writer = await asyncio.open_connection(HOST, port)
             writer.write(b"GET /healthz HTTP/1.1\r\nHost:")
             async with asyncio.timeout(2):
@@ -197,7 +197,7 @@ def test_who_connects_and_says_nothing_is_cut_off() -> None:
                 for _ in range(3):
                     async with session.get(f"http://{HOST}:{port}/healthz") as answer:
                         assert await answer.text() == "ok"
-                    await asyncio.sleep(0.1)
+                    await asyncio.sleep(0.25)
 
     run(main())
 
@@ -374,6 +374,25 @@ def test_the_authority_of_the_cluster_is_looked_up() -> None:
         cluster.found = {"data": {}}
         await authorities.look_up()
         assert authorities.pem() == b""
+
+    run(main())
+
+
+def test_the_cluster_is_asked_again_each_minute() -> None:
+    async def main() -> None:
+        cluster, slept = ConfigMap({"data": {}}), []
+
+        async def sleep(for_s: float) -> None:
+            slept.append(for_s)
+            if len(slept) == 3:
+                raise asyncio.CancelledError
+
+        authorities = ClientAuthorities(None, cluster, SILENT)
+        published = CertificateFiles().authority_pem
+        cluster.found = {"data": {"client-ca-file": published.decode()}}
+        with pytest.raises(asyncio.CancelledError):
+            await authorities.keep_looking(sleep)
+        assert (slept, authorities.pem()) == ([60, 60, 60], published)
 
     run(main())
 

@@ -75,7 +75,13 @@ class Journal:
         """The store as it was at the last flush. Every write to it from now on is kept."""
         try:
             store = Store.restored(self._version, self._objects())
-        except (sqlite3.Error, msgspec.DecodeError, KeyError) as fault:
+        except (
+            sqlite3.Error,
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+        ) as fault:  # also of an object that is none
             raise JournalError(f"{self.path} cannot be read: {fault}") from None
         store.listen(self._hear)
         return store

@@ -24,9 +24,9 @@ def inherit(old: Pod, new: Pod) -> None:
 
 def _held(status: PodStatus) -> tuple[object, ...]:
     """The part of a status that requests are computed from, and with them the shape."""
+    containers = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
     return (
-        status.container_statuses,
-        status.init_container_statuses,
+        [c for c in containers if c.resources is not None or c.allocated_resources is not None],
         status.resources,
         status.allocated_resources,
         [condition for condition in status.conditions or () if condition.type == "PodResizePending"],

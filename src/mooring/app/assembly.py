@@ -1,7 +1,9 @@
 """From a configuration to runners, one for each profile."""
 
+from mooring.app.preemption_readings import read_preemption
 from mooring.cycle.core import Report, Tell
 from mooring.cycle.decide import Manner
+from mooring.cycle.meters import Meters
 from mooring.cycle.scheduler import Scheduler
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.points import Desk
@@ -34,16 +36,21 @@ def build_scheduler(
     manner: Manner | None = None,
     tell: Tell | None = None,
     report: Report | None = None,
+    meters: Meters | None = None,
 ) -> Scheduler:
-    """A scheduler without I/O as the configuration describes it."""
+    """A scheduler without I/O as the configuration describes it. `meters` (of the same clock) measure it."""
     desk = Desk()
+    runners = build_runners(config, registry, desk)
+    if meters is not None:
+        read_preemption(runners.values(), meters.registry)
     return Scheduler(
         clock,
-        build_runners(config, registry, desk),
+        runners,
         desk,
         manner or Manner(),
         initial_backoff_s=config.pod_initial_backoff_seconds,
         max_backoff_s=config.pod_max_backoff_seconds,
         tell=tell,
         report=report,
+        meters=meters,
     )

@@ -37,6 +37,8 @@ class EmbeddedSettings:
     data_dir: Path | None = None
     """Where objects are kept; None: in memory."""
     taints_new_nodes: bool = False
+    schedules: bool = True
+    """False: somebody else does."""
 
 
 class EmbeddedCluster:
@@ -63,6 +65,7 @@ class EmbeddedCluster:
         self._feed = StoreFeed(self.api.store, self.scheduler, report)
         self.driver = EmbeddedDriver(self.api, self.scheduler, socket.gethostname())
         self.manager = Manager(self.api, all_controllers(self.api), report)
+        self._schedules = settings.schedules
         self._report = report
         self._news = asyncio.Event()
         self.api.store.listen(self._hear)
@@ -72,7 +75,7 @@ class EmbeddedCluster:
 
     def step(self, limit: int = SLICE) -> int:
         """Let the scheduler and the controllers do what is due, within a limit. Returns how much they did."""
-        done = self.driver.step(limit) + self.manager.step(limit)
+        done = self.manager.step(limit) + (self.driver.step(limit) if self._schedules else 0)
         self.flush()
         return done
 
@@ -83,8 +86,8 @@ class EmbeddedCluster:
 
     def next_ns(self) -> int | None:
         """When there is something to do again: 0 for now, None for never unless something changes."""
-        times = [when for when in (self.driver.next_ns(), self.manager.next_ns()) if when is not None]
-        return min(times, default=None)
+        times = [self.manager.next_ns(), self.driver.next_ns() if self._schedules else None]
+        return min((when for when in times if when is not None), default=None)
 
     def settle(self, limit: int = 1_000_000) -> None:
         """Step until nothing is left to do right now."""

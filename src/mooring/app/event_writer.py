@@ -14,7 +14,8 @@ from mooring.kit.clock import Clock
 
 log = logging.getLogger(__name__)
 
-MAX_QUEUED = 1000
+MAX_QUEUED = 10_000
+"""Ten times what kube-scheduler keeps: a burst of binds is a burst of events, and they are small."""
 SENDERS = 8
 MAX_TRIES = 12
 RETRY_S = 10.0

@@ -71,7 +71,7 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class Pause:
     """Nothing until then; `until_s` is monotonic, like all moments here."""
 
     until_s: float
@@ -85,7 +85,7 @@ class Over:
 
 
 Ask = Read | Create | Update
-Step = Ask | Wait | Over
+Step = Ask | Pause | Over
 
 
 # What came of it
@@ -99,18 +99,18 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class NoLease:
     """There is no such lease."""
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class Unfulfilled:
     """Refused or unanswered; a write may have been carried out all the same."""
 
     error: str
 
 
-Answer = Found | Missing | Failed
+Heard = Found | NoLease | Unfulfilled
 
 
 class Notes(Protocol):
@@ -192,7 +192,7 @@ class Election:
         if self._is_asked:
             raise RuntimeError("the answer to the last question is still out")
         if self._ask is None and now_s < self._due_s:
-            return Wait(min(self._due_s, self._ends_s) if self._is_leader else self._due_s)
+            return Pause(min(self._due_s, self._ends_s) if self._is_leader else self._due_s)
         if self._ask is None:
             self._begin_round(now_s)
         assert self._ask is not None
@@ -226,7 +226,7 @@ class Election:
 
     # What came of it
 
-    def hear(self, now_s: float, answer: Answer) -> None:
+    def hear(self, now_s: float, answer: Heard) -> None:
         asked, is_asked = self._ask, self._is_asked
         self._ask, self._is_asked = None, False
         if asked is None or not is_asked:
@@ -241,15 +241,15 @@ class Election:
         else:
             self._hear_refused(now_s, asked, answer)
 
-    def _hear_read(self, now_s: float, answer: Answer) -> None:
+    def _hear_read(self, now_s: float, answer: Heard) -> None:
         match answer:
             case Found(lease):
                 self._observe(now_s, lease)
                 self._take_or_wait(now_s)
-            case Missing():
+            case NoLease():
                 self._written = self._ours("", 0)
                 self._ask = Create(new_lease(self._candidate.lease, self._written))
-            case Failed(error):
+            case Unfulfilled(error):
                 self._notes.error("Error retrieving lease lock", None, lock=str(self._candidate.lease), err=error)
                 self._try_later(now_s)
 
@@ -290,8 +290,8 @@ class Election:
         self._is_leader, self._ends_s = True, ends_s
         self._due_s = now_s + self._times.retry_period_s
 
-    def _hear_refused(self, now_s: float, asked: Create | Update, answer: Missing | Failed) -> None:
-        error = answer.error if isinstance(answer, Failed) else "the lease is gone"
+    def _hear_refused(self, now_s: float, asked: Create | Update, answer: NoLease | Unfulfilled) -> None:
+        error = answer.error if isinstance(answer, Unfulfilled) else "the lease is gone"
         keys = {"lock": str(self._candidate.lease), "err": error}
         if self._is_optimistic:
             self._notes.v(2, "Failed to update lease optimistically, falling back to slow path", **keys)

@@ -17,20 +17,20 @@ from mooring.api.throttle import Timing
 from mooring.api.transport import Params
 from mooring.api.unanswered import Unanswered
 from mooring.app.leader_election import (
-    Answer,
     Ask,
     Candidate,
     Create,
     Election,
     ElectionError,
     ElectionTimes,
-    Failed,
     Found,
-    Missing,
+    Heard,
+    NoLease,
     Over,
+    Pause,
     Read,
+    Unfulfilled,
     Update,
-    Wait,
 )
 from mooring.app.lease_record import API_VERSION, LeaseName, LeaseRecord, changed_lease
 from mooring.framework.config.types import ClientConnectionConfiguration, LeaderElectionConfiguration
@@ -66,7 +66,7 @@ class ElectorSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class TimeAndChance:
     """Time and chance, so that tests can hand in their own."""
 
     timing: Timing = field(default_factory=Timing)
@@ -119,7 +119,7 @@ class LeaderElector:
         settings: ElectorSettings,
         callbacks: Callbacks,
         log: Log,
-        around: Surroundings | None = None,
+        around: TimeAndChance | None = None,
         events: LeaseClient | None = None,
     ) -> None:
         """`events` is where events are written through; without it there are none."""
@@ -127,7 +127,7 @@ class LeaderElector:
         self._settings = settings
         self._callbacks = callbacks
         self._log = log
-        self._around = around or Surroundings()
+        self._around = around or TimeAndChance()
         self._events = events
         candidate = Candidate(settings.identity, settings.lease, settings.times, self._now_text, self._around.random)
         self._election = Election(candidate, log)
@@ -174,7 +174,7 @@ class LeaderElector:
             match step:
                 case Over():
                     return "lost"
-                case Wait(until_s):
+                case Pause(until_s):
                     await self._unless_stopped(self._around.timing.sleep(max(0.0, until_s - self._now_s())))
                 case _:
                     answer = await self._unless_stopped(self._answer(step))
@@ -185,16 +185,16 @@ class LeaderElector:
 
     # Requests
 
-    async def _answer(self, ask: Ask) -> Answer:
+    async def _answer(self, ask: Ask) -> Heard:
         """Never later than the moment at which a leader must stop."""
         limit_s = self._settings.times.request_s
         if self._election.ends_s > float("-inf"):
             limit_s = min(limit_s, self._election.ends_s - self._now_s())
         self._may_hold |= not isinstance(ask, Read)
         answer = await self._within(self._ask(ask), limit_s)
-        return answer or Failed(f"no answer within {limit_s:g} s")
+        return answer or Unfulfilled(f"no answer within {limit_s:g} s")
 
-    async def _ask(self, ask: Ask) -> Answer:
+    async def _ask(self, ask: Ask) -> Heard:
         lease = self._settings.lease
         try:
             match ask:
@@ -206,11 +206,11 @@ class LeaderElector:
                     found = await self._client.put(lease.path, changed, self._params)
             LeaseRecord.of(found)
         except ApiError as error:
-            return Missing() if error.code == 404 else Failed(error.message)
+            return NoLease() if error.code == 404 else Unfulfilled(error.message)
         except (Unanswered, CredentialsError) as error:
-            return Failed(str(error))
+            return Unfulfilled(str(error))
         except ValueError as error:
-            return Failed(f"the answer is no Lease: {error}")
+            return Unfulfilled(f"the answer is no Lease: {error}")
         return Found(found)
 
     async def _release(self) -> None:
@@ -226,7 +226,7 @@ class LeaderElector:
             keys = {"lock": str(self._settings.lease), "err": getattr(failed, "error", "the lease is gone")}
             self._log.v(4, "Failed to release lease, retrying", **keys)
             await self._around.timing.sleep(min(0.1, self._settings.times.retry_period_s))
-        if isinstance(read, Failed):
+        if isinstance(read, Unfulfilled):
             self._log.error("error retrieving resource lock", None, lock=str(self._settings.lease), err=read.error)
 
     # Telling

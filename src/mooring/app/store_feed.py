@@ -1,10 +1,10 @@
 """Tells a scheduler what happens in the embedded store, as a watch would tell it: typed objects, finished pods gone."""
 
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
+from mooring.api.pod_reuse import inherit
 from mooring.api.resources import RESOURCES
 from mooring.api.store import JsonObject, Store, Write
 from mooring.cycle.scheduler import Scheduler
@@ -73,21 +73,9 @@ def _is_finished(pod: JsonObject) -> bool:
 def _decoded(struct: type[KubeObject], write: Write, old: KubeObject | None) -> KubeObject:
     """Hot: a pod whose spec is the very object that it was keeps what was worked out of it."""
     if isinstance(old, Pod) and write.before is not None and write.object.get("spec") is write.before.get("spec"):
-        return _pod_with_old_spec(write, old)
+        metadata = msgspec.convert(write.object["metadata"], ObjectMeta)
+        status = msgspec.convert(write.object.get("status", {}), PodStatus)
+        pod = Pod(metadata=metadata, spec=old.spec, status=status)
+        inherit(old, pod)
+        return pod
     return msgspec.convert(write.object, struct)
-
-
-def _pod_with_old_spec(write: Write, old: Pod) -> Pod:
-    metadata = msgspec.convert(write.object["metadata"], ObjectMeta)
-    status = msgspec.convert(write.object.get("status", {}), PodStatus)
-    pod = Pod(metadata=metadata, spec=old.spec, status=status)
-    if metadata.labels == old.metadata.labels and _resources(status) == _resources(old.status):
-        pod.__dict__.update(old.__dict__)
-    return pod
-
-
-def _resources(status: PodStatus) -> tuple[Any, ...]:
-    """The part of a status that requests are computed from."""
-    containers = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
-    given = [c for c in containers if c.resources is not None or c.allocated_resources is not None]
-    return status.resources, status.allocated_resources, given

@@ -74,6 +74,7 @@ Exit status: that of the command with --exec; 0 when stopped by Ctrl-C; 2 for in
 @click.option(
     "--taint-new-nodes", is_flag=True, help="Taint nodes not-ready until they are heard of, as a real cluster does."
 )
+@click.option("--no-scheduler", is_flag=True, help="Pods wait for a scheduler of yours, such as `mooring run`.")
 @click.option("--exec", "command", metavar="CMD", help="Run a shell command with KUBECONFIG set, then stop.")
 @click.option("-q", "--quiet", is_flag=True, help="No live view.")
 def up(
@@ -87,6 +88,7 @@ def up(
     config: str | None,
     plugins: tuple[str, ...],
     taint_new_nodes: bool,
+    no_scheduler: bool,
     command: str | None,
     quiet: bool,
 ) -> None:
@@ -98,7 +100,9 @@ def up(
     template = read_node_template(node_template)
     items = _items(files)
     with refusals(config or "configuration", plugins):
-        settings = EmbeddedSettings(configured(config), registry_with(plugins), data_dir, taint_new_nodes)
+        settings = EmbeddedSettings(
+            configured(config), registry_with(plugins), data_dir, taint_new_nodes, not no_scheduler
+        )
         try:
             cluster = EmbeddedCluster(settings, report=_report)
         except JournalError as fault:

@@ -1,6 +1,6 @@
 """The one way out of an attempt that did not succeed: requeue the pod, say why in its status, record an event."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mooring.cycle.core import Core
 from mooring.framework.intents import PatchStatus, Record
@@ -27,8 +27,8 @@ class Failure:
     plugins: frozenset[str] = frozenset()
     pending: frozenset[str] = frozenset()
     nominate: str | None = ""
-    code: Code = Code.Unschedulable
-    """The status that led to it."""
+    code: Code = field(default=Code.Unschedulable, compare=False)
+    """The status that led to it, for metrics."""
 
 
 def error(message: str) -> Failure:

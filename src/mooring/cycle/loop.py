@@ -5,7 +5,7 @@ from mooring.cycle.core import Core
 from mooring.cycle.decision import Decision, Failed, NoFit, Placement
 from mooring.cycle.evict import evict
 from mooring.cycle.failure import Failure, error, fail
-from mooring.cycle.make_room import make_room
+from mooring.cycle.make_room import make_room, make_room_measured
 from mooring.framework.intents import Record
 from mooring.framework.runner import Runner
 from mooring.model.pod import Pod
@@ -59,7 +59,8 @@ def _seek_room(core: Core, entry: QueuedPod, runner: Runner, decision: NoFit) ->
     plugins, pending = decision.diagnosis.plugins, decision.diagnosis.pending
     if decision.failure is None or not runner.profile.points.get("postFilter"):
         return Failure(decision.message, plugins=plugins, pending=pending)
-    room = make_room(runner, decision.failure)
+    meters, failure = runner.meters, decision.failure
+    room = make_room(runner, failure) if meters is None else make_room_measured(runner, failure, meters)
     message = f"{decision.message} {room.message}" if room.message else decision.message
     if room.nomination is None:
         return Failure(message, plugins=plugins, pending=pending, nominate="" if room.clear_nomination else None)

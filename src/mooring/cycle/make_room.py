@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from mooring.framework.attempt import AttemptError
 from mooring.framework.failure import FitFailure
+from mooring.framework.point_meters import PluginProbe, PointMeters
 from mooring.framework.points import Nomination, NoRoom, PostFilterPlugin
 from mooring.framework.runner import Runner
 from mooring.framework.status import Code, PluginError
@@ -20,25 +21,25 @@ class Room:
     clear_nomination: bool = False
     """Whether a node that was promised earlier is to be forgotten. Otherwise an earlier promise stands."""
     code: Code = Code.Unschedulable
+    """What metrics call it."""
 
 
-def make_room(runner: Runner, failure: FitFailure) -> Room:
-    """Ask in order until one finds room; the reasons of those that do not are gathered."""
-    if runner.meters is None:
-        return _make_room(runner, failure)
-    began_ns = runner.meters.now_ns()
-    room = _make_room(runner, failure)
-    runner.meters.observe("PostFilter", room.code.name, began_ns)
+def make_room_measured(runner: Runner, failure: FitFailure, meters: PointMeters) -> Room:
+    """Make room, and record how long that took."""
+    began_ns = meters.now_ns()
+    room = make_room(runner, failure, failure.attempt.cycle.probe)
+    meters.observe("PostFilter", room.code.name, began_ns)
     return room
 
 
-def _make_room(runner: Runner, failure: FitFailure) -> Room:
+def make_room(runner: Runner, failure: FitFailure, probe: PluginProbe | None = None) -> Room:
+    """Ask in order until one finds room; the reasons of those that do not are gathered."""
     reasons: list[str] = []
     clear = False
     for plugin in runner.profile.points.get("postFilter", ()):
         assert isinstance(plugin, PostFilterPlugin)
         try:
-            answer = _ask(plugin, failure)
+            answer = _ask(plugin, failure, probe)
         except (PluginError, AttemptError) as fault:
             return Room(message=str(fault), code=Code.Error)
         except Exception as fault:  # one failed attempt with the plugin named, never a dead loop
@@ -55,8 +56,7 @@ def _make_room(runner: Runner, failure: FitFailure) -> Room:
     return Room(message=", ".join(reasons), clear_nomination=clear)
 
 
-def _ask(plugin: PostFilterPlugin, failure: FitFailure) -> Nomination | NoRoom:
-    probe = failure.attempt.cycle.probe
+def _ask(plugin: PostFilterPlugin, failure: FitFailure, probe: PluginProbe | None) -> Nomination | NoRoom:
     if probe is None:
         return plugin.post_filter(failure)
     return probe.call("PostFilter", plugin.name, plugin.post_filter, failure)

@@ -2,6 +2,8 @@
 
 from mooring.kit.metrics import Description, Labels, Stability, exponential
 
+UPSTREAM_VERSION = "1.36.4"
+
 MILLISECONDS = exponential(0.001, 2, 15)
 """1 ms to 16 s: whole attempts."""
 TENTHS = exponential(0.0001, 2, 12)
@@ -239,11 +241,23 @@ BUILD_LABELS: Labels = (
 
 PROCESS = (
     _gauge("kubernetes_build_info", "ALPHA", "What this program is.", *BUILD_LABELS),
-    _gauge("kubernetes_feature_enabled", "BETA", "Feature gates: 1 where on.", "name", "stage"),
     _counter("process_cpu_seconds_total", "ALPHA", "Processor time that this process took."),
     _gauge("process_resident_memory_bytes", "ALPHA", "Memory that this process holds."),
     _gauge("process_start_time_seconds", "ALPHA", "When this process began, in seconds since 1970."),
 )
+
+HEALTH = (
+    _gauge("kubernetes_healthcheck", "STABLE", "Whether a health check passed when it last ran.", "name", "type"),
+    _counter("kubernetes_healthchecks_total", "STABLE", "Health checks by outcome.", "name", "type", "status"),
+)
+"""What /metrics/slis shows."""
+
+_OF_RESOURCE = ("namespace", "pod", "node", "scheduler", "priority", "resource", "unit")
+RESOURCES = (
+    _gauge("kube_pod_resource_request", "STABLE", "What a pod asks for.", *_OF_RESOURCE),
+    _gauge("kube_pod_resource_limit", "STABLE", "What a pod is limited to.", *_OF_RESOURCE),
+)
+"""What /metrics/resources shows."""
 
 CATALOGUE: tuple[Description, ...] = (
     *(ATTEMPTS + QUEUE + PLUGINS + PREEMPTION + STATE),

@@ -7,9 +7,9 @@ from mooring.api.credentials import CredentialsError
 from mooring.api.errors import ApiError, forbidden, quoted, unauthorized
 from mooring.api.unanswered import Unanswered
 from mooring.kit.logs import Log
-from mooring.web.callers import ANONYMOUS, MASTERS, Caller, User
+from mooring.web.callers import ANONYMOUS, MASTERS, Caller, CallingUser
 from mooring.web.remembered import Remembered
-from mooring.web.reviews import AccessReviews, ReviewClient, TokenReviews, Verdict
+from mooring.web.reviews import AccessReviews, Permission, ReviewClient, TokenReviews
 
 ALWAYS_ALLOWED = ("/healthz", "/readyz", "/livez")
 
@@ -43,14 +43,14 @@ class Doorkeeper:
         self._reviews = reviews
         self._log = log
 
-    async def admit(self, caller: Caller, method: str, path: str) -> User:
+    async def admit(self, caller: Caller, method: str, path: str) -> CallingUser:
         """The user who gets in. Raises ApiError (401, 403), or ReviewFailed."""
         user = await self.identify(caller)
         if MASTERS not in user.groups and not self._is_open(path):
             await self._authorize(user, caller, method.lower(), path)
         return user
 
-    async def identify(self, caller: Caller) -> User:
+    async def identify(self, caller: Caller) -> CallingUser:
         if caller.certified is not None:
             return caller.certified.known()
         if not caller.token or self._tokens is None:
@@ -68,10 +68,10 @@ class Doorkeeper:
         asked = path.removeprefix("/")
         return any(asked.startswith(known[:-1]) if known.endswith("*") else asked == known for known in self._always)
 
-    async def _authorize(self, user: User, caller: Caller, verb: str, path: str) -> None:
+    async def _authorize(self, user: CallingUser, caller: Caller, verb: str, path: str) -> None:
         if self._reviews is None:
             # Our addition: upstream lets nobody in, and then nobody can look at a scheduler that they run at their desk.
-            verdict = Verdict(caller.is_local, "without a kubeconfig for reviews only callers on this machine may")
+            verdict = Permission(caller.is_local, "without a kubeconfig for reviews only callers on this machine may")
         else:
             try:
                 verdict = await self._reviews.verdict(user, verb, path)
@@ -82,7 +82,7 @@ class Doorkeeper:
             raise _denied(user, verb, path, verdict.reason)
 
 
-def _denied(user: User, verb: str, path: str, reason: str) -> ApiError:
+def _denied(user: CallingUser, verb: str, path: str, reason: str) -> ApiError:
     what = f"User {quoted(user.name)} cannot {verb} path {quoted(path)}"
     # So that a path or a name cannot become part of a web page.
     safe = what.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
@@ -101,7 +101,7 @@ def open_door(
     if authentication is not None:
         tokens = TokenReviews(authentication, Remembered(lambda user: settings.token_s, monotonic_s))
     if authorization is not None:
-        verdicts: Remembered[tuple[User, str, str], Verdict] = Remembered(
+        verdicts: Remembered[tuple[CallingUser, str, str], Permission] = Remembered(
             lambda verdict: settings.allowed_s if verdict.allowed else settings.denied_s, monotonic_s
         )
         reviews = AccessReviews(authorization, verdicts)

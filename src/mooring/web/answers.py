@@ -13,7 +13,7 @@ NO_SNIFF = ("X-Content-Type-Options", "nosniff")
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PageRequest:
     method: str = "GET"
     path: str = "/"
     query: tuple[tuple[str, str], ...] = ()
@@ -25,30 +25,30 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PageReply:
     body: bytes
     status: int = 200
     content_type: str = PLAIN
     headers: Sequence[tuple[str, str]] = ()
 
 
-def plain(text: str, status: int = 200) -> Answer:
-    return Answer(text.encode(), status, headers=(NO_SNIFF,))
+def plain(text: str, status: int = 200) -> PageReply:
+    return PageReply(text.encode(), status, headers=(NO_SNIFF,))
 
 
-def failure(text: str, status: int) -> Answer:
+def failure(text: str, status: int) -> PageReply:
     """As Go's http.Error: the text and a line end."""
     return plain(f"{text}\n", status)
 
 
-def not_found_page() -> Answer:
+def not_found_page() -> PageReply:
     return failure("404 page not found", 404)
 
 
-def json_document(document: Any, status: int = 200, headers: Sequence[tuple[str, str]] = ()) -> Answer:
+def json_document(document: Any, status: int = 200, headers: Sequence[tuple[str, str]] = ()) -> PageReply:
     text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
-    return Answer(f"{text}\n".encode(), status, JSON, headers)
+    return PageReply(f"{text}\n".encode(), status, JSON, headers)
 
 
-def refusal(error: ApiError) -> Answer:
+def refusal(error: ApiError) -> PageReply:
     return json_document(error.status(), error.code, (NO_SNIFF,))

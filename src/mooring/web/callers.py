@@ -9,18 +9,18 @@ AUTHENTICATED, UNAUTHENTICATED, MASTERS = "system:authenticated", "system:unauth
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class CallingUser:
     name: str
     groups: tuple[str, ...] = ()
     uid: str = ""
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
-    def known(self) -> "User":
+    def known(self) -> "CallingUser":
         """With the group that everybody has who said who they are."""
         return self if AUTHENTICATED in self.groups else replace(self, groups=(*self.groups, AUTHENTICATED))
 
 
-ANONYMOUS = User("system:anonymous", (UNAUTHENTICATED,))
+ANONYMOUS = CallingUser("system:anonymous", (UNAUTHENTICATED,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Caller:
     """What a request shows of itself."""
 
     authorization: str = field(default="", repr=False)
-    certified: User | None = None
+    certified: CallingUser | None = None
     """By a client certificate, which TLS has verified."""
     is_local: bool = False
     """From this very machine."""
@@ -40,13 +40,13 @@ class Caller:
         return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def certified_user(certificate: Mapping[str, Any] | None) -> User | None:
+def certified_user(certificate: Mapping[str, Any] | None) -> CallingUser | None:
     """As Kubernetes reads a certificate: CN is the user, each O is a group. `ssl` hands out the subject like this."""
     subject = (certificate or {}).get("subject", ())
     parts = [pair for relative_name in subject for pair in relative_name]
     names = [value for key, value in parts if key == "commonName"]
     groups = tuple(value for key, value in parts if key == "organizationName")
-    return User(names[-1], groups) if names and names[-1] else None
+    return CallingUser(names[-1], groups) if names and names[-1] else None
 
 
 def is_loopback(address: str) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from mooring.api.errors import quoted
 from mooring.kit.logs import Log
-from mooring.web.answers import Answer, Question, failure, plain
+from mooring.web.answers import PageReply, PageRequest, failure, plain
 
 Observe = Callable[[str, str, bool], None]
 """Told of every check that runs: its name, the page (`readyz`), whether it passed; for kubernetes_healthcheck."""
@@ -54,7 +54,7 @@ class HealthPage:
     log: Log
     observe: Observe = field(default=lambda name, page, passed: None)
 
-    def answer(self, question: Question) -> Answer:
+    def answer(self, question: PageRequest) -> PageReply:
         excluded = dict.fromkeys(question.values("exclude"))
         lines, problems = self._run(excluded)
         unknown = sorted(set(excluded) - {check.name for check in self.checks})
@@ -84,6 +84,6 @@ class HealthPage:
             lines.append(f"[-]{check.name} failed: reason withheld" if problem else f"[+]{check.name} ok")
         return lines, problems
 
-    def answer_one(self, check: Check) -> Answer:
+    def answer_one(self, check: Check) -> PageReply:
         problem = check.problem()
         return failure(f"internal server error: {problem}", 500) if problem else plain("ok")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mooring.kit.clock import NS_PER_S, Clock
-from mooring.web.answers import Answer, Question, json_document, not_found_page, plain
+from mooring.web.answers import PageReply, PageRequest, json_document, not_found_page, plain
 from mooring.web.health import Check, HealthPage
 from mooring.web.verbosity import VerbosityPage, index
 from mooring.web.zpages import Build, FlagsPage, StatusPage
@@ -14,7 +14,7 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 LISTED = ("/configz", "/flagz", "/healthz", "/livez", "/metrics", "/readyz")
 """What /statusz points to."""
 
-Handler = Callable[[Question], Answer]
+Handler = Callable[[PageRequest], PageReply]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +59,10 @@ class Pages:
         for check in page.checks:
             self._handlers[f"/{page.name}/{check.name}"] = _of_one(page, check)
 
-    def answer(self, question: Question) -> Answer:
+    def answer(self, question: PageRequest) -> PageReply:
         return self._handler(question.path)(question)
 
-    def reads_body(self, question: Question) -> bool:
+    def reads_body(self, question: PageRequest) -> bool:
         """Whether there is a page that looks at what was sent; nothing else of it is read."""
         return question.method == "PUT" and question.path == "/debug/flags/v" and question.path in self._handlers
 
@@ -73,19 +73,19 @@ class Pages:
             return index
         return lambda question: not_found_page()
 
-    def _metrics(self, question: Question) -> Answer:
+    def _metrics(self, question: PageRequest) -> PageReply:
         if question.method == "DELETE":
             self._sources.reset_metrics()
             return plain("metrics reset\n")
         started = ("Process-Start-Time-Unix", str(self._started_ns // NS_PER_S))
         return _exposition(self._sources.metrics(), started)
 
-    def _configuration(self, question: Question) -> Answer:
+    def _configuration(self, question: PageRequest) -> PageReply:
         return json_document({"componentconfig": self._sources.configuration()})
 
 
-def _exposition(metrics: bytes, *headers: tuple[str, str]) -> Answer:
-    return Answer(metrics, content_type=METRICS_TYPE, headers=headers)
+def _exposition(metrics: bytes, *headers: tuple[str, str]) -> PageReply:
+    return PageReply(metrics, content_type=METRICS_TYPE, headers=headers)
 
 
 def _of_one(page: HealthPage, check: Check) -> Handler:

@@ -10,7 +10,7 @@ from mooring.api.client import ApiClient, Limits
 from mooring.api.reach import Access
 from mooring.api.transport import Params
 from mooring.api.unanswered import Unreadable
-from mooring.web.callers import User
+from mooring.web.callers import CallingUser
 from mooring.web.remembered import Remembered
 
 TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
@@ -51,41 +51,43 @@ class _Review(msgspec.Struct):
 class TokenReviews:
     """Tokens are not kept, only their keyed digests."""
 
-    def __init__(self, client: ReviewClient, remembered: Remembered[bytes, User | None]) -> None:
+    def __init__(self, client: ReviewClient, remembered: Remembered[bytes, CallingUser | None]) -> None:
         self._client = client
         self._remembered = remembered
         self._salt = secrets.token_bytes(32)
 
-    async def user(self, token: str) -> User | None:
+    async def user(self, token: str) -> CallingUser | None:
         """None: nobody's, or no longer good. Raises what the client raises."""
         digest = hashlib.blake2b(token.encode(), key=self._salt).digest()
         return await self._remembered.get(digest, lambda: self._ask(token))
 
-    async def _ask(self, token: str) -> User | None:
+    async def _ask(self, token: str) -> CallingUser | None:
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
         status = _status(await self._client.post(TOKEN_REVIEWS, body), "TokenReview")
         if not status.authenticated or status.user is None:
             return None
         told = status.user
         extra = tuple((key, tuple(values)) for key, values in sorted((told.extra or {}).items()))
-        return User(told.username, tuple(told.groups or ()), told.uid, extra)
+        return CallingUser(told.username, tuple(told.groups or ()), told.uid, extra)
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class Permission(msgspec.Struct, frozen=True):
     allowed: bool
     reason: str = ""
 
 
 class AccessReviews:
-    def __init__(self, client: ReviewClient, remembered: "Remembered[tuple[User, str, str], Verdict]") -> None:
+    def __init__(
+        self, client: ReviewClient, remembered: "Remembered[tuple[CallingUser, str, str], Permission]"
+    ) -> None:
         self._client = client
         self._remembered = remembered
 
-    async def verdict(self, user: User, verb: str, path: str) -> Verdict:
+    async def verdict(self, user: CallingUser, verb: str, path: str) -> Permission:
         """Whether a user may do this to a path. Raises what the client raises."""
         return await self._remembered.get((user, verb, path), lambda: self._ask(user, verb, path))
 
-    async def _ask(self, user: User, verb: str, path: str) -> Verdict:
+    async def _ask(self, user: CallingUser, verb: str, path: str) -> Permission:
         spec: dict[str, Any] = {"nonResourceAttributes": {"path": path, "verb": verb}, "user": user.name}
         spec["groups"] = [*user.groups]
         if user.uid:
@@ -94,7 +96,7 @@ class AccessReviews:
             spec["extra"] = {key: [*values] for key, values in user.extra}
         body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
         status = _status(await self._client.post(ACCESS_REVIEWS, body), "SubjectAccessReview")
-        return Verdict(status.allowed, status.reason)
+        return Permission(status.allowed, status.reason)
 
 
 def _status(answer: Any, kind: str) -> _Status:

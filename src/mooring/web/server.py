@@ -9,7 +9,7 @@ from aiohttp import web
 from mooring.api.errors import ApiError, quoted, request_entity_too_large, timeout
 from mooring.kit.logs import Log
 from mooring.web.access import Doorkeeper, ReviewFailed
-from mooring.web.answers import Answer, Question, failure, refusal
+from mooring.web.answers import PageReply, PageRequest, failure, refusal
 from mooring.web.callers import Caller, certified_user, is_loopback
 from mooring.web.pages import Pages
 
@@ -115,7 +115,7 @@ class WebServer:
                 self._idle.set()
         return _response(answer)
 
-    async def _answer(self, incoming: web.BaseRequest) -> Answer:
+    async def _answer(self, incoming: web.BaseRequest) -> PageReply:
         try:
             async with asyncio.timeout(self._limits.request_s):
                 return await self._admit_and_answer(incoming)
@@ -129,9 +129,9 @@ class WebServer:
             self._log.error("A page failed", fault, path=incoming.path)
             return failure("This request caused the scheduler to fail. Look in the logs for details.", 500)
 
-    async def _admit_and_answer(self, incoming: web.BaseRequest) -> Answer:
+    async def _admit_and_answer(self, incoming: web.BaseRequest) -> PageReply:
         await self._doorkeeper.admit(_caller(incoming), incoming.method, incoming.path)
-        question = Question(
+        question = PageRequest(
             incoming.method,
             incoming.path,
             tuple(incoming.query.items()),
@@ -139,7 +139,7 @@ class WebServer:
         )
         if self._pages.reads_body(question):
             body = await _body(incoming, self._limits.body_bytes)
-            question = Question(question.method, question.path, question.query, question.accept, body)
+            question = PageRequest(question.method, question.path, question.query, question.accept, body)
         return self._pages.answer(question)
 
 
@@ -170,7 +170,7 @@ async def _body(incoming: web.BaseRequest, max_bytes: int) -> bytes:
     return bytes(body)
 
 
-def _response(answer: Answer) -> web.Response:
+def _response(answer: PageReply) -> web.Response:
     response = web.Response(
         body=answer.body, status=answer.status, headers=[("Content-Type", answer.content_type), *ALWAYS_SENT]
     )

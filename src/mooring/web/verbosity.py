@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from mooring.web.answers import NO_SNIFF, Answer, Question
+from mooring.web.answers import NO_SNIFF, PageReply, PageRequest
 
 INDEX = """<html>
 <head>
@@ -27,7 +27,7 @@ class VerbosityPage:
     def __init__(self, set_verbosity: Callable[[int], None]) -> None:
         self._set = set_verbosity
 
-    def answer(self, question: Question) -> Answer:
+    def answer(self, question: PageRequest) -> PageReply:
         if question.method != "PUT":
             return _line("unsupported http method", 406)
         written = question.body.decode(errors="replace")
@@ -39,9 +39,9 @@ class VerbosityPage:
         return _line(f"successfully set klog.logging.verbosity to {written}", 200)
 
 
-def index(question: Question) -> Answer:
-    return Answer(INDEX.encode(), content_type="text/html; charset=utf-8")
+def index(question: PageRequest) -> PageReply:
+    return PageReply(INDEX.encode(), content_type="text/html; charset=utf-8")
 
 
-def _line(text: str, status: int) -> Answer:
-    return Answer(f"{text}\n".encode(), status, "text/plain", (NO_SNIFF,))
+def _line(text: str, status: int) -> PageReply:
+    return PageReply(f"{text}\n".encode(), status, "text/plain", (NO_SNIFF,))

@@ -10,7 +10,7 @@ import yaml
 from mooring.api.errors import not_acceptable
 from mooring.api.rfc3339 import in_seconds
 from mooring.kit.clock import NS_PER_S, Clock
-from mooring.web.answers import JSON, PLAIN, Answer, Question, json_document, refusal
+from mooring.web.answers import JSON, PLAIN, PageReply, PageRequest, json_document, refusal
 
 YAML = "application/yaml"
 OFFERED = (JSON, YAML, "text/plain")
@@ -26,14 +26,14 @@ Kind = Literal["Statusz", "Flagz"]
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class DocumentForm:
     """What a caller wants. `version` is that of the document, and empty for text."""
 
     media: str
     version: str = ""
 
 
-def wanted_form(accept: str, kind: Kind) -> Form | None:
+def wanted_form(accept: str, kind: Kind) -> DocumentForm | None:
     """The caller's first wish that can be fulfilled. Parity: plain JSON is none, the document must be named in full.
 
     | accept                                                   | form           |
@@ -42,7 +42,7 @@ def wanted_form(accept: str, kind: Kind) -> Form | None:
     | application/json, text/html                              | None           |
     """
     if not accept.strip():
-        return Form("text/plain")
+        return DocumentForm("text/plain")
     for pattern, settings in _wishes(accept):
         for media in OFFERED:
             if _matches(pattern, media) and (form := _form(media, settings, kind)):
@@ -50,12 +50,12 @@ def wanted_form(accept: str, kind: Kind) -> Form | None:
     return None
 
 
-def _form(media: str, settings: Mapping[str, str], kind: Kind) -> Form | None:
+def _form(media: str, settings: Mapping[str, str], kind: Kind) -> DocumentForm | None:
     named = (settings.get("g", ""), settings.get("v", ""), settings.get("as", ""))
     if media == "text/plain":
-        return None if any(named) else Form(media)
+        return None if any(named) else DocumentForm(media)
     group, version, asked = named
-    return Form(media, version) if (group, asked) == (GROUP, kind) and version in VERSIONS else None
+    return DocumentForm(media, version) if (group, asked) == (GROUP, kind) and version in VERSIONS else None
 
 
 def _matches(pattern: str, media: str) -> bool:
@@ -96,7 +96,7 @@ class StatusPage:
         self._started_ns = started_ns
         self._paths = paths
 
-    def answer(self, question: Question) -> Answer:
+    def answer(self, question: PageRequest) -> PageReply:
         return _answer(question.accept, "Statusz", self._text, self._document)
 
     def _uptime_s(self) -> int:
@@ -134,7 +134,7 @@ class FlagsPage:
         self._build = build
         self._flags = flags
 
-    def answer(self, question: Question) -> Answer:
+    def answer(self, question: PageRequest) -> PageReply:
         return _answer(question.accept, "Flagz", self._text, self._document)
 
     def _text(self) -> str:
@@ -150,16 +150,16 @@ def _heading(kind: Kind, version: str, component: str) -> dict[str, Any]:
     return {"kind": kind, "apiVersion": f"{GROUP}/{version}", "metadata": {"name": component}}
 
 
-def _answer(accept: str, kind: Kind, text: Callable[[], str], document: Callable[[str], dict[str, Any]]) -> Answer:
+def _answer(accept: str, kind: Kind, text: Callable[[], str], document: Callable[[str], dict[str, Any]]) -> PageReply:
     form = wanted_form(accept, kind)
     if form is None:
         return refusal(not_acceptable(OFFERED))
     if not form.version:
-        return Answer(text().encode(), content_type=PLAIN)
+        return PageReply(text().encode(), content_type=PLAIN)
     shown = document(form.version)
     headers = [("Warning", _deprecation(kind))] if form.version == _DEPRECATED else []
     if form.media == YAML:
-        return Answer(yaml.safe_dump(shown).encode(), content_type=YAML, headers=headers)
+        return PageReply(yaml.safe_dump(shown).encode(), content_type=YAML, headers=headers)
     return json_document(shown, headers=headers)
 
 

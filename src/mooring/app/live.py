@@ -1,0 +1,114 @@
+"""The scheduler on a real cluster: watches feed it, its writes go out, and it stops at once when it must not go on."""
+
+import asyncio
+import logging
+import socket
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from mooring.api.client import ApiClient
+from mooring.api.quick_client import QuickClient
+from mooring.api.reach import Access
+from mooring.api.reflector import Conduct
+from mooring.api.reflectors import Reflectors
+from mooring.api.throttle import Timing
+from mooring.app.api_writer import ApiWriter
+from mooring.app.event_writer import EventWriter
+from mooring.app.live_driver import LiveDriver
+from mooring.app.status_writer import StatusWriter
+from mooring.cycle.scheduler import Scheduler
+from mooring.kit.clock import Clock, WallClock
+from mooring.model.meta import KubeObject
+
+log = logging.getLogger(__name__)
+
+USER_AGENT = "kube-scheduler/v1.36.4 (mooring)"
+BINDERS = 64
+STATUS_WRITERS = 16
+EVENT_WRITERS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Requests a second of each client; a negative number is no limit."""
+
+    qps: float = -1.0
+    burst: int = 100
+
+
+class Listener:
+    """Tells the scheduler each change, and the driver that there was one."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self.driver: LiveDriver | None = None
+
+    def added(self, item: KubeObject) -> None:
+        self._scheduler.added(item)
+        self._wake()
+
+    def updated(self, old: KubeObject, new: KubeObject) -> None:
+        self._scheduler.updated(old, new)
+        self._wake()
+
+    def removed(self, item: KubeObject) -> None:
+        self._scheduler.removed(item)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self.driver is not None:
+            self.driver.wake()
+
+
+class LiveScheduler:
+    """A scheduler with its connections. Inside `async with` the watches run; `schedule` is for the leader only."""
+
+    def __init__(
+        self, scheduler: Scheduler, access: Access, pace: Pace | None = None, clock: Clock | None = None
+    ) -> None:
+        self.scheduler = scheduler
+        self._clock = clock or WallClock()
+        self._stack = AsyncExitStack()
+        pace, timing = pace or Pace(), Timing()
+        agent = f"{USER_AGENT}/scheduler"
+        self._watcher = ApiClient(access, agent, pace.qps, pace.burst)
+        self._binder = QuickClient(access, agent, BINDERS, pace.qps, pace.burst)
+        self._statuses = QuickClient(access, agent, STATUS_WRITERS, pace.qps, pace.burst)
+        self._recorder = QuickClient(access, agent, EVENT_WRITERS, pace.qps, pace.burst)
+        writer = ApiWriter(self._binder, self._statuses, self._recorder, timing)
+        events = EventWriter(writer, self._clock, socket.gethostname(), timing)
+        self.driver = LiveDriver(scheduler, self._clock, writer, events, StatusWriter(writer, self._clock), timing)
+        listener = Listener(scheduler)
+        listener.driver = self.driver
+        self.reflectors = Reflectors(self._watcher, listener, conduct=Conduct(report=_tell))
+        self._watching: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        for client in (self._watcher, self._binder, self._statuses, self._recorder):
+            await self._stack.enter_async_context(client)
+        self._watching = asyncio.create_task(self.reflectors.run())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._watching
+        await self.driver.close()
+        await self._stack.aclose()
+
+    async def settle(self) -> None:
+        """Until everything that is needed has been listed."""
+        await self.reflectors.settle()
+
+    async def schedule(self) -> None:
+        """Schedule until cancelled."""
+        await self.driver.run()
+
+
+def _tell(text: str, fault: Exception | None) -> None:
+    log.warning("%s%s", text, f": {fault}" if fault is not None else "")

@@ -1,0 +1,396 @@
+"""The runner of leader election on virtual time, and two of them over real HTTP."""
+
+import asyncio
+import selectors
+from collections.abc import Callable, Coroutine
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import pytest
+
+from cluster_api import an_api
+from electing import LEASE, SILENT, TIMES, a_lease, version_of, with_version
+from mooring.api.client import ApiClient
+from mooring.api.errors import ApiError, already_exists, conflict, internal_error, not_found
+from mooring.api.reach import Access
+from mooring.api.server.http import HttpServer
+from mooring.api.throttle import Timing
+from mooring.api.unanswered import ConnectionRefused
+from mooring.app.leader_election import (
+    ElectionTimes,
+)
+from mooring.app.leader_elector import (
+    Callbacks,
+    ElectorSettings,
+    LeaderElector,
+    Outcome,
+    TimeAndChance,
+    lease_client,
+)
+from mooring.app.lease_record import JsonObject, LeaseRecord, changed_lease
+from mooring.framework.config import default as default_configuration
+from mooring.kit.clock import NS_PER_S, WallClock
+
+T = TypeVar("T")
+
+
+class _Skipping(selectors.DefaultSelector):
+    """Instead of waiting, time is moved on."""
+
+    now_s = 1000.0
+
+    def select(self, timeout: float | None = None) -> list[Any]:
+        ready: list[Any] = super().select(0)
+        if not ready and timeout is None:
+            raise RuntimeError("everybody waits for something that never comes")
+        self.now_s += 0 if ready else timeout or 0
+        return ready
+
+
+class _VirtualLoop(asyncio.SelectorEventLoop):
+    def __init__(self) -> None:
+        self._skipping = _Skipping()
+        super().__init__(self._skipping)
+
+    def time(self) -> float:
+        return self._skipping.now_s
+
+
+def on_virtual_time(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    with asyncio.Runner(loop_factory=_VirtualLoop) as runner:
+        return runner.run(main())
+
+
+def now_s() -> float:
+    return asyncio.get_running_loop().time() - 1000.0
+
+
+class Skewed:
+    """A wall clock that is wrong."""
+
+    def __init__(self, skew_s: float) -> None:
+        self._skew_s = skew_s
+
+    def now_ns(self) -> int:
+        return round((1_800_000_000 + now_s() + self._skew_s) * NS_PER_S)
+
+
+@dataclass
+class FakeApi:
+    """A lease and events. `faults` are met by requests in turn: a delay, an error, or None for an answer at once."""
+
+    objects: dict[str, JsonObject] = field(default_factory=dict)
+    faults: list[float | Exception | None] = field(default_factory=list)
+    always: Exception | None = None
+    asked: list[str] = field(default_factory=list)
+    events: list[JsonObject] = field(default_factory=list)
+    version: int = 0
+
+    async def get(self, path: str, params: Any = None) -> Any:
+        await self._meet("GET", params)
+        if path not in self.objects:
+            raise not_found("leases", LEASE.name, "coordination.k8s.io")
+        return deepcopy(self.objects[path])
+
+    async def post(self, path: str, body: Any, params: Any = None) -> Any:
+        if path.endswith("/events"):
+            self.events.append(body)
+            return body
+        await self._meet("POST", params)
+        if LEASE.path in self.objects:
+            raise already_exists("leases", LEASE.name, "coordination.k8s.io")
+        return self._store(body)
+
+    async def put(self, path: str, body: Any, params: Any = None) -> Any:
+        await self._meet("PUT", params)
+        if path not in self.objects:
+            raise not_found("leases", LEASE.name, "coordination.k8s.io")
+        if version_of(body) != version_of(self.objects[path]):
+            raise conflict("leases", LEASE.name, group="coordination.k8s.io")
+        return self._store(body)
+
+    def _store(self, body: JsonObject) -> JsonObject:
+        self.version += 1
+        self.objects[LEASE.path] = with_version(deepcopy(body), str(self.version))
+        return deepcopy(self.objects[LEASE.path])
+
+    async def _meet(self, method: str, params: Any) -> None:
+        self.asked.append(method)
+        assert params == {"timeout": "5s"}
+        fault = self.faults.pop(0) if self.faults else self.always
+        if isinstance(fault, Exception):
+            raise fault
+        if fault:
+            await asyncio.sleep(fault)
+
+    def spec(self) -> JsonObject:
+        spec: JsonObject = self.objects[LEASE.path]["spec"]
+        return spec
+
+
+@dataclass
+class Contender:
+    api: FakeApi
+    identity: str
+    skew_s: float = 0.0
+    story: list[tuple[float, str]] = field(default_factory=list)
+    status: list[bool] = field(default_factory=list)
+    elector: LeaderElector = field(init=False)
+    task: "asyncio.Task[Outcome]" = field(init=False)
+
+    def __post_init__(self) -> None:
+        timing = Timing(lambda: asyncio.get_running_loop().time(), asyncio.sleep)
+        callbacks = Callbacks(lambda: self._note("leads"), lambda: self._note("stops"), self.status.append)
+        around = TimeAndChance(timing, Skewed(self.skew_s), lambda: 0.5)
+        settings = ElectorSettings(self.identity, LEASE, TIMES)
+        self.elector = LeaderElector(self.api, settings, callbacks, SILENT, around, events=self.api)
+        self.task = asyncio.ensure_future(self.elector.run())
+
+    def _note(self, what: str) -> None:
+        self.story.append((round(now_s(), 3), what))
+
+
+def test_a_clean_stop_hands_over_within_about_a_period() -> None:
+    async def main() -> None:
+        api = FakeApi()
+        first = Contender(api, "first")
+        await asyncio.sleep(1)
+        second = Contender(api, "second")
+        await asyncio.sleep(20)
+        assert (first.elector.is_leading(), second.elector.is_leading()) == (True, False)
+        first.elector.stop()
+        assert await first.task == "stopped"
+        assert api.spec() | {"acquireTime": "", "renewTime": ""} == {
+            "holderIdentity": "",
+            "leaseDurationSeconds": 1,
+            "acquireTime": "",
+            "renewTime": "",
+            "leaseTransitions": 0,
+        }
+        assert api.spec()["acquireTime"] == api.spec()["renewTime"] == "2027-01-15T08:00:21.000000Z"
+        await asyncio.sleep(4.4)
+        assert second.elector.is_leading()
+        assert api.spec()["leaseTransitions"] == 1
+        assert first.story == [(0, "leads"), (21, "stops")]
+        assert first.status == [False, True, False]
+        messages = [event["message"] for event in api.events]
+        assert messages == ["first became leader", "first stopped leading", "second became leader"]
+        second.elector.stop()
+        await second.task
+
+    on_virtual_time(main)
+
+
+def test_a_crash_hands_over_after_the_lease_and_a_jittered_period() -> None:
+    async def main() -> None:
+        api = FakeApi()
+        first, second = Contender(api, "first", skew_s=-86400), Contender(api, "second", skew_s=+86400)
+        await asyncio.sleep(10.5)
+        first.task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first.task
+        assert first.story[-1] == (10.5, "stops")
+        assert api.spec()["holderIdentity"] == "first"
+        await asyncio.sleep(30)
+        [(took_s, what)] = second.story
+        assert what == "leads"
+        assert 10 + 15 <= took_s <= 10 + 3.2 + 15 + 3.2, "the last renewal was at 10"
+        second.elector.stop()
+        await second.task
+
+    on_virtual_time(main)
+
+
+def test_errors_shorter_than_the_deadline_do_not_end_a_reign() -> None:
+    async def main() -> None:
+        api = FakeApi()
+        only = Contender(api, "only")
+        await asyncio.sleep(1)
+        api.always = internal_error("etcd")
+        await asyncio.sleep(9)
+        api.always = None
+        await asyncio.sleep(20)
+        assert only.story == [(0, "leads")]
+        only.elector.stop()
+        assert await only.task == "stopped"
+
+    on_virtual_time(main)
+
+
+UNUSABLE: dict[str, Exception] = {
+    "500": internal_error("etcd"),
+    "nobody listens": ConnectionRefused("cannot connect"),
+    "forbidden": ApiError(403, "Forbidden", "no"),
+}
+
+
+@pytest.mark.parametrize("error", UNUSABLE.values(), ids=UNUSABLE.keys())
+def test_a_leader_that_cannot_renew_stops_and_has_lost(error: Exception) -> None:
+    async def main() -> None:
+        api = FakeApi()
+        only = Contender(api, "only")
+        await asyncio.sleep(1)
+        api.always = error
+        assert await only.task == "lost"
+        assert only.story == [(0, "leads"), (12, "stops")]
+        assert not only.elector.is_leading()
+
+    on_virtual_time(main)
+
+
+def test_a_server_that_hangs_does_not_make_a_leader_late() -> None:
+    async def main() -> None:
+        api = FakeApi(faults=[None, None, *[3600.0] * 20])
+        only = Contender(api, "only")
+        assert await only.task == "lost"
+        assert only.story == [(0, "leads"), (12, "stops")]
+        assert api.asked[:5] == ["GET", "POST", "PUT", "GET", "GET"], "5 s each; the last is to let go"
+
+    on_virtual_time(main)
+
+
+def test_a_lease_that_somebody_took_is_lost_at_once_and_left_alone() -> None:
+    async def main() -> None:
+        api = FakeApi()
+        only = Contender(api, "only")
+        await asyncio.sleep(1)
+        taken = changed_lease(api.objects[LEASE.path], LeaseRecord("thief", 15, "", "", 1))
+        await api.put(LEASE.path, taken, {"timeout": "5s"})
+        assert await only.task == "lost"
+        assert only.story == [(0, "leads"), (2, "stops")]
+        assert api.spec()["holderIdentity"] == "thief"
+
+    on_virtual_time(main)
+
+
+def test_a_conflict_by_an_edit_of_something_else_is_overcome_within_the_round() -> None:
+    async def main() -> None:
+        api = FakeApi()
+        only = Contender(api, "only")
+        await asyncio.sleep(1)
+        edited = api.objects[LEASE.path]
+        edited["metadata"]["labels"] = {"by": "hand"}
+        await api.put(LEASE.path, edited, {"timeout": "5s"})
+        api.asked.clear()
+        await asyncio.sleep(1.5)
+        assert api.asked == ["PUT", "GET", "PUT"]
+        assert api.objects[LEASE.path]["metadata"]["labels"] == {"by": "hand"}
+        only.elector.stop()
+        assert await only.task == "stopped"
+
+    on_virtual_time(main)
+
+
+def test_a_release_that_meets_a_conflict_looks_again() -> None:
+    async def main() -> None:
+        api = FakeApi()
+        only = Contender(api, "only")
+        await asyncio.sleep(1)
+        api.faults = [None, conflict("leases", LEASE.name), None, None]
+        only.elector.stop()
+        assert await only.task == "stopped"
+        assert api.spec()["holderIdentity"] == ""
+
+    on_virtual_time(main)
+
+
+def test_who_stops_while_its_acquisition_is_under_way_lets_go_of_it() -> None:
+    """The write was carried out although nobody waited for the answer."""
+
+    async def main() -> None:
+        api = FakeApi()
+
+        async def slow_put(path: str, body: Any, params: Any = None) -> Any:
+            api.put = FakeApi.put.__get__(api)  # type: ignore[method-assign]
+            api._store(body)
+            await asyncio.sleep(3)
+
+        api._store({**a_lease("")})
+        api.put = slow_put  # type: ignore[method-assign]
+        only = Contender(api, "only")
+        await asyncio.sleep(1)
+        assert api.spec()["holderIdentity"] == "only"
+        only.elector.stop()
+        assert await only.task == "stopped"
+        assert only.story == []
+        assert api.spec()["holderIdentity"] == ""
+
+    on_virtual_time(main)
+
+
+def test_a_standby_that_stops_touches_nothing() -> None:
+    async def main() -> None:
+        api = FakeApi()
+        api._store(a_lease("other"))
+        standby = Contender(api, "standby")
+        await asyncio.sleep(5)
+        standby.elector.stop()
+        assert await standby.task == "stopped"
+        assert set(api.asked) == {"GET"}
+        assert api.events == []
+
+    on_virtual_time(main)
+
+
+def test_an_answer_that_is_no_lease_is_a_failure_and_no_crash() -> None:
+    async def main() -> None:
+        api = FakeApi()
+        api.objects[LEASE.path] = {"metadata": {"resourceVersion": "1"}, "spec": {"leaseDurationSeconds": "many"}}
+        only = Contender(api, "only")
+        await asyncio.sleep(10)
+        assert only.story == []
+        only.elector.stop()
+        assert await only.task == "stopped"
+
+    on_virtual_time(main)
+
+
+# ---- over HTTP
+
+
+def test_two_over_http_hand_over_when_the_first_lets_go() -> None:
+    async def main() -> None:
+        api = an_api()
+        server = HttpServer(api)
+        access = Access(f"http://127.0.0.1:{await server.start('127.0.0.1', 0)}")
+        config = default_configuration()
+        times = ElectionTimes(10, 5, 0.1)
+        started: list[str] = []
+
+        def an_elector(client: ApiClient, identity: str) -> LeaderElector:
+            callbacks = Callbacks(lambda: started.append(identity), lambda: started.append(f"{identity} stops"))
+            settings = ElectorSettings(identity, LEASE, times, "default-scheduler")
+            return LeaderElector(client, settings, callbacks, SILENT, TimeAndChance(clock=WallClock()), client)
+
+        async with lease_client(access, "mooring-tests", config.client_connection, times) as client:
+            first, second = an_elector(client, "first"), an_elector(client, "second")
+            running = [asyncio.ensure_future(first.run())]
+            await _until(first.is_leading)
+            running.append(asyncio.ensure_future(second.run()))
+            await asyncio.sleep(0.3)
+            assert not second.is_leading()
+            first.stop()
+            await _until(second.is_leading)
+            lease = await client.get(LEASE.path)
+            assert lease["spec"]["holderIdentity"] == "second"
+            assert lease["spec"]["leaseTransitions"] == 1
+            second.stop()
+            assert await asyncio.gather(*running) == ["stopped", "stopped"]
+            events = (await client.get("/api/v1/namespaces/kube-system/events"))["items"]
+            assert {event["message"] for event in events} == {
+                "first became leader", "first stopped leading", "second became leader", "second stopped leading",
+            }  # fmt: skip
+            assert {(event["reason"], event["source"]["component"], event["count"]) for event in events} == {
+                ("LeaderElection", "default-scheduler", 1)
+            }
+        await server.stop()
+        assert started == ["first", "first stops", "second", "second stops"]
+
+    asyncio.run(main())
+
+
+async def _until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not is_so():
+            await asyncio.sleep(0.01)
