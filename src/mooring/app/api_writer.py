@@ -1,7 +1,7 @@
 """The writes of a scheduler to an API server: bytes and paths as kube-scheduler sends them, each kind on its own client."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -19,6 +19,24 @@ STATUS_WAITS_S = (0.01, 0.05, 0.25)
 
 _encode = msgspec.json.Encoder().encode
 _NO_OPTIONS = _encode({"kind": "DeleteOptions", "apiVersion": "v1"})
+
+
+class Writer(Protocol):
+    """What a scheduler writes. Raises ApiError where it is refused, Unanswered where nobody knows whether it was done."""
+
+    async def bind(self, pod: Pod, node_name: str) -> None: ...
+
+    async def read_pod(self, pod: Pod) -> JsonObject | None: ...
+
+    async def patch_status(self, pod: Pod, patch: JsonObject) -> None: ...
+
+    async def delete(self, pod: Pod) -> None: ...
+
+    async def write(self, method: str, path: str, body: JsonObject, content_type: str) -> JsonObject: ...
+
+    async def create_event(self, event: JsonObject) -> None: ...
+
+    async def patch_event(self, namespace: str, name: str, series: JsonObject) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ def build_scheduler(
     tell: Tell | None = None,
     report: Report | None = None,
     meters: Meters | None = None,
+    max_parked_s: float = 300,
 ) -> Scheduler:
     """A scheduler without I/O as the configuration describes it. `meters` (of the same clock) measure it."""
     desk = Desk()
@@ -50,6 +51,7 @@ def build_scheduler(
         manner or Manner(),
         initial_backoff_s=config.pod_initial_backoff_seconds,
         max_backoff_s=config.pod_max_backoff_seconds,
+        max_parked_s=max_parked_s,
         tell=tell,
         report=report,
         meters=meters,

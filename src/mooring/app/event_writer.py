@@ -7,7 +7,7 @@ from collections import deque
 from mooring.api.errors import ApiError
 from mooring.api.throttle import Timing
 from mooring.api.unanswered import Unanswered
-from mooring.app.api_writer import ApiWriter
+from mooring.app.api_writer import Writer
 from mooring.app.event_series import EventSeries, NewEvent, Repetition
 from mooring.framework.intents import Record
 from mooring.kit.clock import Clock
@@ -24,7 +24,7 @@ RETRY_S = 10.0
 class EventWriter:
     """Takes records at once; what does not fit into the queue is dropped and counted."""
 
-    def __init__(self, writer: ApiWriter, clock: Clock, instance: str, timing: Timing) -> None:
+    def __init__(self, writer: Writer, clock: Clock, instance: str, timing: Timing) -> None:
         self._writer = writer
         self._clock = clock
         self._series = EventSeries(instance)

@@ -14,7 +14,8 @@ from mooring.api.reach import Access
 from mooring.api.reflector import Conduct
 from mooring.api.reflectors import Reflectors
 from mooring.api.throttle import Timing
-from mooring.app.api_writer import ApiWriter
+from mooring.app.api_writer import ApiWriter, Writer
+from mooring.app.dry_writer import DryWriter
 from mooring.app.event_writer import EventWriter
 from mooring.app.live_driver import LiveDriver
 from mooring.app.status_writer import StatusWriter
@@ -66,7 +67,12 @@ class LiveScheduler:
     """A scheduler with its connections. Inside `async with` the watches run; `schedule` is for the leader only."""
 
     def __init__(
-        self, scheduler: Scheduler, access: Access, pace: Pace | None = None, clock: Clock | None = None
+        self,
+        scheduler: Scheduler,
+        access: Access,
+        pace: Pace | None = None,
+        clock: Clock | None = None,
+        is_dry_run: bool = False,
     ) -> None:
         self.scheduler = scheduler
         self._clock = clock or WallClock()
@@ -77,7 +83,9 @@ class LiveScheduler:
         self._binder = QuickClient(access, agent, BINDERS, pace.qps, pace.burst)
         self._statuses = QuickClient(access, agent, STATUS_WRITERS, pace.qps, pace.burst)
         self._recorder = QuickClient(access, agent, EVENT_WRITERS, pace.qps, pace.burst)
-        writer = ApiWriter(self._binder, self._statuses, self._recorder, timing)
+        writer: Writer = ApiWriter(self._binder, self._statuses, self._recorder, timing)
+        if is_dry_run:
+            writer = DryWriter()
         events = EventWriter(writer, self._clock, socket.gethostname(), timing)
         self.driver = LiveDriver(scheduler, self._clock, writer, events, StatusWriter(writer, self._clock), timing)
         listener = Listener(scheduler)

@@ -13,7 +13,7 @@ from typing import Any
 from mooring.api.errors import ApiError
 from mooring.api.throttle import Timing
 from mooring.api.unanswered import ConnectionRefused, Unanswered
-from mooring.app.api_writer import ApiWriter
+from mooring.app.api_writer import Writer
 from mooring.app.event_writer import EventWriter
 from mooring.app.status_writer import StatusWriter
 from mooring.cycle.scheduler import Scheduler
@@ -40,7 +40,7 @@ class LiveDriver:
         self,
         scheduler: Scheduler,
         clock: Clock,
-        writer: ApiWriter,
+        writer: Writer,
         events: EventWriter,
         statuses: StatusWriter,
         timing: Timing | None = None,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from mooring.api.errors import ApiError
 from mooring.api.rfc3339 import in_seconds
 from mooring.api.unanswered import Unanswered
-from mooring.app.api_writer import ApiWriter
+from mooring.app.api_writer import Writer
 from mooring.app.status_patches import status_patch, with_patch
 from mooring.framework.intents import PatchStatus
 from mooring.kit.clock import Clock
@@ -36,7 +36,7 @@ class _Wish:
 class StatusWriter:
     """Writes differences only, and strings wishes for the same pod together while one is being written."""
 
-    def __init__(self, writer: ApiWriter, clock: Clock) -> None:
+    def __init__(self, writer: Writer, clock: Clock) -> None:
         self._writer = writer
         self._clock = clock
         self._wishes: dict[str, _Wish] = {}

@@ -9,7 +9,9 @@ import msgspec
 
 from mooring.cli.nodes import nodes
 from mooring.cli.refusal import refusals, refuse
+from mooring.cli.run import run
 from mooring.cli.simulate import simulate
+from mooring.cli.snapshot import snapshot
 from mooring.cli.up import up
 
 EPILOG = """
@@ -54,6 +56,8 @@ def main() -> None:
 main.add_command(simulate)
 main.add_command(up)
 main.add_command(nodes)
+main.add_command(run)
+main.add_command(snapshot)
 
 
 @main.command(epilog=CONFORM_EPILOG, short_help="Answer scenarios of the conformance corpus.")

@@ -2,7 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 
+from mooring.cluster.storage_view import StorageView
 from mooring.cluster.table import NodeTable
+from mooring.cluster.volumes_on_nodes import VolumesOnNodes
+from mooring.model import devices, storage
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
@@ -34,8 +37,20 @@ class Cluster:
                 ReplicationController,
                 PriorityClass,
                 PodDisruptionBudget,
+                storage.PersistentVolume,
+                storage.PersistentVolumeClaim,
+                storage.StorageClass,
+                storage.CSINode,
+                storage.CSIDriver,
+                storage.CSIStorageCapacity,
+                storage.VolumeAttachment,
+                devices.ResourceClaim,
+                devices.ResourceSlice,
+                devices.DeviceClass,
             )
         }
+        self.storage = StorageView(self.objects)
+        self._volumes = VolumesOnNodes(self.storage, self.nodes)
         self.namespace_labels: dict[str, Mapping[str, str]] = {}
         self.versions: dict[type[KubeObject], int] = dict.fromkeys(self.objects, 0)
         """Grows with each change of a kind: whoever keeps what follows from its objects can tell that it is void."""
@@ -50,6 +65,7 @@ class Cluster:
         elif type(item) in self.objects:
             self.objects[type(item)][item.key] = item
             self.versions[type(item)] += 1
+            self.storage.changed(type(item), item.key)
             if isinstance(item, Namespace):
                 self.namespace_labels[item.name] = item.labels
 
@@ -57,6 +73,7 @@ class Cluster:
         """Remove one of the other objects; nothing happens when it is not there."""
         if self.objects.get(kind, {}).pop(key, None) is not None:
             self.versions[kind] += 1
+            self.storage.changed(kind, key)
             if kind is Namespace:
                 del self.namespace_labels[key]
 
@@ -65,6 +82,13 @@ class Cluster:
 
     def in_namespace(self, kind: type[KubeObject], namespace: str) -> Iterable[KubeObject]:
         return (item for item in self.objects[kind].values() if item.namespace == namespace)
+
+    def volumes_on_nodes(self) -> VolumesOnNodes:
+        """The volumes that the pods of each node use, as of now."""
+        if self._volumes.nodes is not self.nodes:
+            self._volumes = VolumesOnNodes(self.storage, self.nodes)
+        self._volumes.refresh()
+        return self._volumes
 
     def fork(self) -> "Cluster":
         """A copy for a what-if about pods."""

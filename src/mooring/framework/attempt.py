@@ -245,7 +245,8 @@ class Attempt:
         if is_fixed and key in self._memo.outcomes:
             return self._memo.outcomes[key]
         try:
-            outcome = ask(*args)
+            probe = self.cycle.probe
+            outcome = ask(*args) if probe is None else probe.call(point, plugin.name, ask, *args)
         except Exception as fault:
             raise AttemptError(f'running {point} plugin "{plugin.name}": {fault}') from fault
         if is_fixed:

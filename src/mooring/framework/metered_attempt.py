@@ -1,6 +1,6 @@
 """An attempt whose extension points are measured."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -75,9 +75,3 @@ class MeteredAttempt(Attempt):
         finally:
             ended_ns = self._meters.observe("PreScore", status, began_ns)
         self._pre_scored_ns = ended_ns
-
-    def _outcome(self, point: str, plugin: Any, is_fixed: bool, ask: Any, *args: Any) -> Any:
-        probe = self.cycle.probe
-        if probe is None:
-            return super()._outcome(point, plugin, is_fixed, ask, *args)
-        return super()._outcome(point, plugin, is_fixed, probe.call, point, plugin.name, ask, *args)

@@ -167,6 +167,11 @@ def compile_node_selector(written: NodeSelector) -> NodeMatcher:
     return NodeMatcher(tuple(term for term in terms if term is not None))
 
 
+def without_fields(matcher: NodeMatcher) -> NodeMatcher:
+    """The same for a node of which only the labels are known."""
+    return NodeMatcher(tuple(NodeTerm(term.labels, fault=term.fault) for term in matcher.terms))
+
+
 def compile_node_term(written: NodeSelectorTerm) -> NodeTerm | None:
     """A term; None for one that is empty, which upstream drops."""
     if not written.match_expressions and not written.match_fields:

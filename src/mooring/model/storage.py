@@ -2,9 +2,11 @@
 
 from msgspec import field
 
+from mooring.kit.lazy import lazy
 from mooring.model.meta import KubeObject, LabelSelector, ObjectMeta, Wire
 from mooring.model.pod import AzureDisk, ClaimSpec, GceDisk, NodeSelector, OpaqueVolume, ResourceList, VolumeById
-from mooring.model.quantity import QuantityText
+from mooring.model.quantity import QuantityText, parse
+from mooring.model.selectors import NodeMatcher, compile_node_selector, without_fields
 
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 IMMEDIATE = "Immediate"
@@ -30,6 +32,13 @@ class ClaimReference(Wire):
 
 class VolumeNodeAffinity(Wire):
     required: NodeSelector | None = None
+
+
+def reach_of(affinity: VolumeNodeAffinity | None) -> NodeMatcher | None:
+    """Parity: fields of nodes are not looked at, so a term that has nothing else holds everywhere."""
+    if affinity is None or affinity.required is None:
+        return None
+    return without_fields(compile_node_selector(affinity.required))
 
 
 class CsiSource(Wire):
@@ -59,9 +68,18 @@ class PhaseStatus(Wire):
     phase: str = ""
 
 
-class PersistentVolume(KubeObject):
+class PersistentVolume(KubeObject, dict=True):
     spec: PersistentVolumeSpec = field(default_factory=PersistentVolumeSpec)
     status: PhaseStatus = field(default_factory=PhaseStatus)
+
+    @lazy
+    def reach(self) -> NodeMatcher | None:
+        """The nodes that can use the volume, by their labels alone; None: all of them."""
+        return reach_of(self.spec.node_affinity)
+
+    @lazy
+    def capacity_nano(self) -> int:
+        return parse((self.spec.capacity or {}).get("storage", 0))
 
     @property
     def class_name(self) -> str:
@@ -71,6 +89,11 @@ class PersistentVolume(KubeObject):
 class PersistentVolumeClaim(KubeObject):
     spec: ClaimSpec = field(default_factory=ClaimSpec)
     status: PhaseStatus = field(default_factory=PhaseStatus)
+
+    @property
+    def request_nano(self) -> int:
+        asked = (self.spec.resources.requests if self.spec.resources else None) or {}
+        return parse(asked.get("storage", 0))
 
     @property
     def class_name(self) -> str:

@@ -35,8 +35,15 @@ class Sources:
 
 class Pages:
     def __init__(
-        self, sources: Sources, health: Sequence[HealthPage], clock: Clock, started_ns: int, build: Build | None = None
+        self,
+        sources: Sources,
+        health: Sequence[HealthPage],
+        clock: Clock,
+        started_ns: int,
+        build: Build | None = None,
+        more: Mapping[str, Handler] | None = None,
     ) -> None:
+        """`more` are pages of our own, by path."""
         self._sources = sources
         self._started_ns = started_ns
         build = build or Build()
@@ -48,6 +55,7 @@ class Pages:
             "/statusz": StatusPage(build, clock, started_ns, LISTED).answer,
             "/flagz": FlagsPage(build, sources.flags).answer,
         }
+        self._handlers |= more or {}
         for page in health:
             self._add_health(page)
         if sources.set_verbosity is not None:

@@ -1,0 +1,40 @@
+"""What a running scheduler believes, as a list of objects: `mooring simulate` takes it and decides the same, offline."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from mooring.cycle.scheduler import Scheduler
+from mooring.model.kinds import KINDS
+from mooring.model.meta import KubeObject
+
+JsonObject = dict[str, Any]
+
+_KIND_OF = {kind.struct: kind for kind in KINDS.values()}
+
+
+def snapshot(scheduler: Scheduler) -> JsonObject:
+    """Pods that are assumed on a node are told to be there: that is what the next decision would count with."""
+    return {
+        "kind": "List",
+        "apiVersion": "v1",
+        "metadata": {},
+        "items": [_written(item) for item in _believed(scheduler)],
+    }
+
+
+def _believed(scheduler: Scheduler) -> Iterator[KubeObject]:
+    core = scheduler.core
+    yield from (node for node in core.cluster.nodes.nodes if node is not None)
+    for objects in core.cluster.objects.values():
+        yield from objects.values()
+    placed = {pod.id: pod for pod in core.cluster.nodes.pods()}
+    yield from placed.values()
+    yield from (pod for pod in core.pods.values() if pod.id not in placed)
+
+
+def _written(item: KubeObject) -> JsonObject:
+    kind = _KIND_OF[type(item)]
+    body: JsonObject = msgspec.to_builtins(item)
+    return {"apiVersion": kind.api_versions[0], "kind": kind.name, **body}

@@ -1,0 +1,253 @@
+"""`mooring run`: the scheduler on any cluster, with kube-scheduler's flags and files."""
+
+import logging
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+from mooring.api.credentials import CredentialsError
+from mooring.api.kubeconfig import find_access
+from mooring.api.kubeconfig_files import KubeconfigError
+from mooring.api.reach import Access
+from mooring.app.leader_election import ElectionError
+from mooring.app.live import Pace
+from mooring.cli.configured import registry_with
+from mooring.cli.refusal import BAD_INPUT, refusals, refuse
+from mooring.framework import config as configuration
+from mooring.framework.config import KubeSchedulerConfiguration
+from mooring.framework.config.durations import Duration
+from mooring.framework.config.feature_gates import GateError, parse_gates
+from mooring.framework.config.written import as_object
+from mooring.kit import loops
+from mooring.kit.logs import LogFormat, check_format, start_logs
+from mooring.web.access import ALWAYS_ALLOWED, AccessSettings
+from mooring.web.client_authorities import AuthorityError
+from mooring.web.running import Running, RunSettings, ServingSettings
+from mooring.web.server import ListenError
+from mooring.web.server_tls import CertificateError
+
+EPILOG = """
+\b
+Examples:
+  mooring run --kubeconfig ~/.kube/config                           in the place of kube-scheduler
+  mooring run --config /etc/kubernetes/scheduler.yaml -v=2          with its configuration file
+  mooring run --config second.yaml --leader-elect-resource-name=mine    beside it, for pods of another schedulerName
+  mooring run --dry-run -v=1 --secure-port=0                        a second opinion: decide, report, write nothing
+  mooring run --write-config-to=effective.yaml                      the configuration with all defaults
+
+\b
+Boolean flags take a value: --leader-elect=false. Flags of kube-scheduler that have no meaning here are accepted.
+
+\b
+Exit status: 0 when asked to stop; 1 when the lease was lost, or the server's port cannot be had; 2 for input that
+cannot be used.
+"""
+
+IGNORED = {
+    **dict.fromkeys(("tls-min-version", "tls-cipher-suites", "tls-curve-preferences", "tls-sni-cert-key"), ""),
+    **dict.fromkeys(("disable-http2-serving", "http2-max-streams-per-connection"), ""),
+    **dict.fromkeys(("permit-address-sharing", "permit-port-sharing", "emulated-version"), ""),
+    **dict.fromkeys(("min-compatibility-version", "allow-metric-labels", "allow-metric-labels-manifest"), ""),
+    **dict.fromkeys(("disabled-metrics", "show-hidden-metrics-for-version", "vmodule", "log-flush-frequency"), ""),
+    **dict.fromkeys(("log-json-info-buffer-size", "log-json-split-stream", "log-text-info-buffer-size"), ""),
+    **dict.fromkeys(("log-text-split-stream", "kube-api-content-type", "profiling", "contention-profiling"), ""),
+    **dict.fromkeys(("requestheader-allowed-names", "requestheader-client-ca-file"), ""),
+    **dict.fromkeys(("requestheader-extra-headers-prefix", "requestheader-group-headers"), ""),
+    **dict.fromkeys(("requestheader-uid-headers", "requestheader-username-headers"), ""),
+}
+"""Flags that existing manifests may carry."""
+
+_ELECTION = ("lease_duration", "renew_deadline", "retry_period", "resource_lock", "resource_name", "resource_namespace")
+
+
+class _GoDuration(click.ParamType[Duration]):
+    name = "DURATION"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Duration:
+        if isinstance(value, Duration):
+            return value
+        try:
+            return Duration.parse(value)
+        except ValueError as fault:
+            self.fail(str(fault), param, ctx)
+
+
+class _Verbosity(click.ParamType[int]):
+    """`-v=2`, as Go takes it, as well as `-v 2` and `-v2`."""
+
+    name = "LEVEL"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        text = str(value).removeprefix("=")
+        if not text.isdecimal():
+            self.fail(f"{text!r} is not a whole number", param, ctx)
+        return int(text)
+
+
+def _boolean(name: str, **settings: Any) -> Callable[[Any], Any]:
+    """`--x`, `--x=true` and `--x=false`, as Go has it."""
+    return click.option(name, type=click.BOOL, is_flag=False, flag_value=True, **settings)
+
+
+def _accept_ignored(command: Any) -> Any:
+    for name in IGNORED:
+        option = click.option(
+            f"--{name}", f"ignored_{name.replace('-', '_')}", is_flag=False, flag_value="true", hidden=True
+        )
+        command = option(command)
+    return command
+
+
+@click.command(
+    epilog=EPILOG,
+    short_help="Run the scheduler on a cluster, in the place of kube-scheduler.",
+    context_settings={"token_normalize_func": lambda name: name.replace("_", "-")},
+)
+@click.option("--config", metavar="FILE", help="A KubeSchedulerConfiguration (v1).")
+@click.option("--kubeconfig", metavar="FILE", help="How to reach the cluster, unless the configuration says.")
+@click.option("--master", metavar="URL", help="The API server; beats the kubeconfig.")
+@click.option("--write-config-to", metavar="FILE", help="Write the configuration with all defaults, and exit.")
+@click.option("--plugin", "plugins", multiple=True, metavar="FILE.py", help="A Python file with plugins of your own.")
+@click.option("--dry-run", is_flag=True, help="Decide and report (at -v=1), but write nothing.")
+@_boolean("--leader-elect", help="Schedule only while holding the lease.  [default: true]")
+@click.option("--leader-elect-lease-duration", "lease_duration", type=_GoDuration(), help="[default: 15s]")
+@click.option("--leader-elect-renew-deadline", "renew_deadline", type=_GoDuration(), help="[default: 10s]")
+@click.option("--leader-elect-retry-period", "retry_period", type=_GoDuration(), help="[default: 2s]")
+@click.option("--leader-elect-resource-lock", "resource_lock", help="[default: leases]")
+@click.option("--leader-elect-resource-name", "resource_name", help="[default: kube-scheduler]")
+@click.option("--leader-elect-resource-namespace", "resource_namespace", help="[default: kube-system]")
+@click.option("--bind-address", default="0.0.0.0", show_default=True, help="Where health and metrics are served.")
+@click.option("--secure-port", type=int, default=10259, show_default=True, help="0 serves nothing.")
+@click.option("--tls-cert-file", type=click.Path(path_type=Path))
+@click.option("--tls-private-key-file", type=click.Path(path_type=Path))
+@click.option("--cert-dir", type=click.Path(path_type=Path), help="A self-signed certificate is kept here.")
+@click.option("--authentication-kubeconfig", metavar="FILE", help="For reviews of callers' tokens.")
+@click.option("--authorization-kubeconfig", metavar="FILE", help="For reviews of what callers may see.")
+@_boolean("--authentication-skip-lookup", default=False)
+@_boolean("--authentication-tolerate-lookup-failure", default=True)
+@click.option("--authentication-token-webhook-cache-ttl", type=_GoDuration(), default="10s", show_default=True)
+@click.option("--authorization-always-allow-paths", default=",".join(ALWAYS_ALLOWED), show_default=True)
+@click.option("--authorization-webhook-cache-authorized-ttl", type=_GoDuration(), default="10s", show_default=True)
+@click.option("--authorization-webhook-cache-unauthorized-ttl", type=_GoDuration(), default="10s", show_default=True)
+@click.option("--client-ca-file", type=click.Path(path_type=Path))
+@click.option("--feature-gates", default="", metavar="Name=true,...", help="As kube-scheduler takes them.")
+@click.option("--kube-api-qps", type=float, help="Requests a second, without --config; no limit by default.")
+@click.option("--kube-api-burst", type=int)
+@click.option("--pod-max-in-unschedulable-pods-duration", "max_parked", type=_GoDuration(), default="5m0s")
+@click.option("-v", "--v", "verbosity", type=_Verbosity(), default=0, help="How much to log, 0 to 10.")
+@click.option("--logging-format", default="text", show_default=True, help="text or json.")
+@_accept_ignored
+def run(**flags: Any) -> None:
+    """Schedule the pods of a cluster: the same configuration, writes, metrics and lease as kube-scheduler."""
+    _check_serving(flags)
+    try:
+        log_format: LogFormat = check_format(flags["logging_format"])
+        gates = parse_gates(flags["feature_gates"])
+    except (ValueError, GateError) as fault:
+        refuse(fault)
+    with refusals(flags["config"] or "configuration", flags["plugins"]):
+        config, limits = _configuration(flags, gates)
+        registry = registry_with(flags["plugins"])
+        settings = RunSettings(
+            config,
+            _access(config.client_connection.kubeconfig or flags["kubeconfig"], flags["master"]),
+            registry,
+            limits,
+            _serving(flags),
+            flags["max_parked"].seconds,
+            {name.replace("_", "-"): str(value) for name, value in flags.items() if value is not None},
+            flags["dry_run"],
+        )
+        logs = start_logs(logging.getLogger("mooring"), log_format, flags["verbosity"])
+        sys.exit(loops.run(_run(settings, logs, flags["write_config_to"])))
+
+
+async def _run(settings: RunSettings, logs: Any, write_config_to: str | None) -> int:
+    try:
+        running = Running(settings, logs)
+        if write_config_to is not None:
+            Path(write_config_to).write_text(yaml.safe_dump(as_object(settings.config)))
+            logs.log.info("Wrote configuration", file=write_config_to)
+            return 0
+        return await running.run()
+    except (ListenError, CertificateError, AuthorityError, ElectionError) as fault:
+        logs.log.error("command failed", fault)
+        return 1
+    except CredentialsError as fault:
+        logs.log.error("command failed", fault)
+        return BAD_INPUT
+
+
+def _check_serving(flags: dict[str, Any]) -> None:
+    if not 0 <= flags["secure_port"] <= 65535:
+        refuse(
+            f"--secure-port {flags['secure_port']} must be between 0 and 65535, inclusive. 0 for turning off secure port"
+        )
+
+
+def _configuration(flags: dict[str, Any], gates: dict[str, bool]) -> tuple[KubeSchedulerConfiguration, Pace]:
+    """The configuration with the flags that beat it; and the limits, which count only where somebody wrote them."""
+    path = flags["config"]
+    written: Any = {}
+    if path is None:
+        config = configuration.default(feature_gates=gates)
+        qps, burst = flags["kube_api_qps"], flags["kube_api_burst"]
+    else:
+        try:
+            text = Path(path).read_bytes()
+        except OSError as fault:
+            refuse(f"{path}: cannot be read: {fault.strerror}")
+        config = configuration.load(text, path, feature_gates=gates)
+        written = next(iter(yaml.safe_load_all(text)), None) or {}
+        connection = written.get("clientConnection") or {}
+        qps, burst = connection.get("qps"), connection.get("burst")
+    if flags["leader_elect"] is not None:
+        config.leader_election.leader_elect = flags["leader_elect"]
+    for name in _ELECTION:
+        if flags[name] is not None:
+            setattr(config.leader_election, name, flags[name])
+    return config, Pace(qps or -1.0, burst or config.client_connection.burst)
+
+
+def _access(kubeconfig: str | None, master: str | None) -> Access:
+    try:
+        access = find_access(Path(kubeconfig) if kubeconfig else None)
+    except KubeconfigError as fault:
+        if master is None:
+            refuse(fault)
+        access = Access(master.rstrip("/"))
+    return replace(access, server=master.rstrip("/")) if master else access
+
+
+def _delegate(kubeconfig: str | None) -> Access | None:
+    return _access(kubeconfig, None) if kubeconfig else None
+
+
+def _serving(flags: dict[str, Any]) -> ServingSettings:
+    try:
+        access = AccessSettings(
+            [path for path in flags["authorization_always_allow_paths"].split(",") if path],
+            flags["authentication_token_webhook_cache_ttl"].seconds,
+            flags["authorization_webhook_cache_authorized_ttl"].seconds,
+            flags["authorization_webhook_cache_unauthorized_ttl"].seconds,
+        )
+    except ValueError as fault:
+        refuse(fault)
+    return ServingSettings(
+        flags["bind_address"],
+        flags["secure_port"],
+        flags["tls_cert_file"],
+        flags["tls_private_key_file"],
+        flags["cert_dir"],
+        flags["client_ca_file"],
+        _delegate(flags["authentication_kubeconfig"]),
+        _delegate(flags["authorization_kubeconfig"]),
+        not flags["authentication_skip_lookup"],
+        not flags["authentication_tolerate_lookup_failure"],
+        access,
+    )

@@ -1,0 +1,108 @@
+"""How pods, claims and volumes refer to each other: names, owners and the annotations by which they are bound."""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from mooring.model.pod import Pod
+from mooring.model.storage import ClaimReference, PersistentVolume, PersistentVolumeClaim
+
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+
+LOST = "Lost"
+FILESYSTEM = "Filesystem"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimName:
+    """A claim that a pod uses; one for an ephemeral volume is named after pod and volume, and must be the pod's own."""
+
+    name: str
+    is_ephemeral: bool = False
+
+
+def claim_names(pod: Pod) -> list[ClaimName]:
+    """The claims that a pod uses, in the order of its volumes."""
+    names = []
+    for volume in pod.spec.volumes or ():
+        if volume.persistent_volume_claim is not None:
+            names.append(ClaimName(volume.persistent_volume_claim.claim_name))
+        elif volume.ephemeral is not None:
+            names.append(ClaimName(f"{pod.name}-{volume.name}", is_ephemeral=True))
+    return names
+
+
+def named_claims(pod: Pod) -> list[str]:
+    """The names of the claims that a pod uses and that outlive it."""
+    return [v.persistent_volume_claim.claim_name for v in pod.spec.volumes or () if v.persistent_volume_claim]
+
+
+def ownership_fault(claim: PersistentVolumeClaim, pod: Pod) -> str | None:
+    """Why a claim does not serve an ephemeral volume of the pod: somebody else made it."""
+    owner = claim.controller()
+    if claim.namespace == pod.namespace and owner is not None and owner.uid == pod.uid:
+        return None
+    return f"PVC {claim.key} was not created for pod {pod.key} (pod is not owner)"
+
+
+def is_fully_bound(claim: PersistentVolumeClaim) -> bool:
+    return bool(claim.spec.volume_name) and BIND_COMPLETED in (claim.metadata.annotations or {})
+
+
+def selected_node(claim: PersistentVolumeClaim) -> str | None:
+    """The node that the claim's volume is being made for."""
+    return (claim.metadata.annotations or {}).get(SELECTED_NODE)
+
+
+def is_kept_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Whether the volume names this claim; a reference without uid means whichever claim has the name."""
+    held = volume.spec.claim_ref
+    named = held is not None and (held.namespace, held.name) == (claim.namespace, claim.name)
+    return held is not None and named and held.uid in ("", claim.uid)
+
+
+def is_large_enough(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    return volume.capacity_nano >= claim.request_nano
+
+
+def is_of_kind(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Whether volume mode and attributes class are those that the claim asks for."""
+    spec, asked = volume.spec, claim.spec
+    same_mode = (spec.volume_mode or FILESYSTEM) == (asked.volume_mode or FILESYSTEM)
+    return same_mode and (spec.volume_attributes_class_name or "") == (asked.volume_attributes_class_name or "")
+
+
+def kept_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
+    """The volume with a reference to the claim. The very same object where nothing is to be added."""
+    held = volume.spec.claim_ref
+    spec, metadata = volume.spec, volume.metadata
+    if held is None or (held.namespace, held.name, held.uid) != (claim.namespace, claim.name, claim.uid):
+        spec = msgspec.structs.replace(spec, claim_ref=reference_to(claim))
+    annotations = metadata.annotations or {}
+    if not is_kept_for(volume, claim) and BOUND_BY_CONTROLLER not in annotations:
+        metadata = msgspec.structs.replace(metadata, annotations={**annotations, BOUND_BY_CONTROLLER: "yes"})
+    if spec is volume.spec and metadata is volume.metadata:
+        return volume
+    kept = PersistentVolume(metadata=metadata, spec=spec, status=volume.status)
+    kept.__dict__.update(volume.__dict__)  # neither size nor reach knows the claim
+    return kept
+
+
+def reference_to(claim: PersistentVolumeClaim) -> ClaimReference:
+    return ClaimReference(
+        api_version="v1",
+        kind="PersistentVolumeClaim",
+        namespace=claim.namespace,
+        name=claim.name,
+        uid=claim.uid,
+        resource_version=claim.metadata.resource_version or "",
+    )
+
+
+def made_for(claim: PersistentVolumeClaim, node_name: str) -> PersistentVolumeClaim:
+    """The claim with the node that its volume is to be made for."""
+    annotations = {**(claim.metadata.annotations or {}), SELECTED_NODE: node_name}
+    metadata = msgspec.structs.replace(claim.metadata, annotations=annotations)
+    return PersistentVolumeClaim(metadata=metadata, spec=claim.spec, status=claim.status)

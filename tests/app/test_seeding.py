@@ -1,0 +1,98 @@
+"""Objects that a cluster starts with: in whatever order they come, they find each other."""
+
+from typing import Any
+
+from asking import a_body, the
+from cluster_api import an_api
+from mooring.app.seeding import seed
+from mooring.controllers.node_making import make_nodes
+
+
+def a_pod(name: str, **metadata: Any) -> dict[str, Any]:
+    spec = {"containers": [{"name": "main", "image": "x"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **metadata}, "spec": spec}
+
+
+def a_namespace(name: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def test_what_others_need_comes_first() -> None:
+    api = an_api()
+    urgent = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "urgent"},
+        "value": 7,
+    }
+    pod = a_pod("p", namespace="mine")
+    pod["spec"]["priorityClassName"] = "urgent"
+    assert seed(api, [pod, a_namespace("mine"), urgent]) == []
+    (made,) = api.store.all("/pods")
+    assert (made["metadata"]["namespace"], made["spec"]["priority"]) == ("mine", 7)
+
+
+def test_owners_are_found_again_though_they_get_other_uids() -> None:
+    api = an_api()
+    replica_set = {**a_body(the("replicasets"), "web"), "metadata": {"name": "web", "uid": "old-set"}}
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "old-set", "controller": True}
+    stranger = {**owner, "name": "gone", "uid": "not-among-them"}
+    assert seed(api, [a_pod("p", ownerReferences=[owner, stranger]), replica_set]) == []
+    (pod,), (made,) = api.store.all("/pods"), api.store.all("apps/replicasets")
+    assert [o["uid"] for o in pod["metadata"]["ownerReferences"]] == [made["metadata"]["uid"]]
+    assert made["metadata"]["uid"] != "old-set"
+
+
+def test_what_only_the_other_cluster_knew_is_left_out() -> None:
+    api = an_api()
+    dumped = {
+        "uid": "old",
+        "resourceVersion": "12345",
+        "generation": 7,
+        "creationTimestamp": "2001-01-01T00:00:00Z",
+        "deletionTimestamp": "2001-01-01T00:00:00Z",
+        "deletionGracePeriodSeconds": 30,
+        "managedFields": [{"manager": "kubectl"}],
+        "selfLink": "/x",
+    }
+    assert seed(api, [a_pod("p", **dumped)]) == []
+    (pod,) = api.store.all("/pods")
+    assert pod["metadata"]["generation"] == 1
+    assert not pod["metadata"].keys() & {"deletionTimestamp", "managedFields", "selfLink"}
+    assert pod["metadata"]["uid"] != "old"
+
+
+def test_a_pod_of_a_dump_stays_on_its_node() -> None:
+    api = an_api()
+    pod = a_pod("p")
+    pod["spec"]["nodeName"] = "node-0001"
+    assert seed(api, [pod, *make_nodes(1)]) == []
+    assert api.store.all("/pods")[0]["spec"]["nodeName"] == "node-0001"
+
+
+def test_what_is_there_already_stays_as_it_is() -> None:
+    api = an_api()
+    assert seed(api, [a_pod("p", labels={"a": "1"})]) == []
+    version = api.store.version
+    assert seed(api, [a_pod("p", labels={"a": "2"}), a_namespace("default")]) == []
+    assert api.store.version == version
+
+
+def test_refusals_are_told_in_words_and_the_rest_is_done() -> None:
+    api = an_api()
+    unknown = {"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "g", "namespace": "x"}}
+    homeless = a_pod("p", namespace="nowhere")
+    refusals = seed(api, [unknown, homeless, {}, a_pod("fine"), {"kind": "Pod", "apiVersion": "v1", "metadata": None}])
+    assert sorted(refusals) == [
+        " ...:  is not served here",
+        "Gadget x/g: example.com/v1 is not served here",
+        'Pod ...: Pod "" is invalid: metadata.name: Required value: name or generateName is required',
+        'Pod nowhere/p: namespaces "nowhere" not found',
+    ]
+    assert [pod["metadata"]["name"] for pod in api.store.all("/pods")] == ["fine"]
+
+
+def test_events_and_leases_are_not_carried_over() -> None:
+    api = an_api()
+    assert seed(api, [a_body(the("events")), a_body(the("leases"))]) == []
+    assert (api.store.count("events"), api.store.count("coordination.k8s.io/leases")) == (0, 0)
