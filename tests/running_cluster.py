@@ -98,9 +98,7 @@ class Client:
         """For commands that are to find this cluster."""
         return {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
 
-    def ask(
-        self, method: str, path: str, body: Any = None, headers: Any = None, **query: Any
-    ) -> Reply:
+    def ask(self, method: str, path: str, body: Any = None, headers: Any = None, **query: Any) -> Reply:
         """A request and its answer. A body is sent as JSON unless it is bytes; headers are added to the usual ones."""
         connection = self.connect()
         try:

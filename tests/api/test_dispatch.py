@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -24,24 +25,26 @@ from cluster_api import an_api
 from mooring.api.access import Api
 from mooring.api.resources import RESOURCES, Resource
 from mooring.api.server.request import Answer
-from mooring.api.store import key_of, version_of
+from mooring.api.store import Store, key_of, version_of
+from mooring.api.store_lookups import StoreLookups
 
 ALL = sorted(RESOURCES.values(), key=lambda r: (r.group, r.plural))
+STORAGES = {resource.storage for resource in ALL}
 
 
 def check(api: Api) -> None:
     """The invariants of a store."""
-    versions = [write.version for write in api.store.since(0)]
-    assert versions == list(range(1, api.store.version + 1))
+    start = api.store._forgotten
+    assert [write.version for write in api.store.since(start)] == list(range(start + 1, api.store.version + 1))
     newest: dict[tuple[str, str, str], int] = {}
-    for write in api.store.since(0):
+    for write in api.store.since(start):
         place = (write.storage, *write.key)
         assert version_of(write.object) == write.version
         assert (write.before is None) == (write.type == "ADDED")
         if write.before is not None:
-            assert version_of(write.before) == newest[place]
+            assert version_of(write.before) == newest.get(place, version_of(write.before))
         newest[place] = write.version
-    for storage in {r.storage for r in ALL}:
+    for storage in STORAGES:
         for item in api.store.all(storage):
             assert api.store.find(storage, key_of(item)) is item
             assert item["metadata"]["uid"]
@@ -155,10 +158,20 @@ def patches(draw: st.DrawFn, resource: Resource) -> tuple[str, Any]:
 def a_furnished_api() -> Api:
     """One object of every kind, called x."""
     api = an_api()
+    version, objects = furniture()
+    api.store = Store.restored(version, objects)
+    api.lookups = StoreLookups(api.store)
+    return api
+
+
+@cache
+def furniture() -> tuple[int, list[tuple[str, dict[str, Any]]]]:
+    """A version, and the objects that there are then by their storage."""
+    api = an_api()
     for resource in ALL:
         if (resource.group, resource.plural) != ("events.k8s.io", "events"):  # the same objects as the core group's
             assert ask(api, "POST", path_of(resource), a_body(resource)).code == 201, resource
-    return api
+    return api.store.version, [(storage, item) for storage in sorted(STORAGES) for item in api.store.all(storage)]
 
 
 PARTS = [(resource, part) for resource in ALL for part in ("", *resource.subresources)]

@@ -4,7 +4,7 @@ import pytest
 
 from mooring.api.discovery import REQUESTS
 from mooring.api.fields import ANYTHING, Field, core_of, fields_of, full_name, is_type, part_of, table, type_of
-from mooring.api.resources import RESOURCES, Resource
+from mooring.api.resources import RESOURCES, UNDESCRIBED_GROUPS, Resource
 
 PLAIN = {
     *("string", "integer", "boolean", "object"),
@@ -22,7 +22,11 @@ NOT_SERVED_YET = {"authorization.LocalSubjectAccessReview", "authorization.SelfS
 
 @pytest.mark.parametrize(
     "resource",
-    [*RESOURCES.values(), *REQUESTS, *ALSO_WRITTEN],
+    [
+        r
+        for r in (*RESOURCES.values(), *REQUESTS, *ALSO_WRITTEN)
+        if r.group not in UNDESCRIBED_GROUPS or r.kind == "Scale"
+    ],
     ids=lambda resource: f"{resource.group}/{resource.kind}",
 )
 def test_every_kind_that_is_written_has_its_fields(resource: Resource) -> None:

@@ -1,15 +1,19 @@
 """Short writes to an API server, many at a time: binds, events, status patches, each kind with its own connections."""
 
 import asyncio
+import errno
+import ssl
 from collections import deque
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
+from mooring.api.certificates import KeyPair
 from mooring.api.client import MAX_RETRIES, ApiClient, Limits
 from mooring.api.credentials import Grant
 from mooring.api.proxies import proxy_of
-from mooring.api.quick_connection import QuickConnection, Reply
+from mooring.api.quick_answers import Reply
+from mooring.api.quick_connection import QuickConnection
 from mooring.api.reach import Access
 from mooring.api.refusals import refusal
 from mooring.api.throttle import Throttle, Timing
@@ -21,7 +25,8 @@ _CONNECT_S = 30.0
 
 
 class QuickClient:
-    """Use it with `async with`. Raises ApiError where the server refuses, Unanswered where no answer came.
+    """Use it with `async with`. Raises ApiError where the server refuses, Unanswered where no answer came,
+    CredentialsError where there is nothing to say who we are.
 
     Behind a proxy everything goes through the general client, which knows proxies.
     """
@@ -44,6 +49,7 @@ class QuickClient:
         self._idle: list[QuickConnection] = []
         self._queue: deque[asyncio.Future[None]] = deque()
         self._grant: Grant | None = None
+        self._tls: tuple[KeyPair | None, ssl.SSLContext] | None = None
         self._head = b""
         url = urlsplit(access.server)
         self._host, self._prefix = url.hostname or "", url.path.rstrip("/")
@@ -105,15 +111,15 @@ class QuickClient:
         connection = None
         try:
             async with asyncio.timeout(self._time_limit_s):
-                connection = await self._connection(grant, what)
+                connection = await self._connection(grant)
                 return await connection.ask(request)
         except TimeoutError:
             raise TimedOut(f"{what}: no answer within {self._time_limit_s:g} s") from None
         except Unanswered as fault:
             raise type(fault)(f"{what}: {fault}") from None
         finally:
-            if connection is not None and connection.is_usable:
-                self._idle.append(connection)
+            if connection is not None:
+                self._put_back(connection, grant)
             self._give_place()
 
     def _common_head(self, grant: Grant) -> bytes:
@@ -129,23 +135,36 @@ class QuickClient:
             self._grant, self._head = grant, ("\r\n".join(lines) + "\r\n\r\n").encode()
         return self._head
 
-    async def _connection(self, grant: Grant, what: str) -> QuickConnection:
+    def _put_back(self, connection: QuickConnection, grant: Grant) -> None:
+        """One that was made with another certificate speaks for someone whom we no longer are."""
+        if connection.is_usable and self._grant is not None and self._grant.pair == grant.pair:
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+    async def _connection(self, grant: Grant) -> QuickConnection:
         while self._idle:
             connection = self._idle.pop()
             if connection.is_usable:
                 return connection
-        context = client_context(self._access, grant.pair) if self._is_tls else None
+        context = self._context(grant.pair) if self._is_tls else None
         name = (self._access.server_name or self._host) if self._is_tls else None
         try:
             async with asyncio.timeout(_CONNECT_S):
                 _, connection = await asyncio.get_running_loop().create_connection(
                     QuickConnection, self._host, self._port, ssl=context, server_hostname=name
                 )
-        except ConnectionRefusedError:
-            raise ConnectionRefused(f"cannot connect to {self._netloc}: nobody listens there") from None
         except (OSError, TimeoutError) as error:
-            raise unanswered(error, what) from None
+            if _is_refused(error):
+                raise ConnectionRefused(f"cannot connect to {self._netloc}: nobody listens there") from None
+            raise unanswered(error, f"cannot connect to {self._netloc}") from None
         return connection
+
+    def _context(self, pair: KeyPair | None) -> ssl.SSLContext:
+        """Hot: made once for each certificate; 20 ms, where this machine's own authorities are trusted."""
+        if self._tls is None or self._tls[0] != pair:
+            self._tls = (pair, client_context(self._access, pair))
+        return self._tls[1]
 
     async def _take_place(self) -> None:
         """So many requests at a time as there may be connections; others wait in turn."""
@@ -168,6 +187,11 @@ class QuickClient:
                 turn.set_result(None)
                 return
         self._free += 1
+
+
+def _is_refused(error: Exception) -> bool:
+    """Of a host with several addresses asyncio tells all failures in one text."""
+    return isinstance(error, ConnectionRefusedError) or f"[Errno {errno.ECONNREFUSED}]" in str(error)
 
 
 def _is_repeated(reply: Reply) -> bool:

@@ -1,5 +1,6 @@
 """The writes of a scheduler to an API server: bytes and paths as kube-scheduler sends them, each kind on its own client."""
 
+import random
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -8,14 +9,16 @@ import msgspec
 from mooring.api.errors import ApiError
 from mooring.api.media_types import STRATEGIC_MERGE_PATCH
 from mooring.api.quick_client import QuickClient
+from mooring.api.retry_pace import Random
 from mooring.api.throttle import Timing
-from mooring.api.unanswered import ConnectionRefused
+from mooring.api.unanswered import ConnectionLost, ConnectionRefused, Unreadable
 from mooring.model.pod import Pod
 
 JsonObject = dict[str, Any]
 
 STATUS_WAITS_S = (0.01, 0.05, 0.25)
-"""Between the tries of a status patch that the server was not ready for."""
+"""Between the tries of a status patch that the server was not ready for, and up to a tenth more."""
+_NOT_READY = (409, 500, 503)
 
 _encode = msgspec.json.Encoder().encode
 _NO_OPTIONS = _encode({"kind": "DeleteOptions", "apiVersion": "v1"})
@@ -47,6 +50,7 @@ class ApiWriter:
     statuses: QuickClient
     events: QuickClient
     timing: Timing
+    draw: Random = random.random
 
     async def bind(self, pod: Pod, node_name: str) -> None:
         body = {
@@ -60,23 +64,29 @@ class ApiWriter:
     async def read_pod(self, pod: Pod) -> JsonObject | None:
         """The pod as the server has it now; None if it is gone."""
         try:
-            found: JsonObject = msgspec.json.decode(await self.binder.send("GET", _path(pod), b""))
+            answer = await self.binder.send("GET", _path(pod), b"")
         except ApiError as refused:
             if refused.code == 404:
                 return None
             raise
-        return found
+        try:
+            return msgspec.json.decode(answer, type=JsonObject)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise Unreadable(f"GET {_path(pod)}: the answer is not an object") from None
 
     async def patch_status(self, pod: Pod, patch: JsonObject) -> None:
-        """A server that is not ready, or says that something came in between, is asked again a few times."""
+        """A server that is not ready, or says that something came in between, is asked again a few times.
+
+        So is one that closes the connection, as it may have been about to: to say the same twice does no harm.
+        """
         for wait_s in (*STATUS_WAITS_S, None):
             try:
                 await self.statuses.send("PATCH", f"{_path(pod)}/status", _encode(patch), STRATEGIC_MERGE_PATCH)
                 return
-            except (ApiError, ConnectionRefused) as fault:
-                if wait_s is None or (isinstance(fault, ApiError) and fault.code not in (409, 500, 503)):
+            except (ApiError, ConnectionRefused, ConnectionLost) as fault:
+                if wait_s is None or (isinstance(fault, ApiError) and fault.code not in _NOT_READY):
                     raise
-                await self.timing.sleep(wait_s)
+                await self.timing.sleep(wait_s * (1 + 0.1 * self.draw()))
 
     async def delete(self, pod: Pod) -> None:
         await self.statuses.send("DELETE", _path(pod), _NO_OPTIONS)

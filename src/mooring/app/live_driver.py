@@ -8,8 +8,10 @@ import asyncio
 import logging
 from collections.abc import Coroutine
 from contextlib import suppress
+from itertools import chain, repeat
 from typing import Any
 
+from mooring.api.credentials import CredentialsError
 from mooring.api.errors import ApiError
 from mooring.api.throttle import Timing
 from mooring.api.unanswered import ConnectionRefused, Unanswered
@@ -19,6 +21,7 @@ from mooring.app.status_writer import StatusWriter
 from mooring.cycle.scheduler import Scheduler
 from mooring.framework.intents import Bind, Evict, Intent, PatchStatus, Record
 from mooring.kit.clock import NS_PER_S, Clock
+from mooring.model.pod import Pod
 
 log = logging.getLogger(__name__)
 
@@ -155,6 +158,9 @@ class LiveDriver:
     async def _bind(self, intent: Bind) -> None:
         try:
             fault = await self._bind_or_fault(intent)
+        except Exception as bug:  # or else the pod would be held on its node for ever
+            log.error("the bind of %s failed in a way that nobody foresaw", intent.pod.key, exc_info=bug)
+            fault = repr(bug)
         finally:
             self._binds -= 1
         if fault is None:
@@ -163,33 +169,36 @@ class LiveDriver:
         self._carry_out()
 
     async def _bind_or_fault(self, intent: Bind) -> str | None:
+        await self._statuses.settle(intent.pod.id)
         try:
             await self._writer.bind(intent.pod, intent.node_name)
         except ApiError as refused:
-            if refused.code == 409 and await self._is_there(intent):
-                return None  # we were answered once before, and did not hear it
-            return refused.message
-        except ConnectionRefused as fault:
+            # A conflict may be with our own first try, whose answer was lost; a server in trouble may have done its part.
+            is_in_doubt = refused.code == 409 or refused.code >= 500
+            return None if is_in_doubt and await self._is_there(intent) else refused.message
+        except (ConnectionRefused, CredentialsError) as fault:
             return str(fault)
         except Unanswered as fault:
+            await self._timing.sleep(LOOKUP_WAITS_S[0])  # the request may be on its way still
             return None if await self._is_there(intent) else str(fault)
         return None
 
     async def _is_there(self, intent: Bind) -> bool:
         """Whether the pod is on the node that we meant; asked until there is an answer, or the watch gives it."""
-        for wait_s in (*LOOKUP_WAITS_S, *(LOOKUP_WAITS_S[-1],) * 1000):
+        for tries, wait_s in enumerate(chain(LOOKUP_WAITS_S, repeat(LOOKUP_WAITS_S[-1]))):
             seen = self._scheduler.core.pods.get(intent.pod.key)
             if seen is None or seen.id != intent.pod.id or seen.spec.node_name:
                 return seen is not None and _is_on(seen.uid, seen.spec.node_name, intent)
             try:
                 found = await self._writer.read_pod(intent.pod)
-            except (ApiError, Unanswered) as fault:
+            except (ApiError, Unanswered, CredentialsError) as fault:
                 log.info("cannot see yet whether %s was bound: %s", intent.pod.key, fault)
+                if _is_forbidden(fault) and tries >= len(LOOKUP_WAITS_S):
+                    break  # we may not look, and by now the watch would have shown it
                 await self._timing.sleep(wait_s)
                 continue
-            if found is None:
-                return False
-            return _is_on(found["metadata"]["uid"], found["spec"].get("nodeName", ""), intent)
+            metadata, spec = (found or {}).get("metadata", {}), (found or {}).get("spec", {})
+            return _is_on(metadata.get("uid", ""), spec.get("nodeName", ""), intent)
         return False
 
     # ---- victims
@@ -205,23 +214,36 @@ class LiveDriver:
 
     async def _evict(self, eviction: Evict) -> str | None:
         """Returns why not; a victim that is gone is as good as evicted."""
-        victim = eviction.victim
         fault = None
+        was_there = self._is_known(eviction.victim)
         try:
-            await self._statuses.patch_now(victim, eviction.condition)
-            await self._writer.delete(victim)
+            if was_there:
+                await self._statuses.patch_now(eviction.victim, eviction.condition)
+                was_there = self._is_known(eviction.victim)
+            if was_there:
+                await self._writer.delete(eviction.victim)
         except ApiError as refused:
-            fault = None if refused.code == 404 else refused.message
-        except Unanswered as unanswered:
-            fault = str(unanswered)
-        self._report(eviction, fault)
+            was_there = refused.code != 404
+            fault = refused.message if was_there else None
+        except Exception as unforeseen:  # whatever it is, the preemptor must not wait for this victim
+            fault = str(unforeseen)
+        self._report(eviction, fault, was_there)
         return fault
 
-    def _report(self, eviction: Evict, fault: str | None) -> None:
+    def _is_known(self, victim: Pod) -> bool:
+        """Or else it is gone, and a pod that has its name now must not be taken for it."""
+        seen = self._scheduler.core.pods.get(victim.key)
+        return seen is not None and seen.id == victim.id
+
+    def _report(self, eviction: Evict, fault: str | None, was_there: bool = True) -> None:
         if fault is not None:
             log.error("Error preempting pod %s for %s: %s", eviction.victim.key, eviction.preemptor.key, fault)
-        self._scheduler.evicted(eviction.victim, eviction.preemptor, fault)
+        self._scheduler.evicted(eviction.victim, eviction.preemptor, fault, was_there=was_there)
         self._carry_out()
+
+
+def _is_forbidden(fault: Exception) -> bool:
+    return isinstance(fault, ApiError) and fault.code in (401, 403)
 
 
 def _is_on(uid: str, node_name: str, intent: Bind) -> bool:

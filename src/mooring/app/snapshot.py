@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from mooring.cycle.scheduler import Scheduler
-from mooring.model.kinds import KINDS
+from mooring.model.kinds import KINDS, WORKLOADS
 from mooring.model.meta import KubeObject
 
 JsonObject = dict[str, Any]
@@ -37,4 +37,6 @@ def _believed(scheduler: Scheduler) -> Iterator[KubeObject]:
 def _written(item: KubeObject) -> JsonObject:
     kind = _KIND_OF[type(item)]
     body: JsonObject = msgspec.to_builtins(item)
+    if kind.name in WORKLOADS:
+        body["spec"] = {**body.get("spec", {}), "replicas": 0}  # its pods are told themselves
     return {"apiVersion": kind.api_versions[0], "kind": kind.name, **body}

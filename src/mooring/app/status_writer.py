@@ -4,6 +4,7 @@ import asyncio
 import logging
 from dataclasses import dataclass
 
+from mooring.api.credentials import CredentialsError
 from mooring.api.errors import ApiError
 from mooring.api.rfc3339 import in_seconds
 from mooring.api.unanswered import Unanswered
@@ -52,10 +53,21 @@ class StatusWriter:
             self._busy[intent.pod.id] = asyncio.create_task(self._write_all(intent.pod.id))
 
     async def patch_now(self, pod: Pod, condition: Condition) -> None:
-        """Write a condition and wait for it. Raises ApiError, Unanswered."""
+        """Write a condition and wait for it. Raises ApiError, Unanswered, CredentialsError."""
         patch = status_patch(pod.status, condition, None, in_seconds(self._clock.now_ns()))
         if patch is not None:
             await self._writer.patch_status(pod, patch)
+
+    async def settle(self, pod_id: str) -> None:
+        """Return when nothing about a pod is being written; what has yet to be, is not.
+
+        To be awaited before a bind: the server says then that the pod is scheduled and clears its nomination, and what
+        we said before must not come after that.
+        """
+        self._wishes.pop(pod_id, None)
+        task = self._busy.get(pod_id)
+        if task is not None:
+            await asyncio.wait((task,))
 
     async def close(self, patience_s: float = 2.0) -> None:
         if self._busy:
@@ -84,7 +96,7 @@ class StatusWriter:
                     await self._writer.patch_status(wish.pod, patch)
                     status = with_patch(status, condition, nominated, now)
                 nominated = None
-        except (ApiError, Unanswered) as fault:
+        except (ApiError, Unanswered, CredentialsError) as fault:
             level = logging.INFO if isinstance(fault, ApiError) and fault.code == 404 else logging.ERROR
             log.log(level, "Error updating pod %s: %s", wish.pod.key, fault)
             return None

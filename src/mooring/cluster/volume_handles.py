@@ -9,7 +9,7 @@ from mooring.model.pod import Pod, Volume
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.model.volume_claims import ownership_fault
 
-Handle = tuple[str, str]
+VolumeHandle = tuple[str, str]
 """Driver and handle."""
 
 NO_NAME = "PersistentVolumeClaim had no name"
@@ -19,7 +19,7 @@ NO_NAME = "PersistentVolumeClaim had no name"
 class PodHandles:
     """The volumes of a pod, as far as drivers are concerned; `fault`: why that cannot be told."""
 
-    handles: set[Handle] = field(default_factory=set)
+    handles: set[VolumeHandle] = field(default_factory=set)
     claims: list[str] = field(default_factory=list)
     """Keys of the claims that were looked up, found or not."""
     missing: str | None = None
@@ -58,7 +58,7 @@ def _add_claim(found: PodHandles, storage: StorageView, pod: Pod, volume: Volume
     return fault
 
 
-def handle_of_claim(storage: StorageView, claim: PersistentVolumeClaim) -> Handle | None:
+def handle_of_claim(storage: StorageView, claim: PersistentVolumeClaim) -> VolumeHandle | None:
     """By its volume; one that has none yet, by the driver that will make it."""
     volume = storage.volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
     if volume is not None:
@@ -68,7 +68,7 @@ def handle_of_claim(storage: StorageView, claim: PersistentVolumeClaim) -> Handl
     return (driver, f"unbound {claim.key}") if driver else None
 
 
-def handle_of_volume(volume: PersistentVolume) -> Handle | None:
+def handle_of_volume(volume: PersistentVolume) -> VolumeHandle | None:
     if volume.spec.csi is not None:
         return _complete(volume.spec.csi.driver, volume.spec.csi.volume_handle)
     in_tree = in_tree_of(volume.spec)
@@ -77,12 +77,12 @@ def handle_of_volume(volume: PersistentVolume) -> Handle | None:
     return _complete(in_tree.driver, handle_of(in_tree, volume.spec, zones_of(volume)))
 
 
-def _inline(volume: Volume) -> Iterator[Handle]:
+def _inline(volume: Volume) -> Iterator[VolumeHandle]:
     in_tree = in_tree_of(volume)
     handle = None if in_tree is None else _complete(in_tree.driver, handle_of(in_tree, volume))
     if handle is not None:
         yield handle
 
 
-def _complete(driver: str, handle: str) -> Handle | None:
+def _complete(driver: str, handle: str) -> VolumeHandle | None:
     return (driver, handle) if driver and handle else None

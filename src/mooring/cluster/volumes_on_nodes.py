@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mooring.cluster.labels import grown
 from mooring.cluster.storage_view import StorageView
 from mooring.cluster.table import NodeTable
-from mooring.cluster.volume_handles import Handle, handles_of
+from mooring.cluster.volume_handles import VolumeHandle, handles_of
 from mooring.model.disk_conflicts import disks_of
 from mooring.model.pod import Pod, Volume
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment
@@ -24,8 +24,8 @@ K = TypeVar("K")
 class RowVolumes:
     """What the pods of a node use, and what is attached to it."""
 
-    used: frozenset[Handle] = frozenset()
-    attached: frozenset[Handle] = frozenset()
+    used: frozenset[VolumeHandle] = frozenset()
+    attached: frozenset[VolumeHandle] = frozenset()
     """By volume attachments; the driver is the one that attached the volume."""
     named: frozenset[str] = frozenset()
     """Keys of claims that pods name."""
@@ -66,7 +66,7 @@ def volumes_of_row(storage: StorageView, pods: Iterable[Pod], attachments: Seque
     )
 
 
-def _attached(storage: StorageView, attachments: Sequence[VolumeAttachment]) -> Iterable[Handle]:
+def _attached(storage: StorageView, attachments: Sequence[VolumeAttachment]) -> Iterable[VolumeHandle]:
     for attachment in attachments:
         volume = storage.volumes.get(attachment.spec.source.persistent_volume_name or "")
         if attachment.spec.attacher and volume is not None and volume.spec.csi is not None:
@@ -84,7 +84,7 @@ class VolumesOnNodes:
         self._rows: dict[int, RowVolumes] = {}
         self.by_driver: dict[str, NDArray[np.int64]] = {}
         """Driver -> for each row how many of its volumes are in use or attached there."""
-        self.rows_using: dict[Handle, set[int]] = defaultdict(set)
+        self.rows_using: dict[VolumeHandle, set[int]] = defaultdict(set)
         """Rows with pods that use a volume."""
         self.rows_naming: dict[str, set[int]] = defaultdict(set)
         """Key of a claim -> rows with pods that name it."""

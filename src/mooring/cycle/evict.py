@@ -28,16 +28,25 @@ def evict(core: Core, preemptor: Pod, nomination: Nomination, plugin: PostFilter
     core.evictions[preemptor.id] = Eviction(preemptor, leaving, plugin)
     _tell(core, plugin, preemptor, plugin.eviction_began)
     message = f"{preemptor.spec.scheduler_name}: preempting to accommodate a higher priority pod"
-    condition = Condition(type="DisruptionTarget", status="True", reason="PreemptionByScheduler", message=message)
     for victim in victims:
         if victim.id in leaving:
             core.story(victim, f"is preempted by {preemptor.key} and leaves {nomination.node_name}")
-            core.outbox.append(Evict(victim, preemptor, condition))
+            core.outbox.append(Evict(victim, preemptor, _target(victim, message)))
 
 
-def evicted(core: Core, victim: Pod, preemptor: Pod, fault: str | None) -> None:
-    """A victim is gone, or could not be evicted."""
-    if fault is None:
+def _target(victim: Pod, message: str) -> Condition:
+    return Condition(
+        type="DisruptionTarget",
+        status="True",
+        reason="PreemptionByScheduler",
+        message=message,
+        observed_generation=victim.metadata.generation,
+    )
+
+
+def evicted(core: Core, victim: Pod, preemptor: Pod, fault: str | None, *, was_there: bool = True) -> None:
+    """A victim is gone, or could not be evicted. Parity: nothing is said of one that was gone before."""
+    if fault is None and was_there:
         note = f"Preempted by pod {preemptor.uid} on node {victim.spec.node_name}"
         core.outbox.append(Record(victim, "Normal", "Preempted", "Preempting", note))
     eviction = core.evictions.get(preemptor.id)

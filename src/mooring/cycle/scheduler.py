@@ -132,9 +132,9 @@ class Scheduler:
             text = f'running Bind plugin "DefaultBinder": {fault}'
             bind.give_up(self.core, binding, error(text), is_rejected=False)
 
-    def evicted(self, victim: Pod, preemptor: Pod, fault: str | None = None) -> None:
-        """An Evict was carried out, or failed for this reason."""
-        evict.evicted(self.core, victim, preemptor, fault)
+    def evicted(self, victim: Pod, preemptor: Pod, fault: str | None = None, *, was_there: bool = True) -> None:
+        """An Evict was carried out, or need not be as the victim is no longer there, or failed for this reason."""
+        evict.evicted(self.core, victim, preemptor, fault, was_there=was_there)
 
     def written(self, token: int, item: KubeObject | None, fault: WriteFault | None = None) -> None:
         """A Write was carried out: the object as it is now (None: it was deleted); or it failed for this reason."""

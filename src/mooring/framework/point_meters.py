@@ -59,7 +59,7 @@ class PointMeters:
         self._probe = PluginProbe(clock, registry)
         self._durations = registry.histogram("scheduler_framework_extension_point_duration_seconds")
         self._profile = profile.scheduler_name
-        self._series: dict[tuple[str, str], Histogram] = {}
+        self._succeeded: dict[str, Histogram] = {}
 
     def probe(self, seed: int) -> PluginProbe | None:
         """What measures each call of the attempt with this seed; None for most attempts."""
@@ -68,8 +68,10 @@ class PointMeters:
     def observe(self, point: str, status: str, began_ns: int) -> int:
         """A point that began then is over. Returns the time."""
         now_ns = self.now_ns()
-        series = self._series.get((point, status))
+        series = self._succeeded.get(point) if status is SUCCESS else None
         if series is None:
-            series = self._series[point, status] = self._durations.series(point, status, self._profile)
+            series = self._durations.series(point, status, self._profile)
+            if status is SUCCESS:
+                self._succeeded[point] = series
         series.observe_ns(now_ns - began_ns)
         return now_ns

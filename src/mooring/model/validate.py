@@ -95,6 +95,8 @@ def _workload(workload: workloads.Workload) -> Problems:
 
 def _template_is_selected(workload: workloads.Workload) -> Problems:
     spec = workload.spec
+    if spec.replicas == 0 and not spec.template.spec.containers:
+        return  # a workload that makes no pods may be told without its template, as snapshots do
     if spec.selector is None:
         yield Problem("spec.selector", NOTHING_THERE, "a selector that matches the labels of the template")
         return

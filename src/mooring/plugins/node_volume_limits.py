@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.volume_handles import Handle, handles_of
+from mooring.cluster.volume_handles import VolumeHandle, handles_of
 from mooring.cluster.volumes_on_nodes import RowVolumes, volumes_of_row
 from mooring.framework.cycle import Cycle
 from mooring.framework.events import Registration
-from mooring.framework.points import Codes, FilterPlugin, Handle as PluginHandle, PreFilterPlugin, Rows
+from mooring.framework.points import Codes, FilterPlugin, Handle, PreFilterPlugin, Rows
 from mooring.framework.status import SKIP, PluginError, Rejection, Skip, curable, final
 from mooring.model.csi_migration import in_tree_of
 from mooring.model.pod import Pod
@@ -28,7 +28,7 @@ MISSING_DRIVER_GATE = "VolumeLimitScaling"
 class NewVolumes:
     """What the pod would have attached to its node."""
 
-    handles: frozenset[Handle]
+    handles: frozenset[VolumeHandle]
     missing: str | None
     """Key of a claim that is not there."""
     fault: str | None
@@ -39,7 +39,7 @@ class NewVolumes:
 class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
     name = "NodeVolumeLimits"
 
-    def __init__(self, args: Any, handle: PluginHandle) -> None:
+    def __init__(self, args: Any, handle: Handle) -> None:
         del args
         self._requires_drivers = handle.feature_gates.get(MISSING_DRIVER_GATE, False)
         self._limits = NodeLimits()
@@ -83,12 +83,12 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         name = (new.missing or "").partition("/")[2]
         return final(f'looking up PVC {new.missing}: persistentvolumeclaim "{name}" not found')
 
-    def _required_drivers(self, cycle: Cycle, handles: set[Handle]) -> tuple[str, ...]:
+    def _required_drivers(self, cycle: Cycle, handles: set[VolumeHandle]) -> tuple[str, ...]:
         known = cycle.cluster.storage.drivers
         names = sorted({driver for driver, _ in handles})
         return tuple(name for name in names if name in known and known[name].spec.prevent_pod_scheduling_if_missing)
 
-    def _exceeded(self, cycle: Cycle, handles: frozenset[Handle], rows: Rows) -> NDArray[np.int64]:
+    def _exceeded(self, cycle: Cycle, handles: frozenset[VolumeHandle], rows: Rows) -> NDArray[np.int64]:
         """1 for the rows on which a driver would have to attach more than it can."""
         limited = [driver for driver in sorted({driver for driver, _ in handles}) if driver in self._limits.by_driver]
         exceeded = np.zeros(len(cycle.nodes.alive[rows]), np.bool_)
@@ -115,7 +115,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
             if row in volumes.faulty_rows and self._limits.is_limited[row]:
                 raise PluginError(volumes.row(row).fault or "")
 
-    def _exceeded_one_by_one(self, cycle: Cycle, handles: frozenset[Handle], rows: Rows) -> NDArray[np.int64]:
+    def _exceeded_one_by_one(self, cycle: Cycle, handles: frozenset[VolumeHandle], rows: Rows) -> NDArray[np.int64]:
         """In a what-if, where the pods on a row are not those that are followed."""
         known = cycle.cluster.volumes_on_nodes()
         answers = []
@@ -136,9 +136,7 @@ def uses_attachable_volumes(pod: Pod) -> bool:
     )
 
 
-def exceeds(
-    held: NDArray[np.int64] | int, needed: NDArray[np.int64], limit: NDArray[np.int64]
-) -> NDArray[np.bool_]:
+def exceeds(held: NDArray[np.int64] | int, needed: NDArray[np.int64], limit: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Where something is needed and does not fit beside what is held; a limit below zero is none.
 
     | held | needed | limit | exceeds |
@@ -151,7 +149,7 @@ def exceeds(
     return answer
 
 
-def exceeds_limits(handles: frozenset[Handle], held: RowVolumes, limits: dict[str, int]) -> bool:
+def exceeds_limits(handles: frozenset[VolumeHandle], held: RowVolumes, limits: dict[str, int]) -> bool:
     """The same for one node. Parity: a volume that is attached but in use by no pod counts twice."""
     new = Counter(driver for driver, handle in handles if (driver, handle) not in held.used)
     before = held.counts()

@@ -100,11 +100,7 @@ def _rows_in_conflict(cycle: Cycle, disks: tuple[Volume, ...], rows: Rows) -> li
         pods_on = cycle.nodes.pods_on
         return [i for i, row in enumerate(asked) if any(_collides(disks, disks_of(pod)) for pod in pods_on[row])]
     known = cycle.cluster.volumes_on_nodes()
-    return [
-        i
-        for i, row in enumerate(asked)
-        if row in known.rows_with_disks and _collides(disks, known.row(row).disks)
-    ]
+    return [i for i, row in enumerate(asked) if row in known.rows_with_disks and _collides(disks, known.row(row).disks)]
 
 
 def _collides(disks: tuple[Volume, ...], others: Iterable[Volume]) -> bool:
