@@ -3,17 +3,17 @@
 import asyncio
 import logging
 import socket
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from mooring.api.client import ApiClient
 from mooring.api.quick_client import QuickClient
 from mooring.api.reach import Access
 from mooring.api.reflector import Conduct
 from mooring.api.reflectors import Reflectors
-from mooring.api.throttle import Timing
 from mooring.app.api_writer import ApiWriter, Writer
 from mooring.app.dry_writer import DryWriter
 from mooring.app.event_writer import EventWriter
@@ -73,16 +73,18 @@ class LiveScheduler:
         pace: Pace | None = None,
         clock: Clock | None = None,
         is_dry_run: bool = False,
+        conduct: Conduct | None = None,
     ) -> None:
         self.scheduler = scheduler
         self._clock = clock or WallClock()
         self._stack = AsyncExitStack()
-        pace, timing = pace or Pace(), Timing()
+        pace, conduct = pace or Pace(), conduct or Conduct(report=_tell)
+        timing = conduct.timing
         agent = f"{USER_AGENT}/scheduler"
         self._watcher = ApiClient(access, agent, pace.qps, pace.burst)
-        self._binder = QuickClient(access, agent, BINDERS, pace.qps, pace.burst)
-        self._statuses = QuickClient(access, agent, STATUS_WRITERS, pace.qps, pace.burst)
-        self._recorder = QuickClient(access, agent, EVENT_WRITERS, pace.qps, pace.burst)
+        self._binder = QuickClient(access, agent, BINDERS, pace.qps, pace.burst, timing=timing)
+        self._statuses = QuickClient(access, agent, STATUS_WRITERS, pace.qps, pace.burst, timing=timing)
+        self._recorder = QuickClient(access, agent, EVENT_WRITERS, pace.qps, pace.burst, timing=timing)
         writer: Writer = ApiWriter(self._binder, self._statuses, self._recorder, timing)
         if is_dry_run:
             writer = DryWriter()
@@ -90,7 +92,7 @@ class LiveScheduler:
         self.driver = LiveDriver(scheduler, self._clock, writer, events, StatusWriter(writer, self._clock), timing)
         listener = Listener(scheduler)
         listener.driver = self.driver
-        self.reflectors = Reflectors(self._watcher, listener, conduct=Conduct(report=_tell))
+        self.reflectors = Reflectors(self._watcher, listener, conduct=conduct)
         self._watching: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -104,18 +106,31 @@ class LiveScheduler:
     ) -> None:
         if self._watching is not None:
             self._watching.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._watching
+            await asyncio.wait((self._watching,))
         await self.driver.close()
         await self._stack.aclose()
 
     async def settle(self) -> None:
         """Until everything that is needed has been listed."""
-        await self.reflectors.settle()
+        await self._while_watching(self.reflectors.settle())
 
     async def schedule(self) -> None:
         """Schedule until cancelled."""
-        await self.driver.run()
+        await self._while_watching(self.driver.run())
+
+    async def _while_watching(self, work: Coroutine[Any, Any, None]) -> None:
+        """Who does not see the cluster must not act on it: a bug that ends the watches ends this, and is raised here."""
+        assert self._watching is not None
+        acting = asyncio.ensure_future(work)
+        try:
+            await asyncio.wait((acting, self._watching), return_when=asyncio.FIRST_COMPLETED)
+            if self._watching.done():
+                self._watching.result()
+            if acting.done():
+                acting.result()
+        finally:
+            acting.cancel()
+            await asyncio.wait((acting,))
 
 
 def _tell(text: str, fault: Exception | None) -> None:
