@@ -5,7 +5,7 @@ READY  := $(VENV)/.ready
 CODE   := src tests examples benchmarks
 RUNS   ?= 3
 
-.PHONY: run test check bench format clean
+.PHONY: run test check bench bench-up bench-live format clean
 
 run: $(READY)  ## start a cluster, apply the examples, and show pods placed, one pending, and a preemption
 	$(VENV)/bin/mooring up --exec '$(PY) examples/up/demonstration.py'
@@ -24,6 +24,13 @@ check: $(READY)  ## the inner loop: lint, types, layers, fast tests
 
 bench: $(READY)  ## throughput of every workload of docs/parity.md; RUNS=5 runs each five times
 	$(PY) benchmarks/throughput.py --runs $(RUNS)
+
+bench-up: $(READY)  ## pods a second of the embedded cluster, in process and over HTTPS
+	$(PY) benchmarks/embedded.py
+	$(PY) benchmarks/embedded.py --http --pods 5000
+
+bench-live: $(READY)  ## CPU for each bound pod, memory and start of `mooring run`
+	$(PY) benchmarks/live.py
 
 format: $(READY)
 	$(VENV)/bin/ruff format $(CODE)

@@ -225,6 +225,7 @@ def test_the_wait_on_permit(release: Callable[[Any], object], status: str) -> No
     world.scheduler.added(our_pod())
     world.attempt(seconds=5)
     assert world.points()["Permit"] == "Wait"
+    assert world.shown("inflight_events") == {("PodPopped",): 1}
     (waiting,) = world.scheduler.core.desk.waiting
     release(waiting)
     world.scheduler.release_waiting()
@@ -278,7 +279,7 @@ def test_evaluations_count_nodes_at_filter_and_score_and_pods_before_them() -> N
 
 def test_a_filter_has_no_say_about_nodes_that_one_before_it_rejected() -> None:
     world = World()
-    world.scheduler.added(a_node("n1", taints=[{"key": "k", "value": "", "effect": "NoSchedule"}]))
+    world.scheduler.added(a_node("n1", taints=["k=v:NoSchedule"]))
     world.scheduler.added(a_node("n2"))
     world.scheduler.added(a_node("n3"))
     world.scheduler.added(our_pod(cpu="1"))

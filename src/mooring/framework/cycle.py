@@ -26,6 +26,10 @@ class CycleState:
         except KeyError:
             raise PluginError("not found") from None
 
+    def find(self, key: Hashable) -> Any:
+        """None where nothing was written."""
+        return self._data.get(key)
+
     def write(self, key: Hashable, value: Any) -> None:
         self._data[key] = value
 

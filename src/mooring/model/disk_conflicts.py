@@ -1,6 +1,6 @@
 """Disks that pods name without a claim: which two of them cannot be used side by side."""
 
-from mooring.model.pod import GceDisk, IscsiVolume, Pod, RbdVolume, VolumeById, Volume
+from mooring.model.pod import GceDisk, IscsiVolume, Pod, RbdVolume, Volume, VolumeById
 
 
 def is_restricted(volume: Volume) -> bool:

@@ -5,7 +5,7 @@ from msgspec import field
 from mooring.kit.lazy import lazy
 from mooring.model.meta import KubeObject, LabelSelector, ObjectMeta, Wire
 from mooring.model.pod import AzureDisk, ClaimSpec, GceDisk, NodeSelector, OpaqueVolume, ResourceList, VolumeById
-from mooring.model.quantity import QuantityText, parse
+from mooring.model.quantity import QuantityText, parse, to_int
 from mooring.model.selectors import NodeMatcher, compile_node_selector, without_fields
 
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
@@ -150,6 +150,12 @@ class CSIStorageCapacity(KubeObject):
     storage_class_name: str = ""
     capacity: QuantityText | None = None
     maximum_volume_size: QuantityText | None = None
+
+    @property
+    def largest_volume_bytes(self) -> int | None:
+        """The largest volume that can be made; None: nobody knows."""
+        limit = self.maximum_volume_size if self.maximum_volume_size is not None else self.capacity
+        return None if limit is None else to_int(parse(limit))
 
 
 class AttachmentSource(Wire):

@@ -13,10 +13,14 @@ from mooring.plugins.node_ports import NodePorts
 from mooring.plugins.node_resources_balanced import NodeResourcesBalancedAllocation
 from mooring.plugins.node_resources_fit import NodeResourcesFit
 from mooring.plugins.node_unschedulable import NodeUnschedulable
+from mooring.plugins.node_volume_limits import NodeVolumeLimits
 from mooring.plugins.pod_topology_spread import PodTopologySpread
 from mooring.plugins.priority_sort import PrioritySort
 from mooring.plugins.scheduling_gates import SchedulingGates
 from mooring.plugins.taint_toleration import TaintToleration
+from mooring.plugins.volume_binding import VolumeBinding
+from mooring.plugins.volume_restrictions import VolumeRestrictions
+from mooring.plugins.volume_zone import VolumeZone
 
 IN_TREE = (
     SchedulingGates,
@@ -27,10 +31,10 @@ IN_TREE = (
     NodeAffinity,
     NodePorts,
     NodeResourcesFit,
-    unbuilt.VolumeRestrictions,
-    unbuilt.NodeVolumeLimits,
-    unbuilt.VolumeBinding,
-    unbuilt.VolumeZone,
+    VolumeRestrictions,
+    NodeVolumeLimits,
+    VolumeBinding,
+    VolumeZone,
     PodTopologySpread,
     InterPodAffinity,
     unbuilt.DynamicResources,

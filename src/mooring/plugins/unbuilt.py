@@ -10,17 +10,9 @@ from typing import ClassVar, NoReturn
 
 from mooring.framework.cycle import Cycle
 from mooring.framework.events import (
-    CSI_DRIVER,
-    CSI_NODE,
-    CSI_STORAGE_CAPACITY,
     DEVICE_CLASS,
     NODE,
-    PERSISTENT_VOLUME,
-    PERSISTENT_VOLUME_CLAIM,
-    POD,
     RESOURCE_SLICE,
-    STORAGE_CLASS,
-    VOLUME_ATTACHMENT,
     Action,
     ClusterEvent,
     Registration,
@@ -34,7 +26,6 @@ from mooring.framework.points import (
     PreBindPlugin,
     PreEnqueuePlugin,
     PreFilterPlugin,
-    PreScorePlugin,
     Reads,
     ReservePlugin,
     Rows,
@@ -99,66 +90,6 @@ class _ZeroScore(Unbuilt, ScorePlugin):
         return None
 
 
-class _NeedsVolumes(_SkippedFilter):
-    # Later: hints that look at the claims, volumes and disks of the pod; until then every event wakes it.
-
-    @classmethod
-    def concerns(cls, pod: Pod) -> bool:
-        volumes = pod.spec.volumes or ()
-        return any(volume.persistent_volume_claim is not None or volume.ephemeral is not None for volume in volumes)
-
-
-class VolumeRestrictions(_NeedsVolumes):
-    name: ClassVar[str] = "VolumeRestrictions"
-
-    def events(self) -> Sequence[Registration]:
-        return _always((POD, Action.DELETE), (NODE, Action.ADD), (PERSISTENT_VOLUME_CLAIM, Action.ADD))
-
-
-class NodeVolumeLimits(_NeedsVolumes):
-    name: ClassVar[str] = "NodeVolumeLimits"
-
-    def events(self) -> Sequence[Registration]:
-        return _always(
-            (CSI_NODE, Action.ADD),
-            (CSI_NODE, Action.UPDATE),
-            (POD, Action.DELETE),
-            (PERSISTENT_VOLUME_CLAIM, Action.ADD),
-            (VOLUME_ATTACHMENT, Action.DELETE),
-        )
-
-
-class VolumeZone(_NeedsVolumes):
-    name: ClassVar[str] = "VolumeZone"
-
-    def events(self) -> Sequence[Registration]:
-        return _always(
-            (STORAGE_CLASS, Action.ADD),
-            (NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
-            (PERSISTENT_VOLUME_CLAIM, _CHANGED),
-            (PERSISTENT_VOLUME, _CHANGED),
-        )
-
-
-class VolumeBinding(_NeedsVolumes, PreScorePlugin, _ZeroScore, _EmptyReserve):
-    name: ClassVar[str] = "VolumeBinding"
-
-    def events(self) -> Sequence[Registration]:
-        return _always(
-            (STORAGE_CLASS, _CHANGED),
-            (PERSISTENT_VOLUME_CLAIM, _CHANGED),
-            (PERSISTENT_VOLUME, _CHANGED),
-            (NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
-            (CSI_NODE, _CHANGED),
-            (CSI_DRIVER, Action.UPDATE),
-            (CSI_STORAGE_CAPACITY, _CHANGED),
-        )
-
-    @reads(Reads.SHAPE)
-    def pre_score(self, cycle: Cycle, rows: Rows) -> Skip:
-        return SKIP
-
-
 class DynamicResources(_OpenGate, _SkippedFilter, PostFilterPlugin, _ZeroScore, _EmptyReserve):
     """Built as far as pods without claims go.
 
@@ -192,10 +123,4 @@ class DynamicResources(_OpenGate, _SkippedFilter, PostFilterPlugin, _ZeroScore, 
         return NoRoom(curable("no new claims to deallocate"))
 
 
-UNBUILT: tuple[type[Unbuilt], ...] = (
-    VolumeRestrictions,
-    NodeVolumeLimits,
-    VolumeBinding,
-    VolumeZone,
-    DynamicResources,
-)
+UNBUILT: tuple[type[Unbuilt], ...] = (DynamicResources,)

@@ -10,7 +10,7 @@ from mooring.cluster.match import match_rule
 from mooring.cluster.table import NodeTable
 from mooring.framework.cycle import Cycle
 from mooring.framework.points import Rows
-from mooring.model.quantity import parse, to_int
+from mooring.model.quantity import to_int
 from mooring.model.selectors import LabelRule, Selector, SelectorError, compile_selector
 from mooring.model.storage import CSIStorageCapacity, PersistentVolumeClaim, StorageClass, TopologyTerm
 
@@ -84,12 +84,6 @@ class ReportedRoom:
         return self._classes.get(name)
 
 
-def reported_size(capacity: CSIStorageCapacity) -> int | None:
-    """The largest volume that can be made, in bytes; None: nobody knows."""
-    limit = capacity.maximum_volume_size if capacity.maximum_volume_size is not None else capacity.capacity
-    return None if limit is None else to_int(parse(limit))
-
-
 def topology_of(capacity: CSIStorageCapacity) -> Selector | None:
     """The nodes that room is for; None where none are named, or in a form that cannot be read."""
     try:
@@ -112,7 +106,7 @@ def _asks_for_storage(claim: PersistentVolumeClaim) -> bool:
 def _by_class(capacities: dict[str, CSIStorageCapacity]) -> dict[str, ClassRoom]:
     classes: dict[str, ClassRoom] = defaultdict(ClassRoom)
     for capacity in capacities.values():
-        size, selector = reported_size(capacity), topology_of(capacity)
+        size, selector = capacity.largest_volume_bytes, topology_of(capacity)
         if size is None or selector is None:
             continue
         room = classes[capacity.storage_class_name]

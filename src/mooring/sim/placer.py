@@ -8,9 +8,9 @@ import msgspec
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nominated import NominatedLoad
 from mooring.cycle.decide import Manner, decide
-from mooring.cycle.decision import Decision, Failed, NoFit
+from mooring.cycle.decision import Decision, Failed, NoFit, Placement
 from mooring.cycle.make_room import Room, make_room
-from mooring.framework.points import Nomination, PreEnqueuePlugin
+from mooring.framework.points import Nomination, PreEnqueuePlugin, ReservePlugin
 from mooring.framework.runner import Runner
 from mooring.framework.status import Rejection
 from mooring.model.meta import KubeObject
@@ -28,6 +28,7 @@ class Outcome(Enum):
     IGNORED = "ignored"
     ALREADY_SCHEDULED = "already-scheduled"
     ERROR = "error"
+    RESERVE_FAILED = "reserve-failed"
 
 
 @dataclass(slots=True)
@@ -86,6 +87,8 @@ class Placer:
             return self._preempt(runner, pod, decision)
         if isinstance(decision, Failed):
             return Step(pod, Outcome.ERROR, decision)
+        if not _reserve(runner, decision):
+            return Step(pod, Outcome.RESERVE_FAILED, decision)
         del self.pending[key]
         self.nominated.withdraw(pod.id)
         self.cluster.nodes.place(pod, decision.node)
@@ -138,3 +141,19 @@ class Placer:
             except Exception as fault:  # a plugin may raise anything, or answer with anything
                 return Failed(f'running PreEnqueue plugin "{plugin.name}": {fault}')
         return None
+
+
+def _reserve(runner: Runner, placement: Placement) -> bool:
+    """Let the plugins claim what the pod will use on its node; where one cannot, all give back what they claimed."""
+    plugins = [plugin for plugin in runner.profile.points.get("reserve", ()) if isinstance(plugin, ReservePlugin)]
+    assert placement.cycle is not None, "a placement comes with its cycle"
+    for plugin in plugins:
+        try:
+            rejection = plugin.reserve(placement.cycle, placement.node)
+        except Exception:  # a plugin may raise anything
+            rejection = Rejection(())
+        if rejection is not None:
+            for other in reversed(plugins):
+                other.unreserve(placement.cycle, placement.node)
+            return False
+    return True
