@@ -59,10 +59,8 @@ def a_manifest(name: str = "p", **content: Any) -> dict[str, Any]:
     return pod | content
 
 
-_POD_TEMPLATE: dict[str, Any] = {
-    "metadata": {"labels": {"app": "a"}},
-    "spec": {"containers": [{"name": "main", "image": "x"}]},
-}
+_POD_SPEC = {"containers": [{"name": "main", "image": "x"}]}
+_POD_TEMPLATE: dict[str, Any] = {"metadata": {"labels": {"app": "a"}}, "spec": _POD_SPEC}
 _WORKLOAD = {"selector": {"matchLabels": {"app": "a"}}, "template": _POD_TEMPLATE}
 _JOB_TEMPLATE = {"spec": {**_POD_TEMPLATE["spec"], "restartPolicy": "Never"}}
 _EVENT_TIME = "2026-11-15T07:17:46.000123Z"

@@ -9,7 +9,7 @@ from mooring.api.deletion import Deletion
 from mooring.api.resources import RESOURCES, Resource
 from mooring.api.store import JsonObject
 from mooring.controllers.cluster_services import cluster_services
-from mooring.controllers.manager import Controller, Manager
+from mooring.controllers.control_loop import Controller, ControlLoop
 from mooring.kit.clock import NS_PER_S, VirtualClock
 
 _MOST_STEPS = 10_000
@@ -28,7 +28,7 @@ class LivingCluster:
         self.api = an_api(taints_new_nodes=tainted)
         assert isinstance(self.api.clock, VirtualClock)
         self.clock = self.api.clock
-        self._manager = Manager(self.api, controllers(self.api), _raise)
+        self._loop = ControlLoop(self.api, controllers(self.api), _raise)
         self.settle()
 
     # ---- time
@@ -36,17 +36,17 @@ class LivingCluster:
     def settle(self) -> None:
         """Do all that is due now."""
         for _ in range(_MOST_STEPS):
-            due_ns = self._manager.next_ns()
+            due_ns = self._loop.next_ns()
             if due_ns is None or due_ns > self.clock.now_ns():
                 return
-            self._manager.step()
+            self._loop.step()
         raise AssertionError("the controllers never come to rest")
 
     def wait(self, seconds: float) -> None:
         """Let time pass, with everything done when it is due."""
         end_ns = self.clock.now_ns() + round(seconds * NS_PER_S)
         self.settle()
-        while (due_ns := self._manager.next_ns()) is not None and due_ns <= end_ns:
+        while (due_ns := self._loop.next_ns()) is not None and due_ns <= end_ns:
             self.clock.advance_ns(due_ns - self.clock.now_ns())
             self.settle()
         self.clock.advance_ns(end_ns - self.clock.now_ns())

@@ -58,7 +58,11 @@ def enabling(name: str, args: Any = None) -> dict[str, Any]:
 # ---- examples/
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.iterdir()), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path",
+    sorted(path for path in EXAMPLES.rglob("*") if path.is_file() and "__pycache__" not in path.parts),
+    ids=lambda path: path.name,
+)
 def test_every_example_can_be_used(path: Path) -> None:
     """A manifest can be simulated, a day run, a configuration loaded, a plugin registered; all else is a script."""
     text = path.read_text()
@@ -66,8 +70,10 @@ def test_every_example_can_be_used(path: Path) -> None:
         assert configuration.load(text).profiles
     elif path.suffix == ".yaml" and "\narrivals:\n" in text:
         assert mooring.simulate(CLUSTER, arrivals=path).arrived
-    elif path.suffix == ".yaml":
+    elif path.suffix == ".yaml" and path.parent == EXAMPLES:
         assert mooring.simulate(path).nodes
+    elif path.suffix == ".yaml":
+        assert all(item["kind"] for item in yaml.safe_load_all(text))
     elif path.suffix == ".py" and "Plugin):" in text:
         registry = all_plugins()
         before = len(registry)

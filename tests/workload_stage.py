@@ -7,7 +7,7 @@ from cluster_api import an_api
 from mooring.api.access import Api
 from mooring.api.deletion import Deletion
 from mooring.api.resources import RESOURCES, Resource
-from mooring.controllers.manager import Manager
+from mooring.controllers.control_loop import ControlLoop
 from mooring.controllers.workloads import workload_controllers
 from mooring.kit.clock import NS_PER_S, VirtualClock
 
@@ -47,7 +47,7 @@ class Stage:
         assert isinstance(self.api.clock, VirtualClock)
         self.clock = self.api.clock
         self.controllers = workload_controllers(self.api)
-        self.manager = Manager(self.api, self.controllers, raise_fault)
+        self.loop = ControlLoop(self.api, self.controllers, raise_fault)
 
     # ---- what users do
 
@@ -105,9 +105,9 @@ class Stage:
         """Let the controllers work until this much time has passed."""
         end_ns = self.clock.now_ns() + int(seconds * NS_PER_S)
         for _ in range(100_000):
-            while self.manager.step():
+            while self.loop.step():
                 pass
-            next_ns = self.manager.next_ns()
+            next_ns = self.loop.next_ns()
             if next_ns is None or next_ns > end_ns:
                 self.clock.advance_ns(max(0, end_ns - self.clock.now_ns()))
                 return

@@ -1,6 +1,6 @@
 """What `make run` shows: pods placed, one pending with its reason, and a preemption, on a cluster of `mooring up`.
 
-    mooring up --exec 'python examples/up/demonstration.py'
+mooring up --exec 'python examples/up/demonstration.py'
 """
 
 import asyncio

@@ -219,11 +219,7 @@ def test_a_dry_run_is_refused_as_the_real_thing_would_be() -> None:
 
 def test_status_and_the_rest_are_written_apart() -> None:
     api = an_api_with_a_pod()
-    both: dict[str, Any] = {
-        "metadata": {"annotations": {"a": "b"}},
-        "spec": {"activeDeadlineSeconds": 5},
-        "status": {"message": "hm"},
-    }
+    both: dict[str, Any] = {"spec": {"activeDeadlineSeconds": 5}, "status": {"message": "hm"}}
     ask(api, "PATCH", f"{PODS}/p/status", both, MERGE_PATCH)
     pod = the_pod(api)
     assert ("activeDeadlineSeconds" in pod["spec"], pod["status"]["message"]) == (False, "hm")

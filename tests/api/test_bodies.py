@@ -60,7 +60,6 @@ def test_what_is_no_patch_is_refused(media: str, body: bytes) -> None:
     assert (reply.code, reply.body["reason"]) == (400, "BadRequest")
 
 
-@pytest.mark.xfail(strict=True, raises=ValueError, reason="bodies._json_fault lets int()'s own limit through")
 def test_a_number_of_thousands_of_digits_is_refused() -> None:
     with pytest.raises(ApiError):
         read_json(b"1" * 5000)
@@ -73,7 +72,7 @@ def test_a_number_of_thousands_of_digits_is_refused() -> None:
         ("[" * 100_000, "exceeded max depth"),
         ("- " * 100_000 + "x", "exceeded max depth"),
         ("? " * 100_000 + "x", "exceeded max depth"),
-        ("{a: " * 100_000, "exceeded max depth"),
+        ("{a: " * 50_000, "exceeded max depth"),
         (LAUGHS, "document contains excessive aliasing"),
         ("a: &a [*a]", "document contains excessive aliasing"),
         ("a: &a {b: {c: *a}}", "document contains excessive aliasing"),

@@ -503,3 +503,9 @@ def test_every_kind_can_be_made_read_listed_and_deleted() -> None:
         if resource.group != "events.k8s.io":
             assert ask(api, "DELETE", path_of(resource, "x")).code == 200, resource
     check(api)
+
+
+@pytest.mark.parametrize("resource", ALL, ids=lambda r: f"{r.group}/{r.plural}")
+def test_every_kind_is_checked_in_what_all_kinds_share(resource: Resource) -> None:
+    for odd in ({"kind": [1]}, {"apiVersion": 1}, {"metadata": "x"}, {"metadata": {"name": "y", "labels": {"a": 1}}}):
+        assert ask(an_api(), "POST", path_of(resource), a_body(resource) | odd).code == 400

@@ -249,6 +249,7 @@ def test_a_watch_with_a_timeout_ends_properly(cluster: Neighbour) -> None:
         assert stream.rest() == []
 
 
+@pytest.mark.slow
 def test_a_watch_with_a_timeout_tells_last_how_far_it_came(cluster: Neighbour) -> None:
     version = cluster.ask("GET", CONFIG_MAPS).body["metadata"]["resourceVersion"]
     query = {"resourceVersion": version, "timeoutSeconds": 3, "allowWatchBookmarks": "true"}
@@ -325,18 +326,21 @@ def write_many(cluster: Neighbour) -> list[int]:
 
 @pytest.mark.slow
 def test_a_slow_reader_is_let_go_and_holds_up_nobody() -> None:
-    with a_neighbour(nodes=0, settings=ServiceSettings(is_plain=True)) as cluster:
-        with cluster.watch(CONFIG_MAPS) as slow, cluster.watch(CONFIG_MAPS) as quick:
-            payload, count = "x" * 2_000_000, MAX_WAITING_BYTES // 2_000_000 + 20
-            heard: list[str] = []
-            reader = threading.Thread(target=lambda: heard.extend(numbers(quick, count)))
-            reader.start()
-            for number in range(count):
-                cluster.ask("PUT" if number else "POST", *written(number, payload))
-            reader.join(PATIENCE_S)
-            assert heard == [str(number) for number in range(count)]
-            with pytest.raises((OSError, http.client.HTTPException, ValueError)):
-                read_all(slow)
+    with (
+        a_neighbour(nodes=0, settings=ServiceSettings(is_plain=True)) as cluster,
+        cluster.watch(CONFIG_MAPS) as slow,
+        cluster.watch(CONFIG_MAPS) as quick,
+    ):
+        payload, count = "x" * 2_000_000, MAX_WAITING_BYTES // 2_000_000 + 20
+        heard: list[str] = []
+        reader = threading.Thread(target=lambda: heard.extend(numbers(quick, count)))
+        reader.start()
+        for number in range(count):
+            cluster.ask("PUT" if number else "POST", *written(number, payload))
+        reader.join(PATIENCE_S)
+        assert heard == [str(number) for number in range(count)]
+        with pytest.raises((OSError, http.client.HTTPException, ValueError)):
+            read_all(slow)
 
 
 def written(number: int, payload: str) -> tuple[str, Any]:

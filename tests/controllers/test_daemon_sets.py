@@ -174,7 +174,7 @@ def test_a_heartbeat_of_a_node_is_no_reason_to_look() -> None:
     stage = a_stage("n1")
     node = stage.api.get(NODES, "", "n1")
     stage.api.put_status(NODES, node, {"conditions": [{"type": "Ready", "status": "True"}]})
-    assert stage.manager.next_ns() is None
+    assert stage.loop.next_ns() is None
 
 
 def test_a_rolling_update_replaces_one_after_the_other() -> None:

@@ -158,7 +158,7 @@ def test_a_deployment_that_waits_for_its_end_is_left_in_peace() -> None:
     stage.run()
     stage.delete("deployments", "web")
     stage.run(120)
-    assert stage.manager.next_ns() is None
+    assert stage.loop.next_ns() is None
 
 
 def test_scale_changes_the_one_set() -> None:

@@ -181,7 +181,7 @@ def test_a_job_that_waits_for_its_end_is_left_in_peace() -> None:
     end_all(stage)
     stage.run(60)
     assert "deletionTimestamp" in stage.get("jobs", "sum")["metadata"]
-    assert stage.manager.next_ns() is None
+    assert stage.loop.next_ns() is None
 
 
 def test_what_is_known_of_pods_that_are_gone_outlives_the_controllers() -> None:

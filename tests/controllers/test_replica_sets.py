@@ -160,7 +160,7 @@ def test_scaling_down_takes_the_newest_of_equal_pods() -> None:
 def test_a_large_set_is_made_in_bursts_with_few_events() -> None:
     stage = Stage()
     stage.create("replicasets", a_workload("web", 1200))
-    stage.manager.step()
+    stage.loop.step()
     assert len(stage.pods()) == 500
     stage.run()
     assert len(stage.pods()) == 1200

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
+
 from running_cluster import Process, a_process
 
 pytestmark = pytest.mark.slow
@@ -71,21 +72,20 @@ def _wait_until(holds: Any, what: str) -> None:
 
 
 def test_a_killed_leader_is_followed_and_nothing_is_lost(tmp_path: Path) -> None:
-    with a_process("--nodes", "20", "--no-scheduler") as cluster:
-        with a_scheduler(cluster, tmp_path / "one.log") as one:
-            _wait_until(lambda: bool(_holder(cluster)), "somebody leads")
-            first = _holder(cluster)
-            with a_scheduler(cluster, tmp_path / "two.log") as two:
-                _create(cluster, 0, COUNT // 2)
-                os.kill(one.pid, signal.SIGKILL)
-                _create(cluster, COUNT // 2, COUNT // 2)
-                _wait_until(lambda: _holder(cluster) not in ("", first), "the other leads")
-                _wait_until(lambda: all(pod["spec"].get("nodeName") for pod in _pods(cluster)), "all pods have a node")
-                assert len(_pods(cluster)) == COUNT
-                _check_bound_once(cluster)
-                two.send_signal(signal.SIGTERM)
-                assert two.wait(PATIENCE_S) == 0
-                assert _holder(cluster) == "", "a clean end frees the lease"
+    with a_process("--nodes", "20", "--no-scheduler") as cluster, a_scheduler(cluster, tmp_path / "one.log") as one:
+        _wait_until(lambda: bool(_holder(cluster)), "somebody leads")
+        first = _holder(cluster)
+        with a_scheduler(cluster, tmp_path / "two.log") as two:
+            _create(cluster, 0, COUNT // 2)
+            os.kill(one.pid, signal.SIGKILL)
+            _create(cluster, COUNT // 2, COUNT // 2)
+            _wait_until(lambda: _holder(cluster) not in ("", first), "the other leads")
+            _wait_until(lambda: all(pod["spec"].get("nodeName") for pod in _pods(cluster)), "all pods have a node")
+            assert len(_pods(cluster)) == COUNT
+            _check_bound_once(cluster)
+            two.send_signal(signal.SIGTERM)
+            assert two.wait(PATIENCE_S) == 0
+            assert _holder(cluster) == "", "a clean end frees the lease"
     assert "Traceback" not in (tmp_path / "two.log").read_text()
 
 

@@ -10,14 +10,10 @@ from mooring.framework.cycle import CycleState
 from mooring.framework.points import POINTS, Handle
 from mooring.framework.status import SKIP
 from mooring.model.pod import Pod
-from mooring.plugins.unbuilt import UNBUILT, DynamicResources, Unbuilt, VolumeBinding
+from mooring.plugins.unbuilt import UNBUILT, DynamicResources, Unbuilt
 
 PLACES = {
     "DynamicResources": {"preEnqueue", "preFilter", "filter", "postFilter", "score", "reserve", "preBind"},
-    "NodeVolumeLimits": {"preFilter", "filter"},
-    "VolumeBinding": {"preFilter", "filter", "preScore", "score", "reserve", "preBind"},
-    "VolumeRestrictions": {"preFilter", "filter"},
-    "VolumeZone": {"preFilter", "filter"},
 }
 NO_CYCLE: Any = None
 NO_ROWS = slice(0, 0)
@@ -45,15 +41,13 @@ def test_filters_skip_every_pod(kind: type[Unbuilt]) -> None:
         plugin.rejection(NO_CYCLE, 1)
 
 
-def test_volume_binding_scores_nothing_and_dynamic_resources_scores_zero() -> None:
-    assert build(VolumeBinding).pre_score(NO_CYCLE, NO_ROWS) is SKIP
+def test_dynamic_resources_scores_zero() -> None:
     assert build(DynamicResources).score(NO_CYCLE, NO_ROWS) is None
     assert not hasattr(DynamicResources, "pre_score")
 
 
-@pytest.mark.parametrize("kind", [VolumeBinding, DynamicResources])
-def test_nothing_is_reserved(kind: type[Unbuilt]) -> None:
-    plugin = build(kind)
+def test_nothing_is_reserved() -> None:
+    plugin = build(DynamicResources)
     assert plugin.reserve(NO_CYCLE, "n") is None
     assert plugin.unreserve(NO_CYCLE, "n") is None
     assert plugin.pre_bind(NO_CYCLE, "n") is None
@@ -63,11 +57,8 @@ def test_no_pod_is_held_back() -> None:
     assert build(DynamicResources).pre_enqueue(a_pod()) is None
 
 
-VOLUME_PLUGINS = {"NodeVolumeLimits", "VolumeBinding", "VolumeRestrictions", "VolumeZone"}
 CONCERNED: dict[str, tuple[Pod, set[str]]] = {
     "a plain pod": (a_pod(volumes=[{"name": "v"}]), set()),
-    "a pod with a claim": (a_pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]), VOLUME_PLUGINS),
-    "a pod with an ephemeral volume": (a_pod(volumes=[{"name": "v", "ephemeral": {}}]), VOLUME_PLUGINS),
     "a pod with devices": (a_pod(resourceClaims=[{"name": "gpu"}]), {"DynamicResources"}),
     "a pod with an empty list of devices": (a_pod(resourceClaims=[]), set()),
 }

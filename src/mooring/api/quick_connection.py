@@ -28,7 +28,8 @@ class QuickConnection(asyncio.Protocol):
 
     async def ask(self, request: bytes) -> Reply:
         assert self._transport is not None and self._waiting is None
-        waiting = self._waiting = asyncio.get_running_loop().create_future()
+        waiting: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._waiting = waiting
         self._transport.write(request)
         try:
             return await waiting

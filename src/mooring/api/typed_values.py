@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from mooring.api.errors import bad_request, quoted
-from mooring.api.fields import fields_of, is_list, is_map, is_type, part_of
+from mooring.api.fields import ANYTHING, fields_of, is_list, is_map, is_type, part_of
 from mooring.api.lookups import JsonObject
 from mooring.model.quantity import parse
 
@@ -34,14 +34,26 @@ _GO_TYPES = {
     "fields-v1": "v1.FieldsV1",
 }
 _NO_QUANTITY = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+_SHARED = {"kind": "string", "apiVersion": "string", "metadata": "meta.ObjectMeta"}
 
 Fits = Callable[[Any], bool]
 
 
 def check_typed(holds: str, item: JsonObject, kind: str, version: str) -> None:
     """Refuse an object with a value of the wrong JSON type in it, as one that cannot be of its kind."""
-    if not _fits(holds)(item):
+    if holds == ANYTHING:  # a kind that the table does not have: what all kinds share
+        for name, part in _SHARED.items():
+            if name in item:
+                check_typed_part(name, part, item[name], kind, version)
+    elif not _fits(holds)(item):
         why = _why(*_misfit(holds, item, kind))
+        raise bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {why}')
+
+
+def check_typed_part(name: str, holds: str, value: Any, kind: str, version: str) -> None:
+    """The same for one field of an object."""
+    if value is not None and not _fits(holds)(value):
+        why = _why(*_misfit(holds, value, f"{kind}.{name}"))
         raise bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {why}')
 
 

@@ -15,7 +15,7 @@ from mooring.app.assembly import build_scheduler
 from mooring.app.embedded_driver import EmbeddedDriver
 from mooring.app.store_feed import StoreFeed
 from mooring.controllers.assembly import all_controllers
-from mooring.controllers.manager import Manager
+from mooring.controllers.control_loop import ControlLoop
 from mooring.cycle.decide import Manner, by_seed
 from mooring.framework.config import default as default_configuration
 from mooring.framework.config.types import KubeSchedulerConfiguration
@@ -64,7 +64,7 @@ class EmbeddedCluster:
         )
         self._feed = StoreFeed(self.api.store, self.scheduler, report)
         self.driver = EmbeddedDriver(self.api, self.scheduler, socket.gethostname())
-        self.manager = Manager(self.api, all_controllers(self.api), report)
+        self.controllers = ControlLoop(self.api, all_controllers(self.api), report)
         self._schedules = settings.schedules
         self._report = report
         self._news = asyncio.Event()
@@ -75,7 +75,7 @@ class EmbeddedCluster:
 
     def step(self, limit: int = SLICE) -> int:
         """Let the scheduler and the controllers do what is due, within a limit. Returns how much they did."""
-        done = self.manager.step(limit) + (self.driver.step(limit) if self._schedules else 0)
+        done = self.controllers.step(limit) + (self.driver.step(limit) if self._schedules else 0)
         self.flush()
         return done
 
@@ -86,7 +86,7 @@ class EmbeddedCluster:
 
     def next_ns(self) -> int | None:
         """When there is something to do again: 0 for now, None for never unless something changes."""
-        times = [self.manager.next_ns(), self.driver.next_ns() if self._schedules else None]
+        times = [self.controllers.next_ns(), self.driver.next_ns() if self._schedules else None]
         return min((when for when in times if when is not None), default=None)
 
     def settle(self, limit: int = 1_000_000) -> None:

@@ -9,8 +9,9 @@ from mooring.api.event_forms import stored_form
 from mooring.api.resources import RESOURCES
 from mooring.api.store import Exists, JsonObject, Missing
 from mooring.app.event_series import EventSeries, NewEvent, Repetition
+from mooring.app.object_writes import carry_out
 from mooring.cycle.scheduler import Scheduler
-from mooring.framework.intents import Bind, Evict, Intent, PatchStatus, Record
+from mooring.framework.intents import Bind, Evict, Intent, PatchStatus, Record, Write, WriteFault
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import Condition
 from mooring.model.pod import Pod
@@ -46,10 +47,10 @@ class EmbeddedDriver:
 
     def next_ns(self) -> int | None:
         """When to step again: 0 for now."""
-        if self._scheduler.has_work():
-            return 0
         core = self._scheduler.core
-        times = [self._flush_ns, core.queue.next_release_ns(), core.desk.waiting.next_deadline_ns()]
+        if self._scheduler.has_work() or core.outbox:
+            return 0
+        times = [self._flush_ns, core.queue.next_release_ns(), self._scheduler.next_deadline_ns()]
         return max(min(when for when in times if when is not None), self._tick_ns)
 
     def _pass_time(self) -> None:
@@ -83,6 +84,8 @@ class EmbeddedDriver:
                 self._evict(intent)
             case Record():
                 self._record(intent)
+            case Write():
+                self._write(intent)
 
     def _bind(self, intent: Bind) -> None:
         pod = intent.pod
@@ -94,6 +97,14 @@ class EmbeddedDriver:
         else:
             self.bound += 1
             self._scheduler.bound(pod)
+
+    def _write(self, intent: Write) -> None:
+        try:
+            item = carry_out(self._api, intent)
+        except ApiError as refused:
+            self._scheduler.written(intent.token, None, WriteFault(refused.message, refused.code))
+        else:
+            self._scheduler.written(intent.token, item)
 
     def _patch(self, pod: Pod, condition: Condition | None, nominated: str | None) -> None:
         """A pod that is gone, or whose name another has taken, needs no status any more."""

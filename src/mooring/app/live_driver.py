@@ -11,15 +11,18 @@ from contextlib import suppress
 from itertools import chain, repeat
 from typing import Any
 
+import msgspec
+
 from mooring.api.credentials import CredentialsError
 from mooring.api.errors import ApiError
 from mooring.api.throttle import Timing
 from mooring.api.unanswered import ConnectionRefused, Unanswered
 from mooring.app.api_writer import Writer
 from mooring.app.event_writer import EventWriter
+from mooring.app.object_writes import body_of, request_of
 from mooring.app.status_writer import StatusWriter
 from mooring.cycle.scheduler import Scheduler
-from mooring.framework.intents import Bind, Evict, Intent, PatchStatus, Record
+from mooring.framework.intents import Bind, Evict, Intent, PatchStatus, Record, Write, WriteFault
 from mooring.kit.clock import NS_PER_S, Clock
 from mooring.model.pod import Pod
 
@@ -111,7 +114,7 @@ class LiveDriver:
     async def _rest(self) -> None:
         """Until something changes or falls due."""
         core = self._scheduler.core
-        times = [core.queue.next_release_ns(), core.desk.waiting.next_deadline_ns()]
+        times = [core.queue.next_release_ns(), self._scheduler.next_deadline_ns()]
         due = [max(when, self._tick_ns) for when in times if when is not None]
         pause_s = (min(due) - self._clock.now_ns()) / NS_PER_S if due else LONGEST_REST_S
         with suppress(TimeoutError):
@@ -141,6 +144,8 @@ class LiveDriver:
                 self._statuses.patch(intent)
             case Record():
                 self._events.record(intent)
+            case Write():
+                self._start(self._write(intent))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -200,6 +205,21 @@ class LiveDriver:
             metadata, spec = (found or {}).get("metadata", {}), (found or {}).get("spec", {})
             return _is_on(metadata.get("uid", ""), spec.get("nodeName", ""), intent)
         return False
+
+    # ---- other objects
+
+    async def _write(self, intent: Write) -> None:
+        item, fault = None, None
+        path, content_type = request_of(intent)
+        try:
+            answer = await self._writer.write(intent.method, path, body_of(intent), content_type)
+            item = None if intent.method == "DELETE" else msgspec.convert(answer, intent.kind)
+        except ApiError as refused:
+            fault = WriteFault(refused.message, refused.code)
+        except Exception as unforeseen:  # whatever it is, the pod must not wait for this write for ever
+            fault = WriteFault(str(unforeseen))
+        self._scheduler.written(intent.token, item, fault)
+        self._carry_out()
 
     # ---- victims
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.cluster.label_values import LabelValues
 from mooring.model.selectors import NodeMatcher
 from mooring.model.storage import PersistentVolume
 from mooring.model.volume_claims import FILESYSTEM
@@ -30,8 +31,8 @@ def is_offered(volume: PersistentVolume) -> bool:
 class KeyedReach:
     """Volumes that are for nodes with certain values of one label: reach code and value, pair by pair."""
 
-    reach: list[int] = field(default_factory=list)
-    values: list[str] = field(default_factory=list)
+    reach: Codes = field(default_factory=lambda: np.zeros(0, np.int64))
+    values: LabelValues = field(default_factory=LabelValues)
 
 
 class Shelf:
@@ -96,17 +97,18 @@ class Shelf:
         book: dict[NodeMatcher | None, int] = {None: 0}
         self.reach = _codes(self.volumes, lambda volume: book.setdefault(volume.reach, len(book)))
         self.reaches = list(book)
-        keyed: dict[str, KeyedReach] = defaultdict(KeyedReach)
-        self.tangled = []
+        self.keyed, self.tangled = {}, []
+        pairs: dict[str, list[int]] = defaultdict(list)
         for code, matcher in enumerate(self.reaches[1:], 1):
             pair = single_rule(matcher)
             if pair is None:
                 self.tangled.append(code)
                 continue
             key, values = pair
-            keyed[key].reach += [code] * len(values)
-            keyed[key].values += values
-        self.keyed = dict(keyed)
+            pairs[key] += [code] * len(values)
+            self.keyed.setdefault(key, KeyedReach()).values.add(values)
+        for key, codes in pairs.items():
+            self.keyed[key].reach = np.array(codes, np.int64)
 
 
 def single_rule(matcher: NodeMatcher | None) -> tuple[str, list[str]] | None:

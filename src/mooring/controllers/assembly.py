@@ -2,7 +2,7 @@
 
 from mooring.api.access import Api
 from mooring.controllers.cluster_services import cluster_services
-from mooring.controllers.manager import Controller
+from mooring.controllers.control_loop import Controller
 from mooring.controllers.workloads import workload_controllers
 
 

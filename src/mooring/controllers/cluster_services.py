@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from mooring.api.access import Api
 from mooring.controllers.claim_binding import ClaimBinding
 from mooring.controllers.cluster_kinds import POD_STORE
+from mooring.controllers.control_loop import Controller
 from mooring.controllers.disruption_budgets import DisruptionBudgets
 from mooring.controllers.ephemeral_claims import EphemeralClaims
 from mooring.controllers.event_expiry import EventExpiry
 from mooring.controllers.garbage import Garbage
 from mooring.controllers.index import Index, by_node
 from mooring.controllers.kubelets import Kubelets
-from mooring.controllers.manager import Controller
 from mooring.controllers.namespaces import Namespaces
 from mooring.controllers.node_heartbeats import NodeHeartbeats
 from mooring.controllers.node_lifecycle import NodeLifecycle
@@ -31,7 +31,7 @@ class Pace:
 
 
 def cluster_services(api: Api, pace: Pace | None = None) -> list[Controller]:
-    """Kubelets, node and volume controllers, garbage collection and the rest, for one Manager."""
+    """Kubelets, node and volume controllers, garbage collection and the rest, for one ControlLoop."""
     pace = pace or Pace()
     pods_by_node = Index(api.store, POD_STORE, by_node)
     heartbeats = NodeHeartbeats(api, pace.heartbeat_s)

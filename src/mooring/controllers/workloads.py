@@ -1,13 +1,13 @@
 """All controllers of workloads, over the tables that they share."""
 
 from mooring.api.access import Api
+from mooring.controllers.control_loop import Controller
 from mooring.controllers.crews import Crews
 from mooring.controllers.cron_jobs import CronJobs
 from mooring.controllers.daemon_sets import DaemonSets
 from mooring.controllers.deployments import Deployments
 from mooring.controllers.index import Index, by_controller
 from mooring.controllers.jobs import JOBS, Jobs
-from mooring.controllers.manager import Controller
 from mooring.controllers.orphans import Orphans
 from mooring.controllers.pod_control import PODS
 from mooring.controllers.replica_sets import REPLICA_SETS, ReplicaSets

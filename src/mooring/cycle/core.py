@@ -96,6 +96,8 @@ class Core:
     """By pod id: pods that wait on Permit, whose PreBind is at work, or whose Bind has not been answered."""
     preparations: dict[str, Preparation] = field(default_factory=dict)
     """By pod id: the bindings whose PreBind is at work."""
+    looked_ns: int = 0
+    """When all of them were last let go on."""
     last_token: int = 0
     writers: dict[int, str] = field(default_factory=dict)
     """Token of a write -> id of the pod whose PreBind waits for it."""

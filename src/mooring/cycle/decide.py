@@ -25,6 +25,7 @@ from mooring.cycle.decision import (
 )
 from mooring.cycle.search import Search, cut_short, nodes_to_find
 from mooring.framework.attempt import Attempt, AttemptError, Narrowing, PodRejected, ScoreCard, Verdicts
+from mooring.framework.config.types import Extender
 from mooring.framework.failure import FitFailure
 from mooring.framework.memo import NARROWED_OUT, PASSED
 from mooring.framework.points import Rows
@@ -65,6 +66,12 @@ class Manner:
     """Keep the three best nodes and the diagnosis also of pods that were placed."""
     explain: bool = False
     """Keep every verdict and every score."""
+    extenders: tuple[Extender, ...] = ()
+    """In the order in which they are asked (extender_interest.py)."""
+
+    def has_ranking_extender(self) -> bool:
+        """Whether an extender, of whatever interest, tells nodes apart."""
+        return any(extender.filter_verb or extender.prioritize_verb for extender in self.extenders)
 
 
 def decide(runner: Runner, pod: Pod, cluster: Cluster, manner: Manner, seed: int = 0) -> Decision:
@@ -76,8 +83,44 @@ def decide(runner: Runner, pod: Pod, cluster: Cluster, manner: Manner, seed: int
 
 
 def _decide(attempt: Attempt, manner: Manner) -> Decision:
-    nodes = attempt.cycle.nodes
-    if not nodes.alive_count:
+    screened = screen(attempt, manner)
+    if isinstance(screened, NoFit):
+        return screened
+    verdicts, narrowing = screened
+    promised = promised_row(attempt, verdicts)
+    if promised is None:
+        feasible = feasible_rows(attempt, verdicts, manner)
+    else:
+        feasible = take_promised(verdicts, promised)
+    found = len(attempt.cycle.nodes.alive[feasible])
+    if not found:
+        return no_fit(attempt, verdicts, narrowing, manner)
+    card = attempt.score(feasible, manner.explain) if found > 1 else None
+    return place(attempt, verdicts, narrowing, feasible, card, manner)
+
+
+def place(
+    attempt: Attempt,
+    verdicts: Verdicts,
+    narrowing: Narrowing,
+    feasible: Rows,
+    card: ScoreCard | None,
+    manner: Manner,
+    favoured: NDArray[np.bool_] | None = None,
+) -> Placement:
+    """The best of the feasible nodes, of which there is only one where there are no scores.
+
+    `favoured` are those that win ties against the others; None: all are equal.
+    """
+    placement = _only(attempt.cycle.nodes, feasible) if card is None else _pick(attempt, card, manner, favoured)
+    placement.cycle = attempt.cycle
+    _record(attempt, placement, verdicts, narrowing, feasible, card, manner)
+    return placement
+
+
+def screen(attempt: Attempt, manner: Manner) -> tuple[Verdicts, Narrowing] | NoFit:
+    """PreFilter and Filter: the verdict of each node; or that the pod goes nowhere, whatever the node."""
+    if not attempt.cycle.nodes.alive_count:
         return NoFit(Diagnosis(0))
     narrowing = attempt.pre_filter()
     if isinstance(narrowing, PodRejected):
@@ -86,36 +129,37 @@ def _decide(attempt: Attempt, manner: Manner) -> Decision:
     verdicts = attempt.filter(narrowing)
     if manner.nominated:
         leave_room(attempt, verdicts, manner.nominated)
-    feasible = _feasible(attempt, verdicts, manner)
-    found = len(nodes.alive[feasible])
-    if not found:
-        details = Details(rejected=rejections_by_node(attempt, verdicts)) if manner.explain else None
-        diagnosis = diagnose(attempt, verdicts, narrowing)
-        return NoFit(diagnosis, details, _failure(attempt, verdicts, diagnosis, manner))
-    if found == 1:
-        placement = _only(nodes, feasible)
-        card = None
-    else:
-        card = attempt.score(feasible, manner.explain)
-        placement = _pick(attempt, card, manner)
-    placement.cycle = attempt.cycle
-    _record(attempt, placement, verdicts, narrowing, feasible, card, manner)
-    return placement
+    return verdicts, narrowing
 
 
-def _feasible(attempt: Attempt, verdicts: Verdicts, manner: Manner) -> Rows:
+def no_fit(attempt: Attempt, verdicts: Verdicts, narrowing: Narrowing, manner: Manner) -> NoFit:
+    """No node passed: why, as far as anyone may ask."""
+    details = Details(rejected=rejections_by_node(attempt, verdicts)) if manner.explain else None
+    diagnosis = diagnose(attempt, verdicts, narrowing)
+    return NoFit(diagnosis, details, _failure(attempt, verdicts, diagnosis, manner))
+
+
+def promised_row(attempt: Attempt, verdicts: Verdicts) -> int | None:
+    """The node that the pod was promised, if it still fits there."""
+    row = attempt.cycle.nodes.row_book.get(attempt.cycle.pod.status.nominated_node_name)
+    return row if row is not None and verdicts.first[row] == PASSED else None
+
+
+def take_promised(verdicts: Verdicts, row: int) -> Rows:
+    """Parity: a node that was promised and still fits is taken; nobody asks about the others."""
+    verdicts.first = np.full(len(verdicts.first), NARROWED_OUT, np.int8)
+    return np.array([row], np.intp)
+
+
+def feasible_rows(attempt: Attempt, verdicts: Verdicts, manner: Manner) -> Rows:
     """The rows that passed every filter; a profile may ask for fewer than there are."""
     nodes = attempt.cycle.nodes
     count = nodes.alive_count
-    # Parity: without any score plugin the first node found will do.
-    wanted = nodes_to_find(count, attempt.runner.profile.percentage_of_nodes_to_score) if attempt.runner.scores else 1
-    nominated = nodes.row_book.get(attempt.cycle.pod.status.nominated_node_name)
-    if nominated is not None and verdicts.first[nominated] == PASSED:
-        # Parity: a node that was promised and still fits is taken; nobody asks about the others.
-        verdicts.first = np.full(len(verdicts.first), NARROWED_OUT, np.int8)
-        return np.array([nominated], np.intp)
+    # Parity: where nothing tells nodes apart the first one found will do.
+    is_ranked = bool(attempt.runner.scores) or manner.has_ranking_extender()
+    wanted = nodes_to_find(count, attempt.runner.profile.percentage_of_nodes_to_score) if is_ranked else 1
     if wanted < count:
-        if attempt.runner.scores:  # Parity: what is enough goes by the nodes that PreFilter left, not by all
+        if is_ranked:  # Parity: what is enough goes by the nodes that PreFilter left, not by all
             left = int(np.count_nonzero(verdicts.first >= 0))
             wanted = nodes_to_find(left, attempt.runner.profile.percentage_of_nodes_to_score)
         rows, verdicts.first = cut_short(nodes, verdicts.first, wanted, manner.search)
@@ -135,11 +179,13 @@ def _only(nodes: NodeTable, feasible: Rows) -> Placement:
     return Placement(nodes.names[row], row)
 
 
-def _pick(attempt: Attempt, card: ScoreCard, manner: Manner) -> Placement:
+def _pick(attempt: Attempt, card: ScoreCard, manner: Manner, favoured: NDArray[np.bool_] | None) -> Placement:
     """The node with the highest total; ties as the manner says."""
     nodes = attempt.cycle.nodes
     highest = card.totals.max()
     tied = np.flatnonzero(card.totals == highest)
+    if favoured is not None and favoured[tied].any():
+        tied = tied[favoured[tied]]
     if not isinstance(card.rows, slice):
         tied = card.rows[tied]
     row = manner.tie_break(nodes, tied, attempt.cycle.seed)

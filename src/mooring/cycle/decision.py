@@ -11,6 +11,8 @@ from mooring.framework.failure import FitFailure
 from mooring.framework.status import Code, Rejection
 
 NO_NODES = "no nodes available to schedule pods"
+EXTENDER = "Extender"
+"""Who counts as having rejected a pod for which extenders left no node."""
 
 
 @dataclass(slots=True)
@@ -107,13 +109,13 @@ def diagnose(attempt: Attempt, verdicts: Verdicts, narrowing: Narrowing) -> Diag
     for index in rejecting_filters(verdicts):
         codes = attempt.codes(verdicts, index)[: len(verdicts.first)][verdicts.first == index]
         found += [(attempt.rejection(index, code), count) for code, count in count_codes(codes)]
-    return Diagnosis(
-        attempt.cycle.nodes.alive_count,
-        found,
-        narrowing.rejection_of_others(),
-        # Parity: a plugin that named the only nodes counts as one that rejected something.
-        plugins=frozenset((*(rejection.plugin for rejection, _ in found), *narrowing.plugins)),
-    )
+    # Parity: a plugin that named the only nodes counts as one that rejected something.
+    plugins = [*(rejection.plugin for rejection, _ in found), *narrowing.plugins]
+    if verdicts.is_thinned:
+        plugins.append(EXTENDER)
+    found += [(objection, 1) for objection in verdicts.objections.values()]
+    count = attempt.cycle.nodes.alive_count
+    return Diagnosis(count, found, narrowing.rejection_of_others(), plugins=frozenset(plugins))
 
 
 def diagnose_rejected_pod(attempt: Attempt, refused: PodRejected) -> Diagnosis:
@@ -129,4 +131,4 @@ def rejections_by_node(attempt: Attempt, verdicts: Verdicts) -> dict[str, Reject
         codes = attempt.codes(verdicts, index)
         for row in np.flatnonzero(verdicts.first == index):
             rejected[nodes.names[row]] = attempt.rejection(index, int(codes[row]))
-    return rejected
+    return rejected | verdicts.objections

@@ -88,8 +88,10 @@ class Scheduler:
     def tick(self) -> None:
         """A second has passed: let pods out of backoff, end waits on Permit whose time is up, let PreBind look around."""
         self.core.desk.waiting.expire(self.core.clock.now_ns())
-        work.second_passed(self.core)
+        work.look_around(self.core)
         self.core.queue.flush_backoff()
+        if self.core.meters is not None:
+            self.core.meters.registry.fold()
 
     def flush_parked(self) -> None:
         """Half a minute has passed: give pods another chance that have been parked for too long."""

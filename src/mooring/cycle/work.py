@@ -9,6 +9,7 @@ from mooring.cycle.failure import Failure, error
 from mooring.framework.intents import PatchStatus, Write, WriteFault
 from mooring.framework.points import Pause, Plugin, PodGone, PreBindPlugin, Work
 from mooring.framework.status import Rejection
+from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 
@@ -52,10 +53,17 @@ def changed(core: Core, item: KubeObject) -> None:
             _step(core, preparation, None)
 
 
-def second_passed(core: Core) -> None:
-    """Whoever pauses looks around."""
+def look_around(core: Core) -> None:
+    """Time has passed: whoever pauses goes on when it is over, and once a second in any case."""
+    if not core.preparations:
+        return
+    now_ns = core.clock.now_ns()
+    is_due = now_ns - core.looked_ns >= NS_PER_S
+    if is_due:
+        core.looked_ns = now_ns
     for preparation in list(core.preparations.values()):
-        if preparation.pause is not None and core.preparations.get(preparation.binding.pod.id) is preparation:
+        pause = preparation.pause
+        if pause is not None and (is_due or (pause.until_ns is not None and pause.until_ns <= now_ns)):
             _step(core, preparation, None)
 
 

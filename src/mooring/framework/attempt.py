@@ -62,6 +62,10 @@ class Verdicts:
     first: NDArray[np.int8]
     codes: dict[int, Codes] = field(default_factory=dict)
     """By index of a filter that was asked in this attempt: a code for every row (0 for those not asked about)."""
+    objections: dict[str, Rejection] = field(default_factory=dict)
+    """By name of a node: what extenders have against it. Such rows are NARROWED_OUT in `first`."""
+    is_thinned: bool = False
+    """Whether extenders left fewer nodes than filters did."""
 
 
 @dataclass(slots=True)

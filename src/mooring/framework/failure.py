@@ -23,6 +23,8 @@ class FitFailure:
     nominated: NominatedLoad | None = None
     examine_all: bool = True
     """Whether every node may be tried, or only as many as a plugin's arguments allow."""
+    is_reviewed: bool = False
+    """Whether extenders have a say in who must leave: then a plugin may answer with Candidates."""
 
     def curable_rows(self) -> RowArray:
         """The nodes that could take the pod if other pods left."""
@@ -38,10 +40,16 @@ class FitFailure:
                 for code, _ in count_codes(codes[here]):
                     verdict = self.attempt.rejection(index, code).code
                     curable[here & (codes == code)] = verdict is Code.Unschedulable
+            for name, objection in self.verdicts.objections.items():
+                if (row := nodes.row_book.get(name)) is not None:
+                    curable[row] = objection.code is Code.Unschedulable
         return np.flatnonzero(curable)
 
     def is_final(self, row: int) -> bool:
         """Whether the node can never take the pod, whichever pods leave."""
+        objections = self.verdicts.objections if self.verdicts is not None else {}
+        if objections and (objection := objections.get(self.attempt.cycle.nodes.names[row])) is not None:
+            return objection.code is Code.UnschedulableAndUnresolvable
         if self.verdicts is None or self.verdicts.first[row] in (DEAD, NARROWED_OUT):
             return self.absent is None or self.absent.code is Code.UnschedulableAndUnresolvable
         index = int(self.verdicts.first[row])

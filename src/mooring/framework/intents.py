@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from mooring.framework.config.types import Extender
 from mooring.model.meta import Condition, KubeObject
 from mooring.model.pod import Pod
 
@@ -70,4 +71,33 @@ class WriteFault:
     code: int = 0
 
 
-Intent = Bind | PatchStatus | Evict | Record | Write
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Ask a scheduler extender, then report to `Scheduler.replied` with the token.
+
+    The body is plain data for JSON in which pods and nodes stand as far as Mooring reads them: a driver that has the
+    whole objects sends those in their place.
+    """
+
+    extender: Extender
+    verb: str
+    body: dict[str, Any]
+    token: int = 0
+    """Given by the scheduler: which call it is that a driver reports about."""
+
+    @property
+    def url(self) -> str:
+        return f"{self.extender.url_prefix.rstrip('/')}/{self.verb}"
+
+
+@dataclass(frozen=True, slots=True)
+class CallFault:
+    """Why an extender gave no answer that could be read: in upstream's words."""
+
+    message: str
+
+
+CallReply = bytes | CallFault
+"""The body of an answer with status 200, or why there is none."""
+
+Intent = Bind | PatchStatus | Evict | Record | Write | Call

@@ -33,7 +33,7 @@ from mooring.model.volume_claims import kept_for, made_for
 from mooring.plugins.volume_binding_hints import BINDING_EVENTS
 from mooring.plugins.volume_bound import NO_SUCH_VOLUME, OUT_OF_REACH, bound_codes
 from mooring.plugins.volume_claim_kinds import PodClaims, sort_claims
-from mooring.plugins.volume_plan import NO_ROOM, NO_VOLUME, Planner
+from mooring.plugins.volume_plan import NO_ROOM, NO_VOLUME, Plan, Planner
 from mooring.plugins.volume_scores import score_plan
 from mooring.plugins.volume_work import Reservation, bind_volumes
 
@@ -53,6 +53,8 @@ class BindingState:
     """What one attempt knows of the pod's claims, and what was reserved for them in the end."""
 
     claims: PodClaims
+    plan: Plan | None = None
+    """For all rows that were asked about, where that is no what-if."""
     reservation: Reservation = field(default_factory=Reservation)
 
 
@@ -93,7 +95,10 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         state: BindingState = cycle.state.read(self.name)
         codes = bound_codes(cycle, state.claims.bound, rows, self._planner.reaches)
         if state.claims.delayed:
-            codes |= self._planner.plan(cycle, state.claims.delayed, rows).codes
+            plan = self._planner.plan(cycle, state.claims.delayed, rows)
+            codes |= plan.codes
+            if cycle.nodes is cycle.cluster.nodes:
+                state.plan = plan
         return codes if codes.any() else None
 
     def rejection(self, cycle: Cycle, code: int) -> Rejection:
@@ -120,11 +125,13 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         if state is None or not state.claims.delayed:
             return None
         row = cycle.nodes.row_book[node_name]
-        plan = self._planner.plan(cycle, state.claims.delayed, np.array([row], np.intp))
+        plan, index = state.plan, state.plan.index_of(row) if state.plan is not None else None
+        if plan is None or index is None:
+            plan, index = self._planner.plan(cycle, state.claims.delayed, np.array([row], np.intp)), 0
         try:
-            for volume, claim in plan.bindings(0):
+            for volume, claim in plan.bindings(index):
                 self._keep(cycle, state.reservation, volume, claim)
-            for claim in plan.provisions(0):
+            for claim in plan.provisions(index):
                 copy = made_for(claim, node_name)
                 cycle.cluster.storage.assume_claim(copy)
                 state.reservation.claims.append(copy)

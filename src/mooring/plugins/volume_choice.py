@@ -115,8 +115,7 @@ def offers_by_row(cycle: Cycle, shelf: Shelf, ranks: Ranks, rows: Rows, depth: i
     offers = [np.full(count, rank, np.int64) for rank in table[:, 0].tolist() if rank != NONE]
     for key, keyed in shelf.keyed.items():
         column = nodes.labels.column(key)
-        values = np.fromiter((column.encode(value) for value in keyed.values), np.int64, len(keyed.values))
-        codes = np.tile(values, depth)
+        codes = np.tile(keyed.values.codes(column), depth)
         offered = table[:, keyed.reach].ravel()
         is_there = offered != NONE
         by_value = lowest_of_groups(codes[is_there], offered[is_there], column.width, depth)

@@ -24,11 +24,19 @@ NO_VOLUME, NO_ROOM = 2, 4
 class Plan:
     """For the rows asked about, in their order."""
 
+    rows: Rows
     codes: Codes
     choices: list[Choice] = field(default_factory=list)
     """Claims that may be served by a volume that is there."""
     settled: list[PersistentVolumeClaim] = field(default_factory=list)
     """Claims whose volume is being made for a node already."""
+
+    def index_of(self, row: int) -> int | None:
+        """The position of a row in the columns; None if it was not asked about."""
+        if isinstance(self.rows, slice):
+            return row if row < len(self.codes) else None
+        found = np.flatnonzero(self.rows == row)
+        return int(found[0]) if len(found) else None
 
     def bindings(self, index: int) -> list[tuple[PersistentVolume, PersistentVolumeClaim]]:
         """The volumes that are there, each with the claim that would get it."""
@@ -52,7 +60,7 @@ class Planner:
         settled = [claim for claim in claims if selected_node(claim) is not None]
         open_claims = [claim for claim in claims if selected_node(claim) is None]
         elsewhere = _rows_elsewhere(cycle, settled, rows)
-        plan = Plan(np.where(elsewhere, NO_VOLUME, 0), settled=settled)
+        plan = Plan(rows, np.where(elsewhere, NO_VOLUME, 0), settled=settled)
         if elsewhere.all():
             return plan
         plan.choices = choose_volumes(cycle, open_claims, rows, self.reaches)

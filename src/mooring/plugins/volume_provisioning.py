@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.cluster.label_values import LabelValues
 from mooring.cluster.match import match_rule
 from mooring.cluster.table import NodeTable
 from mooring.framework.cycle import Cycle
@@ -38,11 +39,19 @@ def match_topologies(nodes: NodeTable, terms: list[TopologyTerm] | None, rows: R
 
 
 @dataclass(slots=True)
+class KeyedRoom:
+    """Room that goes by one value of one label: the values, and how much there is for each."""
+
+    values: LabelValues = field(default_factory=LabelValues)
+    sizes: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+
+@dataclass(slots=True)
 class ClassRoom:
     """The room that is reported for one class, in bytes."""
 
-    keyed: dict[str, tuple[list[str], list[int]]] = field(default_factory=lambda: defaultdict(lambda: ([], [])))
-    """By label key: where room goes by one value of one label, the values and the room there."""
+    keyed: dict[str, KeyedRoom] = field(default_factory=dict)
+    """By label key."""
     others: list[tuple[Selector, int]] = field(default_factory=list)
 
 
@@ -64,11 +73,11 @@ class ReportedRoom:
         found = np.zeros(count, np.bool_)
         if room is None:
             return found
-        for key, (values, sizes) in room.keyed.items():
+        for key, keyed in room.keyed.items():
             column = cycle.nodes.labels.column(key)
-            codes = [column.encode(value) for value in values]
+            codes = keyed.values.codes(column)
             enough = np.zeros(column.width, np.bool_)
-            enough[np.array(codes, np.int64)[np.array(sizes, np.int64) >= wanted]] = True
+            enough[codes[keyed.sizes >= wanted]] = True
             found |= enough[column.codes[rows]]
         for selector, size in room.others:
             if size >= wanted:
@@ -105,6 +114,7 @@ def _asks_for_storage(claim: PersistentVolumeClaim) -> bool:
 
 def _by_class(capacities: dict[str, CSIStorageCapacity]) -> dict[str, ClassRoom]:
     classes: dict[str, ClassRoom] = defaultdict(ClassRoom)
+    sizes: dict[tuple[str, str], list[int]] = defaultdict(list)
     for capacity in capacities.values():
         size, selector = capacity.largest_volume_bytes, topology_of(capacity)
         if size is None or selector is None:
@@ -112,9 +122,10 @@ def _by_class(capacities: dict[str, CSIStorageCapacity]) -> dict[str, ClassRoom]
         room = classes[capacity.storage_class_name]
         rule = selector.rules[0] if len(selector.rules) == 1 else None
         if rule is not None and rule.operator == "In":
-            values, sizes = room.keyed[rule.key]
-            values += sorted(rule.values)
-            sizes += [size] * len(rule.values)
+            room.keyed.setdefault(rule.key, KeyedRoom()).values.add(sorted(rule.values))
+            sizes[capacity.storage_class_name, rule.key] += [size] * len(rule.values)
         else:
             room.others.append((selector, size))
+    for (name, key), column in sizes.items():
+        classes[name].keyed[key].sizes = np.array(column, np.int64)
     return dict(classes)

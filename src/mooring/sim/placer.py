@@ -10,13 +10,16 @@ from mooring.cluster.nominated import NominatedLoad
 from mooring.cycle.decide import Manner, decide
 from mooring.cycle.decision import Decision, Failed, NoFit, Placement
 from mooring.cycle.make_room import Room, make_room
-from mooring.framework.points import Nomination, PreEnqueuePlugin, ReservePlugin
+from mooring.framework.failure import FitFailure
+from mooring.framework.points import Nomination, NoRoom, Plugin, PreEnqueuePlugin, ReservePlugin
 from mooring.framework.runner import Runner
 from mooring.framework.status import Rejection
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.plugins.default_preemption import DefaultPreemption
 from mooring.plugins.preemption_search import Findings
+
+PREEMPTION_PREFIX = "preemption: "
 
 
 class Outcome(Enum):
@@ -102,6 +105,8 @@ class Placer:
             return step
         step.room = make_room(runner, decision.failure)
         preemption = runner.profile.plugin(DefaultPreemption.name)
+        if step.room.nomination is None and preemption in runner.profile.points.get("postFilter", ()):
+            step.room = _own_words(preemption, decision.failure, step.room)
         if step.room.nomination and isinstance(preemption, DefaultPreemption):
             step.findings = found = preemption.search(decision.failure)
             names = self.cluster.nodes.names
@@ -141,6 +146,14 @@ class Placer:
             except Exception as fault:  # a plugin may raise anything, or answer with anything
                 return Failed(f'running PreEnqueue plugin "{plugin.name}": {fault}')
         return None
+
+
+def _own_words(preemption: Plugin | None, failure: FitFailure, room: Room) -> Room:
+    """What preemption says for itself, where a PostFilter plugin before it failed and it was not asked."""
+    if not isinstance(preemption, DefaultPreemption) or PREEMPTION_PREFIX in room.message:
+        return room
+    answer = preemption.post_filter(failure)
+    return replace(room, message=answer.rejection.message) if isinstance(answer, NoRoom) else room
 
 
 def _reserve(runner: Runner, placement: Placement) -> bool:

@@ -84,6 +84,8 @@ def _json_fault(body: bytes) -> str:
             return "unexpected end of JSON input"
         wanted = "object key string" if "property name" in fault.msg else "value"
         return f"invalid character {text[fault.pos]!r} looking for beginning of {wanted}"
+    except ValueError:
+        pass  # Python reads no number of more than 4,300 digits
     return "the number cannot be represented"
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from mooring.api.errors import bad_request
+from mooring.api.errors import bad_request, request_entity_too_large
 from mooring.api.media_types import APPLY_PATCH, media_type
 from mooring.api.server.bodies import MAX_BODY_BYTES
 from mooring.api.server.media import YAML
@@ -16,6 +16,9 @@ MAX_DEPTH = 1000
 MAX_WEIGHT = MAX_BODY_BYTES
 """How many values a document may stand for once its aliases are written out: more than any has without them."""
 
+MAX_YAML_BYTES = 256 * 1024
+"""Reading YAML takes some 5 µs a byte, and nobody else is answered meanwhile. kubectl sends JSON, whatever it read."""
+
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -23,6 +26,8 @@ def check_yaml(request: Request) -> None:
     """Before the body of a request is read as YAML, if it is. What is no YAML at all is left for the reader to refuse."""
     if media_type(request.content_type) not in (YAML, APPLY_PATCH) or _is_json(request.body):
         return
+    if len(request.body) > MAX_YAML_BYTES:
+        raise request_entity_too_large(f"limit is {MAX_YAML_BYTES} for YAML; JSON may be larger")
     try:
         weight = _weight(request.body)
     except yaml.YAMLError:
@@ -59,7 +64,9 @@ def _weight(body: bytes) -> int:
                     weights[anchor] = weight
             case yaml.AliasEvent():
                 # What is not closed yet, and so not known, is an alias within itself: endless.
-                open_weights[-1] += weights.get(event.anchor, 1 if event.anchor not in anchors else MAX_WEIGHT + 1)
+                open_weights[-1] += weights.get(
+                    event.anchor or "", 1 if event.anchor not in anchors else MAX_WEIGHT + 1
+                )
             case yaml.ScalarEvent():
                 open_weights[-1] += 1
     return open_weights[0]

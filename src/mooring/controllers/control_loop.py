@@ -44,7 +44,7 @@ Task = tuple[int, Key]
 """The controller, by its place, and the object that it is to look at."""
 
 
-class Manager:
+class ControlLoop:
     """All controllers of a cluster."""
 
     def __init__(self, api: Api, controllers: Sequence[Controller], report: Report = lambda text, error: None) -> None:

@@ -1,0 +1,60 @@
+"""Writes of objects that are no pods, such as claims and volumes: to the API in this process, or by request."""
+
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from mooring.api.access import Api
+from mooring.api.media_types import MERGE_PATCH
+from mooring.api.merge_patch import apply_merge_patch
+from mooring.api.resources import RESOURCES, Resource
+from mooring.framework.intents import Write
+from mooring.model.kinds import KINDS
+from mooring.model.meta import KubeObject
+
+JsonObject = dict[str, Any]
+
+JSON = "application/json"
+
+
+@cache
+def resource_of(kind: type[KubeObject]) -> Resource:
+    """Where objects of the kind are served, under the version that Mooring knows best."""
+    api_version = KINDS[kind.__name__].api_versions[0]
+    return next(r for r in RESOURCES.values() if r.kind == kind.__name__ and r.api_version == api_version)
+
+
+def body_of(write: Write) -> JsonObject:
+    """The body as JSON; one that is not a patch says what it is."""
+    body = write.body if isinstance(write.body, dict) else msgspec.to_builtins(write.body)
+    if write.method == "PATCH" or body is None:
+        return body or {}
+    resource = resource_of(write.kind)
+    return {"apiVersion": resource.api_version, "kind": resource.kind, **body}
+
+
+def request_of(write: Write) -> tuple[str, str]:
+    """Path and content type of the request that carries the write out."""
+    resource = resource_of(write.kind)
+    within = f"/namespaces/{write.namespace}" if resource.namespaced else ""
+    parts = [f"{resource.path}{within}/{resource.plural}"]
+    if write.method != "POST":
+        parts += filter(None, (write.name, write.subresource))
+    return "/".join(parts), MERGE_PATCH if write.method == "PATCH" else JSON
+
+
+def carry_out(api: Api, write: Write) -> KubeObject | None:
+    """Do it in this process. Returns the object as it is now, None for one that was deleted. Raises ApiError."""
+    resource, body = resource_of(write.kind), body_of(write)
+    if write.method == "DELETE":
+        api.delete(resource, write.namespace, write.name)
+        return None
+    if write.method == "POST":
+        return msgspec.convert(api.create(resource, write.namespace, body), write.kind)
+
+    def change(live: JsonObject) -> JsonObject:
+        return apply_merge_patch(live, body) if write.method == "PATCH" else body
+
+    made = api.change(resource, write.namespace, write.name, change, subresource=write.subresource)
+    return msgspec.convert(made, write.kind)

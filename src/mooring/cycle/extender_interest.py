@@ -1,0 +1,51 @@
+"""Which scheduler extenders are asked about a pod, and in which order."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from mooring.framework.config.types import Extender
+from mooring.model.pod import Container, Pod
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """The extenders that are interested in one pod, in the order in which they are asked."""
+
+    extenders: tuple[Extender, ...]
+    report: Callable[[str], None] = lambda text: None
+    """Told of an extender that failed where it may."""
+    tell: Callable[[str], None] = lambda text: None
+    """Told what belongs to the story of the pod."""
+
+    @property
+    def reviews_victims(self) -> bool:
+        """Whether one of them has a say in whom preemption makes leave."""
+        return any(extender.preempt_verb for extender in self.extenders)
+
+    def skip(self, text: str, extender: Extender, fault: object) -> None:
+        """An extender that may fail did."""
+        self.report(f"{text}: extender {extender.url_prefix}: {fault}")
+
+
+def in_asking_order(extenders: Iterable[Extender]) -> tuple[Extender, ...]:
+    """Those that may fail come after those that must not; otherwise as configured."""
+    return tuple(sorted(extenders, key=lambda extender: extender.ignorable))
+
+
+def interested_in(extenders: Iterable[Extender], pod: Pod) -> tuple[Extender, ...]:
+    return tuple(extender for extender in extenders if is_interested(extender, pod))
+
+
+def is_interested(extender: Extender, pod: Pod) -> bool:
+    """Whether a container asks for a resource that the extender manages; one that manages none wants all pods."""
+    managed = {resource.name for resource in extender.managed_resources}
+    if not managed:
+        return True
+    containers = (*pod.spec.containers, *(pod.spec.init_containers or ()))
+    return any(not managed.isdisjoint(_named(container)) for container in containers)
+
+
+def _named(container: Container) -> set[str]:
+    """The resources that a container requests or limits."""
+    resources = container.resources
+    return set() if resources is None else {*(resources.requests or ()), *(resources.limits or ())}

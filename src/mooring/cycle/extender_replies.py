@@ -1,0 +1,200 @@
+"""What extenders answer, read as Go reads it: keys in any case, null for the empty value, anything else refused."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import msgspec
+
+from mooring.framework.intents import CallFault, CallReply
+
+MAX_TEXT = 10_000
+"""How many characters of a reason or an error are kept: they end up in conditions and events."""
+
+_FILTER, _VICTIMS, _SCORE = "ExtenderFilterResult", "MetaVictims", "HostPriority"
+_INT64 = range(-(1 << 63), 1 << 63)
+_GO_KINDS: dict[type, str] = {bool: "bool", str: "string", int: "number", float: "number", list: "array"}
+
+
+class Unusable(Exception):
+    """A call failed, or its reply makes no sense: the text is what people are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilterReply:
+    nodes: list[str] | None = None
+    """The names of the nodes that came back whole; None: none came back that way."""
+    node_names: list[str] | None = None
+    failed: dict[str, str] = field(default_factory=dict)
+    unresolvable: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class MetaVictims:
+    uids: list[str]
+    violations: int = 0
+
+
+def read_filter(reply: CallReply) -> FilterReply:
+    """Raises Unusable, also for what the extender itself calls an error."""
+    members = _members(_value(reply), f"value of type v1.{_FILTER}")
+    if error := _text(members.get("error"), f"{_FILTER}.Error"):
+        raise Unusable(error)
+    return FilterReply(
+        _names_of(members.get("nodes")),
+        _texts(members.get("nodenames"), f"{_FILTER}.NodeNames"),
+        _reasons(members.get("failednodes"), f"{_FILTER}.FailedNodes"),
+        _reasons(members.get("failedandunresolvablenodes"), f"{_FILTER}.FailedAndUnresolvableNodes"),
+    )
+
+
+def read_scores(reply: CallReply) -> list[tuple[str, int]]:
+    """Hosts with their scores, as they come. Raises Unusable."""
+    entries = _list(_value(reply), "value of type v1.HostPriorityList")
+    read = (_members(entry, f"value of type v1.{_SCORE}") for entry in entries or ())
+    return [
+        (_text(entry.get("host"), f"{_SCORE}.Host"), _integer(entry.get("score"), f"{_SCORE}.Score")) for entry in read
+    ]
+
+
+def read_victims(reply: CallReply) -> dict[str, MetaVictims]:
+    """The victims on each node that is left. Raises Unusable."""
+    members = _members(_value(reply), "value of type v1.ExtenderPreemptionResult")
+    where = "ExtenderPreemptionResult.NodeNameToMetaVictims"
+    return {
+        name: _meta_victims(written) for name, written in _map(members.get("nodenametometavictims"), where).items()
+    }
+
+
+def read_bound(reply: CallReply) -> None:
+    """Nothing: the pod is bound. Raises Unusable."""
+    members = _members(_value(reply), "value of type v1.ExtenderBindingResult")
+    if error := _text(members.get("error"), "ExtenderBindingResult.Error"):
+        raise Unusable(error)
+
+
+def _meta_victims(written: Any) -> MetaVictims:
+    members = _members(written, f"value of type v1.{_VICTIMS}")
+    pods = _list(members.get("pods"), f"struct field {_VICTIMS}.Pods") or []
+    uids = [_text(_members(pod, "value of type v1.MetaPod").get("uid"), "MetaPod.UID") for pod in pods]
+    return MetaVictims(uids, _integer(members.get("numpdbviolations"), f"{_VICTIMS}.NumPDBViolations"))
+
+
+def _names_of(nodes: Any) -> list[str] | None:
+    if nodes is None:
+        return None
+    items = _list(_members(nodes, f"struct field {_FILTER}.Nodes").get("items"), "struct field NodeList.items")
+    return [_name_of(item) for item in items or ()]
+
+
+def _name_of(node: Any) -> str:
+    # Hot: thousands may come back, and nearly all are written in the usual way.
+    if isinstance(node, dict) and isinstance(metadata := node.get("metadata"), dict):
+        name = metadata.get("name")
+        if isinstance(name, str):
+            return name
+    metadata = _members(node, "value of type v1.Node").get("metadata")
+    return _text(_members(metadata, "struct field Node.metadata").get("name"), "ObjectMeta.name")
+
+
+# ---- JSON
+
+
+def _value(reply: CallReply) -> Any:
+    if isinstance(reply, CallFault):
+        raise Unusable(_cut(reply.message))
+    try:
+        return msgspec.json.decode(reply)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
+        return _value_as_go_reads(reply.decode("utf-8", errors="replace").lstrip(" \t\r\n"))
+
+
+def _value_as_go_reads(text: str) -> Any:
+    """Parity: one value is read, and whatever follows it is left alone."""
+    if not text:
+        raise Unusable("EOF")
+    if text[0] not in '{["-0123456789tfn':
+        raise Unusable(f"invalid character {_quoted(text[0])} looking for beginning of value")
+    try:
+        return json.JSONDecoder(parse_constant=_refuse_constant).raw_decode(text)[0]
+    except json.JSONDecodeError as fault:
+        if fault.pos >= len(text.rstrip()) or fault.msg.startswith("Unterminated"):
+            raise Unusable("unexpected EOF") from None
+        raise Unusable(f"invalid character {_quoted(text[fault.pos])} at offset {fault.pos}") from None
+    except (ValueError, RecursionError) as fault:
+        raise Unusable(f"the reply cannot be read: {fault}") from None
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"invalid character {_quoted(name[0])} looking for beginning of value")
+
+
+def _quoted(character: str) -> str:
+    return "'\\''" if character == "'" else f"'{character}'" if character.isprintable() else repr(character)
+
+
+def _members(value: Any, where: str) -> Mapping[str, Any]:
+    """The members of an object by their name in small letters; null has none."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise _mismatch(value, where)
+    return {key.lower(): member for key, member in value.items()}
+
+
+def _list(value: Any, where: str) -> list[Any] | None:
+    if value is not None and not isinstance(value, list):
+        raise _mismatch(value, where)
+    return value
+
+
+def _map(value: Any, field_name: str) -> dict[str, Any]:
+    if value is not None and not isinstance(value, dict):
+        raise _mismatch(value, f"struct field {field_name}")
+    return value or {}
+
+
+def _texts(value: Any, field_name: str) -> list[str] | None:
+    found = _list(value, f"struct field {field_name}")
+    return None if found is None else [_text(item, field_name) for item in found]
+
+
+def _reasons(value: Any, field_name: str) -> dict[str, str]:
+    return dict(_read_reasons(_map(value, field_name), field_name))
+
+
+def _read_reasons(written: dict[str, Any], field_name: str) -> Iterator[tuple[str, str]]:
+    for name, reason in written.items():
+        yield _whole(name), _cut(_text(reason, field_name))
+
+
+def _text(value: Any, field_name: str) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise _mismatch(value, f"struct field {field_name} of type string")
+    return _whole(value)
+
+
+def _integer(value: Any, field_name: str) -> int:
+    if value is None:
+        return 0
+    if isinstance(value, bool) or not isinstance(value, int) or value not in _INT64:
+        raise _mismatch(value, f"struct field {field_name} of type int64")
+    return value
+
+
+def _mismatch(value: Any, where: str) -> Unusable:
+    kind = _GO_KINDS.get(type(value), "object")
+    shown = f"number {value}"[:80] if kind == "number" else kind
+    return Unusable(f"json: cannot unmarshal {shown} into Go {where}")
+
+
+def _whole(text: str) -> str:
+    """Half a surrogate pair cannot be written anywhere: it becomes what Go makes of it."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]} ..."

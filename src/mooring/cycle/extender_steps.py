@@ -1,0 +1,33 @@
+"""Work that waits for extenders: a generator that yields calls and is sent the replies to all of them, in order."""
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from mooring.framework.intents import Call, CallReply
+
+T = TypeVar("T")
+
+Steps = Generator[tuple[Call, ...], list[CallReply], T]
+
+
+@dataclass(slots=True)
+class Suspension:
+    """An attempt that waits for replies. Until it is over it must see the cluster as it was when it began."""
+
+    steps: Steps[None]
+    calls: tuple[Call, ...] = ()
+    replies: dict[int, CallReply] = field(default_factory=dict)
+    """By token of the call."""
+    held: list[Callable[[], object]] = field(default_factory=list)
+    """What the scheduler was told meanwhile, in order: taken in when the attempt is over."""
+
+
+def at_once(steps: Steps[T]) -> T:
+    """What comes of steps that need nobody's reply."""
+    try:
+        next(steps)
+    except StopIteration as end:
+        value: T = end.value
+        return value
+    raise AssertionError("steps that were to need no reply asked for one")

@@ -1,0 +1,315 @@
+"""The live scheduler behind a network that fails in every way we know of: no pod is lost, none is bound twice.
+
+MOORING_SOAK=1 runs it with 10,000 pods; the figures are printed.
+"""
+
+import asyncio
+import os
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pytest
+
+from fault_proxy import CALM, FaultProxy, Faults
+from mooring.api.client import ApiClient
+from mooring.api.reach import Access
+from mooring.api.reflector import Conduct
+from mooring.api.throttle import Timing
+from mooring.app.assembly import build_scheduler
+from mooring.app.live import LiveScheduler
+from mooring.cluster.table import CPU
+from mooring.framework import config
+from mooring.kit import loops
+from mooring.kit.clock import WallClock
+from running_cluster import a_process
+
+pytestmark = pytest.mark.slow
+
+IS_SOAK = bool(os.environ.get("MOORING_SOAK"))
+PODS = 10_000 if IS_SOAK else 1_500
+PATIENCE_S = 280.0 if IS_SOAK else 50.0
+"""Less than the five minutes after which pods are tried again for no reason: none may need that."""
+SPEED = 20.0
+"""How much faster than ours time passes for retries and for the silence of watches."""
+WRITERS = 16
+ARENAS, VICTIMS = 5, 2
+ARENA = {
+    "nodeSelector": {"arena": "yes"},
+    "tolerations": [{"key": "arena", "operator": "Exists"}],
+}
+POD_PATH = "/api/v1/namespaces/default/pods"
+
+FAULTS = Faults(
+    late=0.05,
+    slow=0.05,
+    lost_before=0.02,
+    lost_after=0.02,
+    busy=0.02,
+    failing=0.02,
+    unavailable=0.02,
+    expired=0.05,
+    cut=0.002,
+    silent=0.0005,
+    twice=0.02,
+    disordered=0.02,
+)
+
+JsonObject = dict[str, Any]
+
+
+class _Metadata(msgspec.Struct):
+    name: str
+    uid: str = ""
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    node_name: str = ""
+
+
+class _Pod(msgspec.Struct):
+    metadata: _Metadata
+    spec: _Spec
+
+
+class _Event(msgspec.Struct):
+    type: str
+    object: _Pod
+
+
+@dataclass
+class History:
+    """All that the server ever said of pods, told by the server itself."""
+
+    nodes: dict[str, set[str]] = field(default_factory=dict)
+    """Uid -> the nodes that the pod was ever on."""
+    present: dict[str, _Pod] = field(default_factory=dict)
+
+    async def follow(self, client: ApiClient, version: str) -> None:
+        async for lines in client.watch("/api/v1/pods", {"resourceVersion": version, "timeoutSeconds": "1200"}):
+            for line in lines:
+                self._take(msgspec.json.decode(line, type=_Event))
+
+    def _take(self, event: _Event) -> None:
+        pod = event.object
+        seen = self.nodes.setdefault(pod.metadata.uid, set())
+        if pod.spec.node_name:
+            seen.add(pod.spec.node_name)
+        if event.type == "DELETED":
+            self.present.pop(pod.metadata.name, None)
+        else:
+            self.present[pod.metadata.name] = pod
+
+    def is_bound(self, name: str) -> bool:
+        return name in self.present and bool(self.present[name].spec.node_name)
+
+
+@dataclass
+class Load:
+    """Pods that come, go and come back, written without the proxy."""
+
+    client: ApiClient
+    history: History
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(WRITERS))
+    expected: set[str] = field(default_factory=set)
+
+    async def create(self, name: str, cpu: str = "50m", **spec: Any) -> None:
+        container = {"name": "main", "image": "x", "resources": {"requests": {"cpu": cpu}}}
+        pod = {"metadata": {"name": name}, "spec": {"containers": [container], **spec}}
+        async with self.turns:
+            await self.client.post(POD_PATH, pod)
+        self.expected.add(name)
+
+    async def replace(self, name: str) -> None:
+        """The same name comes back as another pod."""
+        await until(lambda: self.history.is_bound(name))
+        await self.client.delete(f"{POD_PATH}/{name}", {"gracePeriodSeconds": 0})
+        await until(lambda: name not in self.history.present)
+        await self.create(name)
+
+    async def preempt(self) -> None:
+        """Nodes are filled, and cleared for pods of a higher priority."""
+        victims = [f"victim-{number}" for number in range(ARENAS * VICTIMS)]
+        for name in victims:
+            await self.create(name, "4", **ARENA)
+        await until(lambda: all(map(self.history.is_bound, victims)))
+        for number in range(ARENAS):
+            await self.create(f"high-{number}", "8", priorityClassName="high", **ARENA)
+        self.expected.difference_update(victims)
+
+    async def bulk(self) -> None:
+        """Every tenth pod waits for a node that is labelled only later; every twentieth is replaced."""
+        names = [f"pod-{number:05d}" for number in range(PODS)]
+        selectors = ({"nodeSelector": {"late": "yes"}}, *({},) * 9)
+        async with asyncio.TaskGroup() as tasks:
+            for number, name in enumerate(names):
+                tasks.create_task(self.create(name, **selectors[number % 10]))
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._label_late(names))
+            for name in names[1::20]:
+                tasks.create_task(self.replace(name))
+
+    async def _label_late(self, names: list[str]) -> None:
+        await until(lambda: sum(map(self.history.is_bound, names)) > 0.8 * PODS)
+        nodes = await self.client.list("/api/v1/nodes")
+        for node in nodes["items"][ARENAS::4]:
+            await self.client.patch(
+                f"/api/v1/nodes/{node['metadata']['name']}", {"metadata": {"labels": {"late": "yes"}}}
+            )
+
+
+async def until(holds: Any, patience_s: float = PATIENCE_S) -> None:
+    ends = time.monotonic() + patience_s
+    while not holds():
+        assert time.monotonic() < ends, "that never comes"
+        await asyncio.sleep(0.02)
+
+
+def in_haste(reports: list[str]) -> Conduct:
+    async def sleep(for_s: float) -> None:
+        await asyncio.sleep(for_s / SPEED)
+
+    timing = Timing(lambda: time.monotonic() * SPEED, sleep)
+    return Conduct(timing, silence_s=0.0, report=lambda text, fault: reports.append(f"{text} {fault!r}"))
+
+
+async def prepare(client: ApiClient) -> None:
+    await client.post("/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": "high"}, "value": 1000})
+    nodes = await client.list("/api/v1/nodes")
+    for node in nodes["items"][:ARENAS]:
+        patch = {
+            "metadata": {"labels": {"arena": "yes"}},
+            "spec": {"taints": [{"key": "arena", "value": "yes", "effect": "NoSchedule"}]},
+        }
+        await client.patch(f"/api/v1/nodes/{node['metadata']['name']}", patch)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How things stand when all has come to rest."""
+
+    live: LiveScheduler
+    load: Load
+    history: History
+    proxy: FaultProxy
+    pods: list[JsonObject]
+    reports: list[str]
+    took_s: float
+
+
+async def soak(server: str, seed: int) -> Outcome:
+    reports: list[str] = []
+    scheduler = build_scheduler(
+        config.default(), WallClock(), report=lambda text, fault: reports.append(f"{text} {fault!r}")
+    )
+    async with (
+        ApiClient(Access(server), "test/1", -1) as client,
+        FaultProxy(server, FAULTS, seed) as proxy,
+        LiveScheduler(scheduler, Access(proxy.url), conduct=in_haste([])) as live,
+    ):
+        await prepare(client)
+        history = History()
+        load = Load(client, history)
+        version = (await client.list("/api/v1/pods"))["metadata"]["resourceVersion"]
+        following = asyncio.create_task(history.follow(client, version))
+        await live.settle()
+        scheduling = asyncio.create_task(live.schedule())
+        began_s = time.monotonic()
+        await asyncio.gather(load.preempt(), load.bulk())
+        await until(lambda: all(map(history.is_bound, load.expected)))
+        took_s = time.monotonic() - began_s
+        proxy.faults = CALM
+        pods = await at_rest(client, live, load)
+        assert not scheduling.done() and not following.done()
+        scheduling.cancel()
+        following.cancel()
+        return Outcome(live, load, history, proxy, pods, reports, took_s)
+
+
+async def at_rest(client: ApiClient, live: LiveScheduler, load: Load) -> list[JsonObject]:
+    """The pods of the server once it and the scheduler agree and nothing is under way; or as they are in the end."""
+    pods: list[JsonObject] = []
+    core = live.scheduler.core
+    for _ in range(300):
+        pods = (await client.list("/api/v1/pods"))["items"]
+        has_gone = {pod["metadata"]["name"] for pod in pods} == load.expected
+        if has_gone and not core.bindings and counted(live) == on_nodes(pods):
+            return pods
+        await asyncio.sleep(0.05)
+    return pods
+
+
+def counted(live: LiveScheduler) -> dict[str, str]:
+    return {pod.uid: pod.spec.node_name for pod in live.scheduler.core.cluster.nodes.pods()}
+
+
+def on_nodes(pods: list[JsonObject]) -> dict[str, str]:
+    return {pod["metadata"]["uid"]: pod["spec"].get("nodeName", "") for pod in pods}
+
+
+def milli(pod: JsonObject) -> int:
+    written: str = pod["spec"]["containers"][0]["resources"]["requests"]["cpu"]
+    return int(written.removesuffix("m")) if written.endswith("m") else int(written) * 1000
+
+
+def condition(pod: JsonObject) -> JsonObject:
+    found: JsonObject = next(c for c in pod["status"]["conditions"] if c["type"] == "PodScheduled")
+    return found
+
+
+@pytest.fixture(scope="module")
+def outcome() -> Outcome:
+    nodes = ARENAS + max(30, PODS // 80)
+    with a_process("--plain-http", "--no-scheduler", "--nodes", str(nodes)) as cluster:
+        result = loops.run(soak(cluster.server, seed=int(os.environ.get("MOORING_SEED", "1"))))
+    statistics = [member.statistics for member in result.live.reflectors.members if member.watched.name == "pods"]
+    print(f"{len(result.pods)} pods in {result.took_s:.1f} s, {result.proxy.requests} requests", statistics)
+    print(dict(result.proxy.injected), "binds:", result.live.driver.bound)
+    print("queue:", result.live.scheduler.core.queue.counters.incoming, Counter(result.reports).most_common(5))
+    return result
+
+
+def test_no_pod_is_lost(outcome: Outcome) -> None:
+    assert {pod["metadata"]["name"] for pod in outcome.pods} == outcome.load.expected
+    assert [pod["metadata"]["name"] for pod in outcome.pods if not pod["spec"].get("nodeName")] == []
+
+
+def test_no_pod_is_bound_twice(outcome: Outcome) -> None:
+    assert len(outcome.history.nodes) > PODS * 1.04, "pods were replaced"
+    assert {uid: nodes for uid, nodes in outcome.history.nodes.items() if len(nodes) != 1} == {}
+
+
+def test_nothing_that_was_said_before_a_bind_comes_after_it(outcome: Outcome) -> None:
+    assert Counter(condition(pod)["status"] for pod in outcome.pods) == {"True": len(outcome.pods)}
+    assert [pod["status"]["nominatedNodeName"] for pod in outcome.pods if "nominatedNodeName" in pod["status"]] == []
+
+
+def test_the_scheduler_knows_what_the_server_knows(outcome: Outcome) -> None:
+    assert counted(outcome.live) == on_nodes(outcome.pods)
+    nodes = outcome.live.scheduler.core.cluster.nodes
+    cpu_milli: Counter[str] = Counter()
+    for pod in outcome.pods:
+        cpu_milli[pod["spec"]["nodeName"]] += milli(pod)
+    assert {name: int(nodes.requested[CPU, row]) for name, row in nodes.row_book.items()} == {
+        name: cpu_milli[name] for name in nodes.row_book
+    }
+    assert all(nodes.requested[CPU, row] <= nodes.allocatable[CPU, row] for row in nodes.row_book.values())
+
+
+def test_the_scheduler_is_in_order(outcome: Outcome) -> None:
+    scheduler = outcome.live.scheduler
+    assert scheduler.check() == []
+    assert scheduler.core.bindings == {} and scheduler.core.evictions == {}
+    assert sum(scheduler.core.queue.pending_counts().values()) == 0
+    assert scheduler.core.cache.assumed_count == 0
+
+
+def test_no_pod_waited_to_be_rescued(outcome: Outcome) -> None:
+    counters = outcome.live.scheduler.core.queue.counters
+    assert (counters.flushed, counters.rescued) == (0, 0)
+
+
+def test_everything_did_go_wrong(outcome: Outcome) -> None:
+    assert {fault for fault in FAULTS.__slots__ if fault != "latency_s" and not outcome.proxy.injected[fault]} == set()
