@@ -57,7 +57,7 @@ async def until_asked(recorder: Recorder, count: int) -> None:
 def test_a_request_says_who_asks_for_what() -> None:
     async def main() -> None:
         async with a_recorder(always(said(201, {"a": 1}))) as recorder:
-            access = {"credentials": Identity(token=b"s3cret"), "impersonation": (("Impersonate-User", "u"),)}
+            access: Any = {"credentials": Identity(token=b"s3cret"), "impersonation": (("Impersonate-User", "u"),)}
             async with a_client(f"{recorder.url}/prefix", **access) as client:
                 assert await client.send("POST", BINDING, b"{}") == b'{"a":1}'
                 await client.send("PATCH", "/x", b"[]", "application/strategic-merge-patch+json")

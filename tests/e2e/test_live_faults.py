@@ -142,7 +142,7 @@ class Load:
     async def bulk(self) -> None:
         """Every tenth pod waits for a node that is labelled only later; every twentieth is replaced."""
         names = [f"pod-{number:05d}" for number in range(PODS)]
-        selectors = ({"nodeSelector": {"late": "yes"}}, *({},) * 9)
+        selectors: list[JsonObject] = [{"nodeSelector": {"late": "yes"}}, *[{}] * 9]
         async with asyncio.TaskGroup() as tasks:
             for number, name in enumerate(names):
                 tasks.create_task(self.create(name, **selectors[number % 10]))

@@ -1,8 +1,11 @@
 """From a configuration to runners, one for each profile."""
 
+from collections.abc import Mapping
+
 from mooring.app.preemption_readings import read_preemption
 from mooring.cycle.core import Report, Tell
 from mooring.cycle.decide import Manner
+from mooring.cycle.extender_interest import in_asking_order
 from mooring.cycle.meters import Meters
 from mooring.cycle.scheduler import Scheduler
 from mooring.framework.config.types import KubeSchedulerConfiguration
@@ -22,10 +25,13 @@ def all_plugins() -> Registry:
 
 
 def build_runners(
-    config: KubeSchedulerConfiguration, registry: Registry | None = None, desk: Desk | None = None
+    config: KubeSchedulerConfiguration,
+    registry: Registry | None = None,
+    desk: Desk | None = None,
+    gates: Mapping[str, bool] | None = None,
 ) -> dict[str, Runner]:
     """A runner for each scheduler name; raises ConfigError where the configuration asks for what cannot be had."""
-    profiles = build_profiles(config, registry if registry is not None else all_plugins(), desk=desk)
+    profiles = build_profiles(config, registry if registry is not None else all_plugins(), gates, desk)
     return {name: Runner(profile) for name, profile in profiles.items()}
 
 
@@ -38,17 +44,19 @@ def build_scheduler(
     report: Report | None = None,
     meters: Meters | None = None,
     max_parked_s: float = 300,
+    gates: Mapping[str, bool] | None = None,
 ) -> Scheduler:
     """A scheduler without I/O as the configuration describes it. `meters` (of the same clock) measure it."""
-    desk = Desk()
-    runners = build_runners(config, registry, desk)
+    desk, manner = Desk(), manner or Manner()
+    manner.extenders = in_asking_order(config.extenders)
+    runners = build_runners(config, registry, desk, gates)
     if meters is not None:
         read_preemption(runners.values(), meters.registry)
     return Scheduler(
         clock,
         runners,
         desk,
-        manner or Manner(),
+        manner,
         initial_backoff_s=config.pod_initial_backoff_seconds,
         max_backoff_s=config.pod_max_backoff_seconds,
         max_parked_s=max_parked_s,

@@ -1,6 +1,6 @@
 """What several commands take: a scheduler configuration and plugin files."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mooring.app.assembly import all_plugins
 from mooring.cli.refusal import refuse
@@ -9,16 +9,16 @@ from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.registry import Registry, load_file
 
 
-def configured(path: str | None) -> KubeSchedulerConfiguration:
+def configured(path: str | None, gates: Mapping[str, bool] | None = None) -> KubeSchedulerConfiguration:
     """The configuration in a file, or upstream's default. Raises ConfigError."""
     if path is None:
-        return configuration.default()
+        return configuration.default(feature_gates=gates)
     try:
         with open(path, "rb") as file:
             text = file.read()
     except (OSError, ValueError) as error:  # a path with a NUL in it is a ValueError
         refuse(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}")
-    return configuration.load(text, path)
+    return configuration.load(text, path, feature_gates=gates)
 
 
 def registry_with(plugin_files: Sequence[str]) -> Registry:

@@ -7,6 +7,7 @@ from typing import BinaryIO
 import click
 import msgspec
 
+from mooring.cli.config import config
 from mooring.cli.nodes import nodes
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.run import run
@@ -20,6 +21,7 @@ Examples:
   mooring simulate examples/cluster.yaml                where do the pending pods go?
   mooring simulate examples/cluster.yaml --explain giant
   mooring up                                            a cluster on this machine, for kubectl
+  mooring run --config scheduler.yaml                   in the place of kube-scheduler
   mooring COMMAND --help                                examples of each command
 """
 
@@ -58,6 +60,7 @@ main.add_command(up)
 main.add_command(nodes)
 main.add_command(run)
 main.add_command(snapshot)
+main.add_command(config)
 
 
 @main.command(epilog=CONFORM_EPILOG, short_help="Answer scenarios of the conformance corpus.")

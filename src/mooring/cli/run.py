@@ -162,6 +162,7 @@ def run(**flags: Any) -> None:
             flags["max_parked"].seconds,
             {name.replace("_", "-"): str(value) for name, value in flags.items() if value is not None},
             flags["dry_run"],
+            gates,
         )
         logs = start_logs(logging.getLogger("mooring"), log_format, flags["verbosity"])
         sys.exit(loops.run(_run(settings, logs, flags["write_config_to"])))

@@ -6,11 +6,13 @@ from typing import Any, TypeVar
 
 from mooring.cluster.table import ClusterError
 from mooring.cycle.core import Binding, Core
+from mooring.cycle.extender_bind import call_binder, refusal, skip
 from mooring.cycle.failure import Failure, error, fail, refused
 from mooring.cycle.work import Failed, prepare
+from mooring.framework.config.types import Extender
 from mooring.framework.cycle import Cycle
 from mooring.framework.events import ASSIGNED_POD_DELETE
-from mooring.framework.intents import Bind, PatchStatus, Record
+from mooring.framework.intents import Bind, CallReply, PatchStatus, Record
 from mooring.framework.points import Plugin, Wait
 from mooring.framework.runner import Runner
 from mooring.framework.status import SKIP, Code, Rejection
@@ -74,7 +76,27 @@ def _prepared(core: Core, binding: Binding, failed: Failed | None) -> None:
     """PreBind is through: bind the pod, unless it cannot be."""
     if core.meters is not None:
         core.meters.step_ended(binding, "PreBind", _status(failed))
-    failed = failed or _begin_to_bind(core, binding)
+    if failed is None and core.manner.extenders and call_binder(core, binding):
+        return
+    _end_unless_bound(core, binding, failed or _begin_to_bind(core, binding))
+
+
+def binder_replied(core: Core, binding: Binding, extender: Extender, reply: CallReply) -> None:
+    """An extender bound the pod, or did not. Nobody may be waiting for it any more."""
+    if core.bindings.get(binding.pod.id) is not binding:
+        return
+    fault = refusal(reply)
+    if fault is None:
+        finish(core, binding)
+    elif skip(core, extender, fault):
+        _end_unless_bound(core, binding, _begin_to_bind(core, binding))
+    else:
+        if core.meters is not None:
+            core.meters.step_ended(binding, "Bind", Code.Error.name)
+        give_up(core, binding, error(fault), is_rejected=False)
+
+
+def _end_unless_bound(core: Core, binding: Binding, failed: Failed | None) -> None:
     if failed is not None:
         failure, is_rejected = failed
         give_up(core, binding, failure, is_rejected)

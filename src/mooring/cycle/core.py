@@ -9,7 +9,9 @@ from mooring.cluster.cluster import Cluster
 from mooring.cluster.nominated import NominatedLoad
 from mooring.cycle.decide import Manner, decide
 from mooring.cycle.decision import Decision
+from mooring.cycle.extender_steps import Suspension
 from mooring.cycle.meters import Meters
+from mooring.framework.config.types import Extender
 from mooring.framework.cycle import Cycle
 from mooring.framework.events import ClusterEvent
 from mooring.framework.intents import Intent
@@ -103,6 +105,10 @@ class Core:
     """Token of a write -> id of the pod whose PreBind waits for it."""
     watchers: dict[tuple[type[KubeObject], str], dict[str, None]] = field(default_factory=dict)
     """Kind and key of an object -> ids of the pods whose PreBind waits for it to change, in order of arrival."""
+    suspension: Suspension | None = None
+    """The attempt that waits for extenders, if one does."""
+    binder_calls: dict[int, tuple[Binding, Extender]] = field(default_factory=dict)
+    """Token of a call -> the binding that an extender was asked to carry out."""
     evictions: dict[str, Eviction] = field(default_factory=dict)
     """By id of the preemptor."""
     decide: Decide = decide

@@ -61,4 +61,4 @@ def _still_passes(panel: Panel, attempt: Attempt, verdicts: Verdicts, row: int) 
     except AttemptError as fault:
         panel.report(f"Evaluation failed on nominated node {attempt.cycle.nodes.names[row]}: {fault}")
         return False
-    return left.tolist() == [row]
+    return bool(np.array_equal(left, [row]))

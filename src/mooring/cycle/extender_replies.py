@@ -62,9 +62,7 @@ def read_victims(reply: CallReply) -> dict[str, MetaVictims]:
     """The victims on each node that is left. Raises Unusable."""
     members = _members(_value(reply), "value of type v1.ExtenderPreemptionResult")
     where = "ExtenderPreemptionResult.NodeNameToMetaVictims"
-    return {
-        name: _meta_victims(written) for name, written in _map(members.get("nodenametometavictims"), where).items()
-    }
+    return {name: _meta_victims(written) for name, written in _map(members.get("nodenametometavictims"), where).items()}
 
 
 def read_bound(reply: CallReply) -> None:

@@ -23,7 +23,7 @@ def prioritize_call(extender: Extender, pod: Pod, nodes: NodeTable, rows: Iterab
 def preempt_call(extender: Extender, pod: Pod, victims: Mapping[str, Victims]) -> Call:
     """Who would have to leave where; to an extender that knows the cluster victims are named by their uid."""
     if extender.node_cache_capable:
-        meta = {name: _victims([{"UID": pod.uid} for pod in on.pods], on) for name, on in victims.items()}
+        meta = {name: _victims([{"UID": victim.id} for victim in on.pods], on) for name, on in victims.items()}
         return Call(extender, extender.preempt_verb, _about_victims(pod, None, meta))
     whole = {name: _victims(list(on.pods), on) for name, on in victims.items()}
     return Call(extender, extender.preempt_verb, _about_victims(pod, whole, None))

@@ -51,7 +51,7 @@ def _found(extender: Extender, name: str, meta: MetaVictims, nodes: NodeTable) -
     row = nodes.row_book.get(name)
     if row is None or not nodes.alive[row]:
         raise Unusable(f'nodeinfo not found for node name "{name}"')
-    there = {pod.uid: pod for pod in nodes.pods_on[row]}
+    there = {pod.id: pod for pod in nodes.pods_on[row]}
     for uid in meta.uids:
         if uid not in there:
             raise Unusable(

@@ -1,11 +1,14 @@
 """One attempt: take a pod from the queue, decide, and send it on its way."""
 
+from functools import partial
+
 from mooring.cycle.bind import begin_binding
 from mooring.cycle.core import Core
 from mooring.cycle.decision import Decision, Failed, NoFit, Placement
 from mooring.cycle.evict import evict
+from mooring.cycle.extender_attempt import panel_for, suspend
 from mooring.cycle.failure import Failure, error, fail
-from mooring.cycle.make_room import make_room, make_room_measured
+from mooring.cycle.make_room import Room, make_room, make_room_measured
 from mooring.framework.intents import Record
 from mooring.framework.runner import Runner
 from mooring.model.pod import Pod
@@ -24,8 +27,17 @@ def attempt(core: Core) -> Pod | None:
         return pod
     if core.meters is not None:
         core.meters.began(entry)
+    if core.manner.extenders and (panel := panel_for(core, pod)) is not None:
+        suspend(core, entry, runner, panel, partial(_conclude, core, entry, runner))
+        return pod
     decision = core.decide(runner, pod, core.cluster, core.manner, core.queue.attempts)
-    failure = _failure_of(core, entry, runner, decision)
+    _conclude(core, entry, runner, decision, _seek_room(runner, decision) if isinstance(decision, NoFit) else None)
+    return pod
+
+
+def _conclude(core: Core, entry: QueuedPod, runner: Runner, decision: Decision, room: Room | None) -> None:
+    """Send the pod to its node, or back to the queue."""
+    failure, pod = _failure_of(core, entry, decision, room), entry.pod
     if core.meters is not None:
         core.meters.decided(entry)
     if failure is not None:
@@ -35,7 +47,6 @@ def attempt(core: Core) -> Pod | None:
         best = f"the best of {decision.feasible_count} feasible nodes (score {decision.score})"
         core.story(pod, f"goes to {decision.node}, {best if decision.feasible_count > 1 else 'the only choice'}")
         begin_binding(core, entry, runner, decision.cycle, decision.node)
-    return pod
 
 
 def _is_pointless(core: Core, pod: Pod) -> bool:
@@ -47,20 +58,26 @@ def _is_pointless(core: Core, pod: Pod) -> bool:
     return core.cache.is_assumed(pod.id)
 
 
-def _failure_of(core: Core, entry: QueuedPod, runner: Runner, decision: Decision) -> Failure | None:
+def _failure_of(core: Core, entry: QueuedPod, decision: Decision, room: Room | None) -> Failure | None:
     """Why the pod cannot be placed; None: it can."""
     if isinstance(decision, Failed):
         return error(decision.error)
-    return _seek_room(core, entry, runner, decision) if isinstance(decision, NoFit) else None
+    return _no_fit(core, entry, decision, room) if isinstance(decision, NoFit) else None
 
 
-def _seek_room(core: Core, entry: QueuedPod, runner: Runner, decision: NoFit) -> Failure:
-    """The pod fits nowhere: let PostFilter make room, and tell what came of it."""
-    plugins, pending = decision.diagnosis.plugins, decision.diagnosis.pending
+def _seek_room(runner: Runner, decision: NoFit) -> Room | None:
+    """The pod fits nowhere: let PostFilter make room. None: nobody was asked."""
     if decision.failure is None or not runner.profile.points.get("postFilter"):
-        return Failure(decision.message, plugins=plugins, pending=pending)
+        return None
     meters, failure = runner.meters, decision.failure
-    room = make_room(runner, failure) if meters is None else make_room_measured(runner, failure, meters)
+    return make_room(runner, failure) if meters is None else make_room_measured(runner, failure, meters)
+
+
+def _no_fit(core: Core, entry: QueuedPod, decision: NoFit, room: Room | None) -> Failure:
+    """The pod fits nowhere: act on the room that was found, and tell what came of it."""
+    plugins, pending = decision.diagnosis.plugins, decision.diagnosis.pending
+    if room is None:
+        return Failure(decision.message, plugins=plugins, pending=pending)
     message = f"{decision.message} {room.message}" if room.message else decision.message
     if room.nomination is None:
         return Failure(message, plugins=plugins, pending=pending, nominate="" if room.clear_nomination else None)

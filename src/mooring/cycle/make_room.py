@@ -1,13 +1,19 @@
 """PostFilter: asks the profile's plugins for a way to make room for a pod that fits nowhere."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from mooring.cycle.extender_steps import Steps, at_once
 from mooring.framework.attempt import AttemptError
 from mooring.framework.failure import FitFailure
+from mooring.framework.intents import CallFault
 from mooring.framework.point_meters import PluginProbe, PointMeters
-from mooring.framework.points import Nomination, NoRoom, PostFilterPlugin
+from mooring.framework.points import Candidates, Nomination, NoRoom, PostFilterPlugin, Victims
 from mooring.framework.runner import Runner
 from mooring.framework.status import Code, PluginError
+
+Review = Callable[[Mapping[str, Victims]], Steps[Mapping[str, Victims] | CallFault]]
+"""What others make of the ways to make room."""
 
 
 @dataclass(slots=True)
@@ -33,6 +39,13 @@ def make_room_measured(runner: Runner, failure: FitFailure, meters: PointMeters)
 
 
 def make_room(runner: Runner, failure: FitFailure, probe: PluginProbe | None = None) -> Room:
+    """Make room where nobody else has a say in it."""
+    return at_once(making_room(runner, failure, probe))
+
+
+def making_room(
+    runner: Runner, failure: FitFailure, probe: PluginProbe | None = None, review: Review | None = None
+) -> Steps[Room]:
     """Ask in order until one finds room; the reasons of those that do not are gathered."""
     reasons: list[str] = []
     clear = False
@@ -40,6 +53,8 @@ def make_room(runner: Runner, failure: FitFailure, probe: PluginProbe | None = N
         assert isinstance(plugin, PostFilterPlugin)
         try:
             answer = _ask(plugin, failure, probe)
+            if isinstance(answer, Candidates) and review is not None:
+                answer = answer.choose((yield from review(answer.victims)))
         except (PluginError, AttemptError) as fault:
             return Room(message=str(fault), code=Code.Error)
         except Exception as fault:  # one failed attempt with the plugin named, never a dead loop
@@ -56,7 +71,7 @@ def make_room(runner: Runner, failure: FitFailure, probe: PluginProbe | None = N
     return Room(message=", ".join(reasons), clear_nomination=clear)
 
 
-def _ask(plugin: PostFilterPlugin, failure: FitFailure, probe: PluginProbe | None) -> Nomination | NoRoom:
+def _ask(plugin: PostFilterPlugin, failure: FitFailure, probe: PluginProbe | None) -> Nomination | NoRoom | Candidates:
     if probe is None:
         return plugin.post_filter(failure)
     return probe.call("PostFilter", plugin.name, plugin.post_filter, failure)

@@ -1,15 +1,21 @@
 """The scheduler without I/O: changes and the passing of time go in, intents come out."""
 
+from collections.abc import Callable
+from functools import partial
+
 from mooring.cluster.cache import Cache
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nominated import NominatedLoad
-from mooring.cycle import bind, evict, intake, work
+from mooring.cycle import bind, evict, extender_attempt, intake, work
 from mooring.cycle.core import Core, Report, Tell
 from mooring.cycle.decide import Manner
+from mooring.cycle.decision import EXTENDER
+from mooring.cycle.extender_steps import Suspension
 from mooring.cycle.failure import error
 from mooring.cycle.loop import attempt
 from mooring.cycle.meters import Meters
-from mooring.framework.intents import Intent, WriteFault
+from mooring.framework.events import ANYTHING, Action, ClusterEvent, Registration
+from mooring.framework.intents import CallReply, Intent, WriteFault
 from mooring.framework.points import Desk
 from mooring.framework.runner import Runner
 from mooring.framework.status import Code
@@ -18,13 +24,16 @@ from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.queue.queue import SchedulingQueue
 
+_ANY_EVENT = Registration(ClusterEvent(ANYTHING, Action.ALL))
+"""Nobody knows what an extender waits for."""
+
 
 class Scheduler:
     """What a driver feeds and obeys.
 
     It tells every change (`added`, `updated`, `removed`), lets time pass (`tick` each second), runs attempts
     (`attempt`) and carries out the intents that `take_intents` gives it, reporting what came of them (`bound`,
-    `evicted`, `written`).
+    `evicted`, `written`, `replied`). While an attempt waits for extenders it may go on telling: that is kept in order.
     """
 
     def __init__(
@@ -56,6 +65,7 @@ class Scheduler:
             max_parked_s=max_parked_s,
             tell=tell,
             report=report,
+            other_rejectors={EXTENDER: (_ANY_EVENT,)} if manner.extenders else None,
             meters=None if meters is None else meters.join_runners(runners),
         )
         desk.activate, desk.now_ns = queue.activate, clock.now_ns
@@ -68,16 +78,30 @@ class Scheduler:
     # ---- changes
 
     def added(self, item: KubeObject) -> None:
+        if self.core.suspension is not None:
+            self._hold(partial(self.added, item))
+            return
         self._note_change()
         intake.added(self.core, item)
 
     def updated(self, old: KubeObject, new: KubeObject) -> None:
+        if self.core.suspension is not None:
+            self._hold(partial(self.updated, old, new))
+            return
         self._note_change()
         intake.updated(self.core, old, new)
 
     def removed(self, item: KubeObject) -> None:
+        if self.core.suspension is not None:
+            self._hold(partial(self.removed, item))
+            return
         self._note_change()
         intake.removed(self.core, item)
+
+    def _hold(self, act: Callable[[], object]) -> None:
+        """While an attempt waits for extenders the cluster must stay as it saw it: whatever is told waits as well."""
+        assert self.core.suspension is not None
+        self.core.suspension.held.append(act)
 
     def _note_change(self) -> None:
         if self.core.meters is not None:
@@ -86,7 +110,12 @@ class Scheduler:
     # ---- time
 
     def tick(self) -> None:
-        """A second has passed: let pods out of backoff, end waits on Permit whose time is up, let PreBind look around."""
+        """A second has passed: let pods out of backoff, end waits on Permit whose time is up, let PreBind look around.
+
+        While an attempt waits for extenders nothing is done: the next second makes up for it.
+        """
+        if self.core.suspension is not None:
+            return
         self.core.desk.waiting.expire(self.core.clock.now_ns())
         work.look_around(self.core)
         self.core.queue.flush_backoff()
@@ -95,26 +124,31 @@ class Scheduler:
 
     def flush_parked(self) -> None:
         """Half a minute has passed: give pods another chance that have been parked for too long."""
+        if self.core.suspension is not None:
+            self._hold(self.flush_parked)
+            return
         self.core.queue.flush_parked()
 
     # ---- attempts and what they lead to
 
     def attempt(self) -> Pod | None:
-        """Try the next pod; None when no one's turn has come."""
+        """Try the next pod; None when no one's turn has come. It may be suspended until its Calls are answered."""
+        if self.core.suspension is not None:
+            return None
         pod = attempt(self.core)
         self.release_waiting()
         return pod
 
     def release_waiting(self) -> None:
         """Let pods go on, or go back, whose wait on Permit has ended."""
-        while released := self.core.desk.waiting.take_released():
+        while self.core.suspension is None and (released := self.core.desk.waiting.take_released()):
             for waiting in released:
                 assert waiting.release is not None
                 bind.release(self.core, waiting.pod.id, waiting.release)
 
     def has_work(self) -> bool:
         """Whether an attempt could be made now."""
-        return self.core.queue.has_next()
+        return self.core.suspension is None and self.core.queue.has_next()
 
     def take_intents(self) -> list[Intent]:
         """What is to be done in the world, in order. They are handed out once."""
@@ -123,6 +157,9 @@ class Scheduler:
 
     def bound(self, pod: Pod, fault: str | None = None) -> None:
         """A Bind was carried out, or failed for this reason."""
+        if self.core.suspension is not None:
+            self._hold(partial(self.bound, pod, fault))
+            return
         binding = self.core.bindings.get(pod.id)
         if binding is None:
             return
@@ -136,11 +173,41 @@ class Scheduler:
 
     def evicted(self, victim: Pod, preemptor: Pod, fault: str | None = None, *, was_there: bool = True) -> None:
         """An Evict was carried out, or need not be as the victim is no longer there, or failed for this reason."""
+        if self.core.suspension is not None:
+            self._hold(partial(self.evicted, victim, preemptor, fault, was_there=was_there))
+            return
         evict.evicted(self.core, victim, preemptor, fault, was_there=was_there)
 
     def written(self, token: int, item: KubeObject | None, fault: WriteFault | None = None) -> None:
         """A Write was carried out: the object as it is now (None: it was deleted); or it failed for this reason."""
+        if self.core.suspension is not None:
+            self._hold(partial(self.written, token, item, fault))
+            return
         work.written(self.core, token, item, fault)
+
+    def replied(self, token: int, reply: CallReply) -> None:
+        """An extender answered a Call, or did not. Nobody may be waiting for it any more."""
+        suspension = self.core.suspension
+        if token in self.core.binder_calls:
+            if suspension is not None:
+                self._hold(partial(self.replied, token, reply))
+                return
+            bind.binder_replied(self.core, *self.core.binder_calls.pop(token), reply)
+        elif suspension is not None:
+            try:
+                extender_attempt.replied(self.core, suspension, token, reply)
+            finally:
+                if self.core.suspension is None:
+                    self._catch_up(suspension)
+
+    def _catch_up(self, suspension: Suspension) -> None:
+        """An attempt is over that was suspended: take in what was told meanwhile."""
+        for act in suspension.held:
+            try:
+                act()
+            except Exception as fault:  # as it would be told if it had been taken in at once
+                self.core.report("a change that had to wait for an extender could not be taken in", fault)
+        self.release_waiting()
 
     def next_deadline_ns(self) -> int | None:
         """When a wait on Permit or a pause of PreBind ends, whatever else happens."""

@@ -21,7 +21,7 @@ at one node at a time uses `mooring.framework.plain`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.framework.intents import Bind, Write, WriteFault
+from mooring.framework.intents import Bind, CallFault, Write, WriteFault
 from mooring.framework.status import Rejection, Skip
 from mooring.framework.waiting import WaitingPods
 from mooring.model.meta import KubeObject
@@ -187,9 +187,27 @@ class NoRoom:
     """Whether a node that the pod was promised earlier is to be forgotten."""
 
 
+@dataclass(frozen=True, slots=True)
+class Victims:
+    """Who would have to leave a node, the most important first, and how many of them break a disruption budget."""
+
+    pods: tuple[Pod, ...]
+    violations: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """From PostFilter, where others have a say in it (`FitFailure.is_reviewed`): every way to make room."""
+
+    victims: dict[str, Victims]
+    """By name of the node."""
+    choose: Callable[[Mapping[str, Victims] | CallFault], Nomination | NoRoom]
+    """The plugin's choice among those that are left, or its words where the others failed."""
+
+
 class PostFilterPlugin(Plugin):
     @abstractmethod
-    def post_filter(self, failure: "FitFailure") -> Nomination | NoRoom:
+    def post_filter(self, failure: "FitFailure") -> Nomination | NoRoom | Candidates:
         """Find room for a pod that fits nowhere, or say why that cannot be done. Others act on what it finds."""
 
     def eviction_began(self, pod: Pod) -> None:

@@ -1,6 +1,8 @@
 """DefaultPreemption: makes room for a pod that fits nowhere by having pods of lower priority leave."""
 
 from collections import Counter
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,8 +12,17 @@ from mooring.cluster.table import NodeTable
 from mooring.framework.config.args import DefaultPreemptionArgs
 from mooring.framework.events import POD, Action, ClusterEvent, Registration
 from mooring.framework.failure import FitFailure
-from mooring.framework.points import Handle, Nomination, NoRoom, PostFilterPlugin, PreEnqueuePlugin
-from mooring.framework.status import Rejection, curable, final
+from mooring.framework.intents import CallFault
+from mooring.framework.points import (
+    Candidates,
+    Handle,
+    Nomination,
+    NoRoom,
+    PostFilterPlugin,
+    PreEnqueuePlugin,
+    Victims,
+)
+from mooring.framework.status import PluginError, Rejection, curable, final
 from mooring.framework.what_if import RowArray
 from mooring.kit.choice import choose
 from mooring.model.pod import Pod
@@ -56,7 +67,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         """Whether a pod that left made room is for the plugins to say that had rejected the preemptor."""
         return [Registration(ClusterEvent(POD, Action.DELETE), lambda pod, change: False)]
 
-    def post_filter(self, failure: FitFailure) -> Nomination | NoRoom:
+    def post_filter(self, failure: FitFailure) -> Nomination | NoRoom | Candidates:
         self.runs += 1
         refusal = self._ineligible(failure)
         if refusal is not None:
@@ -64,8 +75,26 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         findings = self.search(failure)
         nodes = failure.attempt.cycle.nodes
         if not len(findings):
+            if findings.without_victims:
+                raise PluginError(_PREFIX + _no_victims(findings, nodes))
             text = _PREFIX + _message(findings, nodes.alive_count)
             return NoRoom(curable(text), clear_nomination=True)
+        if not failure.is_reviewed:
+            return self._best(findings, nodes)
+        victims = {nodes.names[row]: findings.on(row) for row in findings.rows.tolist()}
+        return Candidates(victims, partial(self._choose, findings, nodes))
+
+    def _choose(
+        self, findings: Findings, nodes: NodeTable, left: Mapping[str, Victims] | CallFault
+    ) -> Nomination | NoRoom:
+        """The best of what extenders have left."""
+        if isinstance(left, CallFault):
+            raise PluginError(_PREFIX + left.message)
+        if not left:
+            return NoRoom(curable(f"{_PREFIX}no candidate node for preemption"))
+        return self._best(findings.replaced({nodes.row_book[name]: on for name, on in left.items()}), nodes)
+
+    def _best(self, findings: Findings, nodes: NodeTable) -> Nomination:
         best = findings.least_harmful()
         best = best[nodes.name_rank()[best].argsort()].tolist()
         # Parity: a victim that has not started counts as started when it is looked at, and later is better. So among
@@ -136,6 +165,13 @@ def _leaves_for_us(pod: Pod) -> bool:
         and targeted.status == "True"
         and targeted.reason == "PreemptionByScheduler"
     )
+
+
+def _no_victims(findings: Findings, nodes: NodeTable) -> str:
+    """Parity: a node that fits as it is, and was refused by an extender, is an error of the dry run."""
+    names = sorted(nodes.names[row] for row in findings.without_victims)
+    texts = [f'expected at least one victim pod on node "{name}"' for name in names]
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
 def _message(findings: Findings, node_count: int) -> str:

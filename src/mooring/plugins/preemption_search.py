@@ -3,7 +3,7 @@
 Nodes on which sums alone decide are tried all at once (preemption_trial.py), the others node by node.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from mooring.cluster.ranks import NOT_STARTED_NS, PodRanks, by_importance, start
 from mooring.framework.attempt import count_codes
 from mooring.framework.failure import FitFailure
 from mooring.framework.memo import PASSED
+from mooring.framework.points import Victims
 from mooring.framework.status import Rejection, final
 from mooring.framework.what_if import OneNode, RowArray, is_batchable
 from mooring.model.affinity import PodPredicate
@@ -29,6 +30,8 @@ class Findings:
         self.rows: RowArray = np.zeros(0, np.intp)
         self.refusals: list[tuple[Rejection, int]] = []
         """Verdicts of nodes that cannot be made to fit, with the number of nodes."""
+        self.without_victims: list[int] = []
+        """Rows that take the pod as they are: only an extender can have refused them."""
         self._trial = trial
         self._single: dict[int, tuple[Pod, ...]] = {}
         """The victims on nodes that were tried alone."""
@@ -45,6 +48,16 @@ class Findings:
     def harm(self, row: int) -> tuple[int, ...]:
         """What that would do, by the measures of preemption_trial.HARMS: the less the better."""
         return self._single_harm.get(row) or tuple(self._trial.harm[:, row].tolist())
+
+    def on(self, row: int) -> Victims:
+        return Victims(self.victims(row), self.violations(row))
+
+    def replaced(self, victims: Mapping[int, Victims]) -> "Findings":
+        """The same search with other candidates."""
+        other = Findings(self._trial)
+        for row, on in victims.items():
+            other.add_single(row, on.pods, on.violations)
+        return other
 
     def violations(self, row: int) -> int:
         """How many of the victims break a disruption budget."""
@@ -87,6 +100,7 @@ class Findings:
         self._single |= other._single
         self._single_harm |= other._single_harm
         self.refusals += other.refusals
+        self.without_victims += other.without_victims
 
 
 class DryRun:
@@ -124,12 +138,21 @@ class DryRun:
         for index in np.flatnonzero(np.bincount(outcome - NO_VICTIMS)) + NO_VICTIMS:
             here = rows[outcome == index]
             if index == PASSED:
-                findings.add_tried(here)
+                findings.add_tried(self._with_victims(here, findings))
             elif index == NO_VICTIMS:
                 findings.refusals.append((NOBODY, len(here)))
             else:
                 for code, count in count_codes(trial.code[here]):
                     findings.refusals.append((self._attempt.rejection(int(index), code), count))
+
+    def _with_victims(self, rows: RowArray, findings: Findings) -> RowArray:
+        """Hot: a node that filters rejected has victims if it can take the pod, so it need not be looked at."""
+        verdicts = self._failure.verdicts
+        if verdicts is None or not verdicts.objections:
+            return rows
+        has_victims = self._trial.victims[:, rows].any(0)
+        findings.without_victims += rows[~has_victims].tolist()
+        return rows[has_victims]
 
     def _search_singly(self, rows: RowArray, findings: Findings) -> None:
         sketch = self._attempt.cycle.nodes.sketch()
@@ -137,6 +160,8 @@ class DryRun:
             answer = self._search_one(OneNode(self._attempt, sketch, row), row)
             if isinstance(answer, Rejection):
                 findings.refusals.append((answer, 1))
+            elif not answer[0]:
+                findings.without_victims.append(row)
             else:
                 findings.add_single(row, *answer)
 
@@ -176,5 +201,6 @@ class DryRun:
 def _harm_of(victims: tuple[Pod, ...], violations: int) -> tuple[int, ...]:
     highest = victims[0].priority
     total = sum(pod.priority + PRIORITY_OFFSET for pod in victims)
-    started = min(start_ns(pod) for pod in victims if pod.priority == highest)
+    top = max(pod.priority for pod in victims)  # an extender may give them in any order
+    started = min(start_ns(pod) for pod in victims if pod.priority == top)
     return violations, highest, total, len(victims), -started

@@ -37,6 +37,8 @@ class Driver:
         self.objects: dict[tuple[str, str], KubeObject] = {}
         """By kind and key."""
         self.events: deque[Record] = deque(maxlen=EVENTS)
+        self.on_changed: Callable[[KubeObject], None] | None = None
+        """Told each object that was created or changed, after the scheduler."""
         self.on_bound: Callable[[Pod], None] | None = None
         self.on_evicted: Callable[[Pod, Pod], None] | None = None
         """Told the victim and the preemptor."""
@@ -49,6 +51,8 @@ class Driver:
         item = self._versioned(item)
         self.objects[_name(item)] = item
         self.scheduler.added(item)
+        if self.on_changed is not None:
+            self.on_changed(item)
 
     def update(self, item: KubeObject) -> None:
         """Change an object; a pod keeps the status and the node that the cluster has. Nothing happens if it is gone."""
@@ -209,12 +213,16 @@ class Driver:
         new = self._versioned(new)
         self.objects[_name(new)] = new
         self.scheduler.updated(old, new)
+        if self.on_changed is not None:
+            self.on_changed(new)
 
     def _versioned(self, item: KubeObject) -> KubeObject:
         if self._version is None:
             return item
         self._version += 1
         metadata = msgspec.structs.replace(item.metadata, resource_version=str(self._version))
+        if not metadata.uid and not isinstance(item, Pod):
+            metadata.uid = f"uid-of-{item.key}"  # volumes know their claims by it
         versioned: KubeObject = msgspec.structs.replace(item, metadata=metadata)
         if isinstance(item, Pod):
             versioned.__dict__.update(item.__dict__)  # neither shape nor kin knows the version

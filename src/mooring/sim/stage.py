@@ -21,6 +21,7 @@ from mooring.model.problem import Problem, Problems, show
 from mooring.sim.driver import START_NS, Driver
 from mooring.sim.results import Eviction, InputError, NoSuchPod
 from mooring.sim.stories import Stories
+from mooring.sim.volume_controller import VolumeController
 
 NOTES = 5
 """How many faults are told one by one."""
@@ -62,7 +63,10 @@ class Stage:
         self.stories.follow(self.scheduler.core)
         self.scheduler.core.decide = self._decide
         self.driver.on_evicted = self._evicted
+        volumes = VolumeController(self.driver, self.cluster.storage)
+        self.driver.on_changed = volumes.changed
         self._set_up(objects)
+        volumes.begin()
 
     @property
     def cluster(self) -> Cluster:

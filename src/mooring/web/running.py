@@ -67,6 +67,7 @@ class RunSettings:
     max_parked_s: float = 300.0
     flags: Mapping[str, str] = field(default_factory=dict)
     is_dry_run: bool = False
+    gates: Mapping[str, bool] | None = None
 
 
 class Running:
@@ -95,6 +96,7 @@ class Running:
             report=self._report,
             meters=self._metrics.meters,
             max_parked_s=settings.max_parked_s,
+            gates=settings.gates,
         )
 
     def _report(self, text: str, fault: Exception | None) -> None:

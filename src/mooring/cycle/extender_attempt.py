@@ -1,0 +1,82 @@
+"""An attempt in which extenders have a say: it is suspended at each call, and goes on when all replies are there."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from mooring.cycle.core import Core
+from mooring.cycle.decision import Decision, NoFit
+from mooring.cycle.extender_decide import deciding
+from mooring.cycle.extender_interest import Panel, interested_in
+from mooring.cycle.extender_review import review
+from mooring.cycle.extender_steps import Steps, Suspension
+from mooring.cycle.make_room import Room, making_room
+from mooring.framework.intents import CallReply
+from mooring.framework.runner import Runner
+from mooring.model.pod import Pod
+from mooring.queue.entry import QueuedPod
+
+Conclude = Callable[[Decision, Room | None], None]
+"""Told what was decided, and what PostFilter came to if it was asked."""
+
+
+def panel_for(core: Core, pod: Pod) -> Panel | None:
+    """The extenders that are interested in the pod; None: there are none."""
+    extenders = interested_in(core.manner.extenders, pod)
+    if not extenders:
+        return None
+    return Panel(extenders, lambda text: core.report(text, None), lambda text: core.story(pod, text))
+
+
+def suspend(core: Core, entry: QueuedPod, runner: Runner, panel: Panel, conclude: Conclude) -> None:
+    """Begin an attempt; it is over at once where no extender serves the verbs that it comes to."""
+    core.suspension = Suspension(_attempting(core, entry, runner, panel, conclude))
+    _advance(core, core.suspension, None)
+
+
+def replied(core: Core, suspension: Suspension, token: int, reply: CallReply) -> bool:
+    """A call was answered. Returns whether the attempt is over."""
+    if token not in (call.token for call in suspension.calls):
+        return False
+    suspension.replies.setdefault(token, reply)
+    if len(suspension.replies) < len(suspension.calls):
+        return False
+    replies = [suspension.replies[call.token] for call in suspension.calls]
+    _advance(core, suspension, replies)
+    return core.suspension is None
+
+
+def _advance(core: Core, suspension: Suspension, replies: list[CallReply] | None) -> None:
+    """To the next calls, or to the end."""
+    suspension.calls, suspension.replies = (), {}
+    try:
+        calls = suspension.steps.send(replies)  # type: ignore[arg-type]  # None begins a generator
+    except StopIteration:
+        core.suspension = None
+        return
+    except BaseException:
+        core.suspension = None  # a bug must not leave the scheduler waiting for ever
+        raise
+    suspension.calls = tuple(replace(call, token=core.last_token + 1 + place) for place, call in enumerate(calls))
+    core.last_token += len(calls)
+    core.outbox += suspension.calls
+
+
+def _attempting(core: Core, entry: QueuedPod, runner: Runner, panel: Panel, conclude: Conclude) -> Steps[None]:
+    decision = yield from deciding(panel, runner, entry.pod, core.cluster, core.manner, core.queue.attempts)
+    room = None
+    if isinstance(decision, NoFit) and decision.failure is not None and runner.profile.points.get("postFilter"):
+        room = yield from _making_room(panel, runner, decision)
+    conclude(decision, room)
+
+
+def _making_room(panel: Panel, runner: Runner, decision: NoFit) -> Steps[Room]:
+    failure, meters = decision.failure, runner.meters
+    assert failure is not None
+    cycle = failure.attempt.cycle
+    began_ns = meters.now_ns() if meters is not None else 0
+    room = yield from making_room(
+        runner, failure, cycle.probe, lambda victims: review(panel, cycle.pod, cycle.nodes, victims)
+    )
+    if meters is not None:
+        meters.observe("PostFilter", room.code.name, began_ns)
+    return room

@@ -1,0 +1,42 @@
+"""Binding by an extender, in the place of the Bind plugins."""
+
+from mooring.cycle.core import Binding, Core
+from mooring.cycle.extender_interest import is_interested
+from mooring.cycle.extender_replies import Unusable, read_bound
+from mooring.cycle.extender_requests import bind_call
+from mooring.framework.config.types import Extender
+from mooring.framework.intents import Call, CallReply
+
+SKIPPED = "Skipping extender in bind as it returned error and has ignorable flag set"
+
+
+def call_binder(core: Core, binding: Binding) -> bool:
+    """Have the extender bind the pod that binds pods and is interested in it. False: there is none."""
+    for extender in core.manner.extenders:
+        if extender.bind_verb and is_interested(extender, binding.pod):
+            _call(core, binding, extender)
+            return True
+    return False
+
+
+def _call(core: Core, binding: Binding, extender: Extender) -> None:
+    call = bind_call(extender, binding.pod, binding.node_name)
+    core.last_token += 1
+    core.binder_calls[core.last_token] = (binding, extender)
+    core.outbox.append(Call(extender, call.verb, call.body, core.last_token))
+
+
+def refusal(reply: CallReply) -> str | None:
+    """Why the extender did not bind the pod; None: it did."""
+    try:
+        read_bound(reply)
+    except Unusable as fault:
+        return str(fault)
+    return None
+
+
+def skip(core: Core, extender: Extender, fault: str) -> bool:
+    """Whether the failure of the extender is one to pass over; then that is told."""
+    if extender.ignorable:
+        core.report(f"{SKIPPED}: extender {extender.url_prefix}: {fault}", None)
+    return extender.ignorable

@@ -1,0 +1,613 @@
+"""The driver of a live scheduler: whatever becomes of a write, each pod is counted once and none is forgotten."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pytest
+
+from build import a_node, a_pod
+from mooring.api.credentials import CredentialsError
+from mooring.api.errors import ApiError, conflict, internal_error, not_found
+from mooring.api.throttle import Timing
+from mooring.api.unanswered import ConnectionLost, ConnectionRefused, TimedOut
+from mooring.app import live_driver
+from mooring.app.assembly import build_scheduler
+from mooring.app.dry_writer import DryWriter
+from mooring.app.event_writer import EventWriter
+from mooring.app.live_driver import LOOKUP_WAITS_S, LiveDriver
+from mooring.app.status_writer import StatusWriter
+from mooring.cycle.scheduler import Scheduler
+from mooring.framework import config
+from mooring.framework.intents import Evict
+from mooring.kit.clock import NS_PER_S, VirtualClock
+from mooring.model.meta import Condition
+from mooring.model.pod import Pod
+from recording_server import Time
+
+DONE_ALL_THE_SAME = "done, but the answer is lost"
+Fault = Exception | str
+
+
+@dataclass
+class Server(DryWriter):
+    """A server that has pods, carries out what it is asked to, and fails as it is told."""
+
+    nodes: dict[str, str] = field(default_factory=dict)
+    """Uid -> node, empty for none."""
+    uids: dict[str, str] = field(default_factory=dict)
+    """Name -> uid of the pod that has it now."""
+    calls: list[str] = field(default_factory=list)
+    faults: dict[str, list[Fault | None]] = field(default_factory=dict)
+    """By call (`bind p`): what goes wrong, one time after the other."""
+    bodies: list[Any] = field(default_factory=list)
+    events: list[str] = field(default_factory=list)
+    meanwhile: dict[str, Callable[[], None]] = field(default_factory=dict)
+    """By call: what happens before it is answered."""
+
+    def has(self, *pods: Pod) -> None:
+        for pod in pods:
+            self.uids[pod.name], self.nodes[pod.uid] = pod.uid, pod.spec.node_name
+
+    async def bind(self, pod: Pod, node_name: str) -> None:
+        def act() -> None:
+            if self.uids.get(pod.name) != pod.uid:
+                raise not_found("pods", pod.name) if pod.name not in self.uids else conflict("pods", pod.name, "uid")
+            if self.nodes[pod.uid]:
+                raise conflict("pods/binding", pod.name, f'already assigned to node "{self.nodes[pod.uid]}"')
+            self.nodes[pod.uid] = node_name
+
+        await self._call(f"bind {pod.name}", act)
+
+    async def read_pod(self, pod: Pod) -> dict[str, Any] | None:
+        await self._call(f"read {pod.name}", lambda: None)
+        uid = self.uids.get(pod.name)
+        return None if uid is None else {"metadata": {"uid": uid}, "spec": {"nodeName": self.nodes[uid]}}
+
+    async def patch_status(self, pod: Pod, patch: dict[str, Any]) -> None:
+        self.bodies.append(patch)
+        await self._call(f"patch {pod.name}", lambda: self._find(pod))
+
+    async def delete(self, pod: Pod) -> None:
+        await self._call(f"delete {pod.name}", lambda: self.uids.pop(self._find(pod)))
+
+    async def create_event(self, event: dict[str, Any]) -> None:
+        self.events.append(f"{event['reason']} {event['regarding']['name']}")
+
+    def _find(self, pod: Pod) -> str:
+        if pod.name not in self.uids:
+            raise not_found("pods", pod.name)
+        return pod.name
+
+    async def _call(self, name: str, act: Callable[[], object]) -> None:
+        self.calls.append(name)
+        await asyncio.sleep(0)
+        faults = self.faults.get(name)
+        fault = faults.pop(0) if faults else None
+        if isinstance(fault, Exception):
+            self._meanwhile(name)
+            raise fault
+        act()
+        self._meanwhile(name)
+        if fault is not None:
+            raise ConnectionLost(fault)
+
+    def _meanwhile(self, name: str) -> None:
+        if happens := self.meanwhile.pop(name, None):
+            happens()
+
+
+class Stage:
+    """A scheduler with its driver on a server, in virtual time."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock(1_800_000_000 * NS_PER_S)
+        self.time = Time()
+        self.reports: list[str] = []
+        self.scheduler: Scheduler = build_scheduler(
+            config.default(), self.clock, report=lambda text, fault: self.reports.append(text)
+        )
+        self.server = Server()
+        timing = self.time.timing()
+        self.statuses = StatusWriter(self.server, self.clock)
+        events = EventWriter(self.server, self.clock, "host", timing)
+        self.driver = LiveDriver(self.scheduler, self.clock, self.server, events, self.statuses, timing)
+
+    def shows(self, *pods: Pod) -> None:
+        """The watch shows pods that are new."""
+        for pod in pods:
+            self.server.has(pod)
+            self.scheduler.added(pod)
+        self.driver.wake()
+
+    def shows_change(self, old: Pod, new: Pod) -> None:
+        self.scheduler.updated(old, new)
+        self.driver.wake()
+
+    def shows_end(self, pod: Pod) -> None:
+        self.scheduler.removed(pod)
+        self.driver.wake()
+
+    async def rest(self) -> None:
+        """Until all that can be done at this moment is done."""
+        for _ in range(300):
+            await asyncio.sleep(0)
+        assert self.scheduler.check() == []
+
+    async def later(self, seconds: int = 11) -> None:
+        for _ in range(seconds):
+            self.clock.advance_ns(NS_PER_S)
+            self.driver.wake()
+            await self.rest()
+
+    @property
+    def counted(self) -> dict[str, str]:
+        """Uid -> node, as the scheduler counts them; a pod that is counted twice is not to be overlooked."""
+        pods = self.scheduler.core.cluster.nodes.pods()
+        assert len({pod.uid for pod in pods}) == len(pods)
+        return {pod.uid: pod.spec.node_name for pod in pods}
+
+    def where(self, pod: Pod) -> str | None:
+        return self.scheduler.core.queue.where(pod.key)
+
+    def binds(self) -> int:
+        return sum(call.startswith("bind") for call in self.server.calls)
+
+
+@asynccontextmanager
+async def a_stage(*nodes: str, cpu: str = "4") -> AsyncIterator[Stage]:
+    stage = Stage()
+    for name in nodes or ("n1",):
+        stage.scheduler.added(a_node(name, cpu=cpu))
+    running = asyncio.create_task(stage.driver.run())
+    try:
+        yield stage
+        assert not running.done()
+    finally:
+        running.cancel()
+        await stage.driver.close()
+
+
+def run(main: Coroutine[Any, Any, None]) -> None:
+    async def within_time() -> None:
+        async with asyncio.timeout(20):
+            await main
+
+    asyncio.run(within_time())
+
+
+def pod(name: str = "p", uid: str = "", version: int = 1, cpu: str = "3", node: str = "", priority: int = 0) -> Pod:
+    metadata = {"uid": uid or f"uid-{name}", "resourceVersion": str(version), "generation": 4}
+    return a_pod(name, cpu=cpu, metadata=metadata, schedulerName="default-scheduler", nodeName=node, priority=priority)
+
+
+P = pod()
+
+
+def on(pod: Pod, node_name: str) -> Pod:
+    return msgspec.convert(
+        msgspec.to_builtins(pod)
+        | {
+            "spec": msgspec.to_builtins(pod.spec) | {"nodeName": node_name},
+            "metadata": msgspec.to_builtins(pod.metadata) | {"resourceVersion": "9"},
+        },
+        Pod,
+    )
+
+
+# ---- binds that come to a good end
+
+
+@pytest.mark.parametrize(
+    ("faults", "calls"),
+    [
+        pytest.param([], ["bind p"], id="answered"),
+        pytest.param([DONE_ALL_THE_SAME], ["bind p", "read p"], id="done, and the answer was lost"),
+        pytest.param(
+            [conflict("pods/binding", "p", 'pod p is already assigned to node "n1"')],
+            ["bind p", "read p"],
+            id="our own first try stands against it",
+        ),
+        pytest.param([internal_error("etcd timed out")], ["bind p", "read p"], id="the server is in trouble"),
+        pytest.param([ApiError(504, "Timeout", "timeout")], ["bind p", "read p"], id="the server took too long"),
+        pytest.param([TimedOut("no answer")], ["bind p", "read p"], id="we took too long"),
+    ],
+)
+def test_a_bind_that_was_done_counts_however_it_was_answered(faults: list[Fault], calls: list[str]) -> None:
+    async def main() -> None:
+        async with a_stage() as stage:
+            stage.server.faults["bind p"] = [*faults]
+            if faults and isinstance(faults[0], Exception):
+                stage.server.meanwhile["bind p"] = lambda: stage.server.nodes.update({P.uid: "n1"})
+            stage.shows(P)
+            await stage.rest()
+            assert stage.server.calls == calls
+            assert stage.server.events == ["Scheduled p"]
+            assert (stage.counted, stage.where(P), stage.driver.bound) == ({"uid-p": "n1"}, None, 1)
+            stage.shows_change(P, on(P, "n1"))
+            await stage.later()
+            assert (stage.counted, stage.binds()) == ({"uid-p": "n1"}, 1)
+            assert stage.scheduler.core.bindings == {} and stage.scheduler.core.cache.assumed_count == 0
+            assert stage.reports == []
+
+    run(main())
+
+
+def test_the_watch_may_tell_before_anyone_looks() -> None:
+    async def main() -> None:
+        async with a_stage() as stage:
+            stage.server.faults["bind p"] = [DONE_ALL_THE_SAME]
+            stage.server.meanwhile["bind p"] = lambda: stage.shows_change(P, on(P, "n1"))
+            stage.shows(P)
+            await stage.rest()
+            assert stage.server.calls == ["bind p"]
+            assert stage.server.events == ["Scheduled p"] and stage.counted == {"uid-p": "n1"}
+
+    run(main())
+
+
+def test_a_bind_in_doubt_is_looked_up_until_there_is_an_answer() -> None:
+    async def main() -> None:
+        async with a_stage() as stage:
+            silence: list[Fault | None] = [
+                TimedOut("x"),
+                ConnectionRefused("x"),
+                internal_error("x"),
+                CredentialsError("x"),
+            ]
+            stage.server.faults = {"bind p": [DONE_ALL_THE_SAME], "read p": silence * 3}
+            stage.shows(P)
+            await stage.rest()
+            assert stage.server.calls == ["bind p"] + ["read p"] * 13
+            assert stage.time.slept_s == [0.1, *LOOKUP_WAITS_S, *[5.0] * 6]
+            assert stage.server.events == ["Scheduled p"] and stage.counted == {"uid-p": "n1"}
+
+    run(main())
+
+
+def test_while_nobody_knows_the_room_is_held() -> None:
+    async def main() -> None:
+        async with a_stage() as stage:
+            is_over = asyncio.Event()
+
+            async def wait(for_s: float) -> None:
+                await is_over.wait()
+
+            stage.driver._timing = Timing(lambda: 0.0, wait)
+            stage.server.faults["bind p"] = [DONE_ALL_THE_SAME]
+            stage.shows(P, pod("q"))
+            await stage.later()
+            assert stage.counted == {"uid-p": "n1"} and stage.where(pod("q")) == "unschedulable"
+            is_over.set()
+            await stage.rest()
+            assert stage.counted == {"uid-p": "n1"} and "Scheduled p" in stage.server.events
+
+    run(main())
+
+
+# ---- binds that fail
+
+
+FAILURES = [
+    pytest.param(ConnectionLost("the connection was lost"), "the connection was lost", True, id="never heard"),
+    pytest.param(ConnectionRefused("nobody listens"), "nobody listens", False, id="nobody listens"),
+    pytest.param(CredentialsError("no token"), "no token", False, id="without credentials"),
+    pytest.param(ApiError(403, "Forbidden", "may not"), "may not", False, id="forbidden"),
+    pytest.param(ApiError(429, "TooManyRequests", "slow down"), "slow down", False, id="busy"),
+    pytest.param(internal_error("x"), "Internal error occurred: x", True, id="failing"),
+    pytest.param(ApiError(409, "Conflict", "has gates"), "has gates", True, id="a conflict"),
+    pytest.param(ValueError("a bug"), "ValueError('a bug')", False, id="a bug of ours"),
+]
+
+
+@pytest.mark.parametrize(("fault", "words", "is_in_doubt"), FAILURES)
+def test_a_bind_that_failed_is_tried_again(fault: Exception, words: str, is_in_doubt: bool) -> None:
+    async def main() -> None:
+        async with a_stage() as stage:
+            stage.server.faults["bind p"] = [fault]
+            stage.shows(P)
+            await stage.rest()
+            assert stage.server.calls == ["bind p", *["read p"] * is_in_doubt, "patch p"]
+            assert (stage.counted, stage.where(P)) == ({}, "backoff")
+            assert stage.server.events == ["FailedScheduling p"]
+            (condition,) = stage.server.bodies[0]["status"]["conditions"]
+            assert (condition["reason"], condition["observedGeneration"]) == ("SchedulerError", 4)
+            assert condition["message"] == f'running Bind plugin "DefaultBinder": {words}'
+            await stage.later(2)
+            assert (stage.counted, stage.server.nodes) == ({"uid-p": "n1"}, {"uid-p": "n1"})
+            assert stage.server.events == ["FailedScheduling p", "Scheduled p"]
+
+    run(main())
+
+
+def test_whoever_may_not_look_takes_the_bind_for_failed_in_the_end() -> None:
+    async def main() -> None:
+        async with a_stage() as stage:
+            forbidden = ApiError(403, "Forbidden", "no")
+            stage.server.faults = {"bind p": [ConnectionLost("x")], "read p": [forbidden] * 100}
+            stage.shows(P)
+            await stage.rest()
+            assert stage.server.calls.count("read p") == len(LOOKUP_WAITS_S) + 1
+            assert (stage.counted, stage.where(P)) == ({}, "backoff")
+
+    run(main())
+
+
+def test_a_bind_that_lands_after_it_was_given_up_is_counted_where_it_landed() -> None:
+    """The first try is on its way for longer than we believe; by then the pod is to go elsewhere."""
+
+    async def main() -> None:
+        async with a_stage("n1") as stage:
+            stage.server.faults["bind p"] = [ConnectionLost("x"), TimedOut("x")]
+            stage.shows(P)
+            await stage.rest()
+            assert stage.counted == {}
+            stage.shows(pod("q"))  # takes the room
+            await stage.rest()
+            stage.shows_change(pod("q"), on(pod("q"), "n1"))
+            stage.scheduler.added(a_node("n2"))
+            stage.server.meanwhile["bind p"] = lambda: stage.server.nodes.update({P.uid: "n1"})  # and now it lands
+            await stage.later(2)
+            assert stage.counted == {"uid-q": "n1"}, "the second try has failed: the pod is on another node"
+            stage.shows_change(P, on(P, "n1"))
+            await stage.later()
+            assert stage.counted == {"uid-p": "n1", "uid-q": "n1"} == stage.server.nodes
+            assert sum(stage.scheduler.core.queue.pending_counts().values()) == 0
+
+    run(main())
+
+
+# ---- others act meanwhile
+
+
+@pytest.mark.parametrize("when", ["before the answer", "after the answer"])
+def test_a_pod_that_someone_else_bound_is_counted_there(when: str) -> None:
+    async def main() -> None:
+        async with a_stage("n1", "n2") as stage:
+            theirs = on(P, "n2")
+            stage.scheduler.added(pod("filler", node="n2", cpu="2"))
+            stage.server.faults["bind p"] = [conflict("pods/binding", "p", 'already assigned to node "n2"')]
+            stage.server.meanwhile["bind p"] = lambda: stage.server.nodes.update({P.uid: "n2"})
+            if when == "before the answer":
+                stage.server.meanwhile["bind p"] = lambda: stage.shows_change(P, theirs)
+            stage.shows(P)
+            await stage.rest()
+            if when == "after the answer":
+                assert stage.counted == {"uid-filler": "n2"}
+                stage.shows_change(P, theirs)
+            await stage.later()
+            assert stage.counted == {"uid-p": "n2", "uid-filler": "n2"}
+            assert stage.where(P) is None and stage.binds() == 1 and stage.driver.bound == 0
+
+    run(main())
+
+
+def test_room_that_was_held_for_a_pod_which_someone_else_bound_wakes_others() -> None:
+    async def main() -> None:
+        async with a_stage("n1") as stage:
+            stage.scheduler.added(a_node("n2", cpu="1"))
+            waits = pod("waits")
+            stage.server.faults["bind p"] = [conflict("pods/binding", "p", "x")]
+
+            def bound_elsewhere() -> None:
+                assert stage.where(waits) == "unschedulable"
+                stage.shows_change(P, on(P, "n2"))
+
+            stage.server.meanwhile["bind p"] = bound_elsewhere
+            stage.shows(P, waits)
+            await stage.later(3)
+            assert stage.counted == {"uid-p": "n2", "uid-waits": "n1"}
+
+    run(main())
+
+
+@pytest.mark.parametrize("is_seen", [True, False], ids=["and the watch shows it", "and the watch is late"])
+@pytest.mark.parametrize("fault", [None, ConnectionLost("x"), not_found("pods", "p")], ids=["done", "lost", "404"])
+def test_a_pod_that_is_deleted_while_it_is_bound_holds_no_room(fault: Exception | None, is_seen: bool) -> None:
+    async def main() -> None:
+        async with a_stage() as stage:
+
+            def deleted() -> None:
+                stage.server.uids.pop("p")
+                if is_seen:
+                    stage.shows_end(P)
+
+            stage.server.faults["bind p"] = [fault]
+            stage.server.meanwhile["bind p"] = deleted
+            stage.shows(P)
+            await stage.rest()
+            if not is_seen:
+                stage.shows_end(P if fault else on(P, "n1"))
+            await stage.later()
+            assert stage.counted == {} and stage.where(P) is None
+            assert stage.scheduler.core.bindings == {} and stage.binds() == 1
+
+    run(main())
+
+
+@pytest.mark.parametrize("is_seen", [True, False], ids=["and the watch shows it", "and the watch is late"])
+def test_a_pod_whose_name_another_has_taken_is_dropped(is_seen: bool) -> None:
+    async def main() -> None:
+        async with a_stage() as stage:
+            heir = pod(uid="heir", version=5)
+
+            def replaced() -> None:
+                stage.server.uids["p"], stage.server.nodes["heir"] = "heir", ""
+                if is_seen:
+                    stage.shows_change(P, heir)
+
+            stage.server.faults["bind p"] = [conflict("pods", "p", "Precondition failed: UID in precondition")]
+            stage.server.meanwhile["bind p"] = replaced
+            stage.shows(P)
+            await stage.rest()
+            if is_seen:
+                assert "FailedScheduling p" not in stage.server.events and stage.server.bodies == []
+            else:
+                assert stage.counted == {}
+                stage.shows_change(P, heir)
+            await stage.later()
+            assert stage.counted == {"heir": "n1"} and stage.server.nodes["heir"] == "n1"
+            assert stage.server.nodes["uid-p"] == ""
+
+    run(main())
+
+
+# ---- how many, and in which order
+
+
+def test_no_more_binds_are_under_way_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        monkeypatch.setattr(live_driver, "MAX_BINDS", 3)
+        async with a_stage() as stage:
+            under_way = asyncio.Semaphore(0)
+            bind = stage.server.bind
+
+            async def slowly(pod: Pod, node_name: str) -> None:
+                stage.server.calls.append("begun")
+                await under_way.acquire()
+                await bind(pod, node_name)
+
+            stage.server.bind = slowly  # type: ignore[method-assign]
+            stage.shows(*(pod(f"p{number}", cpu="10m") for number in range(10)))
+            await stage.rest()
+            assert stage.server.calls == ["begun"] * 3
+            for _ in range(10):
+                under_way.release()
+            await stage.rest()
+            assert stage.binds() == 10 and len(stage.counted) == 10
+
+    run(main())
+
+
+def test_what_was_said_of_a_pod_reaches_the_server_before_its_bind() -> None:
+    async def main() -> None:
+        async with a_stage(cpu="1") as stage:
+            is_over = asyncio.Event()
+            write = stage.server.patch_status
+
+            async def slowly(pod: Pod, patch: dict[str, Any]) -> None:
+                await is_over.wait()
+                await write(pod, patch)
+
+            stage.server.patch_status = slowly  # type: ignore[method-assign]
+            stage.shows(P)
+            await stage.rest()
+            stage.scheduler.added(a_node("n2"))
+            await stage.later(3)
+            assert stage.server.calls == [] and stage.counted == {"uid-p": "n2"}
+            is_over.set()
+            await stage.rest()
+            assert stage.server.calls == ["patch p", "bind p"]
+
+    run(main())
+
+
+# ---- victims
+
+
+HIGH = pod("high", cpu="4", priority=9)
+V1, V2 = (pod(name, cpu="2", node="n1") for name in ("v1", "v2"))
+
+
+async def preempted(stage: Stage) -> None:
+    stage.shows(V1, V2)
+    stage.shows(HIGH)
+    await stage.rest()
+
+
+def deletions(stage: Stage) -> list[str]:
+    return [call for call in stage.server.calls if call.startswith("delete")]
+
+
+def test_victims_are_told_why_then_deleted_and_the_last_after_the_others() -> None:
+    async def main() -> None:
+        async with a_stage() as stage:
+            await preempted(stage)
+            first, last = sorted(("v1", "v2"), key=lambda name: stage.server.calls.index(f"delete {name}"))
+            calls = [call for call in stage.server.calls if call != "patch high"]
+            assert calls == [f"patch {first}", f"delete {first}", f"patch {last}", f"delete {last}"]
+            (condition,) = next(
+                body["status"]["conditions"]
+                for body in stage.server.bodies
+                if body["status"]["conditions"][0]["type"] == "DisruptionTarget"
+            )
+            assert condition == {
+                "lastProbeTime": None,
+                "lastTransitionTime": "2027-01-15T08:00:00Z",
+                "message": "default-scheduler: preempting to accommodate a higher priority pod",
+                "observedGeneration": 4,
+                "reason": "PreemptionByScheduler",
+                "status": "True",
+                "type": "DisruptionTarget",
+            }
+            assert sorted(stage.server.events) == ["FailedScheduling high", "Preempted v1", "Preempted v2"]
+            stage.shows_end(V1)
+            stage.shows_end(V2)
+            await stage.later(3)
+            assert stage.counted == {"uid-high": "n1"}
+
+    run(main())
+
+
+@pytest.mark.parametrize("step", ["patch", "delete"])
+def test_a_victim_that_is_gone_is_as_good_as_evicted_and_nothing_is_said(step: str) -> None:
+    async def main() -> None:
+        async with a_stage() as stage:
+            gone: list[Fault | None] = [not_found("pods", "v")]
+            stage.server.faults = {f"{step} v1": [*gone], f"{step} v2": [*gone]}
+            await preempted(stage)
+            assert stage.server.events == ["FailedScheduling high"]
+            assert len(deletions(stage)) == (2 if step == "delete" else 0)
+            assert stage.scheduler.core.evictions == {}
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [internal_error("x"), ApiError(403, "Forbidden", "no"), TimedOut("x"), CredentialsError("x"), ValueError("a bug")],
+    ids=["500", "403", "unanswered", "without credentials", "a bug of ours"],
+)
+@pytest.mark.parametrize("step", ["patch", "delete"])
+def test_a_victim_that_cannot_be_evicted_spares_the_last_and_the_preemptor_comes_again(
+    step: str, fault: Exception
+) -> None:
+    async def main() -> None:
+        async with a_stage() as stage:
+            stage.server.faults = {f"{step} v1": [fault], f"{step} v2": [fault]}
+            stage.shows(V1, V2)
+            stage.shows(HIGH)
+            while not (victims := [call for call in stage.server.calls if call in (f"{step} v1", f"{step} v2")]):
+                await asyncio.sleep(0)
+            first = victims[0].rpartition(" ")[2]
+            last = {"v1": "v2", "v2": "v1"}[first]
+            while stage.scheduler.core.evictions:
+                assert f"patch {last}" not in stage.server.calls
+                await asyncio.sleep(0)
+            assert not [event for event in stage.server.events if event.startswith("Preempted")]
+            stage.server.faults = {}
+            await stage.later()  # it was activated, and preempts anew
+            assert sorted(set(deletions(stage))) == ["delete v1", "delete v2"]
+            assert stage.scheduler.core.evictions == {}
+
+    run(main())
+
+
+@pytest.mark.parametrize("when", ["before it is told", "before it is deleted"])
+def test_a_pod_that_has_the_name_of_a_victim_is_spared(when: str) -> None:
+    async def main() -> None:
+        async with a_stage() as stage:
+            heir = pod("v2", uid="heir", version=5, cpu="2", node="n1")
+            stage.shows(V2)
+            if when == "before it is told":
+                stage.shows_change(V2, heir)
+            stage.server.meanwhile["patch v2"] = lambda: stage.shows_change(V2, heir)
+            condition = Condition(type="DisruptionTarget", status="True")
+            assert await stage.driver._evict(Evict(V2, HIGH, condition)) is None
+            assert stage.server.calls == ([] if when == "before it is told" else ["patch v2"])
+            assert stage.server.events == [] and stage.counted == {"heir": "n1"}
+
+    run(main())
