@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
+from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
@@ -17,7 +18,8 @@ from mooring.api.reach import Access
 from mooring.api.refusals import failed_status, refusal
 from mooring.api.throttle import Throttle, Timing
 from mooring.api.transport import Params, Request, Transport
-from mooring.api.unanswered import ConnectionLost, TooLarge, Unreadable
+from mooring.api.unanswered import ConnectionLost, TooLarge, Unanswered, Unreadable
+from mooring.kit.clock import NS_PER_S
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +33,12 @@ PAGE_SIZE = 500
 _TOLD_WAIT_S, _LOUD_WAIT_S = 0.05, 1.0
 _WATCH_GRACE_S = 30.0
 """How much longer than the server promised a watch may last before we take it for dead."""
+
+NO_ANSWER = "<error>"
+"""In the place of a status where there was none."""
+
+Observe = Callable[[str, str, str, int], None]
+"""Told of every attempt that is over: its status, method, host, and how long it took (ns)."""
 
 Lines = list[bytes]
 Pages = list[bytes]
@@ -85,7 +93,10 @@ class ApiClient:
         content_type: str = JSON,
         limits: Limits | None = None,
         timing: Timing | None = None,
+        observe: Observe | None = None,
     ) -> None:
+        self._observe = observe
+        self._host = urlsplit(access.server).netloc
         self._credentials = access.credentials
         self._content_type = content_type
         self._limits = limits or Limits()
@@ -214,12 +225,28 @@ class ApiClient:
         """An answer that says success; any other raises."""
         _tell_wait(await self._throttle.take(), request)
         grant = await self._credentials.grant()
-        async with self._transport.attempt(request, grant) as answer:
+        began_s = self._timing.monotonic_s()
+        async with self._counted(request, began_s), self._transport.attempt(request, grant) as answer:
+            self._count(str(answer.status), request, began_s)
             if answer.status >= 300:
                 wait_s = _retry_after_s(answer)
                 body = await _body(answer, self._limits.error_bytes, request)
                 raise _Refused(refusal(answer.status, body, str(request), wait_s or 0), grant, wait_s)
             yield answer
+
+    @asynccontextmanager
+    async def _counted(self, request: Request, began_s: float) -> AsyncIterator[None]:
+        """An attempt that ends before there is an answer counts as well."""
+        try:
+            yield
+        except Unanswered:
+            self._count(NO_ANSWER, request, began_s)
+            raise
+
+    def _count(self, code: str, request: Request, began_s: float) -> None:
+        if self._observe is not None:
+            taken_ns = int((self._timing.monotonic_s() - began_s) * NS_PER_S)
+            self._observe(code, request.method, self._host, taken_ns)
 
 
 async def _body(answer: aiohttp.ClientResponse, max_bytes: int, request: Request) -> bytes:

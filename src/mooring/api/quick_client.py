@@ -9,7 +9,7 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from mooring.api.certificates import KeyPair
-from mooring.api.client import MAX_RETRIES, ApiClient, Limits
+from mooring.api.client import MAX_RETRIES, NO_ANSWER, ApiClient, Limits, Observe
 from mooring.api.credentials import Grant
 from mooring.api.proxies import proxy_of
 from mooring.api.quick_answers import Reply
@@ -20,6 +20,7 @@ from mooring.api.throttle import Throttle, Timing
 from mooring.api.tls import client_context
 from mooring.api.transport import Request
 from mooring.api.unanswered import ConnectionRefused, TimedOut, Unanswered, unanswered
+from mooring.kit.clock import NS_PER_S
 
 _CONNECT_S = 30.0
 
@@ -40,7 +41,9 @@ class QuickClient:
         burst: int = 100,
         time_limit_s: float = 30.0,
         timing: Timing | None = None,
+        observe: Observe | None = None,
     ) -> None:
+        self._observe = observe
         self._access = access
         self._timing = timing or Timing()
         self._throttle = Throttle(qps, burst, self._timing)
@@ -59,7 +62,7 @@ class QuickClient:
         self._general: ApiClient | None = None
         if access.proxy_url or proxy_of(access.server):
             limits = Limits(request_s=time_limit_s, connections=connections)
-            self._general = ApiClient(access, user_agent, qps, burst, limits=limits, timing=timing)
+            self._general = ApiClient(access, user_agent, qps, burst, limits=limits, timing=timing, observe=observe)
 
     async def __aenter__(self) -> Self:
         if self._general is not None:
@@ -84,7 +87,15 @@ class QuickClient:
         while True:
             await self._throttle.take()
             grant = await self._access.credentials.grant()
-            reply = await self._attempt(method, path, body, content_type, grant)
+            began_s = self._timing.monotonic_s() if self._observe is not None else 0.0
+            code = NO_ANSWER
+            try:
+                reply = await self._attempt(method, path, body, content_type, grant)
+                code = str(reply.status)
+            finally:
+                if self._observe is not None:
+                    taken_ns = int((self._timing.monotonic_s() - began_s) * NS_PER_S)
+                    self._observe(code, method, self._netloc, taken_ns)
             if reply.status < 300:
                 return reply.body
             if reply.status == 401 and not is_renewed and self._access.credentials.reject(grant):

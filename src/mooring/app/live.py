@@ -6,6 +6,7 @@ import socket
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -74,17 +75,19 @@ class LiveScheduler:
         clock: Clock | None = None,
         is_dry_run: bool = False,
         conduct: Conduct | None = None,
+        observe: Observe | None = None,
     ) -> None:
+        """`observe` is told of every request."""
         self.scheduler = scheduler
         self._clock = clock or WallClock()
         self._stack = AsyncExitStack()
         pace, conduct = pace or Pace(), conduct or Conduct(report=_tell)
         timing = conduct.timing
         agent = f"{USER_AGENT}/scheduler"
-        self._watcher = ApiClient(access, agent, pace.qps, pace.burst)
-        self._binder = QuickClient(access, agent, BINDERS, pace.qps, pace.burst, timing=timing)
-        self._statuses = QuickClient(access, agent, STATUS_WRITERS, pace.qps, pace.burst, timing=timing)
-        self._recorder = QuickClient(access, agent, EVENT_WRITERS, pace.qps, pace.burst, timing=timing)
+        self._watcher = ApiClient(access, agent, pace.qps, pace.burst, observe=observe)
+        quick = partial(QuickClient, access, agent, qps=pace.qps, burst=pace.burst, timing=timing, observe=observe)
+        self._binder, self._statuses = quick(connections=BINDERS), quick(connections=STATUS_WRITERS)
+        self._recorder = quick(connections=EVENT_WRITERS)
         writer: Writer = ApiWriter(self._binder, self._statuses, self._recorder, timing)
         if is_dry_run:
             writer = DryWriter()

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import msgspec
 
+from mooring.cluster.shelf import AVAILABLE
 from mooring.cluster.storage_view import StorageView
 from mooring.model.meta import KubeObject, ObjectMeta, Requirement
 from mooring.model.pod import NodeSelector, NodeSelectorTerm
@@ -55,6 +56,8 @@ class VolumeController:
         """Keys of claims without a volume, in order of arrival."""
 
     def begin(self) -> None:
+        for volume in list(self._storage.volumes.values()):
+            self._offer(volume)
         self._has_begun = True
         self._serve_all()
 
@@ -77,11 +80,17 @@ class VolumeController:
         if not self._has_begun:
             return
         if held is None:
+            self._offer(volume)
             self._serve_all()
             return
         claim = self._storage.claims.get(f"{held.namespace}/{held.name}")
         if claim is not None and not is_fully_bound(claim) and is_kept_for(volume, claim):
             self._bind(claim, volume)
+
+    def _offer(self, volume: PersistentVolume) -> None:
+        """A volume that nobody said anything of, as in a manifest, is to be had."""
+        if volume.spec.claim_ref is None and not volume.status.phase:
+            self._objects.update(msgspec.structs.replace(volume, status=PhaseStatus(phase=AVAILABLE)))
 
     def _serve_all(self) -> None:
         for key in list(self._waiting):

@@ -81,7 +81,12 @@ class Running:
         self._metrics = ServiceMetrics(self._clock)
         self._scheduler = self._build()
         self._live = LiveScheduler(
-            self._scheduler, settings.access, settings.pace, self._clock, is_dry_run=settings.is_dry_run
+            self._scheduler,
+            settings.access,
+            settings.pace,
+            self._clock,
+            settings.is_dry_run,
+            observe=self._metrics.answered,
         )
         self._stopping = asyncio.Event()
         self._leading: asyncio.Task[None] | None = None
