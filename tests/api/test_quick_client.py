@@ -142,15 +142,14 @@ def test_whoever_gives_up_waiting_leaves_the_turn_to_others() -> None:
 
 def test_a_turn_that_was_given_to_one_who_gives_up_goes_on() -> None:
     async def main() -> None:
-        gate = Gate()
-        async with a_recorder(gate.answer) as recorder, a_client(recorder.url, connections=1) as client:
-            first, second, third = (asyncio.create_task(client.send("POST", f"/{n}", b"")) for n in range(3))
-            await until_asked(recorder, 1)
-            first.add_done_callback(lambda _: second.cancel())  # at the very moment when its turn has come
-            gate.is_open.set()
-            await asyncio.gather(first, third)
-            assert second.cancelled() or second.done()
-            await client.send("POST", "/3", b"")
+        async with a_client(nowhere(), connections=1) as client:
+            await client._take_place()
+            second, third = (asyncio.create_task(client._take_place()) for _ in range(2))
+            await asyncio.sleep(0)
+            client._give_place()
+            second.cancel()  # at the very moment when its turn has come
+            await third
+            assert second.cancelled()
 
     run(main())
 

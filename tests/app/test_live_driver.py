@@ -455,6 +455,22 @@ def test_a_pod_whose_name_another_has_taken_is_dropped(is_seen: bool) -> None:
     run(main())
 
 
+def test_another_pod_of_that_name_on_that_node_is_not_ours() -> None:
+    async def main() -> None:
+        async with a_stage() as stage:
+            heir = pod(uid="heir", version=5, node="n1")
+            stage.server.faults["bind p"] = [ConnectionLost("x")]
+            stage.server.meanwhile["bind p"] = lambda: stage.server.has(heir)
+            stage.shows(P)
+            await stage.rest()
+            assert stage.driver.bound == 0 and stage.counted == {}
+            stage.shows_change(P, heir)
+            await stage.later()
+            assert stage.counted == {"heir": "n1"} and "Scheduled p" not in stage.server.events
+
+    run(main())
+
+
 # ---- how many, and in which order
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from mooring.api.client import ApiClient
+from mooring.api.client import ApiClient, Observe
 from mooring.api.quick_client import QuickClient
 from mooring.api.reach import Access
 from mooring.api.reflector import Conduct

@@ -88,10 +88,7 @@ def _decide(attempt: Attempt, manner: Manner) -> Decision:
         return screened
     verdicts, narrowing = screened
     promised = promised_row(attempt, verdicts)
-    if promised is None:
-        feasible = feasible_rows(attempt, verdicts, manner)
-    else:
-        feasible = take_promised(verdicts, promised)
+    feasible = feasible_rows(attempt, verdicts, manner) if promised is None else take_promised(verdicts, promised)
     found = len(attempt.cycle.nodes.alive[feasible])
     if not found:
         return no_fit(attempt, verdicts, narrowing, manner)

@@ -1,11 +1,13 @@
 """Binding by an extender, in the place of the Bind plugins."""
 
+from dataclasses import replace
+
 from mooring.cycle.core import Binding, Core
 from mooring.cycle.extender_interest import is_interested
 from mooring.cycle.extender_replies import Unusable, read_bound
 from mooring.cycle.extender_requests import bind_call
 from mooring.framework.config.types import Extender
-from mooring.framework.intents import Call, CallReply
+from mooring.framework.intents import CallReply
 
 SKIPPED = "Skipping extender in bind as it returned error and has ignorable flag set"
 
@@ -23,7 +25,7 @@ def _call(core: Core, binding: Binding, extender: Extender) -> None:
     call = bind_call(extender, binding.pod, binding.node_name)
     core.last_token += 1
     core.binder_calls[core.last_token] = (binding, extender)
-    core.outbox.append(Call(extender, call.verb, call.body, core.last_token))
+    core.outbox.append(replace(call, token=core.last_token))
 
 
 def refusal(reply: CallReply) -> str | None:

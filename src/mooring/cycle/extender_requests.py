@@ -31,7 +31,7 @@ def preempt_call(extender: Extender, pod: Pod, victims: Mapping[str, Victims]) -
 
 def bind_call(extender: Extender, pod: Pod, node_name: str) -> Call:
     body = {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid, "Node": node_name}
-    return Call(extender, extender.bind_verb, body)
+    return Call(extender, extender.bind_verb, body, binds=True)
 
 
 def _about_nodes(extender: Extender, pod: Pod, nodes: NodeTable, rows: Iterable[int]) -> JsonObject:

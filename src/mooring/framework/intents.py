@@ -84,6 +84,8 @@ class Call:
     body: dict[str, Any]
     token: int = 0
     """Given by the scheduler: which call it is that a driver reports about."""
+    binds: bool = False
+    """Whether it changes the cluster; otherwise it is a question."""
 
     @property
     def url(self) -> str:
