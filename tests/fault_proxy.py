@@ -38,6 +38,9 @@ class Faults:
     """The connection is reset, and the server never heard of the request."""
     lost_after: float = 0.0
     """The connection is reset, and the server does what it was asked to."""
+    overdue: float = 0.0
+    """The server does what it was asked to, and its answer comes after `overdue_s`."""
+    overdue_s: float = 3.0
     busy: float = 0.0
     """429 with Retry-After."""
     failing: float = 0.0
@@ -65,6 +68,11 @@ class _Request:
     body: bytes
 
     @property
+    def line(self) -> str:
+        """`POST /path`."""
+        return self.head.split(b"\r\n", 1)[0].decode().rpartition(" ")[0]
+
+    @property
     def is_watch(self) -> bool:
         return b"watch=true" in self.head.split(b"\r\n", 1)[0]
 
@@ -79,6 +87,8 @@ class FaultProxy:
         self.faults = faults
         self.injected: Counter[str] = Counter()
         self.requests = 0
+        self.writes: list[tuple[str, bytes, bytes]] | None = None
+        """All writes (`POST /path`) with head and body, for whoever puts a list here."""
         self._random = random.Random(seed)
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -89,12 +99,27 @@ class FaultProxy:
         return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, limit=_LONGEST_HEAD)
+        await self._listen(0)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self._stop()
+
+    async def outage(self, for_s: float) -> None:
+        """Nobody listens for a while, and all connections are lost."""
+        assert self._server is not None
+        port = self._server.sockets[0].getsockname()[1]
+        await self._stop()
+        await asyncio.sleep(for_s)
+        await self._listen(port)
+        self.injected["outage"] += 1
+
+    async def _listen(self, port: int) -> None:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", port, limit=_LONGEST_HEAD)
+
+    async def _stop(self) -> None:
         assert self._server is not None
         self._server.close()
         for task in self._tasks:
@@ -116,6 +141,11 @@ class FaultProxy:
             writer.transport.abort()
 
     # ---- for the lines
+
+    def note(self, request: _Request) -> None:
+        self.requests += 1
+        if self.writes is not None and not request.line.startswith("GET"):
+            self.writes.append((request.line, request.head, request.body))
 
     def strikes(self, fault: str) -> bool:
         """Whether it happens now."""
@@ -144,7 +174,7 @@ class _Line:
         try:
             while True:
                 request = await self._request()
-                self._proxy.requests += 1
+                self._proxy.note(request)
                 if self._proxy.strikes("late"):
                     await asyncio.sleep(self._proxy.draw(self._proxy.faults.latency_s))
                 if not await self._interfere(request, to_server):
@@ -192,6 +222,8 @@ class _Line:
             body = await from_server.readexactly(length)
         else:
             body = b"".join([_chunk(chunk) async for chunk in _chunks(from_server)]) + _chunk(b"")
+        if self._proxy.strikes("overdue"):
+            await asyncio.sleep(self._proxy.faults.overdue_s)
         if self._proxy.strikes("slow"):
             await self._send_slowly(head + body)
         else:

@@ -20,7 +20,7 @@ HEADER = re.compile(r"^([IWEF])(\d{4} \d\d:\d\d:\d\d\.\d{6}) ( *\d+) (test_logs\
 def a_stream(verbosity: int = 0, log_format: LogFormat = "text", pid: int = 4711) -> tuple[Logs, io.StringIO]:
     """With a tree of loggers of its own, so that tests do not meet in the one that all of a process share."""
     stream = io.StringIO()
-    logger = logging.ControlLoop(logging.RootLogger(logging.WARNING)).getLogger("mooring")
+    logger = logging.Manager(logging.RootLogger(logging.WARNING)).getLogger("mooring")
     return start_logs(logger, log_format, verbosity, stream, pid), stream
 
 

@@ -13,6 +13,8 @@ from mooring.api.journal import Journal
 from mooring.api.store import Store, Write
 from mooring.app.assembly import build_scheduler
 from mooring.app.embedded_driver import EmbeddedDriver
+from mooring.app.extender_bodies import whole_in_store
+from mooring.app.extender_calls import ExtenderCalls
 from mooring.app.store_feed import StoreFeed
 from mooring.controllers.assembly import all_controllers
 from mooring.controllers.control_loop import ControlLoop
@@ -64,6 +66,8 @@ class EmbeddedCluster:
         )
         self._feed = StoreFeed(self.api.store, self.scheduler, report)
         self.driver = EmbeddedDriver(self.api, self.scheduler, socket.gethostname())
+        if self.scheduler.core.manner.extenders:
+            self.driver.extenders = ExtenderCalls(self.scheduler, whole_in_store(self.api), self._go_on)
         self.controllers = ControlLoop(self.api, all_controllers(self.api), report)
         self._schedules = settings.schedules
         self._report = report
@@ -78,6 +82,12 @@ class EmbeddedCluster:
         done = self.controllers.step(limit) + (self.driver.step(limit) if self._schedules else 0)
         self.flush()
         return done
+
+    def _go_on(self) -> None:
+        """An extender has replied: do what that leads to."""
+        self.driver.carry_out()
+        self.flush()
+        self._news.set()
 
     def flush(self) -> None:
         """Make what was written durable, where there is a data directory."""
@@ -97,6 +107,13 @@ class EmbeddedCluster:
 
     async def run(self) -> None:
         """Step whenever something is due, until cancelled. A fault is reported, and not the end of the cluster."""
+        try:
+            await self._run()
+        finally:
+            if self.driver.extenders is not None:
+                await self.driver.extenders.close()
+
+    async def _run(self) -> None:
         while True:
             self._news.clear()
             try:

@@ -9,9 +9,10 @@ from mooring.api.event_forms import stored_form
 from mooring.api.resources import RESOURCES
 from mooring.api.store import Exists, JsonObject, Missing
 from mooring.app.event_series import EventSeries, NewEvent, Repetition
+from mooring.app.extender_calls import ExtenderCalls
 from mooring.app.object_writes import carry_out
 from mooring.cycle.scheduler import Scheduler
-from mooring.framework.intents import Bind, Evict, Intent, PatchStatus, Record, Write, WriteFault
+from mooring.framework.intents import Bind, Call, Evict, Intent, PatchStatus, Record, Write, WriteFault
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import Condition
 from mooring.model.pod import Pod
@@ -31,6 +32,8 @@ class EmbeddedDriver:
         self._series = EventSeries(instance)
         now_ns = api.clock.now_ns()
         self._tick_ns, self._flush_ns, self._sweep_ns = now_ns, now_ns + FLUSH_NS, now_ns + SWEEP_NS
+        self.extenders: ExtenderCalls | None = None
+        """Asks the extenders, where there are any."""
         self.attempts = 0
         self.bound = 0
 
@@ -42,7 +45,7 @@ class EmbeddedDriver:
                 return done
             self._scheduler.attempt()
             self.attempts += 1
-            self._carry_out()
+            self.carry_out()
         return limit
 
     def next_ns(self) -> int | None:
@@ -66,9 +69,10 @@ class EmbeddedDriver:
             self._sweep_ns = now_ns + SWEEP_NS
             for repetition in self._series.sweep(now_ns):
                 self._write_series(repetition)
-        self._carry_out()
+        self.carry_out()
 
-    def _carry_out(self) -> None:
+    def carry_out(self) -> None:
+        """Do what the scheduler wants."""
         while intents := self._scheduler.take_intents():
             for intent in intents:
                 self._do(intent)
@@ -84,6 +88,9 @@ class EmbeddedDriver:
                 self._evict(intent)
             case Record():
                 self._record(intent)
+            case Call():
+                assert self.extenders is not None, "there are calls only where there are extenders"
+                self.extenders.begin(intent)
             case Write():
                 self._write(intent)
 

@@ -13,11 +13,13 @@ from typing import Any, Self
 from mooring.api.client import ApiClient, Observe
 from mooring.api.quick_client import QuickClient
 from mooring.api.reach import Access
-from mooring.api.reflector import Conduct
+from mooring.api.reflector import Conduct, WatchSource
 from mooring.api.reflectors import Reflectors
 from mooring.app.api_writer import ApiWriter, Writer
 from mooring.app.dry_writer import DryWriter
 from mooring.app.event_writer import EventWriter
+from mooring.app.extender_calls import ExtenderCalls
+from mooring.app.extender_originals import Originals
 from mooring.app.live_driver import LiveDriver
 from mooring.app.status_writer import StatusWriter
 from mooring.cycle.scheduler import Scheduler
@@ -34,10 +36,11 @@ EVENT_WRITERS = 8
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Requests a second of each client; a negative number is no limit."""
+    """Requests a second of each client; a negative number is no limit. And how long a write may take."""
 
     qps: float = -1.0
     burst: int = 100
+    time_limit_s: float = 30.0
 
 
 class Listener:
@@ -84,8 +87,17 @@ class LiveScheduler:
         pace, conduct = pace or Pace(), conduct or Conduct(report=_tell)
         timing = conduct.timing
         agent = f"{USER_AGENT}/scheduler"
-        self._watcher = ApiClient(access, agent, pace.qps, pace.burst, observe=observe)
-        quick = partial(QuickClient, access, agent, qps=pace.qps, burst=pace.burst, timing=timing, observe=observe)
+        self._watcher = ApiClient(access, agent, pace.qps, pace.burst, timing=timing, observe=observe)
+        quick = partial(
+            QuickClient,
+            access,
+            agent,
+            qps=pace.qps,
+            burst=pace.burst,
+            time_limit_s=pace.time_limit_s,
+            timing=timing,
+            observe=observe,
+        )
         self._binder, self._statuses = quick(connections=BINDERS), quick(connections=STATUS_WRITERS)
         self._recorder = quick(connections=EVENT_WRITERS)
         writer: Writer = ApiWriter(self._binder, self._statuses, self._recorder, timing)
@@ -95,7 +107,11 @@ class LiveScheduler:
         self.driver = LiveDriver(scheduler, self._clock, writer, events, StatusWriter(writer, self._clock), timing)
         listener = Listener(scheduler)
         listener.driver = self.driver
-        self.reflectors = Reflectors(self._watcher, listener, conduct=conduct)
+        source: WatchSource = self._watcher
+        if scheduler.core.manner.extenders:
+            source = originals = Originals(self._watcher)
+            self.driver.extenders = ExtenderCalls(scheduler, originals.whole, self.driver.go_on, is_dry_run=is_dry_run)
+        self.reflectors = Reflectors(source, listener, conduct=conduct)
         self._watching: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:

@@ -19,10 +19,11 @@ from mooring.api.throttle import Timing
 from mooring.api.unanswered import ConnectionRefused, Unanswered
 from mooring.app.api_writer import Writer
 from mooring.app.event_writer import EventWriter
+from mooring.app.extender_calls import ExtenderCalls
 from mooring.app.object_writes import body_of, request_of
 from mooring.app.status_writer import StatusWriter
 from mooring.cycle.scheduler import Scheduler
-from mooring.framework.intents import Bind, Evict, Intent, PatchStatus, Record, Write, WriteFault
+from mooring.framework.intents import Bind, Call, Evict, Intent, PatchStatus, Record, Write, WriteFault
 from mooring.kit.clock import NS_PER_S, Clock
 from mooring.model.pod import Pod
 
@@ -35,6 +36,8 @@ MAX_BINDS = 512
 TICK_NS = NS_PER_S // 10
 FLUSH_NS = 30 * NS_PER_S
 SWEEP_NS = 60 * NS_PER_S
+LANDING_S = 0.5
+"""How long a bind that we heard no more of may be on its way still: who looks sooner may take it for lost."""
 LOOKUP_WAITS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 LONGEST_REST_S = 1.0
 
@@ -59,6 +62,8 @@ class LiveDriver:
         self._timing = timing or Timing()
         self._news = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self.extenders: ExtenderCalls | None = None
+        """Asks the extenders, where there are any."""
         self._binds = 0
         now_ns = clock.now_ns()
         self._tick_ns, self._flush_ns, self._sweep_ns = now_ns, now_ns + FLUSH_NS, now_ns + SWEEP_NS
@@ -70,13 +75,17 @@ class LiveDriver:
 
     async def run(self) -> None:
         """Schedule until cancelled. Whoever cancels, because the lease is lost, stops binding at once."""
-        while True:
-            self._news.clear()
-            self._pass_time()
-            if self._attempt_some():
-                await asyncio.sleep(0)
-            else:
-                await self._rest()
+        try:
+            while True:
+                self._news.clear()
+                self._pass_time()
+                if self._attempt_some():
+                    await asyncio.sleep(0)
+                else:
+                    await self._rest()
+        finally:
+            if self.extenders is not None:
+                self.extenders.stop()  # a reply would lead to a bind
 
     async def close(self, patience_s: float = 5.0) -> None:
         """Let writes that are under way come to their end, for a while."""
@@ -84,6 +93,8 @@ class LiveDriver:
             await asyncio.wait(self._tasks, timeout=patience_s)
         for task in self._tasks:
             task.cancel()
+        if self.extenders is not None:
+            await self.extenders.close()
         await self._statuses.close()
         await self._events.close()
 
@@ -146,6 +157,14 @@ class LiveDriver:
                 self._events.record(intent)
             case Write():
                 self._start(self._write(intent))
+            case Call():
+                assert self.extenders is not None, "there are calls only where there are extenders"
+                self.extenders.begin(intent)
+
+    def go_on(self) -> None:
+        """An extender has replied: do what that leads to."""
+        self._carry_out()
+        self._news.set()
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -161,8 +180,9 @@ class LiveDriver:
     # ---- binding
 
     async def _bind(self, intent: Bind) -> None:
+        elsewhere = ""
         try:
-            fault = await self._bind_or_fault(intent)
+            fault, elsewhere = await self._bind_or_fault(intent)
         except Exception as bug:  # or else the pod would be held on its node for ever
             log.error("the bind of %s failed in a way that nobody foresaw", intent.pod.key, exc_info=bug)
             fault = repr(bug)
@@ -170,41 +190,45 @@ class LiveDriver:
             self._binds -= 1
         if fault is None:
             self.bound += 1
-        self._scheduler.bound(intent.pod, fault)
+        self._scheduler.bound(intent.pod, fault, elsewhere)
         self._carry_out()
 
-    async def _bind_or_fault(self, intent: Bind) -> str | None:
+    async def _bind_or_fault(self, intent: Bind) -> tuple[str | None, str]:
+        """Why the pod was not bound, and the node that it turned out to be on all the same."""
         await self._statuses.settle(intent.pod.id)
         try:
             await self._writer.bind(intent.pod, intent.node_name)
+            return None, ""
         except ApiError as refused:
             # A conflict may be with our own first try, whose answer was lost; a server in trouble may have done its part.
-            is_in_doubt = refused.code == 409 or refused.code >= 500
-            return None if is_in_doubt and await self._is_there(intent) else refused.message
-        except (ConnectionRefused, CredentialsError) as fault:
-            return str(fault)
-        except Unanswered as fault:
-            await self._timing.sleep(LOOKUP_WAITS_S[0])  # the request may be on its way still
-            return None if await self._is_there(intent) else str(fault)
-        return None
+            fault, is_in_doubt = refused.message, refused.code == 409 or refused.code >= 500
+        except (ConnectionRefused, CredentialsError) as unsent:
+            fault, is_in_doubt = str(unsent), False
+        except Unanswered as lost:
+            fault, is_in_doubt = str(lost), True
+            await self._timing.sleep(LANDING_S)
+        node_name = await self._node_of(intent.pod) if is_in_doubt else ""
+        return (None, "") if node_name == intent.node_name else (fault, node_name)
 
-    async def _is_there(self, intent: Bind) -> bool:
-        """Whether the pod is on the node that we meant; asked until there is an answer, or the watch gives it."""
+    async def _node_of(self, pod: Pod) -> str:
+        """The node that the pod is on, if it is; asked until there is an answer, or the watch gives it."""
         for tries, wait_s in enumerate(chain(LOOKUP_WAITS_S, repeat(LOOKUP_WAITS_S[-1]))):
-            seen = self._scheduler.core.pods.get(intent.pod.key)
-            if seen is None or seen.id != intent.pod.id or seen.spec.node_name:
-                return seen is not None and _is_on(seen.uid, seen.spec.node_name, intent)
+            seen = self._scheduler.core.pods.get(pod.key)
+            if seen is None or seen.id != pod.id:
+                return ""
+            if seen.spec.node_name:
+                return seen.spec.node_name
             try:
-                found = await self._writer.read_pod(intent.pod)
+                found = await self._writer.read_pod(pod) or {}
             except (ApiError, Unanswered, CredentialsError) as fault:
-                log.info("cannot see yet whether %s was bound: %s", intent.pod.key, fault)
+                log.info("cannot see yet whether %s was bound: %s", pod.key, fault)
                 if _is_forbidden(fault) and tries >= len(LOOKUP_WAITS_S):
                     break  # we may not look, and by now the watch would have shown it
                 await self._timing.sleep(wait_s)
                 continue
-            metadata, spec = (found or {}).get("metadata", {}), (found or {}).get("spec", {})
-            return _is_on(metadata.get("uid", ""), spec.get("nodeName", ""), intent)
-        return False
+            is_same = found.get("metadata", {}).get("uid") == pod.uid
+            return found.get("spec", {}).get("nodeName") or "" if is_same else ""
+        return ""
 
     # ---- other objects
 
@@ -264,7 +288,3 @@ class LiveDriver:
 
 def _is_forbidden(fault: Exception) -> bool:
     return isinstance(fault, ApiError) and fault.code in (401, 403)
-
-
-def _is_on(uid: str, node_name: str, intent: Bind) -> bool:
-    return uid == intent.pod.uid and node_name == intent.node_name

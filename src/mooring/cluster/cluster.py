@@ -1,7 +1,10 @@
 """The cluster that decisions are made on: the node table, and the other objects that plugins look up."""
 
 from collections.abc import Iterable, Mapping
+from typing import cast
 
+from mooring.cluster.claim_ledger import ClaimLedger
+from mooring.cluster.serving_classes import ServingClasses
 from mooring.cluster.storage_view import StorageView
 from mooring.cluster.table import NodeTable
 from mooring.cluster.volumes_on_nodes import VolumesOnNodes
@@ -51,6 +54,8 @@ class Cluster:
         }
         self.storage = StorageView(self.objects)
         self._volumes = VolumesOnNodes(self.storage, self.nodes)
+        self.claims = ClaimLedger(cast("dict[str, devices.ResourceClaim]", self.objects[devices.ResourceClaim]))
+        self.serving_classes = ServingClasses()
         self.namespace_labels: dict[str, Mapping[str, str]] = {}
         self.versions: dict[type[KubeObject], int] = dict.fromkeys(self.objects, 0)
         """Grows with each change of a kind: whoever keeps what follows from its objects can tell that it is void."""
@@ -63,19 +68,34 @@ class Cluster:
             if item.spec.node_name and not item.is_finished:
                 self.nodes.place(item, item.spec.node_name)
         elif type(item) in self.objects:
+            before = self.objects[type(item)].get(item.key)
             self.objects[type(item)][item.key] = item
             self.versions[type(item)] += 1
             self.storage.changed(type(item), item.key)
             if isinstance(item, Namespace):
                 self.namespace_labels[item.name] = item.labels
+            elif isinstance(item, devices.ResourceClaim):
+                self.claims.changed(item.key)
+            elif isinstance(item, devices.DeviceClass):
+                self._class_changed(cast("devices.DeviceClass | None", before), item)
 
     def remove(self, kind: type[KubeObject], key: str) -> None:
         """Remove one of the other objects; nothing happens when it is not there."""
-        if self.objects.get(kind, {}).pop(key, None) is not None:
+        item = self.objects.get(kind, {}).pop(key, None)
+        if item is not None:
             self.versions[kind] += 1
             self.storage.changed(kind, key)
             if kind is Namespace:
                 del self.namespace_labels[key]
+            elif kind is devices.ResourceClaim:
+                self.claims.changed(key)
+            elif isinstance(item, devices.DeviceClass):
+                self._class_changed(item, None)
+
+    def _class_changed(self, old: devices.DeviceClass | None, new: devices.DeviceClass | None) -> None:
+        """Which nodes can serve a resource depends on what devices do, so all of them count as changed."""
+        if self.serving_classes.changed(old, new):
+            self.nodes.touch_all()
 
     def labels_of_namespace(self, name: str) -> Mapping[str, str]:
         return self.namespace_labels.get(name, NO_LABELS)

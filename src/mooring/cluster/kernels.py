@@ -111,6 +111,15 @@ def _deviation(shares: Floats, counted: Mask) -> Floats:
     return np.where(number == 2, np.abs(apart / 2), np.where(number < 2, 0.0, np.sqrt(squares / divisor)))
 
 
+def balance_of_two(amounts: tuple[int, int], allocatable: tuple[int, int]) -> int:
+    """`balance` for one row and two resources, in plain numbers."""
+    if not allocatable[0] or not allocatable[1]:
+        return MAX_SCORE
+    one = min(amounts[0] / allocatable[0], 1.0)
+    other = min(amounts[1] / allocatable[1], 1.0)
+    return int((1 - abs((one - other) / 2)) * MAX_SCORE)
+
+
 def scale_to_max(scores: Ints, reverse: bool = False) -> Ints:
     """Upstream's default normalisation: the largest score becomes 100, the smallest is not subtracted.
 

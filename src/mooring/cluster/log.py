@@ -42,11 +42,16 @@ class Follower:
 
     def news(self) -> list[int] | None:
         """The rows touched since the last call in any of the logs, each once, ascending; None when that is not known."""
-        found = [log.since(position) for log, position in zip(self._logs, self._positions, strict=True)]
-        self._positions = [log.end for log in self._logs]
-        rows: set[int] = set()
-        for touched in found:
+        rows: list[int] = []
+        is_known = True
+        for i, log in enumerate(self._logs):
+            position, end = self._positions[i], log.end
+            if position == end:
+                continue
+            self._positions[i] = end
+            touched = log.since(position)
             if touched is None:
-                return None
-            rows.update(touched)
-        return sorted(rows)
+                is_known = False
+            else:
+                rows = sorted({*rows, *touched}) if rows else touched
+        return rows if is_known else None

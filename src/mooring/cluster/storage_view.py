@@ -44,11 +44,14 @@ class StorageView:
         """Volumes as they are on the shelves, or kept for a claim."""
         self._kept: dict[str, dict[str, PersistentVolume]] = defaultdict(dict)
         """Volumes by the key of the claim that they name."""
+        self.version = 0
+        """Grows with each change, also of what is assumed."""
         self.capacity_version = 0
         self.node_version = 0
 
     def changed(self, kind: type[KubeObject], key: str) -> None:
         """The watch showed an object, or its removal."""
+        self.version += 1
         if kind is PersistentVolume:
             self._assumed_volumes.refresh(key)
             self._place(key)
@@ -91,9 +94,11 @@ class StorageView:
 
     def assume_claim(self, claim: PersistentVolumeClaim) -> None:
         self._assumed_claims.assume(claim)
+        self.version += 1
 
     def restore_claim(self, key: str) -> None:
         self._assumed_claims.restore(key)
+        self.version += 1
 
     def check(self) -> list[str]:
         """The invariants that do not hold, in words."""
@@ -113,6 +118,7 @@ class StorageView:
 
     def _place(self, name: str) -> None:
         """File a volume by its class, and by the claim that it names."""
+        self.version += 1
         volume, before = self.volume(name), self._placed.pop(name, None)
         if before is not None:
             if volume is None or volume.class_name != before.class_name:

@@ -122,16 +122,23 @@ def _post_bind(core: Core, binding: Binding) -> None:
             core.report(f"PostBind of plugin {plugin.name} failed on pod {binding.pod.key}", fault)
 
 
-def give_up(core: Core, binding: Binding, failure: Failure, is_rejected: bool) -> None:
+def give_up(core: Core, binding: Binding, failure: Failure, is_rejected: bool, elsewhere: str = "") -> None:
     """A binding failed: give everything back, requeue the pod, and let others know that there is room again.
+
+    A pod of which the server says that it is `elsewhere` already is not requeued, but counted there. The watch may have
+    shown it there before: then the room that was held is given back, but nobody was told.
 
     Parity: after an error others are told before the pod is requeued, so that it hears of its own leaving.
     """
     core.bindings.pop(binding.pod.id, None)
     has_left = _back_out(core, binding)
-    if has_left and not is_rejected:
+    if (has_left and not is_rejected) or elsewhere:
         core.queue.wake(ASSIGNED_POD_DELETE, binding.pod, None)
-    fail(core, binding.entry, failure, binding.node_name if binding.has_waited else None)
+    known = core.pods.get(binding.pod.key)
+    if has_left and elsewhere and known is not None and known.id == binding.pod.id:
+        core.cache.assume(known, elsewhere)
+    promised = binding.node_name if binding.has_waited else None
+    fail(core, binding.entry, failure, promised, is_placed=bool(elsewhere))
     if has_left and is_rejected:
         core.queue.wake(ASSIGNED_POD_DELETE, binding.pod, None, lambda pod: pod.id != binding.pod.id)
 

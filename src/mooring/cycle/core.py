@@ -9,12 +9,14 @@ from mooring.cluster.cluster import Cluster
 from mooring.cluster.nominated import NominatedLoad
 from mooring.cycle.decide import Manner, decide
 from mooring.cycle.decision import Decision
-from mooring.cycle.extender_steps import Suspension
+from mooring.cycle.extender_decide import deciding
+from mooring.cycle.extender_interest import Panel
+from mooring.cycle.extender_steps import Steps, Suspension
 from mooring.cycle.meters import Meters
 from mooring.framework.config.types import Extender
 from mooring.framework.cycle import Cycle
 from mooring.framework.events import ClusterEvent
-from mooring.framework.intents import Intent
+from mooring.framework.intents import Intent, WriteFault
 from mooring.framework.points import Desk, Pause, PostFilterPlugin, PreBindPlugin, Work
 from mooring.framework.runner import Runner
 from mooring.kit.clock import Clock
@@ -26,6 +28,7 @@ from mooring.queue.queue import SchedulingQueue
 Tell = Callable[[Pod, str], None]
 Report = Callable[[str, Exception | None], None]
 Decide = Callable[[Runner, Pod, Cluster, Manner, int], Decision]
+Deciding = Callable[[Panel, Runner, Pod, Cluster, Manner, int], Steps[Decision]]
 
 
 @dataclass(slots=True)
@@ -60,6 +63,8 @@ class Preparation:
     """Told in the end why the pod cannot be bound, if so."""
     token: int = 0
     """The write that it waits for; 0: none."""
+    late: Callable[[KubeObject | WriteFault | None], None] | None = None
+    """Who is to be told the answer to that write if the work is stopped before."""
     pause: Pause | None = None
 
 
@@ -103,6 +108,8 @@ class Core:
     last_token: int = 0
     writers: dict[int, str] = field(default_factory=dict)
     """Token of a write -> id of the pod whose PreBind waits for it."""
+    late_writes: dict[int, Callable[[KubeObject | WriteFault | None], None]] = field(default_factory=dict)
+    """Token of a write whose PreBind was stopped -> who wants to know the answer all the same."""
     watchers: dict[tuple[type[KubeObject], str], dict[str, None]] = field(default_factory=dict)
     """Kind and key of an object -> ids of the pods whose PreBind waits for it to change, in order of arrival."""
     suspension: Suspension | None = None
@@ -113,6 +120,8 @@ class Core:
     """By id of the preemptor."""
     decide: Decide = decide
     """Makes the decisions; whoever wants to see each of them puts a function around it here."""
+    deciding: Deciding = deciding
+    """... and around this one, for those in which extenders have a say."""
 
     def story(self, pod: Pod, text: str) -> None:
         if self.tell is not None:

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from mooring.cycle.core import Core
 from mooring.cycle.decision import Decision, NoFit
-from mooring.cycle.extender_decide import deciding
 from mooring.cycle.extender_interest import Panel, interested_in
 from mooring.cycle.extender_review import review
 from mooring.cycle.extender_steps import Steps, Suspension
@@ -62,7 +61,7 @@ def _advance(core: Core, suspension: Suspension, replies: list[CallReply] | None
 
 
 def _attempting(core: Core, entry: QueuedPod, runner: Runner, panel: Panel, conclude: Conclude) -> Steps[None]:
-    decision = yield from deciding(panel, runner, entry.pod, core.cluster, core.manner, core.queue.attempts)
+    decision = yield from core.deciding(panel, runner, entry.pod, core.cluster, core.manner, core.queue.attempts)
     room = None
     if isinstance(decision, NoFit) and decision.failure is not None and runner.profile.points.get("postFilter"):
         room = yield from _making_room(panel, runner, decision)

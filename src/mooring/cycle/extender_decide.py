@@ -8,6 +8,7 @@ import numpy as np
 from mooring.cluster.cluster import Cluster
 from mooring.cycle.decide import Manner, feasible_rows, no_fit, place, promised_row, screen, take_promised
 from mooring.cycle.decision import Decision, Failed, NoFit
+from mooring.cycle.extender_bare_nodes import on_bare_nodes
 from mooring.cycle.extender_filter import RowArray, passing, settle
 from mooring.cycle.extender_interest import Panel
 from mooring.cycle.extender_scores import add_scores
@@ -40,13 +41,15 @@ def _deciding(panel: Panel, attempt: Attempt, manner: Manner) -> Steps[Decision]
     if promised is not None and (yield from _still_passes(panel, attempt, verdicts, promised)):
         return place(attempt, verdicts, narrowing, take_promised(verdicts, promised), None, manner)
     before: RowArray = np.arange(nodes.height)[feasible_rows(attempt, verdicts, manner)]
-    after = yield from passing(panel, attempt, before, verdicts.objections)
+    left = yield from passing(panel, attempt, before, verdicts.objections)
+    after = left.rows
     settle(verdicts, nodes, before, after)
     if not len(after):
         return no_fit(attempt, verdicts, narrowing, manner)
     if len(after) == 1:
         return place(attempt, verdicts, narrowing, after, None, manner)
-    card = attempt.score(after, manner.explain)
+    scoring = on_bare_nodes(attempt, after) if left.are_bare else attempt
+    card = scoring.score(after, manner.explain)
     spoken_of = yield from add_scores(panel, attempt, card, manner.explain)
     return place(attempt, verdicts, narrowing, after, card, manner, spoken_of)
 
@@ -61,4 +64,4 @@ def _still_passes(panel: Panel, attempt: Attempt, verdicts: Verdicts, row: int) 
     except AttemptError as fault:
         panel.report(f"Evaluation failed on nominated node {attempt.cycle.nodes.names[row]}: {fault}")
         return False
-    return bool(np.array_equal(left, [row]))
+    return bool(np.array_equal(left.rows, [row]))

@@ -1,6 +1,7 @@
 """Filtering by extenders: one after another, each on the nodes that the ones before it left."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +21,21 @@ RowArray = NDArray[np.intp]
 SKIPPED = "Skipping extender as it returned error and has ignorable flag set"
 
 
-def passing(panel: Panel, attempt: Attempt, rows: RowArray, objections: dict[str, Rejection]) -> Steps[RowArray]:
-    """The rows that every extender lets pass; what they have against others is added to the objections.
+@dataclass(frozen=True, slots=True)
+class Left:
+    """The rows that every extender let pass."""
+
+    rows: RowArray
+    are_bare: bool = False
+    """Whether an extender gave them back whole, so that no more is known of them (extender_bare_nodes.py)."""
+
+
+def passing(panel: Panel, attempt: Attempt, rows: RowArray, objections: dict[str, Rejection]) -> Steps[Left]:
+    """Who is left of these rows; what extenders have against others is added to the objections.
 
     Raises AttemptError where one fails that must not.
     """
-    nodes = attempt.cycle.nodes
+    nodes, are_bare = attempt.cycle.nodes, False
     for extender in panel.extenders:
         if not len(rows):
             break
@@ -41,7 +51,8 @@ def passing(panel: Panel, attempt: Attempt, rows: RowArray, objections: dict[str
             panel.skip(SKIPPED, extender, fault)
         else:
             _note(read, objections)
-    return rows
+            are_bare = are_bare or not _goes_by_names(extender, read)
+    return Left(rows, are_bare)
 
 
 def settle(verdicts: Verdicts, nodes: NodeTable, before: RowArray, after: RowArray) -> None:
@@ -57,19 +68,23 @@ def settle(verdicts: Verdicts, nodes: NodeTable, before: RowArray, after: RowArr
 
 def _left(extender: Extender, read: FilterReply, nodes: NodeTable, rows: RowArray) -> RowArray:
     """The rows that the reply names."""
-    if extender.node_cache_capable and read.node_names is not None:
+    if _goes_by_names(extender, read):
         asked = {nodes.names[row]: row for row in rows.tolist()}
-        for name in read.node_names:
+        for name in read.node_names or ():
             if name not in asked:
                 raise Unusable(
                     f'extender "{extender.url_prefix}" claims a filtered node "{name}" which is not found in the input '
                     "node list"
                 )
-        return _distinct(asked[name] for name in read.node_names)
+        return _distinct(asked[name] for name in read.node_names or ())
     # Parity: whole nodes are taken as they come, asked about or not. Those that nobody knows are left out: upstream
     # would bind the pod to them.
     known = (nodes.row_book.get(name) for name in read.nodes or ())
     return _distinct(row for row in known if row is not None and nodes.alive[row])
+
+
+def _goes_by_names(extender: Extender, read: FilterReply) -> bool:
+    return extender.node_cache_capable and read.node_names is not None
 
 
 def _distinct(rows: Iterable[int]) -> RowArray:

@@ -45,8 +45,13 @@ def refused(rejection: Rejection) -> Failure:
     return Failure(text, plugins=plugins, pending=pending, code=rejection.code)
 
 
-def fail(core: Core, entry: QueuedPod, failure: Failure, promised: str | None = None) -> None:
-    """Bring a pod back from a failed attempt. `promised` is a node that its status was asked to name meanwhile."""
+def fail(
+    core: Core, entry: QueuedPod, failure: Failure, promised: str | None = None, *, is_placed: bool = False
+) -> None:
+    """Bring a pod back from a failed attempt. `promised` is a node that its status was asked to name meanwhile.
+
+    A pod of which the server says that it has its node all the same (`is_placed`) does not come back.
+    """
     if core.meters is not None:
         core.meters.failed(entry, is_error=failure.reason == SCHEDULER_ERROR)
     promised = core.queue.nominations.node_of(entry.uid) or promised
@@ -55,7 +60,7 @@ def fail(core: Core, entry: QueuedPod, failure: Failure, promised: str | None = 
     if known is not None and known.id != entry.uid:
         core.queue.done(entry.uid, placed=False)  # another pod has taken the name: this one is history
         return
-    if known is None or known.spec.node_name:
+    if known is None or known.spec.node_name or is_placed:
         core.queue.done(entry.uid, placed=False)
         known = known or entry.pod
     else:
@@ -68,7 +73,8 @@ def fail(core: Core, entry: QueuedPod, failure: Failure, promised: str | None = 
     core.queue.nominations.add(known, failure.nominate)
     if failure.message:
         core.outbox.append(Record(known, "Warning", "FailedScheduling", "Scheduling", cut(failure.message)))
-        _write_status(core, known, failure, promised)
+        if not is_placed:  # or else a pod that runs would be called unscheduled
+            _write_status(core, known, failure, promised)
 
 
 def _write_status(core: Core, pod: Pod, failure: Failure, promised: str | None) -> None:

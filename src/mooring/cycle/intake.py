@@ -175,10 +175,7 @@ def _waiting_removed(core: Core, pod: Pod) -> None:
 
 def _assigned(core: Core, pod: Pod) -> None:
     """A pod is on a node: new to us, or the confirmation of a binding of our own."""
-    assumed = core.cache.get(pod.id) if core.cache.is_assumed(pod.id) else None
     _guard(core, lambda: core.cache.confirm(pod))
-    if assumed is not None and assumed.spec.node_name != pod.spec.node_name:
-        core.queue.wake(ASSIGNED_POD_DELETE, assumed, None)  # someone else bound it: the room that we held is free
     core.queue.wake(ASSIGNED_POD_ADD, None, pod)
     core.handled(ASSIGNED_POD_ADD)
 

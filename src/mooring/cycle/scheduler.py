@@ -72,6 +72,7 @@ class Scheduler:
         self.core = Core(
             clock, cluster, Cache(cluster), queue, runners, desk, nominated, manner, tell, report, meters, pods=pods
         )
+        desk.cluster, desk.want = cluster, lambda intent: self.core.outbox.append(intent)
         if meters is not None:
             meters.join(self.core)
 
@@ -155,10 +156,10 @@ class Scheduler:
         intents, self.core.outbox = self.core.outbox, []
         return intents
 
-    def bound(self, pod: Pod, fault: str | None = None) -> None:
-        """A Bind was carried out, or failed for this reason."""
+    def bound(self, pod: Pod, fault: str | None = None, elsewhere: str = "") -> None:
+        """A Bind was carried out, or failed for this reason, maybe because the pod turned out to be elsewhere already."""
         if self.core.suspension is not None:
-            self._hold(partial(self.bound, pod, fault))
+            self._hold(partial(self.bound, pod, fault, elsewhere))
             return
         binding = self.core.bindings.get(pod.id)
         if binding is None:
@@ -169,7 +170,7 @@ class Scheduler:
             if self.core.meters is not None:
                 self.core.meters.step_ended(binding, "Bind", Code.Error.name)
             text = f'running Bind plugin "DefaultBinder": {fault}'
-            bind.give_up(self.core, binding, error(text), is_rejected=False)
+            bind.give_up(self.core, binding, error(text), is_rejected=False, elsewhere=elsewhere)
 
     def evicted(self, victim: Pod, preemptor: Pod, fault: str | None = None, *, was_there: bool = True) -> None:
         """An Evict was carried out, or need not be as the victim is no longer there, or failed for this reason."""
@@ -217,7 +218,9 @@ class Scheduler:
     def check(self) -> list[str]:
         """The invariants that do not hold, in words."""
         core = self.core
-        faults = core.cache.check() + core.queue.check()
+        faults = core.cache.check() + core.queue.check() + core.cluster.storage.check()
+        for pod_id in core.preparations.keys() - core.bindings.keys():
+            faults.append(f"PreBind works for {pod_id}, which is not being bound")
         for pod_id, binding in core.bindings.items():
             seen = core.pods.get(binding.pod.key)
             # A pod that is on its way out is forgotten at once, though its binding has yet to fail.

@@ -14,13 +14,20 @@ def read_state_of(core: "Core", registry: Registry) -> None:
     counters = core.queue.counters
     registry.gauge("scheduler_pending_pods").read_from(lambda: _pending(core))
     registry.gauge("scheduler_cache_size").read_from(lambda: _cache_sizes(core))
-    registry.gauge("scheduler_goroutines").read_from(lambda: [(("binding",), len(core.bindings))])
+    registry.gauge("scheduler_goroutines").read_from(lambda: _at_work(core))
     registry.gauge("scheduler_unschedulable_pods").read_from(counters.unschedulable.items)
     registry.gauge("scheduler_inflight_events").read_from(lambda: _in_flight(core))
     registry.counter("scheduler_queue_incoming_pods_total").read_from(counters.incoming.items, counters.incoming.clear)
     registry.counter("scheduler_plugin_evaluation_total").read_from(
         lambda: _evaluations(core), lambda: _forget_evaluations(core)
     )
+
+
+def _at_work(core: "Core") -> Iterable[tuple[Labels, float]]:
+    """What upstream has goroutines for and takes time here too."""
+    asked = core.suspension.calls if core.suspension is not None else ()
+    scoring = sum(call.verb == call.extender.prioritize_verb for call in asked)
+    return [(("binding",), len(core.bindings)), *([(("prioritizing_extender",), scoring)] if scoring else [])]
 
 
 def _pending(core: "Core") -> Iterable[tuple[Labels, float]]:

@@ -40,7 +40,10 @@ def prepare(core: Core, binding: Binding, others: Iterator[PreBindPlugin], then:
 def written(core: Core, token: int, item: KubeObject | None, fault: WriteFault | None) -> None:
     """A write was carried out, or failed. Nobody may be waiting for it any more."""
     preparation = core.preparations.get(core.writers.pop(token, ""))
-    if preparation is not None and preparation.token == token:
+    late = core.late_writes.pop(token, None)
+    if late is not None:
+        late(fault or item)
+    elif preparation is not None and preparation.token == token:
         _step(core, preparation, fault or item)
 
 
@@ -141,6 +144,7 @@ def _wait(core: Core, preparation: Preparation, step: object) -> None:
     if isinstance(step, Write):
         core.last_token = preparation.token = core.last_token + 1
         core.writers[preparation.token] = pod_id
+        preparation.late = step.late
         core.outbox.append(replace(step, token=preparation.token))
     elif isinstance(step, Pause):
         preparation.pause = step
@@ -163,6 +167,8 @@ def _stop_waiting(core: Core, preparation: Preparation) -> None:
 
 
 def _end(core: Core, preparation: Preparation) -> None:
+    if preparation.token and preparation.late is not None:
+        core.late_writes[preparation.token] = preparation.late
     _stop_waiting(core, preparation)
     core.preparations.pop(preparation.binding.pod.id, None)
 

@@ -265,7 +265,7 @@ class _FilterQuestion:
     plugin: FilterPlugin
 
     def __call__(self, cycle: Cycle, rows: Rows) -> Codes | None:
-        return ask_filter(self.plugin, cycle, rows, len(cycle.nodes.alive[rows]))
+        return ask_filter(self.plugin, cycle, rows, _count(cycle, rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +273,11 @@ class _ScoreQuestion:
     plugin: ScorePlugin
 
     def __call__(self, cycle: Cycle, rows: Rows) -> Scores | None:
-        return _score(self.plugin, cycle, rows, len(cycle.nodes.alive[rows]))
+        return _score(self.plugin, cycle, rows, _count(cycle, rows))
+
+
+def _count(cycle: Cycle, rows: Rows) -> int:
+    return len(cycle.nodes.alive[rows]) if isinstance(rows, slice) else len(rows)
 
 
 def _concerns(plugin: FilterPlugin, cycle: Cycle) -> bool:
@@ -336,7 +340,10 @@ def _check_form(answer: object, asked: int, what: str) -> None:
 
 
 def _check_range(plugin: ScorePlugin, scores: Scores) -> None:
-    # Hot: as unsigned, a negative score is larger than any allowed one, so one maximum finds both ends.
+    # Hot: as a rule there is one. As unsigned, a negative score is larger than any allowed one, so one maximum finds
+    # both ends.
+    if len(scores) == 1 and 0 <= scores[0] <= MAX_SCORE:
+        return
     if len(scores) and scores.view(np.uint64).max() > MAX_SCORE:
         worst = int(next(s for s in scores if not 0 <= s <= MAX_SCORE))
         raise AttemptError(

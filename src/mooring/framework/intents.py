@@ -1,6 +1,7 @@
 """What the scheduler wants done in the world. It does none of it itself: a driver does, and reports what came of it."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from mooring.framework.config.types import Extender
@@ -49,8 +50,9 @@ class Record:
 class Write:
     """Create, change or delete an object, then report to `Scheduler.written` with the token.
 
-    PATCH is a JSON merge patch; a resourceVersion in it is a condition, as it is for PUT. Mooring reads only a part of
-    most objects, so to PUT one loses the rest: patch it, unless all of it is known.
+    PATCH is a JSON merge patch, or a strategic one if `form` says so; a resourceVersion in it is a condition, as it is
+    for PUT. An empty one reads the object. Mooring reads only a part of most objects, so to PUT one loses the rest:
+    patch it, unless all of it is known. A POST without a name has a `generateName` in its body.
     """
 
     method: Literal["POST", "PUT", "PATCH", "DELETE"]
@@ -61,6 +63,9 @@ class Write:
     subresource: str = ""
     token: int = 0
     """Given by the scheduler: which write it is that a driver reports about."""
+    form: Literal["merge", "strategic"] = "merge"
+    late: "Callable[[KubeObject | WriteFault | None], None] | None" = field(default=None, compare=False)
+    """Told the answer where whoever asked for the write was stopped before it came."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.table import NodeTable
+from mooring.cluster.table import NodeTable, one_row
 from mooring.framework.cycle import Cycle, Keepsakes
 from mooring.framework.points import Reads, Rows
 from mooring.framework.status import SKIP
@@ -139,7 +139,10 @@ class ShapeMemo:
         rows = self._filters.refresh(cycle)
         if len(self._first) != nodes.capacity:
             self._first = np.full(nodes.capacity, DEAD, np.int8)
-        if rows is not None:
+        row = one_row(rows) if rows is not None else None
+        if row is not None:
+            self._first[row] = self._first_rejection(nodes, row)
+        elif rows is not None:
             first = np.where(nodes.alive[rows], PASSED, DEAD).astype(np.int8)
             for index in self._filter_order:
                 column = self._filters.columns.get(index)
@@ -147,6 +150,18 @@ class ShapeMemo:
                     first[(column[rows] != 0) & (first != DEAD)] = index
             self._first[rows] = first
         return self._first[: nodes.height]
+
+    def _first_rejection(self, nodes: NodeTable, row: int) -> int:
+        """The same for one row."""
+        assert self._filters is not None
+        if not nodes.alive[row]:
+            return DEAD
+        first = PASSED
+        for index in self._filter_order:
+            column = self._filters.columns.get(index)
+            if column is not None and column[row]:
+                first = index
+        return first
 
     def codes(self, index: int) -> NDArray[np.int64] | None:
         """The codes of one kept filter for all rows, as of the last refresh; None: not kept, or it rejects nothing."""
@@ -164,7 +179,13 @@ class ShapeMemo:
         rows = self._scores.refresh(cycle)
         if len(self._sum) != nodes.capacity:
             self._sum = np.zeros(nodes.capacity, np.int64)
-        if rows is not None:
+        row = one_row(rows) if rows is not None else None
+        if row is not None:
+            kept = self._scores.columns
+            self._sum[row] = sum(
+                int(kept[index][row]) * weight for index, weight in self._summed.items() if index in kept
+            )
+        elif rows is not None:
             total = np.zeros(len(self._sum[rows]), np.int64)
             for index, weight in self._summed.items():
                 column = self._scores.columns.get(index)

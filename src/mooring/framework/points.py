@@ -29,7 +29,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.framework.intents import Bind, CallFault, Write, WriteFault
+from mooring.cluster.cluster import Cluster
+from mooring.framework.intents import Bind, CallFault, Intent, Write, WriteFault
 from mooring.framework.status import Rejection, Skip
 from mooring.framework.waiting import WaitingPods
 from mooring.model.meta import KubeObject
@@ -98,6 +99,10 @@ class Desk:
     """Have these pods tried again without delay."""
     now_ns: Callable[[], int] = lambda: 0
     """The time on the scheduler's clock."""
+    cluster: Cluster | None = None
+    """The cluster that decisions are made on, for points that are not handed it."""
+    want: Callable[[Intent], None] = lambda intent: None
+    """Have something done in the world. What comes of it is not told: who must know yields a Write in PreBind."""
 
 
 @dataclass(frozen=True, slots=True)

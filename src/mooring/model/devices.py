@@ -12,6 +12,11 @@ from mooring.model.quantity import QuantityText
 EXACT_COUNT = "ExactCount"
 ALL = "All"
 
+PoolId = tuple[str, str]
+"""Driver and name of the pool."""
+DeviceId = tuple[str, str, str]
+"""Driver, name of the pool, name of the device."""
+
 
 class CelSelector(Wire):
     expression: str = ""

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from mooring.cluster.kernels import balance
-from mooring.cluster.table import Column, Resources, cells
+from mooring.cluster.kernels import balance, balance_of_two
+from mooring.cluster.table import Column, NodeTable, Resources, cells, one_row
 from mooring.framework.config.args import NodeResourcesBalancedAllocationArgs
 from mooring.framework.cycle import Cycle
 from mooring.framework.points import Handle, PreScorePlugin, Reads, Rows, ScorePlugin, Scores, reads
@@ -29,6 +29,9 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     def score(self, cycle: Cycle, rows: Rows) -> Scores | None:
         nodes = cycle.nodes
         resources, amounts = self._amounts(cycle)
+        row = one_row(rows)
+        if row is not None and len(amounts) == 2:
+            return np.array([_score_of_two(nodes, resources, amounts, row)], np.int64)
         allocatable, before = cells(nodes.allocatable, resources, rows), cells(nodes.requested, resources, rows)
         counted = allocatable != 0
         gain = balance(before + amounts, allocatable, counted) - balance(before, allocatable, counted)
@@ -44,3 +47,10 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
             return resources, np.array(list(counted.values()), np.int64)[:, None]
 
         return cycle.of_shape((self.name, "amounts"), find)
+
+
+def _score_of_two(nodes: NodeTable, resources: Resources, amounts: Column, row: int) -> int:
+    allocatable, before = nodes.allocatable[resources, row].tolist(), nodes.requested[resources, row].tolist()
+    added = amounts[:, 0].tolist()
+    after = (before[0] + added[0], before[1] + added[1])
+    return 50 + (50 + balance_of_two(after, allocatable) - balance_of_two(before, allocatable)) // 2

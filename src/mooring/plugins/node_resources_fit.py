@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mooring.cluster.kernels import (
+    MAX_SCORE,
     Ints,
     Mask,
     along_shape,
@@ -15,8 +16,8 @@ from mooring.cluster.kernels import (
     rounded_mean,
     weighted_mean,
 )
-from mooring.cluster.table import NodeTable, Resources, cells
-from mooring.framework.config.args import NodeResourcesFitArgs, ScoringStrategy
+from mooring.cluster.table import NodeTable, Resources, cells, one_row
+from mooring.framework.config.args import LEAST_ALLOCATED, NodeResourcesFitArgs, ScoringStrategy
 from mooring.framework.config.validate_args import check_fit_args
 from mooring.framework.cycle import Cycle
 from mooring.framework.events import Registration
@@ -67,6 +68,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         assert strategy is not None  # checked above
         self._weights = {r.name: r.weight or 1 for r in strategy.resources or ()} or {"cpu": 1, "memory": 1}
         self._score = _strategy(strategy)
+        self._score_one = _least_allocated_of_one if strategy.type == LEAST_ALLOCATED else None
 
     def events(self) -> Sequence[Registration]:
         return fit_events(self._devices_serve_requests)
@@ -78,6 +80,9 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     @reads(Reads.TOTALS)
     def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
         nodes, checked = cycle.nodes, self._checked(cycle)
+        row = one_row(rows)
+        if row is not None and _fits(nodes, checked, row):
+            return None
         full = nodes.pod_count[rows] >= nodes.allowed_pods[rows]
         if not checked.names:
             return full.astype(np.int64) if full.any() else None
@@ -106,6 +111,11 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         nodes, scored = cycle.nodes, self._scored(cycle)
         if not scored.names:
             return None
+        row = one_row(rows)
+        if row is not None and self._score_one is not None:
+            allocatable_here = nodes.allocatable[scored.resources, row].tolist()
+            held = nodes.scored[scored.resources, row].tolist()
+            return np.array([self._score_one(allocatable_here, held, scored)], np.int64)
         allocatable = cells(nodes.allocatable, scored.resources, rows)
         wanted = cells(nodes.scored, scored.resources, rows) + scored.amounts
         return self._score(allocatable, wanted, allocatable != 0, scored.weights)
@@ -142,6 +152,29 @@ def _amounts(nodes: NodeTable, by_name: dict[str, int], weights: Sequence[int] =
         np.array(list(by_name.values()), np.int64)[:, None],
         np.array(weights, np.int64),
     )
+
+
+def _fits(nodes: NodeTable, checked: Amounts, row: int) -> bool:
+    """Whether one node has room, in plain numbers; why it has none is for `filter` to say."""
+    if nodes.pod_count[row] >= nodes.allowed_pods[row]:
+        return False
+    allocatable, held = nodes.allocatable[checked.resources, row], nodes.requested[checked.resources, row]
+    wanted = checked.amounts[:, 0].tolist()
+    return all(
+        amount <= there - taken
+        for amount, there, taken in zip(wanted, allocatable.tolist(), held.tolist(), strict=True)
+    )
+
+
+def _least_allocated_of_one(allocatable: list[int], held: list[int], scored: Amounts) -> int:
+    """The score of one node by the usual strategy, in plain numbers."""
+    total = weights = 0
+    amounts = scored.amounts[:, 0].tolist()
+    for there, taken, amount, weight in zip(allocatable, held, amounts, scored.weights.tolist(), strict=True):
+        if there:
+            total += max(there - taken - amount, 0) * MAX_SCORE // there * weight
+            weights += weight
+    return total // weights if weights else 0
 
 
 Strategy = Callable[[Ints, Ints, Mask, Ints], Ints]

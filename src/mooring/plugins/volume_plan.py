@@ -25,6 +25,8 @@ class Plan:
     """For the rows asked about, in their order."""
 
     rows: Rows
+    version: int
+    """Of the storage that it is good for."""
     codes: Codes
     choices: list[Choice] = field(default_factory=list)
     """Claims that may be served by a volume that is there."""
@@ -60,7 +62,7 @@ class Planner:
         settled = [claim for claim in claims if selected_node(claim) is not None]
         open_claims = [claim for claim in claims if selected_node(claim) is None]
         elsewhere = _rows_elsewhere(cycle, settled, rows)
-        plan = Plan(rows, np.where(elsewhere, NO_VOLUME, 0), settled=settled)
+        plan = Plan(rows, cycle.cluster.storage.version, np.where(elsewhere, NO_VOLUME, 0), settled=settled)
         if elsewhere.all():
             return plan
         plan.choices = choose_volumes(cycle, open_claims, rows, self.reaches)

@@ -2,12 +2,24 @@
 
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
 from mooring.cluster.cache import placed_on
 from mooring.cycle.scheduler import Scheduler
-from mooring.framework.intents import Bind, Evict, Intent, PatchStatus, Record, Write, WriteFault
+from mooring.framework.intents import (
+    Bind,
+    Call,
+    CallFault,
+    CallReply,
+    Evict,
+    Intent,
+    PatchStatus,
+    Record,
+    Write,
+    WriteFault,
+)
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.meta import Condition, KubeObject
 from mooring.model.node import Node
@@ -39,6 +51,8 @@ class Driver:
         self.events: deque[Record] = deque(maxlen=EVENTS)
         self.on_changed: Callable[[KubeObject], None] | None = None
         """Told each object that was created or changed, after the scheduler."""
+        self.extender: Callable[[Call], Any] | None = None
+        """Stands in for the extenders: answers with plain data, or with a CallFault. None: they are not asked."""
         self.on_bound: Callable[[Pod], None] | None = None
         self.on_evicted: Callable[[Pod, Pod], None] | None = None
         """Told the victim and the preemptor."""
@@ -164,6 +178,8 @@ class Driver:
                 self.events.append(intent)
             case Write():
                 self._write(intent)
+            case Call():
+                self.scheduler.replied(intent.token, self._reply(intent))
 
     def _bind(self, intent: Bind) -> None:
         pod = self.objects.get(("Pod", intent.pod.key))
@@ -177,6 +193,12 @@ class Driver:
         self.scheduler.bound(intent.pod)
         if self.on_bound is not None:
             self.on_bound(bound)
+
+    def _reply(self, call: Call) -> CallReply:
+        if self.extender is None:
+            return CallFault(f'Post "{call.url}": a simulation asks no extenders')
+        answer = self.extender(call)
+        return answer if isinstance(answer, CallFault) else msgspec.json.encode(answer)
 
     def _write(self, intent: Write) -> None:
         """Create, change or delete an object, then tell the scheduler what came of it."""

@@ -10,6 +10,9 @@ from mooring.app.assembly import build_scheduler
 from mooring.cluster.cluster import Cluster
 from mooring.cycle.decide import Manner, decide
 from mooring.cycle.decision import Decision, Placement
+from mooring.cycle.extender_decide import deciding
+from mooring.cycle.extender_interest import Panel
+from mooring.cycle.extender_steps import Steps
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.registry import Registry
 from mooring.framework.runner import Runner
@@ -61,7 +64,7 @@ class Stage:
         self._pods = {item.key: item for item in objects if isinstance(item, Pod)}
         self._records = records
         self.stories.follow(self.scheduler.core)
-        self.scheduler.core.decide = self._decide
+        self.scheduler.core.decide, self.scheduler.core.deciding = self._decide, self._deciding
         self.driver.on_evicted = self._evicted
         volumes = VolumeController(self.driver, self.cluster.storage)
         self.driver.on_changed = volumes.changed
@@ -115,8 +118,17 @@ class Stage:
 
     def _decide(self, runner: Runner, pod: Pod, cluster: Cluster, manner: Manner, seed: int) -> Decision:
         manner.explain = pod.key == self.explained
-        decision = decide(runner, pod, cluster, manner, seed)
-        if manner.explain:
+        return self._remember(pod, decide(runner, pod, cluster, manner, seed))
+
+    def _deciding(
+        self, panel: Panel, runner: Runner, pod: Pod, cluster: Cluster, manner: Manner, seed: int
+    ) -> Steps[Decision]:
+        """The same where extenders have a say."""
+        manner.explain = pod.key == self.explained
+        return self._remember(pod, (yield from deciding(panel, runner, pod, cluster, manner, seed)))
+
+    def _remember(self, pod: Pod, decision: Decision) -> Decision:
+        if pod.key == self.explained:
             self.decision = decision
         if self._records and isinstance(decision, Placement):
             self.choices[pod.key] = replace(decision, diagnosis=None, details=None, cycle=None)

@@ -1,0 +1,98 @@
+"""Capacity that claims consume of a device: how much a request takes, whether that is allowed, whether it is left."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mooring.model.devices import CapacityPolicy, CapacityRange, DeviceCapacity
+from mooring.model.quantity import NANO, QuantityText, parse, to_int
+
+Capacities = Mapping[str, DeviceCapacity]
+Requests = Mapping[str, QuantityText]
+
+_BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A part of one capacity, in nano-units and as it is written down."""
+
+    nano: int
+    text: QuantityText
+
+
+def share_of(requested: QuantityText | None, capacity: DeviceCapacity) -> Share:
+    """What a request takes: the policy's default or all where it says nothing, else rounded up as the policy says.
+
+    | requested | policy                   | takes |
+    | -         | -                        | all   |
+    | -         | default 1Gi              | 1Gi   |
+    | 3Gi       | range from 2Gi, step 2Gi | 4Gi   |
+    | 3Gi       | values 2Gi, 4Gi          | 4Gi   |
+    """
+    policy = capacity.request_policy
+    if requested is None:
+        default = policy.default if policy is not None else None
+        return _written(capacity.value if default is None else default)
+    if policy is None:
+        return _written(requested)
+    if policy.valid_range is not None and policy.valid_range.min is not None:
+        return _up_in_range(requested, policy.valid_range)
+    larger = (value for value in policy.valid_values or () if parse(value) >= parse(requested))
+    return _written(next(larger, requested))
+
+
+def fits(capacities: Capacities, requests: Requests | None, *consumed: Mapping[str, int]) -> bool:
+    """Whether the device has what is requested beside what is consumed of it already (each in nano-units)."""
+    if requests and not requests.keys() <= capacities.keys():
+        return False
+    for name, capacity in capacities.items():
+        share = share_of((requests or {}).get(name), capacity)
+        if _breaks(share, capacity.request_policy):
+            return False
+        if share.nano + sum(amounts.get(name, 0) for amounts in consumed) > parse(capacity.value):
+            return False
+    return True
+
+
+def shares_of(capacities: Capacities, requests: Requests | None) -> dict[str, Share]:
+    """What a request takes of each capacity."""
+    return {name: share_of((requests or {}).get(name), capacity) for name, capacity in capacities.items()}
+
+
+def _written(text: QuantityText) -> Share:
+    return Share(parse(text), text)
+
+
+def _up_in_range(requested: QuantityText, allowed: CapacityRange) -> Share:
+    """Parity: steps are counted in whole units."""
+    assert allowed.min is not None
+    if parse(requested) < parse(allowed.min):
+        return _written(allowed.min)
+    step = to_int(parse(allowed.step)) if allowed.step is not None else 0
+    if not step:
+        return _written(requested)
+    least = to_int(parse(allowed.min))
+    steps = -(-(to_int(parse(requested)) - least) // step)
+    return Share((least + steps * step) * NANO, _binary(least + steps * step))
+
+
+def _binary(units: int) -> str:
+    """| 4096 | 4Ki |"""
+    power = 0
+    while units and units % 1024 == 0 and power < len(_BINARY) - 1:
+        units, power = units // 1024, power + 1
+    return f"{units}{_BINARY[power]}"
+
+
+def _breaks(share: Share, policy: CapacityPolicy | None) -> bool:
+    """Whether the policy forbids to take so much. Its default is always allowed."""
+    if policy is None or (policy.default is not None and parse(policy.default) == share.nano):
+        return False
+    allowed = policy.valid_range
+    if allowed is not None:
+        if allowed.max is not None and share.nano > parse(allowed.max):
+            return True
+        step = to_int(parse(allowed.step)) if allowed.step is not None else 0
+        least = to_int(parse(allowed.min)) if allowed.min is not None else 0
+        return bool(step) and (to_int(share.nano) - least) % step != 0
+    return bool(policy.valid_values) and all(parse(value) != share.nano for value in policy.valid_values or ())

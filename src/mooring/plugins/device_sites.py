@@ -1,0 +1,101 @@
+"""Devices where they are: each with its slice and its pool, and with what selectors said of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from mooring.model.devices import Device, DeviceId, PoolId, ResourceSlice
+from mooring.plugins.device_cel import CelFault, Facts, compile_selector, facts_of
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+_serials = count(1)
+
+
+class Likeness:
+    """What devices have in common that no selector can tell apart: each selector is evaluated once for all of them."""
+
+    __slots__ = ("__weakref__", "_answers", "_device", "_driver", "_facts")
+
+    def __init__(self, driver: str, device: Device) -> None:
+        self._driver = driver
+        self._device = device
+        self._facts: Facts | CelFault | None = None
+        self._answers: dict[str, bool | CelFault] = {}
+
+    def matches(self, selector: str) -> bool:
+        """Raises CelFault."""
+        answer = self._answers.get(selector)
+        if answer is None:
+            answer = self._answers[selector] = self._ask(selector)
+        if isinstance(answer, CelFault):
+            raise answer
+        return answer
+
+    def _ask(self, selector: str) -> bool | CelFault:
+        matcher = compile_selector(selector)
+        if isinstance(matcher, CelFault):
+            return matcher
+        try:
+            if self._facts is None:
+                self._facts = facts_of(self._driver, self._device)
+            return matcher.matches(self._facts)
+        except CelFault as fault:
+            return fault
+
+
+_likenesses: WeakValueDictionary[bytes, Likeness] = WeakValueDictionary()
+
+
+def likeness_of(driver: str, device: Device) -> Likeness:
+    key = _encode((driver, device.attributes, device.capacity, device.allow_multiple_allocations))
+    likeness = _likenesses.get(key)
+    if likeness is None:
+        likeness = _likenesses[key] = Likeness(driver, device)
+    return likeness
+
+
+@dataclass(slots=True, eq=False)
+class Site:
+    """A device in its slice."""
+
+    id: DeviceId
+    device: Device
+    slice: ResourceSlice
+    likeness: Likeness
+
+    @property
+    def name(self) -> str:
+        return "/".join(self.id)
+
+    @property
+    def is_shareable(self) -> bool:
+        return bool(self.device.allow_multiple_allocations)
+
+
+@dataclass(slots=True, eq=False)
+class SliceView:
+    """A slice, taken apart once."""
+
+    slice: ResourceSlice
+    sites: Sequence[Site]
+    serial: int = field(default_factory=lambda: next(_serials))
+
+    @property
+    def pool(self) -> PoolId:
+        return self.slice.spec.driver, self.slice.spec.pool.name
+
+    @property
+    def generation(self) -> int:
+        return self.slice.spec.pool.generation
+
+
+def view_of(slice: ResourceSlice) -> SliceView:
+    spec = slice.spec
+    sites = tuple(
+        Site((spec.driver, spec.pool.name, device.name), device, slice, likeness_of(spec.driver, device))
+        for device in spec.devices or ()
+    )
+    return SliceView(slice, sites)

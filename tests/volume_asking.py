@@ -1,0 +1,34 @@
+"""Asks a volume plugin about a pod as an attempt does: PreFilter, then Filter on all nodes."""
+
+import numpy as np
+
+from mooring.cluster.cluster import Cluster
+from mooring.framework.cycle import Cycle, Keepsakes
+from mooring.framework.points import FilterPlugin, PreFilterPlugin
+from mooring.framework.status import SKIP, Rejection
+from mooring.model.pod import Pod
+
+
+def a_cycle(cluster: Cluster, pod: Pod) -> Cycle:
+    return Cycle(pod, cluster, 0, Keepsakes())
+
+
+def verdicts(
+    plugin: FilterPlugin, cluster: Cluster, pod: Pod, cycle: Cycle | None = None
+) -> dict[str, Rejection | None]:
+    """By node, and under the empty name what PreFilter said against the pod; all pass where the plugin skips."""
+    cycle = cycle or a_cycle(cluster, pod)
+    assert isinstance(plugin, PreFilterPlugin)
+    answer = plugin.pre_filter(cycle)
+    if isinstance(answer, Rejection):
+        return {"": answer}
+    names = cluster.nodes.names
+    codes = None if answer is SKIP else plugin.filter(cycle, slice(0, cluster.nodes.height))
+    found = np.zeros(len(names), np.int64) if codes is None else codes
+    return {name: plugin.rejection(cycle, int(code)) if code else None for name, code in zip(names, found, strict=True)}
+
+
+def reasons(plugin: FilterPlugin, cluster: Cluster, pod: Pod) -> dict[str, list[str]]:
+    """By node, only those that are rejected."""
+    found = verdicts(plugin, cluster, pod)
+    return {name: list(rejection.reasons) for name, rejection in found.items() if rejection is not None}
