@@ -132,7 +132,9 @@ class FaultProxy:
         assert task is not None
         self._tasks.add(task)
         try:
-            with suppress(OSError, EOFError):  # also those that we cause
+            with suppress(
+                OSError, EOFError, RuntimeError
+            ):  # also those that we cause; uvloop has its own way to say it
                 await _Line(self, reader, writer).carry()
         except asyncio.CancelledError:
             pass
@@ -243,14 +245,12 @@ class _Line:
         self._writer.write(head)
         hangup = asyncio.ensure_future(self._reader.read(1))
         following = asyncio.ensure_future(self._follow(from_server))
-        await asyncio.wait((hangup, following), return_when=asyncio.FIRST_COMPLETED)
         try:
-            if not following.done():
-                raise ConnectionResetError
-            following.result()
+            await asyncio.wait((hangup, following), return_when=asyncio.FIRST_COMPLETED)
         finally:
             following.cancel()
             hangup.cancel()
+            await asyncio.gather(hangup, following, return_exceptions=True)
         raise ConnectionResetError  # what was read while we waited for the end belongs to the next request
 
     async def _follow(self, from_server: asyncio.StreamReader) -> None:

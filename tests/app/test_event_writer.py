@@ -116,6 +116,18 @@ def test_a_refusal_is_final(caplog: pytest.LogCaptureFixture) -> None:
     run(main())
 
 
+def test_an_event_that_was_written_though_its_answer_was_lost_is_no_trouble(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        stage = Stage()
+        stage.sink.faults["p"] = [LOST, ApiError(409, "AlreadyExists", "it is there")]
+        stage.record("p")
+        await stage.rest()
+        assert stage.sink.written == ["POST p", "POST p"]
+        assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+    run(main())
+
+
 @pytest.mark.parametrize("fault", [LOST, CredentialsError("no token")], ids=["unreachable", "without credentials"])
 def test_a_server_that_cannot_be_reached_is_tried_twelve_times(
     fault: Exception, caplog: pytest.LogCaptureFixture

@@ -86,7 +86,8 @@ class EventWriter:
         try:
             await self._write(letter.told)
         except ApiError as refused:
-            log.warning("Server rejected event: %s", refused)
+            is_ours = refused.reason == "AlreadyExists"  # an earlier try was carried out, but its answer was lost
+            log.log(logging.DEBUG if is_ours else logging.WARNING, "Server rejected event: %s", refused)
         except (Unanswered, CredentialsError) as fault:
             if letter.tries == MAX_TRIES:
                 log.warning("Unable to write event after %d tries: %s", MAX_TRIES, fault)

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import Any
 
@@ -40,6 +41,15 @@ LANDING_S = 0.5
 """How long a bind that we heard no more of may be on its way still: who looks sooner may take it for lost."""
 LOOKUP_WAITS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 LONGEST_REST_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _BindOutcome:
+    """Why a pod was not bound (None: it was), the node that it turned out to be on, and whether that is the last word."""
+
+    fault: str | None = None
+    elsewhere: str = ""
+    is_certain: bool = True
 
 
 class LiveDriver:
@@ -180,35 +190,36 @@ class LiveDriver:
     # ---- binding
 
     async def _bind(self, intent: Bind) -> None:
-        elsewhere = ""
         try:
-            fault, elsewhere = await self._bind_or_fault(intent)
+            outcome = await self._try_to_bind(intent)
         except Exception as bug:  # or else the pod would be held on its node for ever
             log.error("the bind of %s failed in a way that nobody foresaw", intent.pod.key, exc_info=bug)
-            fault = repr(bug)
+            outcome = _BindOutcome(repr(bug))
         finally:
             self._binds -= 1
-        if fault is None:
+        if outcome.fault is None:
             self.bound += 1
-        self._scheduler.bound(intent.pod, fault, elsewhere)
+        self._scheduler.bound(intent.pod, outcome.fault, outcome.elsewhere, outcome.is_certain)
         self._carry_out()
 
-    async def _bind_or_fault(self, intent: Bind) -> tuple[str | None, str]:
-        """Why the pod was not bound, and the node that it turned out to be on all the same."""
+    async def _try_to_bind(self, intent: Bind) -> _BindOutcome:
         await self._statuses.settle(intent.pod.id)
+        is_certain = True
         try:
             await self._writer.bind(intent.pod, intent.node_name)
-            return None, ""
+            return _BindOutcome()
         except ApiError as refused:
+            if refused.code != 409 and refused.code < 500:
+                return _BindOutcome(refused.message)
             # A conflict may be with our own first try, whose answer was lost; a server in trouble may have done its part.
-            fault, is_in_doubt = refused.message, refused.code == 409 or refused.code >= 500
+            fault = refused.message
         except (ConnectionRefused, CredentialsError) as unsent:
-            fault, is_in_doubt = str(unsent), False
+            return _BindOutcome(str(unsent))
         except Unanswered as lost:
-            fault, is_in_doubt = str(lost), True
+            fault, is_certain = str(lost), False
             await self._timing.sleep(LANDING_S)
-        node_name = await self._node_of(intent.pod) if is_in_doubt else ""
-        return (None, "") if node_name == intent.node_name else (fault, node_name)
+        node_name = await self._node_of(intent.pod)
+        return _BindOutcome() if node_name == intent.node_name else _BindOutcome(fault, node_name, is_certain)
 
     async def _node_of(self, pod: Pod) -> str:
         """The node that the pod is on, if it is; asked until there is an answer, or the watch gives it."""

@@ -179,7 +179,8 @@ class _Reach:
 
 def _device_rows(device: Device, view: SliceView, nodes: NodeTable) -> Mask:
     if device.node_name:
-        return np.arange(nodes.height) == nodes.row_book.get(device.node_name, -1)
+        here: Mask = np.arange(nodes.height) == nodes.row_book.get(device.node_name, -1)
+        return here
     if device.all_nodes or device.node_selector is None:
         return np.full(nodes.height, bool(device.all_nodes))
     return _matching(device.node_selector, nodes, f"device {device.name} in slice {view.slice.name}")

@@ -22,7 +22,7 @@ class Likeness:
     def __init__(self, driver: str, device: Device) -> None:
         self._driver = driver
         self._device = device
-        self._facts: Facts | CelFault | None = None
+        self._facts: Facts | None = None
         self._answers: dict[str, bool | CelFault] = {}
 
     def matches(self, selector: str) -> bool:

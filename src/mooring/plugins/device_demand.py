@@ -1,0 +1,157 @@
+"""What claims ask for, read once: requests with their alternatives, the selectors of their classes, and constraints."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mooring.model.devices import (
+    ALL,
+    EXACT_COUNT,
+    DeviceClass,
+    DeviceConstraint,
+    DeviceRequest,
+    DeviceSelector,
+    DeviceSubRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+)
+from mooring.model.pod import Toleration
+from mooring.model.quantity import QuantityText
+
+MAX_DEVICES = 32
+"""Of one claim."""
+
+
+class Fatal(Exception):
+    """Something is wrong with a claim or a class: the attempt ends in an error.
+
+    The text begins with the claim where `claim` (its place among the claims) says which one it is about, for what
+    is found out for one pod holds for all whose claims ask for the same.
+    """
+
+    def __init__(self, text: str, claim: int | None = None) -> None:
+        super().__init__(text)
+        self.text = text
+        self.claim = claim
+
+    def told(self, claims: Sequence[ResourceClaim]) -> str:
+        return self.text if self.claim is None else f"claim {claims[self.claim].key}{self.text}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ask:
+    """A request, or one alternative of a request."""
+
+    claim: int
+    name: str
+    parent: str
+    """The name of the request that this is an alternative of; empty for a request of its own."""
+    preference: int
+    """Which of the alternatives it is."""
+    class_name: str
+    class_selectors: tuple[str, ...]
+    selectors: tuple[str, ...]
+    mode: str
+    count: int
+    has_admin_access: bool
+    tolerations: tuple[Toleration, ...]
+    capacity: Mapping[str, QuantityText] | None
+    fault: Fatal | None = None
+    """Why devices cannot even be sought."""
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.parent}/{self.name}" if self.parent else self.name
+
+    @property
+    def base_name(self) -> str:
+        return self.parent or self.name
+
+    @property
+    def wants_all(self) -> bool:
+        return self.mode == ALL
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClaimAsks:
+    """What one claim asks for: for each request its alternatives, of which one will do."""
+
+    requests: Sequence[Sequence[Ask]]
+    constraints: Sequence[DeviceConstraint]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Demand:
+    """What all claims of a pod ask for that have to be allocated, in order."""
+
+    claims: Sequence[ClaimAsks]
+    is_ranked: bool = field(default=False)
+    """Whether there are alternatives, so that nodes differ by which one they offer."""
+
+
+ClassOf = Callable[[str], DeviceClass | None]
+
+
+def read_demand(claims: Sequence[ResourceClaim], class_of: ClassOf) -> Demand:
+    asks = [
+        ClaimAsks(
+            [_alternatives(index, request, class_of) for request in claim.spec.devices.requests or ()],
+            claim.spec.devices.constraints or (),
+        )
+        for index, claim in enumerate(claims)
+    ]
+    is_ranked = any(ask.parent for claim in asks for request in claim.requests for ask in request)
+    return Demand(asks, is_ranked)
+
+
+def _alternatives(claim: int, request: DeviceRequest, class_of: ClassOf) -> Sequence[Ask]:
+    if request.first_available:
+        subs = enumerate(request.first_available)
+        return [_ask(claim, sub.name, request.name, i, sub, class_of) for i, sub in subs]
+    return [_ask(claim, request.name, "", 0, request.exactly or ExactDeviceRequest(), class_of)]
+
+
+def _ask(
+    claim: int,
+    name: str,
+    parent: str,
+    preference: int,
+    written: ExactDeviceRequest | DeviceSubRequest,
+    class_of: ClassOf,
+) -> Ask:
+    fault = _fault(claim, name, written, class_of)
+    device_class = class_of(written.device_class_name)
+    return Ask(
+        claim,
+        name,
+        parent,
+        preference,
+        written.device_class_name,
+        _expressions(device_class.spec.selectors if device_class is not None else None),
+        _expressions(written.selectors),
+        written.allocation_mode,
+        written.count,
+        isinstance(written, ExactDeviceRequest) and bool(written.admin_access),
+        tuple(written.tolerations or ()),
+        written.capacity.requests if written.capacity is not None else None,
+        fault,
+    )
+
+
+def _fault(claim: int, name: str, written: ExactDeviceRequest | DeviceSubRequest, class_of: ClassOf) -> Fatal | None:
+    where = f", request {name}"
+    for i, selector in enumerate(written.selectors or ()):
+        if selector.cel is None:
+            return Fatal(f"{where}, selector #{i}: CEL expression empty (unsupported selector type?)", claim)
+    wanted = written.device_class_name
+    if not wanted:
+        return Fatal(f"{where}: missing device class name (unsupported request type?)", claim)
+    if class_of(wanted) is None:
+        missing = f'deviceclass.resource.k8s.io "{wanted}" not found'
+        return Fatal(f"{where}: could not retrieve device class {wanted}: {missing}", claim)
+    if written.allocation_mode not in (ALL, EXACT_COUNT):
+        return Fatal(f"{where}: unsupported count mode {written.allocation_mode}", claim)
+    return None
+
+
+def _expressions(selectors: Sequence[DeviceSelector] | None) -> tuple[str, ...]:
+    return tuple(selector.cel.expression if selector.cel is not None else "" for selector in selectors or ())

@@ -1,0 +1,296 @@
+"""The search for devices: depth first, and the first choice that serves all requests of all claims is taken.
+
+Claims and requests are served in order; of a request the devices are tried in the order of pools, slices and devices.
+A device that does not work out in the end is dropped again, and the next one is tried.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from mooring.cluster.claim_ledger import ClaimLedger
+from mooring.model.devices import DeviceId
+from mooring.model.tolerations import tolerates_hard
+from mooring.plugins.device_capacity import Share, fits, shares_of
+from mooring.plugins.device_cel import CelFault
+from mooring.plugins.device_constraints import Constraint, constraint_of
+from mooring.plugins.device_counters import Counters
+from mooring.plugins.device_demand import MAX_DEVICES, Ask, Demand, Fatal
+from mooring.plugins.device_features import DeviceFeatures
+from mooring.plugins.device_landscape import Group
+from mooring.plugins.device_sites import Site
+
+
+class TookTooLong(Exception):
+    """The search was given up."""
+
+
+class InvalidPools(Exception):
+    """There is no choice, but there could be one if some pool were in order."""
+
+
+@dataclass(slots=True, eq=False)
+class Pick:
+    """A device for a request, and what it took."""
+
+    ask: Ask
+    site: Site
+    shares: dict[str, Share] | None = None
+    """What it consumes of a device that others may use as well."""
+    took_counters: bool = False
+    is_marked: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Choice:
+    """The devices of each claim, in the order in which they were picked."""
+
+    picks: Sequence[Sequence[Pick]]
+    preferences: Sequence[Sequence[int]]
+    """For each claim and request which alternative was taken."""
+
+
+class _Result(Enum):
+    FOUND = 1
+    NONE = 2
+    TOO_MANY = 3
+    """More devices than a claim can have: other devices will not do either, only another alternative."""
+
+
+def search(
+    demand: Demand, group: Group, ledger: ClaimLedger, features: DeviceFeatures, max_steps: int | None = None
+) -> Choice | None:
+    """Devices for all claims on the nodes of the group; None: there are none.
+
+    Raises Fatal, TookTooLong or InvalidPools. `max_steps` stands for time, so that a decision can be replayed.
+    """
+    return _Search(demand, group, ledger, features, max_steps).run()
+
+
+@dataclass(slots=True, eq=False)
+class _Search:
+    demand: Demand
+    group: Group
+    ledger: ClaimLedger
+    features: DeviceFeatures
+    steps_left: int | None
+    picks: list[list[Pick]] = field(default_factory=list)
+    preferences: list[list[int]] = field(default_factory=list)
+    constraints: list[list[Constraint]] = field(default_factory=list)
+    all_of: dict[Ask, list[Site]] = field(default_factory=dict)
+    """For requests of all devices: which they are."""
+    marked: dict[DeviceId, set[int]] = field(default_factory=dict)
+    """Devices that were picked and cannot be shared -> the claims that they were picked for."""
+    shared: dict[DeviceId, list[dict[str, Share]]] = field(default_factory=dict)
+    """Devices that were picked and can be shared -> what each share consumes."""
+    counters: Counters = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.counters = Counters(self.ledger)
+
+    def run(self) -> Choice | None:
+        for index, claim in enumerate(self.demand.claims):
+            fewest = sum(min(self._count(ask) for ask in request) for request in claim.requests)
+            if fewest > MAX_DEVICES:
+                text = f": number of requested devices {fewest} exceeds the claim limit of {MAX_DEVICES}"
+                raise Fatal(text, index)
+            self.picks.append([])
+            self.preferences.append([0] * len(claim.requests))
+            self.constraints.append([constraint_of(index, i, each) for i, each in enumerate(claim.constraints)])
+        result = self._serve(0, 0)
+        if result is _Result.TOO_MANY:
+            raise Fatal("allocation max size exceeded")
+        if result is _Result.FOUND:
+            return Choice(self.picks, self.preferences)
+        if any(pool.is_invalid for pool in self.group.pools):
+            raise InvalidPools
+        return None
+
+    # ---- before the search
+
+    def _count(self, ask: Ask) -> int:
+        """How many devices the request needs. Raises Fatal where it cannot be served, whatever there is."""
+        if ask.fault is not None:
+            raise ask.fault
+        if not ask.wants_all:
+            return ask.count
+        for pool in self.group.pools:
+            if not pool.is_usable:
+                state = "being updated" if pool.is_incomplete else "invalid"
+                text = f", request {ask.name}: asks for all devices, but resource pool {pool.name} is currently {state}"
+                raise Fatal(text, ask.claim)
+            for site in pool.sites:
+                if self._is_selected(ask, site) and self._has_capacity(ask, site):
+                    self.all_of.setdefault(ask, []).append(site)
+        return len(self.all_of.get(ask, ()))
+
+    # ---- the search
+
+    def _serve(self, claim: int, request: int) -> _Result:
+        """Serve this request and all that follow."""
+        if claim == len(self.demand.claims):
+            return _Result.FOUND
+        requests = self.demand.claims[claim].requests
+        if request == len(requests):
+            result = self._serve(claim + 1, 0)
+            return _Result.NONE if result is _Result.TOO_MANY else result
+        if not requests[request][0].parent:
+            return self._take(requests[request][0], request, 0, 0)
+        return self._serve_best(claim, request)
+
+    def _serve_best(self, claim: int, request: int) -> _Result:
+        """Serve the first alternative with which everything that follows can be served too."""
+        outcome = _Result.TOO_MANY
+        for preference, ask in enumerate(self.demand.claims[claim].requests[request]):
+            result = self._take(ask, request, 0, 0)
+            if result is _Result.FOUND:
+                self.preferences[claim][request] = preference
+                return result
+            if result is _Result.NONE:
+                outcome = result
+        return outcome
+
+    def _take(self, ask: Ask, request: int, taken: int, start: int) -> _Result:
+        """Pick the devices of a request that are still missing, from this position on; then serve what follows."""
+        self._step()
+        wanted = len(self.all_of.get(ask, ())) if ask.wants_all else ask.count
+        if ask.wants_all and not wanted:
+            return _Result.NONE
+        if taken >= wanted:
+            return self._serve(ask.claim, request + 1)
+        if len(self.picks[ask.claim]) + wanted - taken > MAX_DEVICES:
+            return _Result.TOO_MANY
+        if ask.wants_all:
+            return self._take_this(ask, request, taken)
+        sites = self.group.sites
+        for position in range(start, len(sites)):
+            site = sites[position]
+            if self._is_in_use(ask, site) or not self._is_selected(ask, site) or not self._has_capacity(ask, site):
+                continue
+            if self._pick(ask, site):
+                result = self._take(ask, request, taken + 1, position + 1)
+                if result is _Result.FOUND:
+                    return result
+                self._drop(ask.claim)
+                if result is _Result.TOO_MANY:
+                    return result
+        return _Result.NONE
+
+    def _take_this(self, ask: Ask, request: int, taken: int) -> _Result:
+        """All devices are wanted, so there is no choice; one that a constraint forbids makes no sense."""
+        if not self._pick(ask, self.all_of[ask][taken], is_needed=True):
+            return _Result.NONE
+        result = self._take(ask, request, taken + 1, 0)
+        if result is not _Result.FOUND:
+            self._drop(ask.claim)
+        return result
+
+    def _step(self) -> None:
+        if self.steps_left is not None:
+            self.steps_left -= 1
+            if self.steps_left < 0:
+                raise TookTooLong
+
+    # ---- one device
+
+    def _is_in_use(self, ask: Ask, site: Site) -> bool:
+        marked = self.marked.get(site.id)
+        if ask.has_admin_access:
+            return bool(marked) and ask.claim in (marked or ())
+        return bool(marked) or site.id in self.ledger.exclusive or self._is_shared_in_vain(site)
+
+    def _is_shared_in_vain(self, site: Site) -> bool:
+        """Where capacity cannot be consumed in parts, a device that someone shares is taken as a whole."""
+        return not self.features.consumable_capacity and site.id in self.ledger.shares
+
+    def _is_selected(self, ask: Ask, site: Site) -> bool:
+        """Whether the class and the request select the device, and it is for these nodes."""
+        if not self.features.binding_conditions and site.device.binding_conditions:
+            return False
+        matches = site.likeness.matches
+        for i, selector in enumerate(ask.class_selectors):
+            try:
+                if not matches(selector):
+                    return False
+            except CelFault as fault:
+                raise Fatal(f"class {ask.class_name}: selector #{i}: {_told(fault)}") from fault
+        for i, selector in enumerate(ask.selectors):
+            try:
+                if not matches(selector):
+                    return False
+            except CelFault as fault:
+                raise Fatal(f": selector #{i}: {_told(fault)}", ask.claim) from fault
+        return site.id not in self.group.hidden
+
+    def _has_capacity(self, ask: Ask, site: Site) -> bool:
+        if not self.features.consumable_capacity or (not site.device.capacity and not ask.capacity):
+            return True
+        consumption = self.ledger.consumed.get(site.id)
+        given: Mapping[str, int] = consumption.amounts if consumption is not None else {}
+        picked = ({name: share.nano for name, share in shares.items()} for shares in self.shared.get(site.id, ()))
+        return fits(site.device.capacity or {}, ask.capacity, given, *picked)
+
+    def _pick(self, ask: Ask, site: Site, is_needed: bool = False) -> bool:
+        """Take the device if it is free, tolerable, within its counters and allowed by all constraints."""
+        is_shareable = self.features.consumable_capacity and site.is_shareable
+        if (not is_shareable or not ask.has_admin_access) and self._is_in_use(ask, site):
+            return False
+        pick = Pick(ask, site)
+        if site.device.consumes_counters and not (is_shareable and self._has_shares(site)):
+            if not self.features.partitionable:
+                return False
+            if not self.counters.take(self.group.pool_book[site.id[:2]], site):
+                return False
+            pick.took_counters = True
+        if not self._is_allowed(pick, is_needed) or not self._has_capacity(ask, site):
+            if pick.took_counters:
+                self.counters.give_back(site)
+            return False
+        self._mark(pick, is_shareable)
+        return True
+
+    def _is_allowed(self, pick: Pick, is_needed: bool) -> bool:
+        ask, site = pick.ask, pick.site
+        if self.features.taints and site.device.taints and not tolerates_hard(ask.tolerations, site.device.taints):
+            return False
+        constraints = self.constraints[ask.claim]
+        for i, constraint in enumerate(constraints):
+            if not constraint.admit(ask, site):
+                for admitted in reversed(constraints[:i]):
+                    admitted.drop(ask, site)
+                if is_needed:
+                    why = "because a claim constraint would not be satisfied"
+                    raise Fatal(f", request {ask.name}: cannot add device {site.name} {why}", ask.claim)
+                return False
+        return True
+
+    def _has_shares(self, site: Site) -> bool:
+        return site.id in self.ledger.consumed or bool(self.shared.get(site.id))
+
+    def _mark(self, pick: Pick, is_shareable: bool) -> None:
+        ask, site = pick.ask, pick.site
+        if is_shareable:
+            pick.shares = shares_of(site.device.capacity or {}, ask.capacity)
+            self.shared.setdefault(site.id, []).append(pick.shares)
+        else:
+            self.marked.setdefault(site.id, set()).add(ask.claim)
+            pick.is_marked = True
+        self.picks[ask.claim].append(pick)
+
+    def _drop(self, claim: int) -> None:
+        """Take back the last pick of a claim."""
+        pick = self.picks[claim].pop()
+        if pick.is_marked:
+            self.marked[pick.site.id].discard(claim)
+        if pick.shares is not None:
+            self.shared[pick.site.id].pop()
+        for constraint in reversed(self.constraints[claim]):
+            constraint.drop(pick.ask, pick.site)
+        if pick.took_counters:
+            self.counters.give_back(pick.site)
+
+
+def _told(fault: CelFault) -> str:
+    text = str(fault)
+    is_compilation = text.startswith(("compilation failed", "must evaluate"))
+    return f"CEL {'compile' if is_compilation else 'runtime'} error: {text}"

@@ -1,0 +1,61 @@
+"""One row is answered for in plain numbers, many in arrays: the answers are the same."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from alone import build
+from build import a_cluster, a_node, a_pod
+from mooring.cluster.cluster import Cluster
+from mooring.framework.config.args import NodeResourcesFitArgs, ResourceSpec, ScoringStrategy
+from mooring.framework.profiles import Profile
+from mooring.framework.runner import Runner
+from mooring.plugins.node_resources_balanced import NodeResourcesBalancedAllocation
+from mooring.plugins.node_resources_fit import NodeResourcesFit
+
+WEIGHED = ScoringStrategy(
+    type="LeastAllocated", resources=[ResourceSpec(name="cpu", weight=3), ResourceSpec(name="memory", weight=1)]
+)
+PLUGINS = {
+    "fit": build(NodeResourcesFit),
+    "fit, with weights": build(NodeResourcesFit, NodeResourcesFitArgs(scoring_strategy=WEIGHED)),
+    "fit, most allocated": build(
+        NodeResourcesFit, NodeResourcesFitArgs(scoring_strategy=ScoringStrategy(type="MostAllocated"))
+    ),
+    "balanced": build(NodeResourcesBalancedAllocation),
+}
+
+amounts = st.integers(0, 5000)
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> Cluster:
+    """A few nodes, some without cpu or memory or room for a pod, with pods that may be more than fit."""
+    count = draw(st.integers(2, 5))
+    rooms = [(draw(amounts), draw(amounts), draw(st.integers(0, 3))) for _ in range(count)]
+    cluster = a_cluster(
+        *(
+            a_node(f"n{i}", cpu=f"{cpu}m", memory=f"{memory}Mi", pods=pods)
+            for i, (cpu, memory, pods) in enumerate(rooms)
+        )
+    )
+    for i in range(draw(st.integers(0, 6))):
+        pod = a_pod(f"p{i}", cpu=f"{draw(amounts)}m", memory=f"{draw(amounts)}Mi")
+        cluster.nodes.place(pod, f"n{draw(st.integers(0, count - 1))}")
+    return cluster
+
+
+@pytest.mark.parametrize("plugin", PLUGINS.values(), ids=PLUGINS)
+@given(clusters(), amounts, amounts)
+def test_a_row_by_itself_is_answered_as_among_others(plugin: Any, cluster: Cluster, cpu: int, memory: int) -> None:
+    pod = a_pod("new", cpu=f"{cpu}m", memory=f"{memory}Mi")
+    cycle = Runner(Profile("test")).open(pod, cluster).cycle
+    height = cluster.nodes.height
+    for ask in (plugin.score, getattr(plugin, "filter", plugin.score)):
+        together = ask(cycle, slice(0, height))
+        expected = [0] * height if together is None else together.tolist()
+        alone = [ask(cycle, np.array([row], np.intp)) for row in range(height)]
+        assert [0 if answer is None else answer.tolist()[0] for answer in alone] == expected
