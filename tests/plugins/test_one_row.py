@@ -52,7 +52,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
 @given(clusters(), amounts, amounts)
 def test_a_row_by_itself_is_answered_as_among_others(plugin: Any, cluster: Cluster, cpu: int, memory: int) -> None:
     pod = a_pod("new", cpu=f"{cpu}m", memory=f"{memory}Mi")
-    cycle = Runner(Profile("test")).open(pod, cluster).cycle
+    cycle = Runner(Profile("test", None, {})).open(pod, cluster).cycle
     height = cluster.nodes.height
     for ask in (plugin.score, getattr(plugin, "filter", plugin.score)):
         together = ask(cycle, slice(0, height))
