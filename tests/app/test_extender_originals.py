@@ -107,8 +107,20 @@ def test_what_cannot_be_read_is_let_through() -> None:
 def test_a_new_list_forgets_what_is_not_in_it() -> None:
     originals = heard(line("ADDED", WRITTEN))
     originals._source = Source({"/api/v1/pods": []}, {})
+    for streamed in (False, True):
+        heard_more(originals, "/api/v1/pods", streamed)
+        assert "dnsPolicy" in body_of(POD, originals.whole)["spec"], "a list counts when it is whole"
+    originals._source = Source({"/api/v1/pods": [line("BOOKMARK", {"metadata": {"name": ""}})]}, {})
     assert "dnsPolicy" in body_of(POD, heard_more(originals, "/api/v1/pods").whole)["spec"]
     assert "dnsPolicy" not in body_of(POD, heard_more(originals, "/api/v1/pods", streamed=True).whole)["spec"]
+
+
+def test_a_streamed_list_is_kept_with_what_follows_it() -> None:
+    gone = {**WRITTEN, "metadata": {**WRITTEN["metadata"], "name": "gone", "uid": "u9"}}
+    end = line("BOOKMARK", {"metadata": {"resourceVersion": "5"}})
+    originals = heard(line("ADDED", gone), end, line("ADDED", WRITTEN), line("DELETED", gone), streamed=True)
+    assert "dnsPolicy" in body_of(POD, originals.whole)["spec"]
+    assert len(originals._kept["/api/v1/pods"]) == 1
 
 
 def test_objects_of_the_store_are_sent_whole() -> None:

@@ -393,6 +393,7 @@ def test_a_pod_that_someone_else_bound_is_counted_there(when: str) -> None:
             stage.shows(P)
             await stage.rest()
             assert stage.counted == {"uid-p": "n2", "uid-filler": "n2"}, "as the server says, though no watch did"
+            assert stage.where(P) is None
             if when == "after the answer":
                 stage.shows_change(P, theirs)
             await stage.later()
@@ -463,6 +464,7 @@ def test_a_pod_whose_name_another_has_taken_is_dropped(is_seen: bool) -> None:
             await stage.rest()
             if is_seen:
                 assert "FailedScheduling p" not in stage.server.events and stage.server.bodies == []
+                assert "read p" not in stage.server.calls, "the watch has said all there is to know"
             else:
                 assert stage.counted == {}
                 stage.shows_change(P, heir)

@@ -7,7 +7,7 @@ import asyncio
 import os
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -30,13 +30,13 @@ pytestmark = pytest.mark.slow
 
 IS_SOAK = bool(os.environ.get("MOORING_SOAK"))
 PODS = 10_000 if IS_SOAK else 1_500
-PATIENCE_S = 280.0 if IS_SOAK else 50.0
+PATIENCE_S = 280.0 if IS_SOAK else 120.0
 """Less than the five minutes after which pods are tried again for no reason: none may need that."""
 SPEED = 50.0
 """How much faster than ours time passes for retries and for the silence of watches."""
 SHORT_S = 0.5
 """What lasts no longer is not hurried: the server takes its time as well."""
-TIME_LIMIT_S = 1.0
+TIME_LIMIT_S = 2.0
 WRITERS = 16
 ARENAS, VICTIMS = 5, 2
 ARENA = {
@@ -51,12 +51,12 @@ FAULTS = Faults(
     lost_before=0.02,
     lost_after=0.02,
     overdue=0.005,
-    overdue_s=2.0,
+    overdue_s=3.0,
     busy=0.02,
     failing=0.02,
     unavailable=0.02,
-    expired=0.05,
-    cut=0.002,
+    expired=0.1,
+    cut=0.004,
     silent=0.0005,
     twice=0.02,
     disordered=0.02,
@@ -236,6 +236,9 @@ async def soak(server: str, seed: int) -> Outcome:
 async def fail_for_a_while(proxy: FaultProxy, load: Load) -> None:
     await until(lambda: len(load.history.present) > PODS / 2)
     await proxy.outage(1.0)
+    proxy.faults = replace(FAULTS, silent=0.5)  # it is rare, but shall not be missing
+    await until(lambda: proxy.injected["silent"] > 0)
+    proxy.faults = FAULTS
 
 
 async def at_rest(client: ApiClient, live: LiveScheduler, load: Load) -> list[JsonObject]:
@@ -270,34 +273,31 @@ def condition(pod: JsonObject) -> JsonObject:
     return found
 
 
-@pytest.fixture(scope="module")
-def outcome() -> Outcome:
-    nodes = ARENAS + max(30, PODS // 80)
-    with a_process("--plain-http", "--no-scheduler", "--nodes", str(nodes)) as cluster:
-        result = loops.run(soak(cluster.server, seed=int(os.environ.get("MOORING_SEED", "1"))))
-    statistics = [member.statistics for member in result.live.reflectors.members if member.watched.name == "pods"]
-    print(f"{len(result.pods)} pods in {result.took_s:.1f} s, {result.proxy.requests} requests", statistics)
-    print(dict(result.proxy.injected), "binds:", result.live.driver.bound)
-    print("queue:", result.live.scheduler.core.queue.counters.incoming, Counter(result.reports).most_common(5))
-    return result
+def show(outcome: Outcome) -> None:
+    """The figures, for whoever runs this with -s, or when it fails."""
+    core = outcome.live.scheduler.core
+    (pods,) = (member.statistics for member in outcome.live.reflectors.members if member.watched.name == "pods")
+    print(f"{len(outcome.pods)} pods in {outcome.took_s:.1f} s, {outcome.proxy.requests} requests, {pods}")
+    print(f"{dict(outcome.proxy.injected)}, {outcome.live.driver.bound} binds answered")
+    print(f"{dict(core.queue.counters.incoming)}, reports: {Counter(outcome.reports).most_common(5)}")
 
 
-def test_no_pod_is_lost(outcome: Outcome) -> None:
+def no_pod_is_lost(outcome: Outcome) -> None:
     assert {pod["metadata"]["name"] for pod in outcome.pods} == outcome.load.expected
     assert [pod["metadata"]["name"] for pod in outcome.pods if not pod["spec"].get("nodeName")] == []
 
 
-def test_no_pod_is_bound_twice(outcome: Outcome) -> None:
+def no_pod_is_bound_twice(outcome: Outcome) -> None:
     assert len(outcome.history.nodes) > PODS * 1.04, "pods were replaced"
     assert {uid: nodes for uid, nodes in outcome.history.nodes.items() if len(nodes) != 1} == {}
 
 
-def test_nothing_that_was_said_before_a_bind_comes_after_it(outcome: Outcome) -> None:
+def nothing_that_was_said_before_a_bind_comes_after_it(outcome: Outcome) -> None:
     assert [(pod["metadata"], condition(pod)) for pod in outcome.pods if condition(pod)["status"] != "True"] == []
     assert [pod["status"]["nominatedNodeName"] for pod in outcome.pods if "nominatedNodeName" in pod["status"]] == []
 
 
-def test_the_scheduler_knows_what_the_server_knows(outcome: Outcome) -> None:
+def the_scheduler_knows_what_the_server_knows(outcome: Outcome) -> None:
     assert counted(outcome.live) == on_nodes(outcome.pods)
     nodes = outcome.live.scheduler.core.cluster.nodes
     cpu_milli: Counter[str] = Counter()
@@ -309,7 +309,7 @@ def test_the_scheduler_knows_what_the_server_knows(outcome: Outcome) -> None:
     assert all(nodes.requested[CPU, row] <= nodes.allocatable[CPU, row] for row in nodes.row_book.values())
 
 
-def test_the_scheduler_is_in_order(outcome: Outcome) -> None:
+def the_scheduler_is_in_order(outcome: Outcome) -> None:
     scheduler = outcome.live.scheduler
     assert scheduler.check() == []
     assert scheduler.core.bindings == {} and scheduler.core.evictions == {}
@@ -317,11 +317,32 @@ def test_the_scheduler_is_in_order(outcome: Outcome) -> None:
     assert scheduler.core.cache.assumed_count == 0
 
 
-def test_no_pod_waited_to_be_rescued(outcome: Outcome) -> None:
+def no_pod_waited_to_be_rescued(outcome: Outcome) -> None:
     counters = outcome.live.scheduler.core.queue.counters
     assert (counters.flushed, counters.rescued) == (0, 0)
 
 
-def test_everything_did_go_wrong(outcome: Outcome) -> None:
+def everything_did_go_wrong(outcome: Outcome) -> None:
     faults = {"outage", *(name for name in FAULTS.__slots__ if not name.endswith("_s"))}
     assert {fault for fault in faults if not outcome.proxy.injected[fault]} == set()
+
+
+CHECKS = (
+    no_pod_is_lost,
+    no_pod_is_bound_twice,
+    nothing_that_was_said_before_a_bind_comes_after_it,
+    the_scheduler_knows_what_the_server_knows,
+    the_scheduler_is_in_order,
+    no_pod_waited_to_be_rescued,
+    everything_did_go_wrong,
+)
+
+
+def test_whatever_goes_wrong_every_pod_is_bound_once() -> None:
+    """One test, so that those who run tests in parallel run it once."""
+    nodes = ARENAS + max(30, PODS // 80)
+    with a_process("--plain-http", "--no-scheduler", "--nodes", str(nodes)) as cluster:
+        outcome = loops.run(soak(cluster.server, seed=int(os.environ.get("MOORING_SEED", "1"))))
+    show(outcome)
+    for check in CHECKS:
+        check(outcome)

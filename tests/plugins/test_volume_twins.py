@@ -149,6 +149,8 @@ def _compare_with_twin(cluster: Cluster, pod: Pod, rows: Any) -> None:
     cycle = a_cycle(cluster, pod)
     assert plugin.pre_filter(cycle) is None
     codes = plugin.filter(cycle, rows)
+    in_what_if = plugin.filter(cycle.on(cluster.nodes.sketch(), cycle.state), rows)
+    assert (codes is None) == (in_what_if is None) and (codes is None or (codes == in_what_if).all())
     for i, row in enumerate(np.arange(cluster.nodes.height)[rows].tolist()):
         node = cluster.nodes.nodes[row]
         assert node is not None

@@ -52,7 +52,11 @@ class ExtenderCalls:
         await self._client.close()
 
     async def _ask(self, call: Call) -> None:
-        self._report(call, await self._reply(call))
+        reply = await self._reply(call)
+        try:
+            self._report(call, reply)
+        except Exception as bug:  # nobody looks at what a task raises
+            log.error("the reply to %s could not be taken in", call.url, exc_info=bug)
 
     async def _reply(self, call: Call) -> CallReply:
         if call.binds and self._is_dry_run:

@@ -27,7 +27,10 @@ class ExtenderClient:
 
     def __init__(self, extenders: Iterable[Extender], max_reply_bytes: int = MAX_REPLY_BYTES) -> None:
         """Raises ConfigError for certificates that cannot be used."""
-        self._contexts: dict[int, ssl.SSLContext] = {id(extender): extender_context(extender) for extender in extenders}
+        self._extenders = tuple(extenders)
+        self._contexts: dict[int, ssl.SSLContext] = {
+            id(extender): extender_context(extender) for extender in self._extenders
+        }
         self._max_reply_bytes = max_reply_bytes
         self._session: aiohttp.ClientSession | None = None
 

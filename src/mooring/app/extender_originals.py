@@ -33,6 +33,8 @@ class Originals:
         self._source = source
         self._kept: dict[str, dict[str, msgspec.Raw]] = {_PODS: {}, _NODES: {}}
         """Path -> key of the object -> its JSON."""
+        self._arriving: dict[str, dict[str, msgspec.Raw]] = {}
+        """Lists that are being streamed; each counts from the bookmark on that ends it."""
 
     def whole(self, item: KubeObject) -> Any:
         """The object as it was last seen; what is given, where it was not."""
@@ -47,8 +49,9 @@ class Originals:
         return pages
 
     async def watch(self, path: str, params: Mapping[str, str] | None = None) -> AsyncIterator[list[bytes]]:
+        self._arriving.pop(path, None)
         if path in self._kept and "sendInitialEvents" in (params or {}):
-            self._kept[path].clear()
+            self._arriving[path] = {}
         async for lines in self._source.watch(path, params):
             if path in self._kept:
                 for line in lines:
@@ -71,11 +74,17 @@ class Originals:
         if event.type in ("ADDED", "MODIFIED"):
             self._keep(path, event.object)
         elif event.type == "DELETED":
-            self._kept[path].pop(_key(_metadata(event.object)), None)
+            self._now(path).pop(_key(_metadata(event.object)), None)
+        elif event.type == "BOOKMARK" and path in self._arriving:
+            self._kept[path] = self._arriving.pop(path)
 
     def _keep(self, path: str, item: dict[str, Any]) -> None:
         written = msgspec.json.encode(shown(item, path == _PODS))
-        self._kept[path][_key(_metadata(item))] = msgspec.Raw(written)
+        self._now(path)[_key(_metadata(item))] = msgspec.Raw(written)
+
+    def _now(self, path: str) -> dict[str, msgspec.Raw]:
+        """What is being filled: the list that arrives, or what is known."""
+        return self._arriving.get(path, self._kept[path])
 
 
 def _key(metadata: ObjectMeta) -> str:

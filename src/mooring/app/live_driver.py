@@ -212,7 +212,7 @@ class LiveDriver:
             if refused.code != 409 and refused.code < 500:
                 return _BindOutcome(refused.message)
             # A conflict may be with our own first try, whose answer was lost; a server in trouble may have done its part.
-            fault = refused.message
+            fault, is_certain = refused.message, refused.code != 504  # Gateway Timeout: it may be at work still
         except (ConnectionRefused, CredentialsError) as unsent:
             return _BindOutcome(str(unsent))
         except Unanswered as lost:

@@ -6,9 +6,10 @@ from typing import Any
 import msgspec
 
 from mooring.api.access import Api
-from mooring.api.media_types import MERGE_PATCH
+from mooring.api.media_types import MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from mooring.api.merge_patch import apply_merge_patch
 from mooring.api.resources import RESOURCES, Resource
+from mooring.api.strategic_merge import apply_strategic_merge_patch
 from mooring.framework.intents import Write
 from mooring.model.kinds import KINDS
 from mooring.model.meta import KubeObject
@@ -41,7 +42,9 @@ def request_of(write: Write) -> tuple[str, str]:
     parts = [f"{resource.path}{within}/{resource.plural}"]
     if write.method != "POST":
         parts += filter(None, (write.name, write.subresource))
-    return "/".join(parts), MERGE_PATCH if write.method == "PATCH" else JSON
+    if write.method != "PATCH":
+        return "/".join(parts), JSON
+    return "/".join(parts), STRATEGIC_MERGE_PATCH if write.form == "strategic" else MERGE_PATCH
 
 
 def carry_out(api: Api, write: Write) -> KubeObject | None:
@@ -54,7 +57,9 @@ def carry_out(api: Api, write: Write) -> KubeObject | None:
         return msgspec.convert(api.create(resource, write.namespace, body), write.kind)
 
     def change(live: JsonObject) -> JsonObject:
-        return apply_merge_patch(live, body) if write.method == "PATCH" else body
+        if write.method != "PATCH":
+            return body
+        return apply_strategic_merge_patch(live, body) if write.form == "strategic" else apply_merge_patch(live, body)
 
     made = api.change(resource, write.namespace, write.name, change, subresource=write.subresource)
     return msgspec.convert(made, write.kind)

@@ -42,16 +42,18 @@ class Follower:
 
     def news(self) -> list[int] | None:
         """The rows touched since the last call in any of the logs, each once, ascending; None when that is not known."""
+        rows = self.peek()
+        self._positions = [log.end for log in self._logs]
+        return rows
+
+    def peek(self) -> list[int] | None:
+        """The same, and it stays news."""
         rows: list[int] = []
-        is_known = True
-        for i, log in enumerate(self._logs):
-            position, end = self._positions[i], log.end
-            if position == end:
+        for log, position in zip(self._logs, self._positions, strict=True):
+            if position == log.end:
                 continue
-            self._positions[i] = end
             touched = log.since(position)
             if touched is None:
-                is_known = False
-            else:
-                rows = sorted({*rows, *touched}) if rows else touched
-        return rows if is_known else None
+                return None
+            rows = sorted({*rows, *touched}) if rows else touched
+        return rows

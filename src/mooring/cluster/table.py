@@ -230,7 +230,7 @@ class NodeTable:
 
     def settle(self) -> None:
         """Called when an attempt begins: rows touched since the last one see the cluster as it is now."""
-        self.images.capture(self._rows_unsettled())
+        self.images.capture(self._rows(self._unsettled.news()))
 
     def fork(self) -> "NodeTable":
         """A copy for a what-if: pods can be placed and displaced in it, nodes stay as they are.
@@ -247,7 +247,7 @@ class NodeTable:
         other.scored = self.scored.copy()
         other.pod_count = self.pod_count.copy()
         other.images = self.images.fork()
-        other.images.capture(self._rows_unsettled())
+        other.images.capture(self._rows(self._unsettled.peek()))
         other.ports = self.ports.fork()
         other.tallies = self.tallies.fork()
         other.touches, other.pod_touches = TouchLog(), TouchLog()
@@ -294,8 +294,7 @@ class NodeTable:
 
     # ---- inside
 
-    def _rows_unsettled(self) -> Iterable[int]:
-        touched = self._unsettled.news()
+    def _rows(self, touched: list[int] | None) -> Iterable[int]:
         return range(self.height) if touched is None else touched
 
     def _put_facts(self, row: int, node: Node) -> None:

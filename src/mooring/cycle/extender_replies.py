@@ -9,7 +9,7 @@ import msgspec
 
 from mooring.framework.intents import CallFault, CallReply
 
-MAX_TEXT = 10_000
+MAX_TEXT = 4096
 """How many characters of a reason or an error are kept: they end up in conditions and events."""
 
 _FILTER, _VICTIMS, _SCORE = "ExtenderFilterResult", "MetaVictims", "HostPriority"
@@ -19,6 +19,9 @@ _GO_KINDS: dict[type, str] = {bool: "bool", str: "string", int: "number", float:
 
 class Unusable(Exception):
     """A call failed, or its reply makes no sense: the text is what people are told."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(_cut(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,7 @@ def _name_of(node: Any) -> str:
 
 def _value(reply: CallReply) -> Any:
     if isinstance(reply, CallFault):
-        raise Unusable(_cut(reply.message))
+        raise Unusable(reply.message)
     try:
         return msgspec.json.decode(reply)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):

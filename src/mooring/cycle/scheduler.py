@@ -1,6 +1,7 @@
 """The scheduler without I/O: changes and the passing of time go in, intents come out."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from mooring.cluster.cache import Cache
@@ -15,7 +16,7 @@ from mooring.cycle.failure import error
 from mooring.cycle.loop import attempt
 from mooring.cycle.meters import Meters
 from mooring.framework.events import ANYTHING, Action, ClusterEvent, Registration
-from mooring.framework.intents import CallReply, Intent, WriteFault
+from mooring.framework.intents import CallReply, Intent, Write, WriteFault
 from mooring.framework.points import Desk
 from mooring.framework.runner import Runner
 from mooring.framework.status import Code
@@ -72,9 +73,17 @@ class Scheduler:
         self.core = Core(
             clock, cluster, Cache(cluster), queue, runners, desk, nominated, manner, tell, report, meters, pods=pods
         )
-        desk.cluster, desk.want = cluster, lambda intent: self.core.outbox.append(intent)
+        desk.cluster, desk.want = cluster, self._want
         if meters is not None:
             meters.join(self.core)
+
+    def _want(self, intent: Intent) -> None:
+        """A plugin wants something done, of which it hears no more unless it said so."""
+        if isinstance(intent, Write) and intent.late is not None:
+            self.core.last_token += 1
+            self.core.late_writes[self.core.last_token] = intent.late
+            intent = replace(intent, token=self.core.last_token)
+        self.core.outbox.append(intent)
 
     # ---- changes
 

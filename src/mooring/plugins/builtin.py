@@ -1,9 +1,9 @@
 """All plugins that come with Mooring."""
 
 from mooring.framework.registry import Registry
-from mooring.plugins import unbuilt
 from mooring.plugins.default_binder import DefaultBinder
 from mooring.plugins.default_preemption import DefaultPreemption
+from mooring.plugins.dynamic_resources import DynamicResources
 from mooring.plugins.image_locality import ImageLocality
 from mooring.plugins.inter_pod_affinity import InterPodAffinity
 from mooring.plugins.node_affinity import NodeAffinity
@@ -37,7 +37,7 @@ IN_TREE = (
     VolumeZone,
     PodTopologySpread,
     InterPodAffinity,
-    unbuilt.DynamicResources,
+    DynamicResources,
     DefaultPreemption,
     NodeResourcesBalancedAllocation,
     ImageLocality,

@@ -55,7 +55,7 @@ class Ask:
     has_admin_access: bool
     tolerations: tuple[Toleration, ...]
     capacity: Mapping[str, QuantityText] | None
-    fault: Fatal | None = None
+    fault: str | None = None
     """Why devices cannot even be sought."""
 
     @property
@@ -118,7 +118,7 @@ def _ask(
     written: ExactDeviceRequest | DeviceSubRequest,
     class_of: ClassOf,
 ) -> Ask:
-    fault = _fault(claim, name, written, class_of)
+    fault = _fault(name, written, class_of)
     device_class = class_of(written.device_class_name)
     return Ask(
         claim,
@@ -137,19 +137,19 @@ def _ask(
     )
 
 
-def _fault(claim: int, name: str, written: ExactDeviceRequest | DeviceSubRequest, class_of: ClassOf) -> Fatal | None:
+def _fault(name: str, written: ExactDeviceRequest | DeviceSubRequest, class_of: ClassOf) -> str | None:
     where = f", request {name}"
     for i, selector in enumerate(written.selectors or ()):
         if selector.cel is None:
-            return Fatal(f"{where}, selector #{i}: CEL expression empty (unsupported selector type?)", claim)
+            return f"{where}, selector #{i}: CEL expression empty (unsupported selector type?)"
     wanted = written.device_class_name
     if not wanted:
-        return Fatal(f"{where}: missing device class name (unsupported request type?)", claim)
+        return f"{where}: missing device class name (unsupported request type?)"
     if class_of(wanted) is None:
         missing = f'deviceclass.resource.k8s.io "{wanted}" not found'
-        return Fatal(f"{where}: could not retrieve device class {wanted}: {missing}", claim)
+        return f"{where}: could not retrieve device class {wanted}: {missing}"
     if written.allocation_mode not in (ALL, EXACT_COUNT):
-        return Fatal(f"{where}: unsupported count mode {written.allocation_mode}", claim)
+        return f"{where}: unsupported count mode {written.allocation_mode}"
     return None
 
 

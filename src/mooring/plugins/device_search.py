@@ -111,7 +111,7 @@ class _Search:
     def _count(self, ask: Ask) -> int:
         """How many devices the request needs. Raises Fatal where it cannot be served, whatever there is."""
         if ask.fault is not None:
-            raise ask.fault
+            raise Fatal(ask.fault, ask.claim)
         if not ask.wants_all:
             return ask.count
         for pool in self.group.pools:
@@ -242,14 +242,15 @@ class _Search:
             if not self.counters.take(self.group.pool_book[site.id[:2]], site):
                 return False
             pick.took_counters = True
-        if not self._is_allowed(pick, is_needed) or not self._has_capacity(ask, site):
+        if not self._is_admitted(pick, is_needed):
             if pick.took_counters:
                 self.counters.give_back(site)
             return False
         self._mark(pick, is_shareable)
         return True
 
-    def _is_allowed(self, pick: Pick, is_needed: bool) -> bool:
+    def _is_admitted(self, pick: Pick, is_needed: bool) -> bool:
+        """Taints, constraints, and once more capacity: of all devices that are wanted one may be shared twice."""
         ask, site = pick.ask, pick.site
         if self.features.taints and site.device.taints and not tolerates_hard(ask.tolerations, site.device.taints):
             return False
@@ -262,7 +263,11 @@ class _Search:
                     why = "because a claim constraint would not be satisfied"
                     raise Fatal(f", request {ask.name}: cannot add device {site.name} {why}", ask.claim)
                 return False
-        return True
+        if not is_needed or self._has_capacity(ask, site):
+            return True
+        for constraint in reversed(constraints):
+            constraint.drop(ask, site)
+        return False
 
     def _has_shares(self, site: Site) -> bool:
         return site.id in self.ledger.consumed or bool(self.shared.get(site.id))

@@ -31,7 +31,7 @@ class Likeness:
         if answer is None:
             answer = self._answers[selector] = self._ask(selector)
         if isinstance(answer, CelFault):
-            raise answer
+            raise CelFault(str(answer))  # not itself: it would keep the trace of each time it is raised
         return answer
 
     def _ask(self, selector: str) -> bool | CelFault:

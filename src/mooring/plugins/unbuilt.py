@@ -90,37 +90,4 @@ class _ZeroScore(Unbuilt, ScorePlugin):
         return None
 
 
-class DynamicResources(_OpenGate, _SkippedFilter, PostFilterPlugin, _ZeroScore, _EmptyReserve):
-    """Built as far as pods without claims go.
-
-    It scores without a PreScore that could skip it: it gives every node 0, and appears among the scores.
-    """
-
-    name: ClassVar[str] = "DynamicResources"
-
-    def events(self) -> Sequence[Registration]:
-        # Later: ResourceClaim Add and Update and Pod UpdatePodGeneratedResourceClaim, whose hints must know claims.
-        return _always(
-            (NODE, Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE),
-            (DEVICE_CLASS, _CHANGED),
-            (RESOURCE_SLICE, _CHANGED),
-        )
-
-    @classmethod
-    def concerns(cls, pod: Pod) -> bool:
-        return bool(pod.spec.resource_claims)
-
-    def pre_filter(self, cycle: Cycle) -> Skip:
-        cycle.state.write(self.name, True)
-        return SKIP
-
-    def filter(self, cycle: Cycle, rows: Rows) -> None:
-        return None
-
-    def post_filter(self, failure: FitFailure) -> NoRoom:
-        """Parity: when a PreFilter before this one ended the attempt there is no state, and that is an error."""
-        failure.attempt.cycle.state.read(self.name)
-        return NoRoom(curable("no new claims to deallocate"))
-
-
-UNBUILT: tuple[type[Unbuilt], ...] = (DynamicResources,)
+UNBUILT: tuple[type[Unbuilt], ...] = ()

@@ -38,6 +38,8 @@ from mooring.plugins.volume_scores import score_plan
 from mooring.plugins.volume_work import Reservation, bind_volumes
 
 SCORING_GATE = "StorageCapacityScoring"
+DEFAULT_SHAPE = [(0, 100), (100, 0)]
+"""The fuller, the worse."""
 
 _REASONS = {
     OUT_OF_REACH: "node(s) didn't match PersistentVolume's node affinity",
@@ -67,7 +69,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         chosen = args if isinstance(args, VolumeBindingArgs) else VolumeBindingArgs()
         self._timeout_ns = chosen.bind_timeout_seconds * NS_PER_S
         self._desk = handle.desk
-        self._shape = [(point.utilization, point.score * 10) for point in chosen.shape or ()]
+        self._shape = [(point.utilization, point.score * 10) for point in chosen.shape or ()] or DEFAULT_SHAPE
         self._scores = handle.feature_gates.get(SCORING_GATE, False)
         self._planner = Planner()
 

@@ -13,7 +13,7 @@ Mask = NDArray[np.bool_]
 class ReachMasks:
     """Masks over all rows by matcher."""
 
-    LIMIT = 4096
+    LIMIT = 512
 
     def __init__(self) -> None:
         self._made_of: tuple[object, int, int] | None = None

@@ -15,6 +15,7 @@ from mooring.model.pod import Pod
 from mooring.sim.driver import START_NS, Driver
 from mooring.sim.placer import Outcome
 from mooring.sim.scenario import configuration, load, parse, put_objects
+from mooring.sim.volume_controller import VolumeController
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,10 @@ def measure_with_queue(text: bytes) -> Figures:
         else:
             driver.create(item)
 
+    volumes = VolumeController(driver, driver.scheduler.core.cluster.storage)
+    driver.on_changed = volumes.changed
     put_objects(scenario, put)
+    volumes.begin()
     name, keys = scenario.name, [key for key in scenario.pods if key in waiting]
     del scenario, text
     clock = _Stopwatch()

@@ -11,13 +11,15 @@ from mooring.cycle.decide import Manner, decide
 from mooring.cycle.decision import Decision, Failed, NoFit, Placement
 from mooring.cycle.make_room import Room, make_room
 from mooring.framework.failure import FitFailure
-from mooring.framework.points import Nomination, NoRoom, Plugin, PreEnqueuePlugin, ReservePlugin
+from mooring.framework.intents import Intent, Write
+from mooring.framework.points import Desk, Nomination, NoRoom, Plugin, PreEnqueuePlugin, ReservePlugin
 from mooring.framework.runner import Runner
 from mooring.framework.status import Rejection
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.plugins.default_preemption import DefaultPreemption
 from mooring.plugins.preemption_search import Findings
+from mooring.sim.writes import after
 
 PREEMPTION_PREFIX = "preemption: "
 
@@ -51,8 +53,10 @@ class Step:
 class Placer:
     """A cluster, the pods that wait, and the profiles that place them."""
 
-    def __init__(self, runners: dict[str, Runner], manner: Manner) -> None:
+    def __init__(self, runners: dict[str, Runner], manner: Manner, desk: Desk | None = None) -> None:
         self.cluster = Cluster()
+        if desk is not None:
+            desk.cluster, desk.want = self.cluster, self._do
         self.pending: dict[str, Pod] = {}
         self.nominated = NominatedLoad(self.cluster.nodes)
         self._runners = runners
@@ -69,6 +73,15 @@ class Placer:
             _ = item.shape, item.kin  # worked out when a pod arrives, not when it is its turn
         else:
             self.cluster.put(item)
+
+    def _do(self, intent: Intent) -> None:
+        """Plugins want something written, such as a claim that loses its devices: that happens at once."""
+        if isinstance(intent, Write):
+            key = f"{intent.namespace}/{intent.name}" if intent.namespace else intent.name
+            if intent.method == "DELETE":
+                self.cluster.remove(intent.kind, key)
+            elif (old := self.cluster.objects.get(intent.kind, {}).get(key)) is not None:
+                self.cluster.put(after(intent, old))
 
     def place(self, key: str) -> Step:
         """Attempt one pod; where it is placed, it stays."""

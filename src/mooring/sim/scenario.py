@@ -9,6 +9,7 @@ from mooring.app.assembly import build_runners
 from mooring.cluster.table import ClusterError
 from mooring.cycle.decide import Manner
 from mooring.framework import config
+from mooring.framework.points import Desk
 from mooring.framework.registry import Registry
 from mooring.model.decode import decode_json
 from mooring.model.kinds import KINDS
@@ -71,7 +72,8 @@ def load(scenario: Scenario, manner: Manner, registry: Registry | None = None) -
     """A placer with the scenario's objects. Raises ScenarioError."""
     chosen = configuration(scenario)
     try:
-        placer = Placer(build_runners(chosen, registry), manner)
+        desk = Desk()
+        placer = Placer(build_runners(chosen, registry, desk), manner, desk)
     except ValueError as fault:
         raise ScenarioError(f"config: {fault}") from fault
     put_objects(scenario, placer.put)

@@ -3,6 +3,7 @@
 import msgspec
 
 from mooring.api.merge_patch import apply_merge_patch
+from mooring.api.strategic_merge import apply_strategic_merge_patch
 from mooring.framework.intents import Write
 from mooring.model.meta import KubeObject
 
@@ -29,5 +30,6 @@ def after(write: Write, old: KubeObject | None) -> KubeObject:
     if old is not None and expected and expected != old.metadata.resource_version:
         raise WriteRefused(f'Operation cannot be fulfilled on {kind} "{write.name}": {_MODIFIED}', 409)
     if write.method == "PATCH":
-        body = apply_merge_patch(msgspec.to_builtins(old), body)
+        known = {"kind": write.kind.__name__, **msgspec.to_builtins(old)}
+        body = apply_strategic_merge_patch(known, body) if write.form == "strategic" else apply_merge_patch(known, body)
     return msgspec.convert(body, write.kind)

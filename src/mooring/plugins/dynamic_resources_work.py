@@ -1,0 +1,216 @@
+"""What is left to do for claims when a node is chosen: write who gets which device, then wait until it is prepared."""
+
+from collections.abc import Generator
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from mooring.cluster.claim_ledger import ClaimLedger, claim_id
+from mooring.framework.cycle import Cycle
+from mooring.framework.intents import Record, Write, WriteFault
+from mooring.framework.points import Desk, Pause, PodGone, Work
+from mooring.framework.status import PluginError
+from mooring.kit.clock import NS_PER_S
+from mooring.model.devices import Allocation, ClaimConsumer, ResourceClaim
+from mooring.model.meta import KubeObject
+from mooring.model.pod import Pod
+from mooring.plugins.dynamic_resources_binding import (
+    TIMEOUT,
+    BindingFailed,
+    is_overdue,
+    is_prepared,
+    must_be_prepared,
+)
+from mooring.plugins.dynamic_resources_claims import is_reserved_for
+from mooring.plugins.dynamic_resources_extended import is_unwritten
+from mooring.plugins.dynamic_resources_state import ClaimState
+from mooring.plugins.dynamic_resources_writes import (
+    FINALIZER,
+    add_finalizer,
+    create_extended,
+    give_back_reservation,
+    in_seconds,
+    name_extended,
+    read_again,
+    write_status,
+)
+
+ATTEMPTS = 5
+"""How often a claim is written that others change at the same time."""
+POLL_NS = 5 * NS_PER_S
+SHOWN_NS = 120 * NS_PER_S
+"""How long to wait until the watch shows a claim that was created; after that it is taken as shown."""
+CONFLICT = 409
+
+Steps = Generator[Write | Pause, KubeObject | WriteFault | None, ResourceClaim]
+
+
+class ClaimWork:
+    """The work of one binding."""
+
+    def __init__(self, cycle: Cycle, state: ClaimState, desk: Desk, binding_timeout_ns: int | None) -> None:
+        self._pod: Pod = cycle.pod
+        self._ledger: ClaimLedger = cycle.cluster.claims
+        self._state = state
+        self._desk = desk
+        self._timeout_ns = binding_timeout_ns
+        """None: devices need no preparation."""
+        self._is_asking = False
+
+    def run(self, node_name: str) -> Work:
+        state, pod = self._state, self._pod
+        for index, claim in enumerate(state.claims):
+            is_extended = state.extended is not None and index == len(state.claims) - 1
+            if is_reserved_for(claim, pod) or (is_extended and index not in state.allocations):
+                continue
+            state.claims[index] = yield from self._bind(index, is_extended)
+        if self._timeout_ns is not None and any(map(must_be_prepared, state.claims)):
+            note = f"waiting for binding conditions for device on node {node_name}"
+            self._desk.want(Record(pod, "Normal", "BindingConditionsPending", "Scheduling", note))
+            yield from self._wait_until_prepared(self._timeout_ns)
+        return None
+
+    # ---- one claim
+
+    def _bind(self, index: int, is_extended: bool) -> Steps:
+        """Write the claim. Until that is done, or has failed, its devices count as given.
+
+        When the work is stopped while a write is under way nobody knows what became of it: then they go on counting
+        as given until the answer comes.
+        """
+        claim, allocation = self._state.claims[index], self._state.allocations.get(index)
+        pending = claim_id(claim)
+        self._is_asking = False
+        try:
+            if is_extended and is_unwritten(claim):
+                claim = yield from self._create(pending)
+            claim = yield from self._write(claim, allocation, pending)
+            if is_extended:
+                yield from self._show(claim)
+                yield from self._name(claim)
+            else:
+                self._ledger.wrote(claim)
+        except (GeneratorExit, PodGone):
+            if self._is_asking and allocation is not None:
+                self._ledger.doubt(pending)
+            raise
+        finally:
+            self._ledger.end(pending)
+        return claim
+
+    def _write(self, claim: ResourceClaim, allocation: Allocation | None, pending: str) -> Steps:
+        """Finalizer, allocation and reservation. Where others were faster the claim is read and tried again."""
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                found = yield from self._ask(read_again(claim), pending)
+                if isinstance(found, WriteFault):
+                    raise PluginError(f"get updated claim {claim.key} after conflict: {found.message}")
+                claim = found
+            self._check(claim, allocation)
+            what = "add finalizer to claim"
+            answer: ResourceClaim | WriteFault = claim
+            if allocation is not None and FINALIZER not in (claim.metadata.finalizers or ()):
+                answer = yield from self._ask(add_finalizer(claim), pending)
+            if not isinstance(answer, WriteFault):
+                what = "add reservation to claim" if allocation is None else "add allocation and reservation to claim"
+                answer = yield from self._ask(self._reservation(answer, allocation), pending)
+            if not isinstance(answer, WriteFault):
+                return answer
+            if answer.code != CONFLICT or attempt == ATTEMPTS - 1:
+                raise PluginError(f"{what} {claim.key}: {answer.message}")
+        raise AssertionError("the last attempt ends in one way or the other")
+
+    def _check(self, claim: ResourceClaim, allocation: Allocation | None) -> None:
+        if claim.metadata.deletion_timestamp is not None:
+            raise PluginError(f"claim {claim.key} got deleted in the meantime")
+        if allocation is not None and claim.status.allocation is not None:
+            raise PluginError(f"claim {claim.key} got allocated elsewhere in the meantime")
+        if allocation is None and claim.status.allocation is None and self._timeout_ns is not None:
+            raise PluginError(f"claim {claim.key} got deallocated elsewhere in the meantime")
+
+    def _reservation(self, claim: ResourceClaim, allocation: Allocation | None) -> Write:
+        pod = self._pod
+        status: dict[str, Any] = {}
+        if allocation is not None:
+            status["allocation"] = msgspec.to_builtins(allocation)
+        known = allocation or claim.status.allocation
+        if self._timeout_ns is not None and known is not None and known.allocation_timestamp is None:
+            status.setdefault("allocation", {})["allocationTimestamp"] = in_seconds(self._desk.now_ns())
+        consumer = ClaimConsumer(resource="pods", name=pod.name, uid=pod.id)
+        status["reservedFor"] = msgspec.to_builtins([*(claim.status.reserved_for or ()), consumer])
+        return write_status(claim, status)
+
+    def _ask(
+        self, write: Write, pending: str
+    ) -> Generator[Write | Pause, KubeObject | WriteFault | None, ResourceClaim | WriteFault]:
+        """Have something written, and note while nobody knows whether it was."""
+        self._is_asking = True
+        answer = yield replace(write, late=lambda late: self._answered_late(late, pending))
+        self._is_asking = False
+        if isinstance(answer, WriteFault):
+            return answer
+        assert isinstance(answer, ResourceClaim)
+        return answer
+
+    def _answered_late(self, answer: KubeObject | WriteFault | None, pending: str) -> None:
+        """The work was stopped, and now it is known what became of its last write."""
+        if isinstance(answer, ResourceClaim):
+            self._ledger.wrote(answer)
+            if is_reserved_for(answer, self._pod):
+                self._desk.want(give_back_reservation(answer, self._pod))
+        self._ledger.settle(pending)
+        self._desk.activate((self._pod,))
+
+    # ---- the claim for extended resources
+
+    def _create(self, pending: str) -> Steps:
+        assert self._state.node_claim is not None
+        answer = yield from self._ask(create_extended(self._state.node_claim), pending)
+        if isinstance(answer, WriteFault):
+            raise PluginError(
+                f"create claim for extended resources {self._state.node_claim.namespace}/: {answer.message}"
+            )
+        self._state.claims[-1] = answer
+        return answer
+
+    def _show(self, claim: ResourceClaim) -> Generator[Pause, KubeObject | WriteFault | None, None]:
+        """Wait for the watch to show the claim: until then only we know that its devices are given."""
+        deadline_ns = self._desk.now_ns() + SHOWN_NS
+        while not self._ledger.wrote(claim) and self._desk.now_ns() < deadline_ns:
+            known = self._ledger.get(claim.key)
+            if known is not None and known.uid != claim.uid:
+                return
+            yield Pause(deadline_ns, frozenset(((ResourceClaim, claim.key),)))
+
+    def _name(self, claim: ResourceClaim) -> Generator[Write, KubeObject | WriteFault | None, None]:
+        """Tell the pod which claim serves its extended resources."""
+        answer = yield name_extended(self._pod, claim, self._state.mappings)
+        if isinstance(answer, WriteFault):
+            raise PluginError(f"update pod {self._pod.key} ExtendedResourceClaimStatus: {answer.message}")
+
+    # ---- devices that must be prepared
+
+    def _wait_until_prepared(self, timeout_ns: int) -> Generator[Pause, KubeObject | WriteFault | None, None]:
+        deadline_ns = self._desk.now_ns() + timeout_ns
+        watched = frozenset((ResourceClaim, claim.key) for claim in self._state.claims)
+        while not self._are_prepared(timeout_ns):
+            if self._desk.now_ns() >= deadline_ns:
+                raise PluginError(f"{TIMEOUT}: context deadline exceeded")
+            yield Pause(min(self._desk.now_ns() + POLL_NS, deadline_ns), watched)
+
+    def _are_prepared(self, timeout_ns: int) -> bool:
+        for index, claim in enumerate(self._state.claims):
+            known = self._ledger.get(claim.key)
+            if known is None:
+                raise PluginError(f'could not find ResourceClaim "{claim.key}"')
+            self._state.claims[index] = known
+            try:
+                if is_prepared(known):
+                    continue
+            except BindingFailed as fault:
+                raise PluginError(str(fault)) from fault
+            if is_overdue(known, timeout_ns, self._desk.now_ns()):
+                raise PluginError(f"{TIMEOUT}: claim={known.name}")
+            return False
+        return True

@@ -1,0 +1,80 @@
+"""The writes of DynamicResources: how a claim gets and loses its allocation and its reservations."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from mooring.framework.intents import Write, WriteFault
+from mooring.kit.clock import NS_PER_S
+from mooring.model.devices import ResourceClaim, ResourceClaimStatus
+from mooring.model.meta import KubeObject
+from mooring.model.pod import ExtendedClaimStatus, Pod, RequestMapping
+
+FINALIZER = "resource.kubernetes.io/delete-protection"
+
+Late = Callable[[KubeObject | WriteFault | None], None]
+
+
+def in_seconds(moment_ns: int) -> str:
+    """`2026-11-15T07:17:46Z`"""
+    return f"{datetime.fromtimestamp(moment_ns // NS_PER_S, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def read_again(claim: ResourceClaim) -> Write:
+    return Write("PATCH", ResourceClaim, claim.name, claim.namespace, {})
+
+
+def add_finalizer(claim: ResourceClaim) -> Write:
+    finalizers = [*(claim.metadata.finalizers or ()), FINALIZER]
+    return Write("PATCH", ResourceClaim, claim.name, claim.namespace, {"metadata": _at_version(claim, finalizers)})
+
+
+def write_status(claim: ResourceClaim, status: dict[str, Any]) -> Write:
+    body = {"metadata": _at_version(claim), "status": status}
+    return Write("PATCH", ResourceClaim, claim.name, claim.namespace, body, "status")
+
+
+def deallocate(claim: ResourceClaim) -> Write:
+    """Take its devices from a claim that nobody uses."""
+    return write_status(claim, {"allocation": None, "reservedFor": None, "devices": None})
+
+
+def give_back_reservation(claim: ResourceClaim, pod: Pod) -> Write:
+    """A strategic patch: it takes out one entry of a list, whatever else was changed meanwhile."""
+    entry = {"$patch": "delete", "uid": pod.id}
+    body = {"metadata": {"uid": claim.uid} if claim.uid else {}, "status": {"reservedFor": [entry]}}
+    return Write("PATCH", ResourceClaim, claim.name, claim.namespace, body, "status", form="strategic")
+
+
+def create_extended(claim: ResourceClaim) -> Write:
+    """A claim that gets its name from the server."""
+    metadata = msgspec.structs.replace(claim.metadata, name="", uid="", finalizers=None)
+    body = msgspec.structs.replace(claim, metadata=metadata, status=ResourceClaimStatus())
+    return Write("POST", ResourceClaim, "", claim.namespace, body)
+
+
+def name_extended(pod: Pod, claim: ResourceClaim, mappings: Sequence[RequestMapping]) -> Write:
+    status = ExtendedClaimStatus(request_mappings=list(mappings), resource_claim_name=claim.name)
+    body = {"status": {"extendedResourceClaimStatus": msgspec.to_builtins(status)}}
+    return Write("PATCH", Pod, pod.name, pod.namespace, body, "status")
+
+
+def delete_claim(claim: ResourceClaim, late: Late | None = None) -> tuple[Write, ...]:
+    """Without its finalizer nothing keeps the claim from going."""
+    gone = Write("DELETE", ResourceClaim, claim.name, claim.namespace, late=late)
+    finalizers = claim.metadata.finalizers or []
+    if FINALIZER not in finalizers:
+        return (gone,)
+    left = [each for each in finalizers if each != FINALIZER]
+    body = {"metadata": {"finalizers": left or None}}
+    return Write("PATCH", ResourceClaim, claim.name, claim.namespace, body), gone
+
+
+def _at_version(claim: ResourceClaim, finalizers: list[str] | None = None) -> dict[str, Any]:
+    """Metadata of a patch that is meant for this version of the claim only."""
+    metadata: dict[str, Any] = {"finalizers": finalizers} if finalizers else {}
+    if claim.metadata.resource_version:
+        metadata["resourceVersion"] = claim.metadata.resource_version
+    return metadata
