@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from build import a_node, a_pod
+from build import a_cluster, a_node, a_pod
 from hinting import action_of, wakes
 from mooring.cluster.cluster import Cluster
 from mooring.framework.config.args import NodeResourcesFitArgs
@@ -140,9 +140,7 @@ def a_class(name: str, serves: str | None = None) -> DeviceClass:
 
 
 def a_cluster_with(*classes: DeviceClass) -> Cluster:
-    cluster = Cluster()
-    cluster.objects[DeviceClass] = {each.name: each for each in classes}
-    return cluster
+    return a_cluster(*classes)
 
 
 IMPLICIT = "deviceclass.resource.kubernetes.io/gpu"

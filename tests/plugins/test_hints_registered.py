@@ -67,6 +67,8 @@ REGISTERED: dict[str, set[tuple[str, Action, str]] | None] = {
     },
     "DynamicResources": {
         ("Node", NODE_ADD_LABEL | Action.UPDATE_NODE_ALLOCATABLE, ALWAYS),
+        ("resource.k8s.io/ResourceClaim", CHANGED, HINTED),
+        ("Pod", Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM, HINTED),
         ("resource.k8s.io/DeviceClass", CHANGED, ALWAYS),
         ("resource.k8s.io/ResourceSlice", CHANGED, ALWAYS),
     },

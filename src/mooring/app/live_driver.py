@@ -26,9 +26,11 @@ from mooring.app.status_writer import StatusWriter
 from mooring.cycle.scheduler import Scheduler
 from mooring.framework.intents import Bind, Call, Evict, Intent, PatchStatus, Record, Write, WriteFault
 from mooring.kit.clock import NS_PER_S, Clock
+from mooring.kit.logs import Log, ObjectRef
 from mooring.model.pod import Pod
 
 log = logging.getLogger(__name__)
+_lines = Log(log)
 
 SLICE = 20
 """How many pods are tried before the event loop gets its turn."""
@@ -108,6 +110,11 @@ class LiveDriver:
         await self._statuses.close()
         await self._events.close()
 
+    def halt(self) -> None:
+        """Leave off at once, in the middle of whatever is under way: somebody else schedules now."""
+        for task in self._tasks:
+            task.cancel()
+
     # ---- the loop
 
     def _attempt_some(self) -> int:
@@ -164,6 +171,7 @@ class LiveDriver:
             case PatchStatus():
                 self._statuses.patch(intent)
             case Record():
+                _tell(intent)
                 self._events.record(intent)
             case Write():
                 self._start(self._write(intent))
@@ -199,6 +207,8 @@ class LiveDriver:
             self._binds -= 1
         if outcome.fault is None:
             self.bound += 1
+        else:
+            _lines.v(1, "Failed to bind pod", pod=_ref(intent.pod), err=outcome.fault)
         self._scheduler.bound(intent.pod, outcome.fault, outcome.elsewhere, outcome.is_certain)
         self._carry_out()
 
@@ -299,3 +309,24 @@ class LiveDriver:
 
 def _is_forbidden(fault: Exception) -> bool:
     return isinstance(fault, ApiError) and fault.code in (401, 403)
+
+
+def _ref(pod: Pod) -> ObjectRef:
+    return ObjectRef(pod.name, pod.namespace)
+
+
+_TOLD = {
+    "Scheduled": "Successfully bound pod to node",
+    "FailedScheduling": "Unable to schedule pod; no fit; waiting",
+    "Preempted": "Preemptor Pod preempted victim Pod",
+}
+"""The line for each reason of an event, in upstream's words: people and tools look for them."""
+
+
+def _tell(record: Record) -> None:
+    if not _lines.shows(2) or record.reason not in _TOLD:
+        return
+    if record.reason == "Scheduled":
+        _lines.v(2, _TOLD[record.reason], pod=_ref(record.pod), node=record.pod.spec.node_name)
+    else:
+        _lines.v(2, _TOLD[record.reason], pod=_ref(record.pod), err=record.note)

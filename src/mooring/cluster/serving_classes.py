@@ -18,6 +18,10 @@ class ServingClasses:
     def get(self, resource: str) -> DeviceClass | None:
         return self._serving.get(resource)
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._serving
+
     def changed(self, old: DeviceClass | None, new: DeviceClass | None) -> bool:
         """Take in a class that came, changed or went. Returns whether some resource is served by another class now."""
         before = {resource: each.name for resource, each in self._serving.items()}

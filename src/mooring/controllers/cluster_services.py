@@ -6,6 +6,7 @@ from mooring.api.access import Api
 from mooring.controllers.claim_binding import ClaimBinding
 from mooring.controllers.cluster_kinds import POD_STORE
 from mooring.controllers.control_loop import Controller
+from mooring.controllers.devices import Devices
 from mooring.controllers.disruption_budgets import DisruptionBudgets
 from mooring.controllers.ephemeral_claims import EphemeralClaims
 from mooring.controllers.event_expiry import EventExpiry
@@ -17,6 +18,7 @@ from mooring.controllers.node_heartbeats import NodeHeartbeats
 from mooring.controllers.node_lifecycle import NodeLifecycle
 from mooring.controllers.pod_garbage import FinishedPods, StrandedPods
 from mooring.controllers.pod_scripts import Script
+from mooring.controllers.resource_claims import ClaimRelease, PodClaims
 from mooring.controllers.taint_eviction import TaintEviction
 from mooring.controllers.volumes import ClaimProtection, Volumes
 
@@ -47,6 +49,9 @@ def cluster_services(api: Api, pace: Pace | None = None) -> list[Controller]:
         Volumes(api),
         ClaimProtection(api),
         EphemeralClaims(api),
+        Devices(api),
+        PodClaims(api),
+        ClaimRelease(api),
         Garbage(api),
         Namespaces(api, pace.root_certificate),
         EventExpiry(api),

@@ -35,7 +35,7 @@ from mooring.framework.points import (
 )
 from mooring.framework.status import Code, Rejection, Skip
 from mooring.model.names import is_extended_resource, is_scalar_resource
-from mooring.plugins.node_resources_fit_hints import fit_events
+from mooring.plugins.node_resources_fit_hints import fit_events, has_device_class
 
 _TOO_MANY_PODS = 1
 _HOPELESS = 2
@@ -90,7 +90,12 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         short = checked.amounts > allocatable - cells(nodes.requested, checked.resources, rows)
         if not short.any() and not full.any():
             return None
-        hopeless = (checked.amounts > allocatable).any(0)
+        too_much = checked.amounts > allocatable
+        by_devices = self._by_devices(cycle)
+        if by_devices is not None:  # what a node has nothing of is not for this plugin to judge
+            served = by_devices & (allocatable == 0)
+            short, too_much = short & ~served, too_much & ~served
+        hopeless = too_much.any(0)
         bits = _FIRST_RESOURCE << np.arange(len(checked.names))[:, None]
         codes: Codes = full * _TOO_MANY_PODS | hopeless * _HOPELESS | (short * bits).sum(0)
         return codes
@@ -140,6 +145,14 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             return _amounts(cycle.nodes, counted, [self._weights[name] for name in counted])
 
         return cycle.of_shape((self.name, "scored"), find)
+
+    def _by_devices(self, cycle: Cycle) -> Mask | None:
+        """For each request that is compared whether devices can serve it; None: for none of them."""
+        if not self._devices_serve_requests or cycle.cluster.serving_classes.is_empty:
+            return None
+        names = self._checked(cycle).names
+        served = [name not in _FIRST_CLASS and has_device_class(cycle.cluster, name) for name in names]
+        return np.array(served)[:, None] if any(served) else None
 
     def _ignores(self, name: str) -> bool:
         return is_extended_resource(name) and (name in self._ignored or name.split("/")[0] in self._ignored_groups)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import cast
 
 from mooring.cluster.cluster import Cluster
+from mooring.cluster.serving_classes import IMPLICIT_PREFIX
 from mooring.framework.events import DEVICE_CLASS, NODE, POD, Action, Change, ClusterEvent, Registration
 from mooring.model.devices import DeviceClass
 from mooring.model.names import is_scalar_resource
@@ -11,9 +12,6 @@ from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.quantity import parse, to_int, to_milli
 from mooring.plugins.hints import has_place, is_itself, new_node_of, nodes_of, pods_of
-
-IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"
-"""With the name of a DeviceClass after it: the resource that the class serves without naming it."""
 
 _PODS = ClusterEvent(POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN)
 _NODES = ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE)
@@ -84,11 +82,7 @@ def class_serves(pod: Pod, change: Change) -> bool:
 
 def has_device_class(cluster: Cluster, resource: str) -> bool:
     """Whether devices of some class serve an extended resource."""
-    # Later: the cluster keeps no device classes yet, and the filter does not ask for them either.
-    classes = cast("dict[str, DeviceClass]", cluster.objects.get(DeviceClass, {}))
-    if resource.startswith(IMPLICIT_PREFIX) and resource.removeprefix(IMPLICIT_PREFIX) in classes:
-        return True
-    return any(each.spec.extended_resource_name == resource for each in classes.values())
+    return cluster.serving_classes.get(resource) is not None
 
 
 def _has_none(cluster: Cluster, resource: str) -> bool:

@@ -24,7 +24,7 @@ from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.meta import Condition, KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod, PodStatus
-from mooring.sim.writes import WriteRefused, after
+from mooring.sim.writes import WriteRefused, after, named
 
 ATTEMPT_NS = 1_000_000
 """How long an attempt takes on the virtual clock."""
@@ -56,6 +56,8 @@ class Driver:
         self.on_bound: Callable[[Pod], None] | None = None
         self.on_evicted: Callable[[Pod, Pod], None] | None = None
         """Told the victim and the preemptor."""
+        self._names_given = 0
+        """Objects that asked for a name of their own."""
         self._seconds = 0
         self._flush_ns = clock.now_ns() + PARKED_FLUSH_S * NS_PER_S
 
@@ -210,6 +212,9 @@ class Driver:
             self.scheduler.written(intent.token, item)
 
     def _written(self, intent: Write) -> KubeObject | None:
+        if intent.method == "POST" and not intent.name:
+            self._names_given += 1
+            intent = named(intent, f"{self._names_given:05d}")
         key = f"{intent.namespace}/{intent.name}" if intent.namespace else intent.name
         old = self.objects.get((intent.kind.__name__, key))
         if intent.method == "DELETE":

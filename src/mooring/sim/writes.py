@@ -1,5 +1,7 @@
 """What a write makes of an object in the simulated cluster, and what it is refused for."""
 
+from dataclasses import replace
+
 import msgspec
 
 from mooring.api.merge_patch import apply_merge_patch
@@ -16,6 +18,13 @@ class WriteRefused(Exception):
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
         self.code = code
+
+
+def named(write: Write, ending: str) -> Write:
+    """A creation with a name, where it only said how the name should begin."""
+    body = write.body if isinstance(write.body, dict) else msgspec.to_builtins(write.body)
+    name = f"{body['metadata'].get('generateName', '')}{ending}"
+    return replace(write, name=name, body={**body, "metadata": {**body["metadata"], "name": name}})
 
 
 def after(write: Write, old: KubeObject | None) -> KubeObject:

@@ -25,7 +25,8 @@ from mooring.framework.config.written import as_object
 from mooring.framework.registry import Registry
 from mooring.kit.clock import WallClock
 from mooring.kit.collector import relax_collector
-from mooring.kit.logs import Log, Logs
+from mooring.kit.logs import Log, Logs, ObjectRef
+from mooring.model.pod import Pod
 from mooring.web.access import AccessSettings, open_door
 from mooring.web.answers import json_document
 from mooring.web.client_authorities import ClientAuthorities
@@ -36,6 +37,9 @@ from mooring.web.server import WebServer
 from mooring.web.server_tls import ServerTls, serving_pair
 
 Work = Coroutine[Any, Any, None]
+
+STORY_VERBOSITY = 3
+"""From here on the log tells the story of each pod. Asked at the start: to tell it to nobody would cost too."""
 
 SNAPSHOT_PATH = "/debug/mooring/snapshot"
 
@@ -98,11 +102,16 @@ class Running:
             self._clock,
             settings.registry,
             Manner(tie_break=by_seed),
+            tell=self._tell if self._logs.verbosity >= STORY_VERBOSITY else None,
             report=self._report,
             meters=self._metrics.meters,
             max_parked_s=settings.max_parked_s,
             gates=settings.gates,
         )
+
+    def _tell(self, pod: Pod, text: str) -> None:
+        """What happens to each pod, with the number of the attempt."""
+        self._log.v(STORY_VERBOSITY, text, pod=ObjectRef(pod.name, pod.namespace))
 
     def _report(self, text: str, fault: Exception | None) -> None:
         self._log.error(text, fault)
@@ -171,6 +180,8 @@ class Running:
         def stop() -> None:
             if self._leading is not None:
                 self._leading.cancel()
+            if not self._stopping.is_set():
+                self._live.driver.halt()  # the lease is lost: no bind may follow
 
         async with (
             lease_client(access, USER_AGENT, connection, settings.times) as leases,
