@@ -348,8 +348,10 @@ class LateWorld:
                     assert len(intent.note.encode()) <= 1024
                 case Evict():
                     self.requests[intent.victim.key].append(intent)
-                case _:
+                case Bind() | PatchStatus():
                     self.requests[intent.pod.key].append(intent)
+                case _:
+                    raise AssertionError(f"nobody here asks for {intent}")
         self._note_verdicts(cause)
         for pods in self.scheduler.core.cluster.nodes.pods_on:
             held = Counter(port for pod in pods for port in pod.shape.host_ports)

@@ -242,3 +242,10 @@ def test_without_score_plugins_one_node_is_enough_unless_extenders_tell_nodes_ap
     world.place(a_pending())
     seen = [len(as_json(call)["NodeNames"]) for call in world.calls if call.verb == "filter"]
     assert seen == ([asked] if asked else [])
+
+
+def test_what_an_extender_says_replaces_what_a_plugin_said() -> None:
+    world = Extended(NAMES, nodes=("n1", a_node("closed", unschedulable=True)))
+    world.answers["filter"] = {"NodeNames": [], "FailedNodes": {"n1": "x", "closed": "x"}}
+    world.place(a_pending(preemptionPolicy="Never"))
+    assert world.why()[1].startswith("0/2 nodes are available: 2 x. "), "each node is counted once"

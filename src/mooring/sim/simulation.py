@@ -226,6 +226,8 @@ class Simulation:
         if lost:
             pods = sum(len(nodes.pods_on[nodes.row_book[name]]) for name in lost)
             notes.append(f"{count(pods, 'pod')} on nodes that are not in the input: {some(lost)}")
+        if self._stage.unasked:
+            notes.append(f"{count(len(self._stage.unasked), 'extender')} of the configuration not asked")
         return [*notes, *note_unbuilt(self._stage.pending)]
 
     def _closing_notes(self, results: Sequence[PodResult], passed: Duration) -> list[str]:

@@ -49,6 +49,9 @@ class Stage:
         """Nobody's, until `stories.only` names a pod."""
         manner = Manner(record=records)
         self.scheduler = build_scheduler(config, self.clock, registry, manner, self.stories.tell, self._report)
+        self.unasked = manner.extenders
+        """Extenders of the configuration: a simulation reaches out to nobody."""
+        manner.extenders = ()
         self.driver = Driver(self.clock, self.scheduler, with_versions=True)
         self.pending = [item for item in objects if _is_pending(item)]
         self.finished = [item for item in objects if isinstance(item, Pod) and item.is_finished]
