@@ -65,7 +65,7 @@ def an_ask(
     return asked if mode == "All" else {**asked, "count": count}
 
 
-def a_claim(name: str = "claim", *requests: JsonObject, **content: Any) -> ResourceClaim:
+def a_claim(name: str = "claim", *requests: JsonObject | list[JsonObject], **content: Any) -> ResourceClaim:
     """Requests are asks, which get the names r0, r1 and so on, or a list of asks with names of their own."""
     written = [_request(i, each) for i, each in enumerate(requests or (an_ask(),))]
     devices: JsonObject = {"requests": written}

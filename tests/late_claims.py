@@ -8,7 +8,7 @@ import msgspec
 from mooring.app.assembly import build_scheduler
 from mooring.cycle import work
 from mooring.framework import config
-from mooring.framework.intents import Bind, Intent, Write, WriteFault
+from mooring.framework.intents import Bind, Intent, PatchStatus, Record, Write, WriteFault
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.devices import AllocatedDevice, ResourceClaim
 from mooring.model.meta import KubeObject
@@ -43,6 +43,9 @@ class LateClaims:
         self.wanted: list[Intent] = []
         """Binds and writes on their way to the server."""
         self.answers: list[Answer] = []
+        self.events: list[Record] = []
+        self.told: dict[str, str] = {}
+        """Why a pod was not scheduled, by key."""
         self.version = 0
 
     # ---- the server
@@ -129,7 +132,10 @@ class LateClaims:
             before, now = old.status.allocation, new.status.allocation
             if before is not None and now is not None and before != now:
                 raise WriteRefused("status.allocation: field is immutable", 422)
-        return self.put(new)
+        stored = self.put(new)
+        if stored.metadata.deletion_timestamp is not None:
+            self.delete(write.kind, key)  # it goes, unless a finalizer still keeps it
+        return stored
 
     def answer(self, place: int = 0) -> None:
         """The scheduler hears what became of an intent."""
@@ -170,7 +176,13 @@ class LateClaims:
         self.collect()
 
     def collect(self) -> None:
-        self.wanted += [each for each in self.scheduler.take_intents() if isinstance(each, Bind | Write)]
+        for each in self.scheduler.take_intents():
+            if isinstance(each, Bind | Write):
+                self.wanted.append(each)
+            elif isinstance(each, Record) and each.type == "Normal" and each.reason != "Scheduled":
+                self.events.append(each)
+            elif isinstance(each, PatchStatus) and each.condition is not None:
+                self.told[each.pod.key] = each.condition.message or ""
 
     def settle(self, until: Callable[[], bool] | None = None) -> None:
         """Everything happens, in order, until nothing is left to happen."""

@@ -1,12 +1,13 @@
 """No device is given twice: whatever is deleted, refused or answered late, at every point of the binding cycle."""
 
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from random import Random
 from typing import Any
 
-import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from build import a_node, a_pod
 from device_building import a_claim, a_class, a_device, a_slice, an_ask, claiming
@@ -33,125 +34,129 @@ ASKS: tuple[Any, ...] = (
 )
 
 
-class Claims(RuleBasedStateMachine):
-    def __init__(self) -> None:
-        super().__init__()
+class Walk:
+    """Users, the server, the watch and the scheduler, each taking steps at random."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
         self.late = LateClaims()
         self.made = 0
-        for name in ("a", "b"):
-            self.late.put(a_node(name))
-        for each in SLICES:
-            self.late.put(each)
-        self.late.put(a_class("gpu", extendedResourceName=EXTENDED))
-        while self.late.unseen:
-            self.late.show()
-
-    @initialize(asks=st.lists(st.sampled_from(ASKS), min_size=len(CLAIMS), max_size=len(CLAIMS)))
-    def begin(self, asks: list[Any]) -> None:
+        self.most_given = 0
+        for item in (a_node("a"), a_node("b"), *SLICES, a_class("gpu", extendedResourceName=EXTENDED)):
+            self.late.put(item)
         for name in CLAIMS:
-            self.create_claim(name, asks[name])
+            self.create_claim(name)
         for pod in PODS:
             self.create_pod(pod, [pod] if pod in CLAIMS else [])
         while self.late.unseen:
             self.late.show()
 
+    def run(self, steps: int) -> None:
+        choose, late = self.random.choice, self.late
+        others: list[Callable[[], object]] = [
+            lambda: self.create_pod(choose(PODS), self.random.sample(CLAIMS, self.random.randint(0, 2))),
+            lambda: self.create_claim(choose(CLAIMS)),
+            lambda: late.delete(Pod, f"default/p{choose(PODS)}"),
+            lambda: late.delete(Pod, f"default/p{choose(PODS)}"),
+            lambda: late.delete(ResourceClaim, f"default/c{choose(CLAIMS)}"),
+            lambda: self.change_slice(choose(SLICES)),
+            late.tidy,
+            late.second,
+            self.refuse,
+            self.preempt,
+        ]
+        for _ in range(steps):
+            if self.random.random() < 0.55:
+                for _ in range(self.random.randint(1, 12)):
+                    self.go_on()
+            else:
+                choose(others)()
+            self.check()
+        self.come_to_rest()
+
     # ---- users
 
-    @rule(pod=st.sampled_from(PODS), names=st.lists(st.sampled_from(CLAIMS), min_size=0, max_size=2, unique=True))
     def create_pod(self, pod: int, names: list[int]) -> None:
+        """One without claims requests an extended resource that devices serve."""
         if (Pod, f"default/p{pod}") not in self.late.store:
             self.made += 1
             requests = {} if names else {EXTENDED: 1}
-            new = a_pod(
-                f"p{pod}", requests=requests, metadata={"uid": f"pod-{self.made}"}, schedulerName="default-scheduler"
-            )
+            metadata = {"uid": f"pod-{self.made}"}
+            new = a_pod(f"p{pod}", requests=requests, metadata=metadata, schedulerName="default-scheduler")
             self.late.put(claiming(new, *(f"c{name}" for name in names)))
 
-    @rule(name=st.sampled_from(CLAIMS), asks=st.sampled_from(ASKS))
-    def create_claim(self, name: int, asks: Any) -> None:
+    def create_claim(self, name: int) -> None:
         if (ResourceClaim, f"default/c{name}") not in self.late.store:
             self.made += 1
-            self.late.put(a_claim(f"c{name}", *asks, metadata={"uid": f"claim-{self.made}"}))
+            self.late.put(a_claim(f"c{name}", *self.random.choice(ASKS), metadata={"uid": f"claim-{self.made}"}))
 
-    @rule(pod=st.sampled_from(PODS))
-    def delete_pod(self, pod: int) -> None:
-        self.late.delete(Pod, f"default/p{pod}")
-
-    @rule(name=st.sampled_from(CLAIMS))
-    def delete_claim(self, name: int) -> None:
-        self.late.delete(ResourceClaim, f"default/c{name}")
-
-    @rule(place=st.integers(0, len(SLICES) - 1))
-    def change_slice(self, place: int) -> None:
-        """A slice goes, or comes back."""
-        if (ResourceSlice, SLICES[place].key) in self.late.store:
-            self.late.delete(ResourceSlice, SLICES[place].key)
+    def change_slice(self, slice: ResourceSlice) -> None:
+        """It goes, or comes back."""
+        if (ResourceSlice, slice.key) in self.late.store:
+            self.late.delete(ResourceSlice, slice.key)
         else:
-            self.late.put(SLICES[place])
+            self.late.put(slice)
 
-    @rule()
-    def tidy(self) -> None:
-        self.late.tidy()
+    # ---- what goes on
 
-    # ---- what is on its way
-
-    @rule(data=st.data(), times=st.integers(1, 12))
-    def go_on(self, data: st.DataObject, times: int) -> None:
+    def go_on(self) -> None:
         """Something happens that was going to happen, in any order."""
         late = self.late
-        for _ in range(times):
-            acts = [late.attempt, *[late.show] * (2 * bool(late.unseen))]
-            acts += [lambda place=i: late.carry_out(place) for i in range(len(late.wanted))]  # type: ignore[misc]
-            acts += [lambda place=i: late.answer(place) for i in range(len(late.answers))]  # type: ignore[misc]
-            acts[data.draw(st.integers(0, len(acts) - 1))]()
+        acts: list[Callable[[], object]] = [late.attempt, *[late.show] * (2 * bool(late.unseen))]
+        acts += [partial(late.carry_out, place) for place in range(len(late.wanted))]
+        acts += [partial(late.answer, place) for place in range(len(late.answers))]
+        self.random.choice(acts)()
 
-    @precondition(lambda self: self.late.wanted)
-    @rule(data=st.data())
-    def refuse(self, data: st.DataObject) -> None:
-        self.late.carry_out(data.draw(st.integers(0, len(self.late.wanted) - 1)), refuse=True)
+    def refuse(self) -> None:
+        if self.late.wanted:
+            self.late.carry_out(self.random.randrange(len(self.late.wanted)), refuse=True)
 
-    # ---- the scheduler
-
-    @rule()
-    def second(self) -> None:
-        self.late.second()
-
-    @precondition(lambda self: self.late.scheduler.core.preparations)
-    @rule(data=st.data())
-    def preempt(self, data: st.DataObject) -> None:
+    def preempt(self) -> None:
         preparations = list(self.late.scheduler.core.preparations.values())
-        self.late.stop(data.draw(st.sampled_from(preparations)).binding.pod)
+        if preparations:
+            self.late.stop(self.random.choice(preparations).binding.pod)
 
     # ---- what must hold
 
-    @invariant()
-    def no_device_is_given_twice(self) -> None:
-        """On the server, which is what drivers go by."""
+    def check(self) -> None:
+        """On the server, which is what drivers go by; and in what the scheduler believes."""
         results = allocated(self.late.claims())
         exclusive = Counter((r.driver, r.pool, r.device) for r in results if r.share_id is None)
         assert all(times == 1 for times in exclusive.values()), exclusive
         shares = [r for r in results if r.share_id is not None]
         assert sum(parse((r.consumed_capacity or {})["memory"]) for r in shares) <= parse("3Gi")
         assert len({r.share_id for r in shares}) == len(shares)
+        faults = self.late.scheduler.core.cluster.claims.check()
+        assert not faults, faults
+        self.most_given = max(self.most_given, len(results))
 
-    @invariant()
-    def the_ledger_adds_up(self) -> None:
-        assert self.late.scheduler.core.cluster.claims.check() == []
-
-    def teardown(self) -> None:
-        """When everything has come to rest nothing is pending, and a bound pod has its claims."""
+    def come_to_rest(self) -> None:
+        """In the end nothing is on its way any more, and every pod that is bound has its claims."""
         late = self.late
         late.settle()
         for _ in range(150):
             late.second()
             late.settle()
-        assert not late.scheduler.core.cluster.claims._pending
-        assert not late.scheduler.core.late_writes
-        self.no_device_is_given_twice()
-        self.the_ledger_adds_up()
+        self.check()
+        core = late.scheduler.core
+        assert not core.cluster.claims.pending_ids()
+        assert not core.late_writes
+        assert not core.preparations
+        claims = {claim.name: claim for claim in late.claims()}
+        for pod in late.pods():
+            for entry in (pod.spec.resource_claims or ()) if pod.spec.node_name else ():
+                claim = claims.get(entry.resource_claim_name or "")
+                assert claim is None or any(user.uid == pod.uid for user in claim.status.reserved_for or ())
 
 
-Claims.TestCase.settings = settings(
-    max_examples=100, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
-)
-TestClaims = pytest.mark.slow(Claims.TestCase)
+@settings(max_examples=120, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_no_device_is_given_twice(seed: int) -> None:
+    Walk(Random(seed)).run(25)
+
+
+def test_the_walk_gives_devices_at_all() -> None:
+    walks = [Walk(Random(seed)) for seed in range(10)]
+    for walk in walks:
+        walk.run(25)
+    assert max(walk.most_given for walk in walks) >= 5

@@ -77,6 +77,7 @@ REGISTERED: dict[str, set[tuple[str, Action, str]] | None] = {
         ("Node", Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE, HINTED),
         ("Pod", Action.UPDATE, HINTED),
     },
+    "GangScheduling": {("Pod", Action.ADD, HINTED), ("scheduling.k8s.io/PodGroup", Action.ADD, HINTED)},
     # These never reject a pod, so nothing can make up for it.
     "PrioritySort": None,
     "NodeResourcesBalancedAllocation": None,

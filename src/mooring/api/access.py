@@ -23,6 +23,7 @@ from mooring.api.rfc3339 import in_seconds
 from mooring.api.services import give_addresses
 from mooring.api.store import Exists, JsonObject, Key, Store
 from mooring.api.store_lookups import StoreLookups
+from mooring.api.template_pods import TemplatePods
 from mooring.kit.clock import Clock
 
 NOT_READY_TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
@@ -71,9 +72,11 @@ class Api:
     new_uid: Callable[[], str] = _new_uid
     random_suffix: Callable[[], str] = _random_suffix
     lookups: StoreLookups = field(init=False)
+    templates: TemplatePods = field(init=False)
 
     def __post_init__(self) -> None:
         self.lookups = StoreLookups(self.store)
+        self.templates = TemplatePods(self.store)
 
     def now(self) -> str:
         """The present moment in whole seconds, as objects carry it."""
@@ -109,13 +112,21 @@ class Api:
 
     def _prepare_new(self, resource: Resource, namespace: str, item: JsonObject, by: By) -> JsonObject:
         now = self.now()
+        if resource is PODS and not by.manager:
+            made = self.templates.another(namespace, item, now, self.new_uid, self.random_suffix)
+            if made is not None:
+                return made
         made = admit.prepare_create(resource, namespace, item, self.lookups, now, self.new_uid, self.random_suffix)
         if resource.plural == "nodes" and self.taints_new_nodes:
             spec = made.setdefault("spec", {})
             spec["taints"] = [*spec.get("taints", ()), dict(NOT_READY_TAINT)]
         elif resource.plural == "services":
             give_addresses(made, self.store.all(resource.storage))
-        return record_update(None, made, by.writer(resource, now, "")) if by.manager else made
+        if by.manager:
+            return record_update(None, made, by.writer(resource, now, ""))
+        if resource is PODS:
+            self.templates.remember(namespace, item, made)
+        return made
 
     # ---- changing
 

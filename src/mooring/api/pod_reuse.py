@@ -18,8 +18,10 @@ def inherit(old: Pod, new: Pod) -> None:
         return
     if node_name == old.spec.node_name:
         new.spec = old.spec
-    if new.metadata.labels == old.metadata.labels and _held(new.status) == _held(old.status):
+    if _held(new.status) == _held(old.status):
         new.__dict__.update(old.__dict__)
+        if new.metadata.labels != old.metadata.labels:
+            new.__dict__.pop("kin", None)  # binding adds labels, and of all that was worked out only this knows them
 
 
 def _held(status: PodStatus) -> tuple[object, ...]:

@@ -75,6 +75,7 @@ def _groups() -> Iterator[Resource]:
         "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True, ("pdb",), subresources=("status",)
     )
     yield Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, ("pc",))
+    yield Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup", subresources=("status",))
     yield Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", False)
     yield Resource("coordination.k8s.io", "v1", "leases", "Lease")
     yield Resource("events.k8s.io", "v1", "events", "Event", True, ("ev",))
@@ -92,6 +93,9 @@ def _groups() -> Iterator[Resource]:
 
 UNDESCRIBED_GROUPS = ("rbac.authorization.k8s.io", "networking.k8s.io", "autoscaling", "discovery.k8s.io")
 """Groups of which we know no fields: any field is taken, and bodies in protobuf cannot be."""
+
+UNDESCRIBED_KINDS = ("PodGroup",)
+"""... and kinds of other groups. Alpha kinds change from one release to the next."""
 
 
 def _kept_only() -> Iterator[Resource]:

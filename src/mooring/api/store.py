@@ -97,6 +97,7 @@ class Store:
     _history: deque[Write] = field(default_factory=deque)
     _forgotten: int = 0
     """The version of the newest write that is no longer in the history."""
+    _last_writes: dict[str, int] = field(default_factory=dict)
     _listeners: list[Listener] = field(default_factory=list)
     """Those who are told of every write."""
     _listeners_of: dict[str, list[Listener]] = field(default_factory=dict)
@@ -124,6 +125,10 @@ class Store:
     def all(self, storage: str) -> list[JsonObject]:
         """Every object of a storage, in no order that means anything."""
         return list(self._objects.get(storage, {}).values())
+
+    def last_write(self, storage: str) -> int:
+        """The version of the last write to a storage since it was opened; 0: there was none."""
+        return self._last_writes.get(storage, 0)
 
     def count(self, storage: str) -> int:
         return len(self._objects.get(storage, {}))
@@ -224,6 +229,7 @@ class Store:
             del objects[key]
         else:
             objects[key] = written
+        self._last_writes[storage] = self.version
         write = Write(self.version, storage, type, written, before)
         self._history.append(write)
         while len(self._history) > self.history_limit:

@@ -1,4 +1,4 @@
-"""What a scheduler watches: eighteen resources, in all namespaces."""
+"""What a scheduler watches: eighteen resources, in all namespaces, and pod groups where it heeds them."""
 
 from dataclasses import dataclass
 
@@ -59,4 +59,7 @@ WATCHED: tuple[Watched, ...] = (
     Watched(*_DEVICES, "resourceslices", devices.ResourceSlice),
     Watched(*_DEVICES, "deviceclasses", devices.DeviceClass),
 )
-"""Later: devicetaintrules and podgroups, which kube-scheduler watches behind feature gates that are off by default."""
+"""Later: devicetaintrules, which kube-scheduler watches behind a feature gate that is off by default."""
+
+POD_GROUPS = Watched("scheduling.k8s.io", "v1alpha2", "podgroups", workloads.PodGroup)
+"""Watched where pod groups are scheduled together."""

@@ -8,6 +8,7 @@ from mooring.cycle.decide import Manner
 from mooring.cycle.extender_interest import in_asking_order
 from mooring.cycle.meters import Meters
 from mooring.cycle.scheduler import Scheduler
+from mooring.framework.config.gates import with_defaults
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.points import Desk
 from mooring.framework.profiles import build_profiles
@@ -63,4 +64,5 @@ def build_scheduler(
         tell=tell,
         report=report,
         meters=meters,
+        schedules_groups=with_defaults(gates)["GenericWorkload"],
     )

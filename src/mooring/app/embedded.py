@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -41,6 +41,8 @@ class EmbeddedSettings:
     taints_new_nodes: bool = False
     schedules: bool = True
     """False: somebody else does."""
+    gates: Mapping[str, bool] | None = None
+    """The feature gates that the configuration was made for."""
 
 
 class EmbeddedCluster:
@@ -62,7 +64,12 @@ class EmbeddedCluster:
         )
         furnish(self.api)
         self.scheduler = build_scheduler(
-            settings.config, clock, settings.registry, Manner(tie_break=by_seed), report=report
+            settings.config,
+            clock,
+            settings.registry,
+            Manner(tie_break=by_seed),
+            report=report,
+            gates=settings.gates,
         )
         self._feed = StoreFeed(self.api.store, self.scheduler, report)
         self.driver = EmbeddedDriver(self.api, self.scheduler, socket.gethostname())

@@ -15,6 +15,7 @@ from mooring.api.quick_client import QuickClient
 from mooring.api.reach import Access
 from mooring.api.reflector import Conduct, WatchSource
 from mooring.api.reflectors import Reflectors
+from mooring.api.watched import POD_GROUPS, WATCHED
 from mooring.app.api_writer import ApiWriter, Writer
 from mooring.app.dry_writer import DryWriter
 from mooring.app.event_writer import EventWriter
@@ -111,7 +112,8 @@ class LiveScheduler:
         if scheduler.core.manner.extenders:
             source = originals = Originals(self._watcher)
             self.driver.extenders = ExtenderCalls(scheduler, originals.whole, self.driver.go_on, is_dry_run=is_dry_run)
-        self.reflectors = Reflectors(source, listener, conduct=conduct)
+        watched = WATCHED if scheduler.core.cluster.groups is None else (*WATCHED, POD_GROUPS)
+        self.reflectors = Reflectors(source, listener, watched, conduct)
         self._watching: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:

@@ -10,7 +10,8 @@ from mooring.api.store import JsonObject, Store, Write
 from mooring.cycle.scheduler import Scheduler
 from mooring.model.kinds import KINDS
 from mooring.model.meta import KubeObject, ObjectMeta
-from mooring.model.pod import Pod, PodStatus
+from mooring.model.pod import Pod, PodSpec, PodStatus
+from mooring.model.workloads import PodGroup
 
 Report = Callable[[str, Exception], None]
 
@@ -45,6 +46,8 @@ class StoreFeed:
 
     def _hear(self, write: Write) -> None:
         struct = _STRUCTS[write.storage]
+        if struct is PodGroup and self._scheduler.core.cluster.groups is None:
+            return
         place = (write.storage, *write.key)
         old = self._known.get(place)
         if write.type == "DELETED" or (struct is Pod and _is_finished(write.object)):
@@ -71,11 +74,23 @@ def _is_finished(pod: JsonObject) -> bool:
 
 
 def _decoded(struct: type[KubeObject], write: Write, old: KubeObject | None) -> KubeObject:
-    """Hot: a pod whose spec is the very object that it was keeps what was worked out of it."""
-    if isinstance(old, Pod) and write.before is not None and write.object.get("spec") is write.before.get("spec"):
-        metadata = msgspec.convert(write.object["metadata"], ObjectMeta)
-        status = msgspec.convert(write.object.get("status", {}), PodStatus)
-        pod = Pod(metadata=metadata, spec=old.spec, status=status)
-        inherit(old, pod)
-        return pod
+    """Hot: a pod whose spec is what it was, but for its node, keeps what was worked out of it."""
+    if isinstance(old, Pod) and write.before is not None:
+        spec = _spec_as_before(write.object["spec"], write.before["spec"], old.spec)
+        if spec is not None:
+            metadata = msgspec.convert(write.object["metadata"], ObjectMeta)
+            pod = Pod(metadata=metadata, spec=spec, status=msgspec.convert(write.object.get("status", {}), PodStatus))
+            inherit(old, pod)
+            return pod
     return msgspec.convert(write.object, struct)
+
+
+def _spec_as_before(spec: JsonObject, before: JsonObject, old: PodSpec) -> PodSpec | None:
+    """The typed spec if all of its parts are the very objects that they were; the node may be another."""
+    if spec is before:
+        return old
+    if any(before.get(name) is not value for name, value in spec.items() if name != "nodeName"):
+        return None
+    if before.keys() - {"nodeName"} != spec.keys() - {"nodeName"}:
+        return None
+    return msgspec.structs.replace(old, node_name=spec.get("nodeName", ""))

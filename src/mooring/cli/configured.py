@@ -2,11 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 
+import click
+
 from mooring.app.assembly import all_plugins
 from mooring.cli.refusal import refuse
 from mooring.framework import config as configuration
 from mooring.framework.config import KubeSchedulerConfiguration
+from mooring.framework.config.feature_gates import GateError, parse_gates
 from mooring.framework.registry import Registry, load_file
+
+feature_gates = click.option(
+    "--feature-gates", default="", metavar="Name=true,...", help="As kube-scheduler takes them."
+)
 
 
 def configured(path: str | None, gates: Mapping[str, bool] | None = None) -> KubeSchedulerConfiguration:
@@ -19,6 +26,14 @@ def configured(path: str | None, gates: Mapping[str, bool] | None = None) -> Kub
     except (OSError, ValueError) as error:  # a path with a NUL in it is a ValueError
         refuse(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}")
     return configuration.load(text, path, feature_gates=gates)
+
+
+def chosen_gates(text: str) -> dict[str, bool]:
+    """All feature gates, as `--feature-gates` chooses them."""
+    try:
+        return parse_gates(text)
+    except GateError as fault:
+        refuse(fault)
 
 
 def registry_with(plugin_files: Sequence[str]) -> Registry:

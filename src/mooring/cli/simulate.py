@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from mooring.cli.configured import configured, registry_with
+from mooring.cli.configured import chosen_gates, configured, feature_gates, registry_with
 from mooring.cli.day_report import day_as_json, day_as_text
 from mooring.cli.progress import LateBar
 from mooring.cli.refusal import refusals, refuse
@@ -55,6 +55,7 @@ Exit status:
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--config", metavar="FILE", help="A KubeSchedulerConfiguration (v1), as kube-scheduler takes it.")
 @click.option("--plugin", "plugins", multiple=True, metavar="FILE.py", help="A Python file with plugins of your own.")
+@feature_gates
 @click.option(
     "-o",
     "--output",
@@ -78,6 +79,7 @@ def simulate(
     files: tuple[str, ...],
     config: str | None,
     plugins: tuple[str, ...],
+    feature_gates: str,
     output: str,
     explain: str | None,
     story: str | None,
@@ -97,8 +99,9 @@ def simulate(
         manifests = read(files, sys.stdin.buffer, bar)
     if manifests.problems:
         refuse(*manifests.problems)
+    gates = chosen_gates(feature_gates)
     with refusals(config or "configuration", plugins):
-        task = _Task(manifests, configured(config), plugins, story, until_ns, output)
+        task = _Task(manifests, configured(config, gates), plugins, gates, story, until_ns, output)
         is_done = task.place(explain) if arrivals is None else task.run_day(arrivals)
     if exit_code and not is_done:
         sys.exit(NOT_ALL_PLACED)
@@ -118,13 +121,14 @@ class _Task:
     manifests: Manifests
     config: KubeSchedulerConfiguration
     plugins: tuple[str, ...]
+    gates: dict[str, bool]
     story: str | None
     until_ns: int | None
     output: str
 
     def place(self, explain: str | None) -> bool:
         """Place the pending pods. Returns whether all of them are placed in the end."""
-        simulation = Simulation(self._objects(), self.config, registry_with(self.plugins))
+        simulation = Simulation(self._objects(), self.config, registry_with(self.plugins), self.gates)
         with LateBar("placing") as bar:
             report = simulation.run(explain, bar, self.story, UNTIL_NS if self.until_ns is None else self.until_ns)
         report.notes = note_ignored(self.manifests) + report.notes
@@ -141,7 +145,7 @@ class _Task:
             arrivals = read_arrivals(path, objects)
         except ArrivalsError as error:
             refuse(*error.problems)
-        day = Day(objects, arrivals, self.config, registry_with(self.plugins))
+        day = Day(objects, arrivals, self.config, registry_with(self.plugins), self.gates)
         begin = time.perf_counter()
         with LateBar("simulating") as bar:
             report = day.run(self.until_ns, bar, self.story)

@@ -18,7 +18,7 @@ from mooring.app.embedded import EmbeddedCluster, EmbeddedSettings
 from mooring.app.embedded_service import Service, ServiceSettings, serving
 from mooring.app.pulse import Pulse
 from mooring.app.seeding import seed
-from mooring.cli.configured import configured, registry_with
+from mooring.cli.configured import chosen_gates, configured, feature_gates, registry_with
 from mooring.cli.node_template import read_node_template
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.up_view import UpView, console
@@ -41,6 +41,7 @@ Examples:
   mooring up --cluster dump.json                        a copy of a cluster: kubectl get -A -o json
   mooring up --data-dir ./state                         objects stay when it stops, or is killed
   mooring up --plugin mine.py --config mine.yaml        try a plugin of your own
+  mooring up --feature-gates GenericWorkload=true,GangScheduling=true   schedule PodGroups: all or nothing
   mooring up -q --exec 'kubectl apply -f app.yaml && kubectl wait --for=condition=Ready pod --all'   in CI
 
 \b
@@ -71,6 +72,7 @@ Exit status: that of the command with --exec; 0 when stopped by Ctrl-C; 2 for in
 @click.option("--plain-http", is_flag=True, help="No TLS and no token; on loopback only.")
 @click.option("--config", metavar="FILE", help="A KubeSchedulerConfiguration (v1), as kube-scheduler takes it.")
 @click.option("--plugin", "plugins", multiple=True, metavar="FILE.py", help="A Python file with plugins of your own.")
+@feature_gates
 @click.option(
     "--taint-new-nodes", is_flag=True, help="Taint nodes not-ready until they are heard of, as a real cluster does."
 )
@@ -87,6 +89,7 @@ def up(
     plain_http: bool,
     config: str | None,
     plugins: tuple[str, ...],
+    feature_gates: str,
     taint_new_nodes: bool,
     no_scheduler: bool,
     command: str | None,
@@ -99,9 +102,10 @@ def up(
     """
     template = read_node_template(node_template)
     items = _items(files)
+    gates = chosen_gates(feature_gates)
     with refusals(config or "configuration", plugins):
         settings = EmbeddedSettings(
-            configured(config), registry_with(plugins), data_dir, taint_new_nodes, not no_scheduler
+            configured(config, gates), registry_with(plugins), data_dir, taint_new_nodes, not no_scheduler, gates
         )
         try:
             cluster = EmbeddedCluster(settings, report=_report)

@@ -16,6 +16,7 @@ class Cache:
 
     def __init__(self, cluster: Cluster) -> None:
         self._nodes = cluster.nodes
+        self._groups = cluster.groups
         self._pods: dict[str, Pod] = {}
         """By id, each as it is counted: with its node."""
         self._assumed: set[str] = set()
@@ -27,6 +28,8 @@ class Cache:
         placed = placed_on(pod, node_name)
         self._put(placed)
         self._assumed.add(pod.id)
+        if self._groups is not None:
+            self._groups.assume(placed)
         return placed
 
     def forget(self, pod: Pod) -> None:
@@ -40,12 +43,16 @@ class Cache:
         if pod.id not in self._assumed:
             raise ClusterError(f"pod {_shown(pod)} wasn't assumed so cannot be forgotten")
         self._take(known)
+        if self._groups is not None:
+            self._groups.forget(known)
 
     def confirm(self, pod: Pod) -> None:
         """The watch shows a pod on a node: one that was assumed (wherever that was), or one that is new to us."""
+        if pod.id in self._pods and pod.id not in self._assumed:
+            raise ClusterError(f"pod {_shown(pod)} was already in added state")
+        if self._groups is not None:
+            self._groups.add(pod)
         if pod.id in self._pods:
-            if pod.id not in self._assumed:
-                raise ClusterError(f"pod {_shown(pod)} was already in added state")
             if self._nodes.exchange(self._pods[pod.id], pod):
                 # Hot: the usual case; nothing but the object changes, so no answer that is kept about the row is void.
                 self._pods[pod.id] = pod
@@ -73,6 +80,8 @@ class Cache:
         if known is None:
             raise ClusterError(f"pod {_shown(pod)} is not found in scheduler cache, so cannot be removed from it")
         self._take(known)
+        if self._groups is not None:
+            self._groups.remove(known)
 
     def get(self, pod_id: str) -> Pod | None:
         """The pod as it is counted, with its node."""
@@ -93,6 +102,8 @@ class Cache:
             faults.append(f"pods in the cache and on nodes differ: {sorted(counted ^ self._pods.keys())[:5]}")
         if not self._assumed <= self._pods.keys():
             faults.append("a pod is assumed that is not in the cache")
+        if self._groups is not None:
+            faults += self._groups.check(self._pods, self._assumed)
         return faults
 
     def _put(self, pod: Pod) -> None:

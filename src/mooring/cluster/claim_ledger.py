@@ -1,6 +1,6 @@
 """Who holds which device: claims as the watch shows them, as they were written since, and as they are about to be."""
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -63,11 +63,15 @@ class ClaimLedger:
         self._shown = shown
         self._written: dict[str, ResourceClaim] = {}
         self._pending: dict[str, ResourceClaim] = {}
-        self._doubted: set[str] = set()
+        self._pending_by_key: dict[str, dict[str, None]] = {}
+        self._doubts: dict[str, int] = {}
+        """Claims in doubt -> how many answers are awaited."""
+        self._leaving: dict[tuple[str, str], int] = {}
+        """Claims and pods that are giving up their reservation of them."""
         self._held: dict[tuple[str, str], list[AllocatedDevice]] = {}
         """Results of the allocations that are counted, by whether they are pending and the claim's id or key."""
         self.exclusive: dict[DeviceId, int] = {}
-        """Devices that belong to a claim; the number is more than one only if others gave one away twice."""
+        """Devices that belong to a claim -> how many claims think so."""
         self.shares: dict[DeviceId, int] = {}
         """Devices that several claims may use -> the number of shares."""
         self.consumed: dict[DeviceId, Consumption] = {}
@@ -106,35 +110,61 @@ class ClaimLedger:
         """The claim with the allocation that it is about to get; None: nobody is allocating it."""
         return self._pending.get(claim_id(claim))
 
+    def pending_ids(self) -> set[str]:
+        return set(self._pending)
+
     def begin(self, claim: ResourceClaim) -> None:
         """The claim is about to get the allocation that this copy of it has."""
         self._pending[claim_id(claim)] = claim
+        self._pending_by_key.setdefault(claim.key, {})[claim_id(claim)] = None
         self._count_pending(claim_id(claim))
 
     def end(self, id: str) -> bool:
         """The claim was written, or will not be. False: it was not pending, or is in doubt."""
-        if id in self._doubted or self._pending.pop(id, None) is None:
+        if id in self._doubts or id not in self._pending:
             return False
+        key = self._pending.pop(id).key
+        del self._pending_by_key[key][id]
+        if not self._pending_by_key[key]:
+            del self._pending_by_key[key]
         self._count_pending(id)
         return True
 
     def doubt(self, id: str) -> None:
-        """Nobody knows whether the claim was written: it stays pending until that is settled."""
+        """Nobody knows whether the claim was written: it stays pending until that is settled, for each doubt once."""
         if id in self._pending:
-            self._doubted.add(id)
+            _add(self._doubts, id, 1)
 
     def settle(self, id: str) -> None:
         """... and now it is."""
-        self._doubted.discard(id)
+        if id in self._doubts:
+            _add(self._doubts, id, -1)
         self.end(id)
+
+    # ---- reservations on their way out
+
+    def give_back(self, claim: ResourceClaim, pod_id: str) -> Callable[[object], None]:
+        """A pod gives up its reservation of the claim. Returns what is to be told the answer to that write."""
+        leaving = (claim_id(claim), pod_id)
+        _add(self._leaving, leaving, 1)
+
+        def answered(answer: object) -> None:
+            _add(self._leaving, leaving, -1)
+            if isinstance(answer, ResourceClaim):
+                self.wrote(answer)
+
+        return answered
+
+    def is_given_back(self, claim: ResourceClaim, pod_id: str) -> bool:
+        """Whether that is still under way."""
+        return (claim_id(claim), pod_id) in self._leaving
 
     # ---- counting
 
     def _count(self, key: str) -> None:
-        claim = self.get(key)
-        self._hold(("", key), _results(claim))
-        if claim is not None and claim_id(claim) in self._pending:
-            self._count_pending(claim_id(claim))
+        self._hold(("", key), _results(self.get(key)))
+        for id in self._pending_by_key.get(key, ()):
+            self._count_pending(id)
 
     def _count_pending(self, id: str) -> None:
         claim = self._pending.get(id)
@@ -169,15 +199,17 @@ class ClaimLedger:
         self.log.note((result.driver, result.pool))
 
     def check(self) -> list[str]:
-        """The invariants that do not hold, in words."""
-        faults = [f"device {'/'.join(device)} was given {n} times" for device, n in self.exclusive.items() if n > 1]
-        faults += [f"device {'/'.join(d)} is given and shared" for d in self.exclusive if d in self.shares]
+        """The invariants that do not hold, in words.
+
+        That a device is counted twice is none of them: a watch that lags shows claims that are gone.
+        """
         fresh = ClaimLedger(self._shown)
         fresh._written, fresh._pending = self._written, self._pending
         for key in self._shown:
             fresh._count(key)
         for id in self._pending:
             fresh._count_pending(id)
+        faults = [f"claim {id} is in doubt but not pending" for id in self._doubts if id not in self._pending]
         if (fresh.exclusive, fresh.shares, fresh.consumed) != (self.exclusive, self.shares, self.consumed):
             faults.append("the devices that are counted as given are not those that claims hold")
         return faults

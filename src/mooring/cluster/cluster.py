@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import cast
 
 from mooring.cluster.claim_ledger import ClaimLedger
+from mooring.cluster.pod_groups import PodGroups
 from mooring.cluster.serving_classes import ServingClasses
 from mooring.cluster.storage_view import StorageView
 from mooring.cluster.table import NodeTable
@@ -15,6 +16,7 @@ from mooring.model.pod import Pod
 from mooring.model.workloads import (
     Namespace,
     PodDisruptionBudget,
+    PodGroup,
     PriorityClass,
     ReplicaSet,
     ReplicationController,
@@ -40,6 +42,7 @@ class Cluster:
                 ReplicationController,
                 PriorityClass,
                 PodDisruptionBudget,
+                PodGroup,
                 storage.PersistentVolume,
                 storage.PersistentVolumeClaim,
                 storage.StorageClass,
@@ -56,6 +59,8 @@ class Cluster:
         self._volumes = VolumesOnNodes(self.storage, self.nodes)
         self.claims = ClaimLedger(cast("dict[str, devices.ResourceClaim]", self.objects[devices.ResourceClaim]))
         self.serving_classes = ServingClasses()
+        self.groups: PodGroups | None = None
+        """The members of pod groups; None: pods are scheduled one by one, whatever group they name."""
         self.namespace_labels: dict[str, Mapping[str, str]] = {}
         self.versions: dict[type[KubeObject], int] = dict.fromkeys(self.objects, 0)
         """Grows with each change of a kind: whoever keeps what follows from its objects can tell that it is void."""

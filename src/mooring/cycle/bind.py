@@ -24,16 +24,34 @@ T = TypeVar("T")
 
 def begin_binding(core: Core, entry: QueuedPod, runner: Runner, cycle: Cycle, node_name: str) -> None:
     """A node was chosen: hold the room there, claim what the plugins need, and ask whether the pod may go."""
+    binding = hold(core, entry, runner, cycle, node_name)
+    if isinstance(binding, Failure):
+        fail(core, entry, binding)
+    else:
+        send_off(core, binding)
+
+
+def hold(core: Core, entry: QueuedPod, runner: Runner, cycle: Cycle, node_name: str) -> Binding | Failure:
+    """Hold the room on the node, and claim what the plugins need; or why that cannot be done."""
     try:
         pod = core.cache.assume(entry.pod, node_name)
     except ClusterError as fault:
-        fail(core, entry, error(str(fault)))
-        return
+        return error(str(fault))
     core.queue.nominations.delete(entry.uid)
     binding = Binding(entry, pod, runner, cycle)
-    waits = _at("Reserve", _reserve, binding) or _at("Permit", _permit, binding)
+    failure = _at("Reserve", _reserve, binding)
+    if failure is None:
+        return binding
+    back_out(core, binding)
+    return failure
+
+
+def send_off(core: Core, binding: Binding) -> None:
+    """The room is held: ask whether the pod may go."""
+    entry, pod, node_name = binding.entry, binding.pod, binding.node_name
+    waits = ask_permits(binding)
     if isinstance(waits, Failure):
-        _back_out(core, binding)
+        back_out(core, binding)
         fail(core, entry, waits)
         return
     core.bindings[pod.id] = binding
@@ -131,7 +149,7 @@ def give_up(core: Core, binding: Binding, failure: Failure, is_rejected: bool, e
     Parity: after an error others are told before the pod is requeued, so that it hears of its own leaving.
     """
     core.bindings.pop(binding.pod.id, None)
-    has_left = _back_out(core, binding)
+    has_left = back_out(core, binding)
     if (has_left and not is_rejected) or elsewhere:
         core.queue.wake(ASSIGNED_POD_DELETE, binding.pod, None)
     known = core.pods.get(binding.pod.key)
@@ -143,7 +161,7 @@ def give_up(core: Core, binding: Binding, failure: Failure, is_rejected: bool, e
         core.queue.wake(ASSIGNED_POD_DELETE, binding.pod, None, lambda pod: pod.id != binding.pod.id)
 
 
-def _back_out(core: Core, binding: Binding) -> bool:
+def back_out(core: Core, binding: Binding) -> bool:
     """Give back what plugins claimed, and the room. False: the pod is on its node after all."""
     _at("Unreserve", partial(_unreserve, core), binding)
     try:
@@ -223,8 +241,12 @@ def _reserve(binding: Binding) -> Failure | None:
     return None
 
 
-def _permit(binding: Binding) -> Failure | dict[str, float]:
+def ask_permits(binding: Binding) -> Failure | dict[str, float]:
     """The plugins that want the pod to wait, with their time limit in seconds; or why it may not go at all."""
+    return _at("Permit", _permit, binding)
+
+
+def _permit(binding: Binding) -> Failure | dict[str, float]:
     waits: dict[str, float] = {}
     for plugin in _plugins(binding, "permit"):
         answer = _ask(binding, plugin, "Permit", plugin.permit)

@@ -28,7 +28,12 @@ def panel_for(core: Core, pod: Pod) -> Panel | None:
 
 def suspend(core: Core, entry: QueuedPod, runner: Runner, panel: Panel, conclude: Conclude) -> None:
     """Begin an attempt; it is over at once where no extender serves the verbs that it comes to."""
-    core.suspension = Suspension(_attempting(core, entry, runner, panel, conclude))
+    begin(core, _attempting(core, entry, runner, panel, conclude))
+
+
+def begin(core: Core, steps: Steps[None]) -> None:
+    """Take steps that may have to wait for extenders."""
+    core.suspension = Suspension(steps)
     _advance(core, core.suspension, None)
 
 
@@ -63,9 +68,16 @@ def _advance(core: Core, suspension: Suspension, replies: list[CallReply] | None
 def _attempting(core: Core, entry: QueuedPod, runner: Runner, panel: Panel, conclude: Conclude) -> Steps[None]:
     decision = yield from core.deciding(panel, runner, entry.pod, core.cluster, core.manner, core.queue.attempts)
     room = None
-    if isinstance(decision, NoFit) and decision.failure is not None and runner.profile.points.get("postFilter"):
-        room = yield from _making_room(panel, runner, decision)
+    if isinstance(decision, NoFit):
+        room = yield from seeking_room(panel, runner, decision)
     conclude(decision, room)
+
+
+def seeking_room(panel: Panel, runner: Runner, decision: NoFit) -> Steps[Room | None]:
+    """The pod fits nowhere: let PostFilter make room, where the extenders have a say in it. None: nobody was asked."""
+    if decision.failure is None or not runner.profile.points.get("postFilter"):
+        return None
+    return (yield from _making_room(panel, runner, decision))
 
 
 def _making_room(panel: Panel, runner: Runner, decision: NoFit) -> Steps[Room]:

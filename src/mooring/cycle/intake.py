@@ -19,6 +19,7 @@ from mooring.framework.events import (
     NODE,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
+    POD_GROUP,
     RESOURCE_CLAIM,
     RESOURCE_SLICE,
     STORAGE_CLASS,
@@ -33,6 +34,7 @@ from mooring.model import devices, storage
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
+from mooring.model.workloads import PodGroup
 
 _RESOURCES: Mapping[type[KubeObject], str] = {
     storage.PersistentVolume: PERSISTENT_VOLUME,
@@ -45,6 +47,7 @@ _RESOURCES: Mapping[type[KubeObject], str] = {
     devices.ResourceClaim: RESOURCE_CLAIM,
     devices.ResourceSlice: RESOURCE_SLICE,
     devices.DeviceClass: DEVICE_CLASS,
+    PodGroup: POD_GROUP,
 }
 """Kinds whose changes plugins may wait for. All others are only looked up."""
 
@@ -116,7 +119,11 @@ def _pod_added(core: Core, pod: Pod) -> None:
     if pod.spec.node_name:
         _assigned(core, pod)
     elif _is_ours(core, pod):
+        if core.cluster.groups is not None:
+            core.cluster.groups.add(pod)
         core.queue.add(pod)
+        if core.cluster.groups is not None and pod.group_key is not None:
+            core.queue.wake(UNSCHEDULABLE_POD_ADD, None, pod)  # others may have waited for one more of their group
         core.handled(UNSCHEDULABLE_POD_ADD)
 
 
@@ -149,6 +156,8 @@ def _pod_updated(core: Core, old: Pod, new: Pod) -> None:
 def _pod_removed(core: Core, pod: Pod) -> None:
     """A pod is gone. When its deletion was missed it may be shown in another state than the one that we saw last."""
     core.pods.pop(pod.key, None)
+    if core.cluster.groups is not None:
+        core.cluster.groups.remove(pod)
     leaves(core, pod)
     held, queued = core.cache.get(pod.id), core.queue.get(pod.key)
     if pod.spec.node_name or (held is not None and not core.cache.is_assumed(pod.id)):
@@ -183,6 +192,8 @@ def _assigned(core: Core, pod: Pod) -> None:
 def _waiting_updated(core: Core, old: Pod, new: Pod) -> None:
     if new.metadata.resource_version == old.metadata.resource_version:
         return  # nothing new; where objects have no versions, changes of pods that wait go unnoticed
+    if core.cluster.groups is not None:
+        core.cluster.groups.add(new)
     if core.cache.is_assumed(new.id):
         if new.is_terminating and not old.is_terminating:
             _assumed_leaves(core, new)

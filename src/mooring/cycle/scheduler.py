@@ -7,6 +7,7 @@ from functools import partial
 from mooring.cluster.cache import Cache
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nominated import NominatedLoad
+from mooring.cluster.pod_groups import PodGroups
 from mooring.cycle import bind, evict, extender_attempt, intake, work
 from mooring.cycle.core import Core, Report, Tell
 from mooring.cycle.decide import Manner
@@ -50,9 +51,12 @@ class Scheduler:
         tell: Tell | None = None,
         report: Report | None = None,
         meters: Meters | None = None,
+        schedules_groups: bool = False,
     ) -> None:
+        """`schedules_groups`: the pods of a PodGroup are scheduled together, not one by one."""
         report = report or (lambda text, error: None)
         cluster = Cluster()
+        cluster.groups = PodGroups() if schedules_groups else None
         manner.nominated = nominated = NominatedLoad(cluster.nodes)
         pods: dict[str, Pod] = {}
         queue = SchedulingQueue(

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+GROUP_TRIAL = "mooring/group-trial"
+"""Written into the state of an attempt while Permit is asked what it would say, if the pod's group were to go: nothing
+must follow from it."""
+
 
 class CycleState:
     """What plugins remember from one point of an attempt to the next, each under a key of its own."""

@@ -41,6 +41,7 @@ CSI_DRIVER, CSI_STORAGE_CAPACITY = "storage.k8s.io/CSIDriver", "storage.k8s.io/C
 VOLUME_ATTACHMENT = "storage.k8s.io/VolumeAttachment"
 RESOURCE_CLAIM, RESOURCE_SLICE = "resource.k8s.io/ResourceClaim", "resource.k8s.io/ResourceSlice"
 DEVICE_CLASS = "resource.k8s.io/DeviceClass"
+POD_GROUP = "scheduling.k8s.io/PodGroup"
 ANYTHING = "*"
 
 _ACTION_NAMES = {

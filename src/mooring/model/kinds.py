@@ -35,6 +35,7 @@ KINDS: Mapping[str, Kind] = _by_name(
     Kind("StatefulSet", workloads.StatefulSet, ("apps/v1",)),
     Kind("PriorityClass", workloads.PriorityClass, ("scheduling.k8s.io/v1",), is_namespaced=False),
     Kind("PodDisruptionBudget", workloads.PodDisruptionBudget, ("policy/v1",)),
+    Kind("PodGroup", workloads.PodGroup, ("scheduling.k8s.io/v1alpha2",)),
     Kind("LimitRange", workloads.LimitRange, ("v1",)),
     Kind("RuntimeClass", workloads.RuntimeClass, ("node.k8s.io/v1",), is_namespaced=False),
     Kind("PersistentVolume", storage.PersistentVolume, ("v1",), is_namespaced=False),

@@ -114,6 +114,12 @@ class SchedulingGate(Wire):
     name: str = ""
 
 
+class SchedulingGroup(Wire):
+    """The PodGroup, of the same namespace, that a pod is scheduled with."""
+
+    pod_group_name: str = ""
+
+
 class ClaimVolume(Wire):
     claim_name: str = ""
     read_only: bool = False
@@ -217,6 +223,7 @@ class PodSpec(Wire):
     tolerations: list[Toleration] | None = None
     topology_spread_constraints: list[TopologySpreadConstraint] | None = None
     scheduling_gates: list[SchedulingGate] | None = None
+    scheduling_group: SchedulingGroup | None = None
     overhead: ResourceList | None = None
     runtime_class_name: str | None = None
     resources: ResourceRequirements | None = None
@@ -283,6 +290,12 @@ class Pod(KubeObject, dict=True):
     @property
     def is_finished(self) -> bool:
         return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def group_key(self) -> str | None:
+        """`namespace/name` of the PodGroup that it is in; None: it is in none."""
+        group = self.spec.scheduling_group
+        return f"{self.namespace}/{group.pod_group_name}" if group is not None and group.pod_group_name else None
 
     @lazy
     def id(self) -> str:

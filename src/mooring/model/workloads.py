@@ -66,6 +66,36 @@ class PodDisruptionBudget(KubeObject):
     status: DisruptionBudgetStatus = field(default_factory=DisruptionBudgetStatus)
 
 
+class GangPolicy(Wire):
+    """All or nothing: none is scheduled until so many can be."""
+
+    min_count: int = 0
+
+
+class BasicPolicy(Wire):
+    """Each for itself."""
+
+
+class GroupPolicy(Wire):
+    basic: BasicPolicy | None = None
+    gang: GangPolicy | None = None
+
+
+class PodGroupSpec(Wire):
+    scheduling_policy: GroupPolicy = field(default_factory=GroupPolicy)
+
+
+class PodGroupStatus(Wire):
+    conditions: list[Condition] | None = None
+
+
+class PodGroup(KubeObject):
+    """Pods that are scheduled together: those whose `schedulingGroup` names it."""
+
+    spec: PodGroupSpec = field(default_factory=PodGroupSpec)
+    status: PodGroupStatus = field(default_factory=PodGroupStatus)
+
+
 class LimitRangeItem(Wire):
     type: str = ""
     default: ResourceList | None = None

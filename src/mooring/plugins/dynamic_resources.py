@@ -1,10 +1,10 @@
 """DynamicResources: pods go where the devices are that their claims ask for, and claims get them there."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -33,7 +33,7 @@ from mooring.framework.points import (
 )
 from mooring.framework.status import SKIP, PluginError, Rejection, Skip, curable, final
 from mooring.kit.clock import NS_PER_S
-from mooring.model.devices import Allocation, DeviceClass, ResourceClaim
+from mooring.model.devices import DeviceClass, ResourceClaim
 from mooring.model.pod import Pod
 from mooring.model.selectors import NodeMatcher, compile_node_selector
 from mooring.plugins.device_allocation import allocation_of
@@ -45,7 +45,7 @@ from mooring.plugins.dynamic_resources_extended import Served, claim_for, is_unw
 from mooring.plugins.dynamic_resources_hints import DEVICE_EVENTS
 from mooring.plugins.dynamic_resources_state import ClaimState, lacking, served_by_devices
 from mooring.plugins.dynamic_resources_work import ClaimWork
-from mooring.plugins.dynamic_resources_writes import FINALIZER, deallocate, delete_claim, give_back_reservation
+from mooring.plugins.dynamic_resources_writes import allocated, deallocate, delete_claim, give_back_reservation
 
 UNAVAILABLE, STALE, LACKING = 3, 4, 5
 _REASONS = {
@@ -267,7 +267,7 @@ class DynamicResources(
             share_id = str(uuid5(NAMESPACE_OID, f"{claim_id(claim)}/{cycle.seed}"))[:24]
             allocation = allocation_of(claim, choice, place, node_name, classes, share_id)
             state.allocations[index] = allocation
-            cycle.cluster.claims.begin(_with(claim, allocation))
+            cycle.cluster.claims.begin(allocated(claim, allocation))
             if state.extended is not None and index == len(state.claims) - 1:
                 state.node_claim, state.mappings = claim, served.mappings
         return None
@@ -284,20 +284,21 @@ class DynamicResources(
             if index in state.allocations:
                 ledger.end(claim_id(claim))
             if claim.status.allocation is not None and is_reserved_for(claim, cycle.pod):
-                self._desk.want(give_back_reservation(claim, cycle.pod))
+                answered = ledger.give_back(claim, cycle.pod.id)
+                self._desk.want(replace(give_back_reservation(claim, cycle.pod), late=answered))
         state.allocations.clear()
 
     def _give_up_extended(self, cycle: Cycle, state: ClaimState, claim: ResourceClaim) -> None:
         """A claim that was created for nothing is deleted; until that is done its devices count as given."""
-        assert state.extended is not None
-        ledger, pending = cycle.cluster.claims, claim_id(state.extended)
+        ledger, pending = cycle.cluster.claims, claim_id(claim)
         if is_unwritten(claim):
             ledger.end(pending)
             return
-        if state.node_claim is not None:
-            ledger.begin(_with(state.node_claim, state.allocations[len(state.claims) - 1]))
-            ledger.doubt(pending)
+        allocation = state.allocations.get(len(state.claims) - 1)
+        if allocation is not None:
+            ledger.begin(allocated(claim, allocation))
         for write in delete_claim(claim, lambda answer: ledger.settle(pending)):
+            ledger.doubt(pending)
             self._desk.want(write)
 
     def pre_bind(self, cycle: Cycle, node_name: str) -> Work | Rejection | None:
@@ -329,13 +330,3 @@ def _settled_score(state: ClaimState) -> int:
             for i, sub in enumerate(request.first_available or () if request.exactly is None else ()):
                 total += (8 - i) * (f"{request.name}/{sub.name}" in given)
     return total
-
-
-def _with(claim: ResourceClaim, allocation: Allocation) -> ResourceClaim:
-    """The claim as it is going to be."""
-    finalizers = claim.metadata.finalizers or []
-    if FINALIZER not in finalizers:
-        finalizers = [*finalizers, FINALIZER]
-    metadata = msgspec.structs.replace(claim.metadata, finalizers=finalizers)
-    status = msgspec.structs.replace(claim.status, allocation=allocation)
-    return msgspec.structs.replace(claim, metadata=metadata, status=status)

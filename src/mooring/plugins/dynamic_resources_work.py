@@ -28,8 +28,8 @@ from mooring.plugins.dynamic_resources_state import ClaimState
 from mooring.plugins.dynamic_resources_writes import (
     FINALIZER,
     add_finalizer,
+    allocated,
     create_extended,
-    give_back_reservation,
     in_seconds,
     name_extended,
     read_again,
@@ -57,12 +57,16 @@ class ClaimWork:
         self._timeout_ns = binding_timeout_ns
         """None: devices need no preparation."""
         self._is_asking = False
+        """Whether a write is under way."""
+        self._pending = ""
+        """What the claim is known by that is being written."""
 
     def run(self, node_name: str) -> Work:
         state, pod = self._state, self._pod
-        for index, claim in enumerate(state.claims):
+        for index in range(len(state.claims)):
             is_extended = state.extended is not None and index == len(state.claims) - 1
-            if is_reserved_for(claim, pod) or (is_extended and index not in state.allocations):
+            yield from self._hear_of_others(index)
+            if is_reserved_for(state.claims[index], pod) or (is_extended and index not in state.allocations):
                 continue
             state.claims[index] = yield from self._bind(index, is_extended)
         if self._timeout_ns is not None and any(map(must_be_prepared, state.claims)):
@@ -73,6 +77,16 @@ class ClaimWork:
 
     # ---- one claim
 
+    def _hear_of_others(self, index: int) -> Generator[Pause, KubeObject | WriteFault | None, None]:
+        """The pod may be giving the claim back still, after an attempt that failed: a reservation that is on its way out
+        must not be taken for one that stays."""
+        claim = self._state.claims[index]
+        while self._ledger.is_given_back(claim, self._pod.id):
+            yield Pause(None, frozenset(((ResourceClaim, claim.key),)))
+        known = self._ledger.get(claim.key)
+        if known is not None and known.uid == claim.uid:
+            self._state.claims[index] = known
+
     def _bind(self, index: int, is_extended: bool) -> Steps:
         """Write the claim. Until that is done, or has failed, its devices count as given.
 
@@ -80,12 +94,11 @@ class ClaimWork:
         as given until the answer comes.
         """
         claim, allocation = self._state.claims[index], self._state.allocations.get(index)
-        pending = claim_id(claim)
-        self._is_asking = False
+        self._pending, self._is_asking = claim_id(claim), False
         try:
             if is_extended and is_unwritten(claim):
-                claim = yield from self._create(pending)
-            claim = yield from self._write(claim, allocation, pending)
+                claim = yield from self._create(allocation)
+            claim = yield from self._write(claim, allocation)
             if is_extended:
                 yield from self._show(claim)
                 yield from self._name(claim)
@@ -93,28 +106,30 @@ class ClaimWork:
                 self._ledger.wrote(claim)
         except (GeneratorExit, PodGone):
             if self._is_asking and allocation is not None:
-                self._ledger.doubt(pending)
+                self._ledger.doubt(self._pending)
             raise
         finally:
-            self._ledger.end(pending)
+            self._ledger.end(self._pending)
         return claim
 
-    def _write(self, claim: ResourceClaim, allocation: Allocation | None, pending: str) -> Steps:
+    def _write(self, claim: ResourceClaim, allocation: Allocation | None) -> Steps:
         """Finalizer, allocation and reservation. Where others were faster the claim is read and tried again."""
         for attempt in range(ATTEMPTS):
             if attempt:
-                found = yield from self._ask(read_again(claim), pending)
+                found = yield from self._ask(read_again(claim))
                 if isinstance(found, WriteFault):
                     raise PluginError(f"get updated claim {claim.key} after conflict: {found.message}")
+                if found.uid != claim.uid:  # another one of that name, which may ask for something else
+                    raise PluginError(f"claim {claim.key} got deleted in the meantime")
                 claim = found
             self._check(claim, allocation)
             what = "add finalizer to claim"
             answer: ResourceClaim | WriteFault = claim
             if allocation is not None and FINALIZER not in (claim.metadata.finalizers or ()):
-                answer = yield from self._ask(add_finalizer(claim), pending)
+                answer = yield from self._ask(add_finalizer(claim))
             if not isinstance(answer, WriteFault):
                 what = "add reservation to claim" if allocation is None else "add allocation and reservation to claim"
-                answer = yield from self._ask(self._reservation(answer, allocation), pending)
+                answer = yield from self._ask(self._reservation(answer, allocation))
             if not isinstance(answer, WriteFault):
                 return answer
             if answer.code != CONFLICT or attempt == ATTEMPTS - 1:
@@ -142,10 +157,10 @@ class ClaimWork:
         return write_status(claim, status)
 
     def _ask(
-        self, write: Write, pending: str
+        self, write: Write
     ) -> Generator[Write | Pause, KubeObject | WriteFault | None, ResourceClaim | WriteFault]:
         """Have something written, and note while nobody knows whether it was."""
-        self._is_asking = True
+        self._is_asking, pending = True, self._pending
         answer = yield replace(write, late=lambda late: self._answered_late(late, pending))
         self._is_asking = False
         if isinstance(answer, WriteFault):
@@ -157,21 +172,23 @@ class ClaimWork:
         """The work was stopped, and now it is known what became of its last write."""
         if isinstance(answer, ResourceClaim):
             self._ledger.wrote(answer)
-            if is_reserved_for(answer, self._pod):
-                self._desk.want(give_back_reservation(answer, self._pod))
         self._ledger.settle(pending)
         self._desk.activate((self._pod,))
 
     # ---- the claim for extended resources
 
-    def _create(self, pending: str) -> Steps:
-        assert self._state.node_claim is not None
-        answer = yield from self._ask(create_extended(self._state.node_claim), pending)
+    def _create(self, allocation: Allocation | None) -> Steps:
+        """From now on it is the claim that was created that is about to get the devices."""
+        assert self._state.node_claim is not None and allocation is not None
+        answer = yield from self._ask(create_extended(self._state.node_claim))
         if isinstance(answer, WriteFault):
             raise PluginError(
                 f"create claim for extended resources {self._state.node_claim.namespace}/: {answer.message}"
             )
         self._state.claims[-1] = answer
+        self._ledger.begin(allocated(answer, allocation))
+        self._ledger.end(self._pending)
+        self._pending = claim_id(answer)
         return answer
 
     def _show(self, claim: ResourceClaim) -> Generator[Pause, KubeObject | WriteFault | None, None]:

@@ -8,7 +8,7 @@ import msgspec
 
 from mooring.framework.intents import Write, WriteFault
 from mooring.kit.clock import NS_PER_S
-from mooring.model.devices import ResourceClaim, ResourceClaimStatus
+from mooring.model.devices import Allocation, ResourceClaim, ResourceClaimStatus
 from mooring.model.meta import KubeObject
 from mooring.model.pod import ExtendedClaimStatus, Pod, RequestMapping
 
@@ -20,6 +20,16 @@ Late = Callable[[KubeObject | WriteFault | None], None]
 def in_seconds(moment_ns: int) -> str:
     """`2026-11-15T07:17:46Z`"""
     return f"{datetime.fromtimestamp(moment_ns // NS_PER_S, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def allocated(claim: ResourceClaim, allocation: Allocation) -> ResourceClaim:
+    """The claim as it is going to be."""
+    finalizers = claim.metadata.finalizers or []
+    if FINALIZER not in finalizers:
+        finalizers = [*finalizers, FINALIZER]
+    metadata = msgspec.structs.replace(claim.metadata, finalizers=finalizers)
+    status = msgspec.structs.replace(claim.status, allocation=allocation)
+    return msgspec.structs.replace(claim, metadata=metadata, status=status)
 
 
 def read_again(claim: ResourceClaim) -> Write:
@@ -62,14 +72,13 @@ def name_extended(pod: Pod, claim: ResourceClaim, mappings: Sequence[RequestMapp
 
 
 def delete_claim(claim: ResourceClaim, late: Late | None = None) -> tuple[Write, ...]:
-    """Without its finalizer nothing keeps the claim from going."""
-    gone = Write("DELETE", ResourceClaim, claim.name, claim.namespace, late=late)
-    finalizers = claim.metadata.finalizers or []
-    if FINALIZER not in finalizers:
-        return (gone,)
-    left = [each for each in finalizers if each != FINALIZER]
+    """Without its finalizer nothing keeps the claim from going. `late` hears of each of the two writes."""
+    left = [each for each in claim.metadata.finalizers or () if each != FINALIZER]
     body = {"metadata": {"finalizers": left or None}}
-    return Write("PATCH", ResourceClaim, claim.name, claim.namespace, body), gone
+    return (
+        Write("PATCH", ResourceClaim, claim.name, claim.namespace, body, late=late),
+        Write("DELETE", ResourceClaim, claim.name, claim.namespace, late=late),
+    )
 
 
 def _at_version(claim: ResourceClaim, finalizers: list[str] | None = None) -> dict[str, Any]:

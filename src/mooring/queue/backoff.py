@@ -1,7 +1,7 @@
 """Backoff: how long a pod that failed must wait while others are served, and the two heaps in which it waits.
 
 Pods that plugins rejected and pods that failed with an error wait apart: an idle scheduler may take the former before
-their time, never the latter.
+their time, never the latter. Members of pod groups wait with the latter: each attempt is one of the whole group.
 """
 
 from collections.abc import Callable, Iterator
@@ -102,7 +102,8 @@ class BackoffQueue:
 
     def push(self, entry: QueuedPod) -> bool:
         """Add a pod. False: it was in the other heap as well, which must not be, and was removed there."""
-        own, other = (self.rejected, self.errors) if entry.rejectors else (self.errors, self.rejected)
+        may_leave_early = entry.rejectors and not entry.serves_backoff
+        own, other = (self.rejected, self.errors) if may_leave_early else (self.errors, self.rejected)
         own.push(entry)
         return other.remove(entry.key) is None
 
@@ -135,7 +136,7 @@ class BackoffQueue:
             f"{e.key}: among the rejected, but no plugin rejected it" for e in self.rejected if not e.rejectors
         ]
         # A gate may object to a pod that is in backoff (activate): it is noted on the entry, which stays where it is.
-        rejected = [entry for entry in self.errors if entry.rejectors and not entry.is_gated]
+        rejected = [e for e in self.errors if e.rejectors and not e.is_gated and not e.serves_backoff]
         problems += [f"{entry.key}: among the errors, but rejected by plugins" for entry in rejected]
         problems += [f"{e.key}: in both backoff heaps" for e in self.rejected if e.key in self.errors]
         problems += [f"{e.key}: backs off until nobody knows" for e in self if e.backoff_until_ns is None]

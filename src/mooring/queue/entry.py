@@ -30,6 +30,7 @@ class QueuedPod:
         "key",
         "pending_plugins",
         "pod",
+        "serves_backoff",
         "timestamp_ns",
         "uid",
         "unschedulable_count",
@@ -54,6 +55,8 @@ class QueuedPod:
         """How often in a row it came back without a plugin to blame."""
         self.backoff_until_ns: int | None = None
         """The end of its backoff once somebody asked (backoff.py); void after each return."""
+        self.serves_backoff = False
+        """It stays in backoff to the end, also when nothing else waits."""
         self.unschedulable_plugins: tuple[str, ...] = ()
         self.pending_plugins: tuple[str, ...] = ()
         """Plugins that wait for an event: when it comes the pod is tried at once, without backoff."""

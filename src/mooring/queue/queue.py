@@ -196,6 +196,15 @@ class SchedulingQueue:
             self._tell(entry.pod, taken(entry, is_early))
         return True
 
+    def pop_member(self, pod: Pod) -> QueuedPod | None:
+        """Take this pod for an attempt, wherever it waits; None: a gate holds it back, or it does not wait."""
+        waiting = self._places.get(pod.key)
+        if waiting is None or waiting.uid != pod.id:
+            return None
+        self.activate((pod,))
+        entry = self._places.active.remove(pod.key)
+        return entry if entry is not None and self._take_off(entry, is_early=False) else None
+
     def done(self, uid: str, *, placed: bool = True) -> None:
         """The attempt is over: the pod has its node, or (`placed=False`) need not come back. May be said twice."""
         entry = self._in_flight.entry(uid)
@@ -227,11 +236,19 @@ class SchedulingQueue:
         entry.backoff_until_ns = None
         entry.was_flushed = False
         entry.flushed_ns = 0
+        entry.serves_backoff = self._is_member(entry)
         self.counters.hold(entry)
 
+    def _is_member(self, entry: QueuedPod) -> bool:
+        """Whether the pod is scheduled together with others."""
+        return self._cluster.groups is not None and entry.pod.group_key is not None
+
     def _worth_of_flight(self, entry: QueuedPod) -> Worth:
-        """What the events during the attempt are worth to the pod: the strongest counts."""
-        if not entry.rejectors:
+        """What the events during the attempt are worth to the pod: the strongest counts.
+
+        Parity: members of a pod group always come back, as what one of them waits for is not what the group waits for.
+        """
+        if not entry.rejectors or self._is_member(entry):
             return Worth.AFTER_BACKOFF
         happenings = self._in_flight.since_start(entry.uid)
         if happenings is None:

@@ -7,7 +7,7 @@ takes a millisecond, and whatever becomes due meanwhile happens before the next 
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -102,9 +102,10 @@ class Day:
         arrivals: Sequence[Arrival],
         config: KubeSchedulerConfiguration,
         registry: Registry | None = None,
+        gates: Mapping[str, bool] | None = None,
     ) -> None:
         namespaces = missing_namespaces([*objects, *(arrival.pod for arrival in arrivals)])
-        self._stage = Stage([*objects, *namespaces], config, registry, records=False)
+        self._stage = Stage([*objects, *namespaces], config, registry, records=False, gates=gates)
         self._driver = self._stage.driver
         self._begin_ns = self._stage.clock.now_ns()
         self._arrivals = [*(Arrival(0, pod, None) for pod in self._stage.pending), *arrivals]

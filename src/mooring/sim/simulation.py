@@ -4,7 +4,7 @@ All of them come at one moment. The scheduler takes them in the order of its que
 as long as it can still change something.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -45,9 +45,13 @@ class Simulation:
     """
 
     def __init__(
-        self, objects: Sequence[KubeObject], config: KubeSchedulerConfiguration, registry: Registry | None = None
+        self,
+        objects: Sequence[KubeObject],
+        config: KubeSchedulerConfiguration,
+        registry: Registry | None = None,
+        gates: Mapping[str, bool] | None = None,
     ) -> None:
-        self._stage = Stage(objects, config, registry)
+        self._stage = Stage(objects, config, registry, gates=gates)
         self._driver = self._stage.driver
         self._placed_before = {pod.id for pod in self.cluster.nodes.pods()}
         self._attempts: dict[str, int] = {}
@@ -109,7 +113,8 @@ class Simulation:
         """Attempts until no one's turn is left. False: there were too many of them."""
         total, queue = len(self._stage.pending), self._stage.scheduler.core.queue
         while (pod := self._driver.attempt_once()) is not None:
-            self._attempts[pod.key] = self._attempts.get(pod.key, 0) + 1
+            for key in dict.fromkeys((pod.key, *self._stage.take_decided())):
+                self._attempts[key] = self._attempts.get(key, 0) + 1
             if on_progress is not None:
                 on_progress(len(self._attempts), total)
             if self._stage.clock.now_ns() > end_ns or queue.attempts >= ATTEMPTS_A_POD * total:

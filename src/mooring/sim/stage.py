@@ -1,6 +1,6 @@
 """The stage of a simulation: a cluster with its scheduler on a virtual clock, and what is remembered of its decisions."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeGuard
 
@@ -43,12 +43,15 @@ class Stage:
         registry: Registry | None = None,
         *,
         records: bool = True,
+        gates: Mapping[str, bool] | None = None,
     ) -> None:
         self.clock = VirtualClock(START_NS)
         self.stories = Stories(self.clock, only="")
         """Nobody's, until `stories.only` names a pod."""
         manner = Manner(record=records)
-        self.scheduler = build_scheduler(config, self.clock, registry, manner, self.stories.tell, self._report)
+        self.scheduler = build_scheduler(
+            config, self.clock, registry, manner, self.stories.tell, self._report, gates=gates
+        )
         self.unasked = manner.extenders
         """Extenders of the configuration: a simulation reaches out to nobody."""
         manner.extenders = ()
@@ -61,6 +64,7 @@ class Stage:
         """The pod of which the last decision is kept with all details, by key."""
         self.decision: Decision | None = None
         """... and that decision."""
+        self._decided: list[str] = []
         self.evictions: list[Eviction] = []
         self.faults: dict[str, str] = {}
         """What should not have happened: a sentence, and what it was about."""
@@ -92,6 +96,11 @@ class Stage:
         if any(name in (pod.key, pod.name) for pod in self.finished):
             raise NoSuchPod(f"pod {name!r} has finished: there is nothing to decide about it")
         raise NoSuchPod(f"no pod {name!r} in the input: it has {count(len(known), 'pod')}")
+
+    def take_decided(self) -> list[str]:
+        """The pods that were decided on since this was last asked, by key: several where a group was tried."""
+        decided, self._decided = self._decided, []
+        return decided
 
     def notes(self) -> list[str]:
         """What should not have happened, for the reader of a report."""
@@ -133,6 +142,8 @@ class Stage:
     def _remember(self, pod: Pod, decision: Decision) -> Decision:
         if pod.key == self.explained:
             self.decision = decision
+        if self._records:
+            self._decided.append(pod.key)
         if self._records and isinstance(decision, Placement):
             self.choices[pod.key] = replace(decision, diagnosis=None, details=None, cycle=None)
         return decision

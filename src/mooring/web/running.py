@@ -122,6 +122,7 @@ class Running:
         """The exit status."""
         self._log.info("Starting Kubernetes Scheduler", version="v1.36.4", implementation="mooring")
         self._heed_signals()
+        relax_collector()
         async with AsyncExitStack() as stack:
             await self._serve(stack)
             if self._settings.config.delay_cache_until_active and self._elects:

@@ -7,6 +7,7 @@ GATES: Mapping[str, bool] = {
     "DRAResourceClaimDeviceStatus": True,
     "DRASchedulerFilterTimeout": True,
     "GangScheduling": False,
+    "GenericWorkload": False,
     "NodeDeclaredFeatures": True,
     "StorageCapacityScoring": False,
     "TopologyAwareWorkloadScheduling": False,

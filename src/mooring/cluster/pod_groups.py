@@ -1,0 +1,88 @@
+"""Who is in which pod group, and how far each member has come. Kept with every change, so that nobody has to search."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from mooring.model.pod import Pod
+
+
+@dataclass(slots=True)
+class Group:
+    """The members of one group by id; each is in one of the three."""
+
+    unscheduled: dict[str, Pod] = field(default_factory=dict)
+    assumed: dict[str, Pod] = field(default_factory=dict)
+    assigned: dict[str, Pod] = field(default_factory=dict)
+
+    @property
+    def member_count(self) -> int:
+        return len(self.unscheduled) + self.scheduled_count
+
+    @property
+    def scheduled_count(self) -> int:
+        """Members that have a node, or are about to."""
+        return len(self.assumed) + len(self.assigned)
+
+    def drop(self, pod_id: str) -> bool:
+        """Forget a member. False: it was none."""
+        return any(members.pop(pod_id, None) is not None for members in (self.unscheduled, self.assumed, self.assigned))
+
+
+class PodGroups:
+    """All groups that have members. Pods that are in no group may be told of: nothing happens."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, Group] = {}
+
+    def of(self, pod: Pod) -> Group | None:
+        """The group that the pod names, if anybody is in it."""
+        key = pod.group_key
+        return None if key is None else self._groups.get(key)
+
+    def add(self, pod: Pod) -> None:
+        """A pod was created or changed, or is seen on a node. One that is assumed stays so until it is seen there."""
+        key = pod.group_key
+        if key is None:
+            return
+        group = self._groups.setdefault(key, Group())
+        if not pod.spec.node_name and pod.id in group.assumed:
+            return
+        group.drop(pod.id)
+        (group.assigned if pod.spec.node_name else group.unscheduled)[pod.id] = pod
+
+    def assume(self, pod: Pod) -> None:
+        """A node was chosen for a member."""
+        group = self.of(pod)
+        if group is not None and group.unscheduled.pop(pod.id, None) is not None:
+            group.assumed[pod.id] = pod
+
+    def forget(self, pod: Pod) -> None:
+        """... and given up again. One that was removed meanwhile does not come back."""
+        group = self.of(pod)
+        if group is not None and group.assumed.pop(pod.id, None) is not None:
+            group.unscheduled[pod.id] = pod
+
+    def remove(self, pod: Pod) -> None:
+        """A pod is gone."""
+        group = self.of(pod)
+        if group is not None and group.drop(pod.id) and not group.member_count:
+            del self._groups[pod.group_key or ""]
+
+    def check(self, placed: Collection[str], assumed: Collection[str]) -> list[str]:
+        """The invariants that do not hold, in words; given the ids of the pods on nodes, seen or assumed to be there."""
+        faults = []
+        for key, group in self._groups.items():
+            if not group.member_count:
+                faults.append(f"pod group {key} has no members")
+            faults += [f"{pod.key} is on a node, but unscheduled in {key}" for pod in _among(group.unscheduled, placed)]
+            faults += [f"{pod.key} is assumed in {key} only" for pod in _missing(group.assumed, assumed)]
+            faults += [f"{pod.key} is assigned in {key} only" for pod in _missing(group.assigned, placed)]
+        return faults
+
+
+def _among(members: dict[str, Pod], ids: Collection[str]) -> list[Pod]:
+    return [pod for pod_id, pod in members.items() if pod_id in ids]
+
+
+def _missing(members: dict[str, Pod], ids: Collection[str]) -> list[Pod]:
+    return [pod for pod_id, pod in members.items() if pod_id not in ids]

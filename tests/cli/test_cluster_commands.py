@@ -1,0 +1,84 @@
+"""`mooring up`, `nodes`, `run` and `snapshot`: what they refuse, and with which words and status."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from running_cluster import a_process, command
+
+PATIENCE_S = 60
+
+
+def ran(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    settings = {**os.environ, "KUBECONFIG": "/nowhere", "HOME": "/nowhere", **environment}
+    return subprocess.run(
+        command(*arguments), capture_output=True, text=True, env=settings, timeout=PATIENCE_S, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("up", "--config", "/nowhere.yaml"), "/nowhere.yaml: cannot be read"),
+        (("up", "--node-template", "/nowhere.yaml"), "/nowhere.yaml: cannot be read"),
+        (("up", "--cluster", "/nowhere.yaml"), "No such file"),
+        (("up", "--data-dir", "/proc/nowhere"), "/proc/nowhere"),
+        (("up", "--nodes", "-1"), "-1 is not in the range"),
+        (("nodes", "add"), "Use the export line that `mooring up` prints"),
+        (("run",), "kubeconfig"),
+        (("run", "--kubeconfig", "/nowhere"), "/nowhere"),
+        (("run", "--secure-port", "70000"), "must be between 0 and 65535, inclusive"),
+        (("run", "--feature-gates", "Nope=true"), "unrecognized feature gate: Nope"),
+        (("run", "--logging-format", "xml"), "xml"),
+        (("run", "--leader-elect-lease-duration", "15"), "missing unit"),
+        (("snapshot", "--server", "https://127.0.0.1:1"), "--server says where"),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else "",
+)
+def test_input_that_cannot_be_used(arguments: tuple[str, ...], said: str) -> None:
+    done = ran(*arguments)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_exec_ends_with_the_status_of_the_command() -> None:
+    assert ran("up", "-q", "--nodes", "1", "--exec", 'test -s "$KUBECONFIG" && exit 7').returncode == 7
+    assert ran("up", "-q", "--nodes", "1", "--exec", "kill -9 $$").returncode == 137
+
+
+@pytest.mark.slow
+def test_a_port_in_use_is_told() -> None:
+    with a_process("--nodes", "1") as cluster:
+        port = cluster.server.rpartition(":")[2]
+        done = ran("up", "-q", "--port", port)
+        assert done.returncode == 2 and f"port {port} cannot be used" in done.stderr
+
+
+@pytest.mark.slow
+def test_nodes_come_and_go(tmp_path: Path) -> None:
+    with a_process("--nodes", "2") as cluster:
+        at = {"KUBECONFIG": str(cluster.kubeconfig)}
+        assert ran("nodes", "add", "2", **at).stdout.split() == ["node-0003", "added", "node-0004", "added"]
+        assert ran("nodes", "remove", "node-0001", **at).returncode == 0
+        names = {node["metadata"]["name"] for node in cluster.ask("GET", "/api/v1/nodes").body["items"]}
+        assert names == {"node-0002", "node-0003", "node-0004"}
+        missing = ran("nodes", "remove", "node-0001", **at)
+        assert missing.returncode == 2 and 'nodes "node-0001" not found' in missing.stderr
+        assert "drained" in ran("nodes", "drain", "node-0002", **at).stdout
+        assert cluster.ask("GET", "/api/v1/nodes/node-0002").body["spec"]["unschedulable"] is True
+        ran("nodes", "fail", "node-0003", **at)
+        cluster.wait("/api/v1/nodes/node-0003", lambda node: bool(node["spec"].get("taints")))
+        ran("nodes", "recover", "node-0003", **at)
+        cluster.wait("/api/v1/nodes/node-0003", lambda node: not node["spec"].get("taints"))
+
+
+@pytest.mark.slow
+def test_a_written_configuration_is_complete(tmp_path: Path) -> None:
+    with a_process("--nodes", "1") as cluster:
+        target = tmp_path / "effective.yaml"
+        done = ran("run", "--kubeconfig", str(cluster.kubeconfig), "--write-config-to", str(target))
+        assert done.returncode == 0, done.stderr
+        assert ran("config", "check", str(target)).returncode == 0

@@ -1,0 +1,117 @@
+"""The ledger of claims: which version of a claim counts, and whose devices are taken."""
+
+from device_building import DRIVER, a_claim, an_allocation
+from mooring.cluster.claim_ledger import ClaimLedger, PoolLog
+from mooring.model.devices import ResourceClaim
+from mooring.model.quantity import parse
+
+D0 = (DRIVER, "a", "d0")
+GIVEN = {"allocation": an_allocation("a/d0")}
+
+
+def version(number: int, is_given: bool = False, uid: str = "u") -> ResourceClaim:
+    metadata = {"uid": uid, "resourceVersion": str(number)}
+    return a_claim("c", metadata=metadata, status=GIVEN if is_given else {})
+
+
+def a_ledger(*claims: ResourceClaim) -> tuple[ClaimLedger, dict[str, ResourceClaim]]:
+    shown = {claim.key: claim for claim in claims}
+    ledger = ClaimLedger(shown)
+    for key in shown:
+        ledger.changed(key)
+    return ledger, shown
+
+
+def test_what_was_written_counts_until_the_watch_catches_up() -> None:
+    ledger, shown = a_ledger(version(1))
+    assert ledger.wrote(version(3, is_given=True))
+    assert D0 in ledger.exclusive
+    shown["default/c"] = version(2)
+    ledger.changed("default/c")
+    assert D0 in ledger.exclusive, "the watch is behind"
+    shown["default/c"] = version(4)
+    ledger.changed("default/c")
+    assert ledger.exclusive == {}
+    assert not ledger.wrote(version(3, is_given=True)), "an answer that comes too late"
+    assert ledger.check() == []
+
+
+def test_what_was_written_of_a_claim_that_is_gone_does_not_count() -> None:
+    ledger, shown = a_ledger(version(1))
+    ledger.wrote(version(3, is_given=True))
+    del shown["default/c"]
+    ledger.changed("default/c")
+    assert ledger.exclusive == {}
+    assert not ledger.wrote(version(3, is_given=True))
+    shown["default/c"] = version(5, uid="another")
+    ledger.changed("default/c")
+    assert not ledger.wrote(version(6, is_given=True))
+    assert ledger.check() == []
+
+
+def test_a_claim_counts_once_while_it_is_being_written() -> None:
+    ledger, shown = a_ledger(version(1))
+    ledger.begin(version(1, is_given=True))
+    assert ledger.pending(version(1)) is not None
+    shown["default/c"] = version(2, is_given=True)
+    ledger.changed("default/c")
+    assert ledger.exclusive == {D0: 1}
+    assert ledger.end("u")
+    assert ledger.exclusive == {D0: 1}
+    assert not ledger.end("u")
+
+
+def test_a_claim_in_doubt_stays_pending_until_all_is_settled() -> None:
+    ledger, _ = a_ledger(version(1))
+    ledger.begin(version(1, is_given=True))
+    ledger.doubt("u")
+    ledger.doubt("u")
+    assert not ledger.end("u")
+    ledger.settle("u")
+    assert ledger.exclusive == {D0: 1}
+    ledger.settle("u")
+    assert ledger.exclusive == {}
+    ledger.doubt("u")
+    assert ledger.check() == [], "what is not pending is not in doubt"
+
+
+def test_shares_add_up() -> None:
+    shares = [
+        a_claim(name, status={"allocation": an_allocation("a/d0", shareID=name, consumedCapacity={"memory": "1Gi"})})
+        for name in ("c", "d")
+    ]
+    ledger, shown = a_ledger(*shares)
+    assert ledger.shares == {D0: 2}
+    assert ledger.consumed[D0].amounts == {"memory": parse("2Gi")}
+    del shown["default/c"]
+    ledger.changed("default/c")
+    assert ledger.consumed[D0].amounts == {"memory": parse("1Gi")}
+    del shown["default/d"]
+    ledger.changed("default/d")
+    assert (ledger.shares, ledger.consumed, ledger.exclusive) == ({}, {}, {})
+
+
+def test_admin_access_takes_nothing() -> None:
+    ledger, _ = a_ledger(a_claim("c", status={"allocation": an_allocation("a/d0", adminAccess=True)}))
+    assert ledger.exclusive == {}
+
+
+def test_a_reservation_that_is_given_back() -> None:
+    ledger, _ = a_ledger(version(1, is_given=True))
+    answered = ledger.give_back(version(1), "pod")
+    assert ledger.is_given_back(version(1), "pod")
+    assert not ledger.is_given_back(version(1), "other")
+    answered(version(2, is_given=True))
+    assert not ledger.is_given_back(version(1), "pod")
+    assert ledger.get("default/c") == version(2, is_given=True)
+
+
+def test_a_reader_that_stayed_away_starts_over() -> None:
+    log = PoolLog()
+    log.note(("x", "y"))
+    assert log.since(0) == {("x", "y")}
+    assert log.since(log.end) == set()
+    for _ in range(PoolLog.LIMIT):
+        log.note(("x", "z"))
+    assert log.since(0) is None
+    assert log.since(log.end - 1) == {("x", "z")}

@@ -1,0 +1,119 @@
+"""Selectors: what CEL and Kubernetes make of them, and what is said of those that fail."""
+
+import msgspec
+import pytest
+
+from device_building import DRIVER, a_device
+from mooring.model.devices import Device
+from mooring.plugins.device_cel import CelFault, compile_selector, facts_of
+from mooring.plugins.device_sites import likeness_of
+
+DEVICE = msgspec.convert(
+    a_device(
+        "gpu-0",
+        {"memory": "40Gi", "other.example.com/lanes": "1500m"},
+        model="a100",
+        numa=0,
+        ecc=True,
+        attributes={"driverVersion": {"version": "1.2.3-rc.1+build"}, "other.example.com/kind": {"string": "x"}},
+    ),
+    Device,
+)
+OWN = f'device.attributes["{DRIVER}"]'
+MEMORY = f'device.capacity["{DRIVER}"].memory'
+
+ANSWERS = {
+    f'device.driver == "{DRIVER}"': True,
+    "device.allowMultipleAllocations": False,
+    f"{OWN}.ecc": True,
+    f'{OWN}.model in ["a100", "h100"]': True,
+    f"{OWN}.numa < 1 && {OWN}.model.startsWith('h')": False,
+    f"has({OWN}.model)": True,
+    f"has({OWN}.missing)": False,
+    f'"missing" in {OWN}': False,
+    f"{OWN}.?missing.orValue(true)": True,
+    f"cel.bind(own, {OWN}, own.ecc && own.numa == 0)": True,
+    "cel.bind(all, device, all.driver == 'x')": False,
+    "has(device.attributes)": True,
+    'device.attributes["other.example.com"].kind == "x"': True,
+    '"a" in device.attributes["unknown.example.com"]': False,
+    'has(device.attributes["unknown.example.com"].a) || device.driver != ""': True,
+    '!has(device.attributes["unknown.example.com"].a)': True,
+    '"unknown.example.com" in device.attributes': False,
+    f'{MEMORY}.compareTo(quantity("40Gi")) == 0': True,
+    f'{MEMORY}.isGreaterThan(quantity("39Gi"))': True,
+    f'{MEMORY}.isLessThan(quantity("40960Mi"))': False,
+    f'{MEMORY} == quantity("40960Mi")': True,
+    f'{MEMORY}.sub(quantity("39Gi")).add(1).asInteger() == 1073741825': True,
+    'device.capacity["other.example.com"].lanes.isInteger()': False,
+    'device.capacity["other.example.com"].lanes.asApproximateFloat() > 1.4': True,
+    'quantity("-1").sign() == -1 && isQuantity("1Ki") && !isQuantity("1Kb")': True,
+    f'{OWN}.driverVersion.compareTo(semver("1.2.3")) < 0': True,
+    f'{OWN}.driverVersion.isGreaterThan(semver("1.2.3-alpha"))': True,
+    f"{OWN}.driverVersion.major() == 1 && {OWN}.driverVersion.minor() == 2 && {OWN}.driverVersion.patch() == 3": True,
+    f'{OWN}.driverVersion.isGreaterThan(semver("v01.2", true))': True,
+    'isSemver("1.0") || isSemver("1.0.0+x")': True,
+}
+
+
+@pytest.mark.parametrize("expression", ANSWERS)
+def test_what_selects_the_device(expression: str) -> None:
+    matcher = compile_selector(expression)
+    assert not isinstance(matcher, CelFault), matcher
+    assert matcher.matches(facts_of(DRIVER, DEVICE)) is ANSWERS[expression]
+
+
+NOT_COMPILED = {
+    "device.": "compilation failed: ERROR: <input>:1:8: Syntax error",
+    "nope == 1": "compilation failed: ERROR: <input>:1:1: undeclared reference to 'nope' (in container '')",
+    "device.nope": "compilation failed: ERROR: <input>:1:7: undeclared reference to 'device.nope'",
+    "device.driver == 1": "compilation failed: ERROR: <input>:1:15: found no matching overload for '_==_'",
+    "device.driver": "must evaluate to bool or the unknown type, not string",
+}
+
+
+@pytest.mark.parametrize("expression", NOT_COMPILED)
+def test_what_does_not_compile(expression: str) -> None:
+    fault = compile_selector(expression)
+    assert isinstance(fault, CelFault)
+    assert str(fault).startswith(NOT_COMPILED[expression])
+
+
+FAILS = {
+    f"{OWN}.missing": "no such key: missing",
+    'device.attributes["unknown.example.com"].missing': "no such key: missing",
+    f"{OWN}.numa / 0 == 1": "division by zero",
+    f'{OWN}.model < 3 || {OWN}.model == "h100"': "no such overload",
+    f"{OWN}.model": "CEL result of type string could not be converted to bool",
+    f'{MEMORY}.isGreaterThan(quantity("much"))': "quantities must match the regular expression "
+    "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+    f'{MEMORY}.compareTo(semver("1.0.0")) == 0': "no such overload",
+}
+
+
+@pytest.mark.parametrize("expression", FAILS)
+def test_what_fails_on_the_device(expression: str) -> None:
+    matcher = compile_selector(expression)
+    assert not isinstance(matcher, CelFault), matcher
+    with pytest.raises(CelFault) as fault:
+        matcher.matches(facts_of(DRIVER, DEVICE))
+    assert str(fault.value) == FAILS[expression]
+
+
+@pytest.mark.parametrize(
+    ("attribute", "text"),
+    [
+        ({}, "attribute x: unsupported attribute value"),
+        ({"version": "1.2"}, "attribute x: parse semantic version: No Major.Minor.Patch elements found in '1.2'"),
+    ],
+)
+def test_attributes_that_have_no_value(attribute: dict[str, str], text: str) -> None:
+    device = msgspec.convert({"name": "d", "attributes": {"x": attribute}}, Device)
+    with pytest.raises(CelFault, match=text):
+        facts_of(DRIVER, device)
+
+
+def test_devices_that_no_selector_can_tell_apart_are_asked_once() -> None:
+    twin = msgspec.structs.replace(DEVICE, name="gpu-1", taints=[])
+    assert likeness_of(DRIVER, DEVICE) is likeness_of(DRIVER, twin)
+    assert likeness_of(DRIVER, DEVICE) is not likeness_of("other", DEVICE)

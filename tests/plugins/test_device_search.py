@@ -1,0 +1,346 @@
+"""The search for devices, case by case: who gets which device, and why nobody does."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_allocation, an_ask
+from mooring.cluster.claim_ledger import ClaimLedger
+from mooring.model.devices import ResourceClaim, ResourceSlice
+from mooring.plugins.device_demand import Fatal, read_demand
+from mooring.plugins.device_features import DeviceFeatures
+from mooring.plugins.device_landscape import Group
+from mooring.plugins.device_pools import gather_pools
+from mooring.plugins.device_search import InvalidPools, TookTooLong, search
+from mooring.plugins.device_sites import view_of
+
+OWN = f'device.attributes["{DRIVER}"]'
+NUMA = a_slice("s1", a_device("d0", numa=0), a_device("d1", numa=1), a_device("d2", numa=0))
+SAME, OTHER = {"matchAttribute": f"{DRIVER}/numa"}, {"distinctAttribute": f"{DRIVER}/numa"}
+ANY = an_ask()
+
+
+def found(
+    slices: Sequence[ResourceSlice],
+    claims: Sequence[ResourceClaim],
+    held: Sequence[dict[str, Any]] = (),
+    features: DeviceFeatures | None = None,
+    max_steps: int | None = None,
+) -> list[list[str]] | None:
+    """For each claim `request=device`; None: there is no choice."""
+    views = [view_of(each) for each in slices]
+    whole: dict[Any, Any] = {}
+    for view in views:
+        whole.setdefault(view.pool, []).append(view)
+    ledger = ClaimLedger({})
+    for i, allocation in enumerate(held):
+        ledger.begin(a_claim(f"held-{i}", status={"allocation": allocation}))
+    group = Group(gather_pools(views, whole), frozenset())
+    classes = {each.name: each for each in (a_class(), a_class("picky", f"{OWN}.numa == 0"), a_class("bad", "1 +"))}
+    demand = read_demand(claims, classes.get)
+    choice = search(demand, group, ledger, features or DeviceFeatures(), max_steps)
+    if choice is None:
+        return None
+    return [[f"{pick.ask.full_name}={pick.site.id[2]}" for pick in picks] for picks in choice.picks]
+
+
+def counted(*devices: tuple[str, int], slots: int) -> list[ResourceSlice]:
+    """Devices that take so many of the slots that they share."""
+    made = [
+        a_device(name, consumesCounters=[{"counterSet": "set", "counters": {"slots": {"value": str(needs)}}}])
+        for name, needs in devices
+    ]
+    sets = [{"name": "set", "counters": {"slots": {"value": str(slots)}}}]
+    return [a_slice("counters", sharedCounters=sets, count=2), a_slice("s", *made, count=2)]
+
+
+def shareable(memory: str, name: str = "d0", **policy: Any) -> dict[str, Any]:
+    capacity = {"memory": {"value": memory, "requestPolicy": policy or None}}
+    return a_device(name, capacity, allowMultipleAllocations=True)
+
+
+def of_memory(text: str) -> dict[str, Any]:
+    return an_ask(capacity={"requests": {"memory": text}})
+
+
+TAINTED = a_device("d0", taints=[{"key": "sick", "value": "very", "effect": "NoSchedule"}])
+TOLERANT = an_ask(tolerations=[{"key": "sick", "operator": "Exists"}])
+
+CHOICES: dict[str, tuple[Any, Any, Any, list[list[str]] | None]] = {
+    "the first device": ([NUMA], [a_claim()], [], [["r0=d0"]]),
+    "the first that is free": ([NUMA], [a_claim()], [an_allocation("pool/d0")], [["r0=d1"]]),
+    "nothing is free": ([NUMA], [a_claim("c", an_ask(3))], [an_allocation("pool/d0")], None),
+    "devices that agree": ([NUMA], [a_claim("c", an_ask(2), constraints=[SAME])], [], [["r0=d0", "r0=d2"]]),
+    "devices that differ": ([NUMA], [a_claim("c", an_ask(2), constraints=[OTHER])], [], [["r0=d0", "r0=d1"]]),
+    "neighbours that differ": (
+        [NUMA],
+        [a_claim("c", an_ask(3), constraints=[OTHER])],
+        [],
+        [["r0=d0", "r0=d1", "r0=d2"]],  # Parity: d0 and d2 have the same value
+    ),
+    "requests that differ": ([NUMA], [a_claim("c", ANY, ANY, constraints=[OTHER])], [], [["r0=d0", "r1=d1"]]),
+    "an attribute that no device has": (
+        [NUMA],
+        [a_claim("c", constraints=[{"matchAttribute": f"{DRIVER}/x"}])],
+        [],
+        None,
+    ),
+    "a constraint of one request": (
+        [NUMA],
+        [a_claim("c", an_ask(2), ANY, constraints=[{**SAME, "requests": ["r0"]}])],
+        [],
+        [["r0=d0", "r0=d2", "r1=d1"]],
+    ),
+    "a constraint of an alternative": (
+        [NUMA],
+        [a_claim("c", [an_ask(2)], constraints=[{**SAME, "requests": ["r0/s0"]}])],
+        [],
+        [["r0/s0=d0", "r0/s0=d2"]],
+    ),
+    "back to an earlier request": (
+        [NUMA],
+        [a_claim("c", ANY, an_ask(1, f"{OWN}.numa == 0"), an_ask(1, f"{OWN}.numa == 0"))],
+        [],
+        [["r0=d1", "r1=d0", "r2=d2"]],
+    ),
+    "back to an earlier claim": (
+        [NUMA],
+        [a_claim("c"), a_claim("d", an_ask(2, f"{OWN}.numa == 0"))],
+        [],
+        [["r0=d1"], ["r0=d0", "r0=d2"]],
+    ),
+    "the class selects too": ([NUMA], [a_claim("c", an_ask(2, device_class="picky"))], [], [["r0=d0", "r0=d2"]]),
+    "the best alternative": ([NUMA], [a_claim("c", [an_ask(2), ANY])], [], [["r0/s0=d0", "r0/s0=d1"]]),
+    "the next alternative": ([NUMA], [a_claim("c", [an_ask(4), ANY])], [], [["r0/s1=d0"]]),
+    "an alternative with which the rest can be served": (
+        [NUMA],
+        [a_claim("c", [an_ask(2), ANY], an_ask(2))],
+        [],
+        [["r0/s1=d0", "r1=d1", "r1=d2"]],
+    ),
+    "an alternative that is too large for a claim": (
+        [a_slice("s", *(a_device(f"d{i:02}") for i in range(40)))],
+        [a_claim("c", an_ask(31), [an_ask(2), ANY])],
+        [],
+        [[*(f"r0=d{i:02}" for i in range(31)), "r1/s1=d31"]],
+    ),
+    "all devices": ([NUMA], [a_claim("c", an_ask(mode="All"))], [], [["r0=d0", "r0=d1", "r0=d2"]]),
+    "all devices that are selected": (
+        [NUMA],
+        [a_claim("c", an_ask(0, f"{OWN}.numa == 1", mode="All"))],
+        [],
+        [["r0=d1"]],
+    ),
+    "all devices, of which one is taken": (
+        [NUMA],
+        [a_claim("c", an_ask(mode="All"))],
+        [an_allocation("pool/d1")],
+        None,
+    ),
+    "all devices, and there is none": ([], [a_claim("c", an_ask(mode="All"))], [], None),
+    "no device is asked for": ([], [a_claim("c", an_ask(0))], [], [[]]),
+    "admin access to what is taken": (
+        [NUMA],
+        [a_claim("c", an_ask(adminAccess=True))],
+        [an_allocation("pool/d0")],
+        [["r0=d0"]],
+    ),
+    "what others have admin access to": (
+        [NUMA],
+        [a_claim()],
+        [an_allocation("pool/d0", adminAccess=True)],
+        [["r0=d0"]],
+    ),
+    "admin access for two claims": (
+        [NUMA],
+        [a_claim("c", an_ask(adminAccess=True)), a_claim("d", an_ask(adminAccess=True))],
+        [],
+        [["r0=d0"], ["r0=d0"]],
+    ),
+    "admin access within a claim": (
+        [NUMA],
+        [a_claim("c", an_ask(adminAccess=True), an_ask(adminAccess=True))],
+        [],
+        [["r0=d0", "r1=d1"]],
+    ),
+    "a taint": ([a_slice("s", TAINTED, a_device("d1"))], [a_claim()], [], [["r0=d1"]]),
+    "a taint that is tolerated": ([a_slice("s", TAINTED)], [a_claim("c", TOLERANT)], [], [["r0=d0"]]),
+    "a taint without effect": (
+        [a_slice("s", a_device("d0", taints=[{"key": "x", "effect": "None"}]))],
+        [a_claim()],
+        [],
+        [["r0=d0"]],
+    ),
+    "partitions of one device": (
+        counted(("a", 1), ("b", 2), ("c", 1), slots=2),
+        [a_claim("c", an_ask(2))],
+        [],
+        [["r0=a", "r0=c"]],
+    ),
+    "partitions beside what is taken": (
+        counted(("a", 1), ("b", 2), ("c", 1), slots=2),
+        [a_claim()],
+        [an_allocation("pool/a")],
+        [["r0=c"]],
+    ),
+    "nothing is left to share": (counted(("a", 1), ("b", 2), slots=2), [a_claim()], [an_allocation("pool/b")], None),
+    "a pool that is overdrawn": (
+        counted(("a", 1), ("b", 3), ("c", 0), slots=2),
+        [a_claim()],
+        [an_allocation("pool/b")],
+        None,
+    ),
+    "a device for two claims": (
+        [a_slice("s", shareable("10Gi"))],
+        [a_claim("c", of_memory("4Gi")), a_claim("d", of_memory("6Gi"))],
+        [],
+        [["r0=d0"], ["r0=d0"]],
+    ),
+    "a device that is too small for two claims": (
+        [a_slice("s", shareable("10Gi"))],
+        [a_claim("c", of_memory("4Gi")), a_claim("d", of_memory("7Gi"))],
+        [],
+        None,
+    ),
+    "a device of which others have a share": (
+        [a_slice("s", shareable("10Gi"), shareable("10Gi", "d1"))],
+        [a_claim("c", of_memory("7Gi"))],
+        [an_allocation("pool/d0", shareID="x", consumedCapacity={"memory": "4Gi"})],
+        [["r0=d1"]],
+    ),
+    "a share is rounded up": (
+        [a_slice("s", shareable("10Gi", validRange={"min": "4Gi"}))],
+        [a_claim("c", of_memory("1Gi")), a_claim("d", of_memory("1Gi")), a_claim("e", of_memory("1Gi"))],
+        [],
+        None,
+    ),
+    "a device that someone has as a whole": (
+        [a_slice("s", shareable("10Gi"))],
+        [a_claim("c", of_memory("1Gi"))],
+        [an_allocation("pool/d0")],
+        None,
+    ),
+    "a capacity that the device does not have": ([NUMA], [a_claim("c", of_memory("1Gi"))], [], None),
+    "capacity of a device that is not shared": (
+        [a_slice("s", a_device("d0", {"memory": "1Gi"}), a_device("d1", {"memory": "4Gi"}))],
+        [a_claim("c", of_memory("2Gi"))],
+        [],
+        [["r0=d1"]],
+    ),
+    "an incomplete pool": ([a_slice("s", a_device(), count=2)], [a_claim()], [], None),
+}
+
+
+@pytest.mark.parametrize(("slices", "claims", "held", "chosen"), CHOICES.values(), ids=CHOICES.keys())
+def test_choices(
+    slices: Sequence[ResourceSlice],
+    claims: Sequence[ResourceClaim],
+    held: Sequence[dict[str, Any]],
+    chosen: list[list[str]] | None,
+) -> None:
+    assert found(slices, claims, held) == chosen
+
+
+ALL = an_ask(mode="All")
+FAULTS: dict[str, tuple[Any, Any, str]] = {
+    "all of a pool that is being updated": (
+        [a_slice("s", a_device(), count=2)],
+        a_claim("c", ALL),
+        f"claim default/c, request r0: asks for all devices, but resource pool {DRIVER}/pool is currently being updated",
+    ),
+    "all of a pool that is invalid": (
+        [a_slice("s", a_device(), a_device())],
+        a_claim("c", [ALL]),
+        f"claim default/c, request s0: asks for all devices, but resource pool {DRIVER}/pool is currently invalid",
+    ),
+    "all, and a constraint": (
+        [NUMA],
+        a_claim("c", ALL, constraints=[SAME]),
+        f"claim default/c, request r0: cannot add device {DRIVER}/pool/d1 "
+        "because a claim constraint would not be satisfied",
+    ),
+    "too many devices": (
+        [NUMA],
+        a_claim("c", an_ask(20), an_ask(13)),
+        "claim default/c: number of requested devices 33 exceeds the claim limit of 32",
+    ),
+    "no mode": ([NUMA], a_claim("c", an_ask(mode="")), "claim default/c, request r0: unsupported count mode "),
+    "no class": (
+        [NUMA],
+        a_claim("c", an_ask(device_class="nope")),
+        "claim default/c, request r0: could not retrieve device class nope: "
+        'deviceclass.resource.k8s.io "nope" not found',
+    ),
+    "no selector": (
+        [NUMA],
+        a_claim("c", {**ANY, "selectors": [{}]}),
+        "claim default/c, request r0, selector #0: CEL expression empty (unsupported selector type?)",
+    ),
+    "an empty constraint": (
+        [NUMA],
+        a_claim("c", constraints=[SAME, {}]),
+        "claim default/c, constraint #1: empty constraint (unsupported constraint type?)",
+    ),
+    "a selector that fails": (
+        [NUMA],
+        a_claim("c", an_ask(1, "true", f"{OWN}.x")),
+        "claim default/c: selector #1: CEL runtime error: no such key: x",
+    ),
+    "a class that fails": (
+        [NUMA],
+        a_claim("c", an_ask(device_class="bad")),
+        "class bad: selector #0: CEL compile error: compilation failed: ERROR: <input>:1:4: Syntax error",
+    ),
+}
+
+
+@pytest.mark.parametrize(("slices", "claim", "text"), FAULTS.values(), ids=FAULTS.keys())
+def test_what_ends_the_attempt(slices: Sequence[ResourceSlice], claim: ResourceClaim, text: str) -> None:
+    with pytest.raises(Fatal) as fault:
+        found(slices, [claim])
+    assert fault.value.told([claim]).startswith(text)
+
+
+def test_a_selector_that_fails_on_a_device_that_nobody_looks_at() -> None:
+    slices = [a_slice("s", a_device("d0", x=True), a_device("d1"))]
+    assert found(slices, [a_claim("c", an_ask(1, f"{OWN}.x"))]) == [["r0=d0"]]
+
+
+def test_an_invalid_pool_is_told_only_where_there_is_no_choice() -> None:
+    invalid = a_slice("s", a_device(), a_device())
+    with pytest.raises(InvalidPools):
+        found([invalid], [a_claim()])
+    assert found([invalid, a_slice("t", a_device("d0"), pool="b")], [a_claim()]) == [["r0=d0"]]
+
+
+def test_a_search_that_takes_too_long() -> None:
+    devices = [a_device(f"d{i}", numa=i) for i in range(20)]
+    claim = a_claim("c", an_ask(10), constraints=[{"matchAttribute": f"{DRIVER}/x"}])
+    assert found([a_slice("s", *devices)], [claim], max_steps=1000) is None
+    claim = a_claim("c", an_ask(10), an_ask(11))
+    with pytest.raises(TookTooLong):
+        found([a_slice("s", *devices)], [claim], max_steps=1000)
+
+
+GATES: dict[str, tuple[DeviceFeatures, Any, Any, list[list[str]] | None]] = {
+    "taints are ignored": (DeviceFeatures(taints=False), [a_slice("s", TAINTED)], (), [["r0=d0"]]),
+    "devices that must be prepared are left out": (
+        DeviceFeatures(binding_conditions=False),
+        [a_slice("s", a_device("d0", bindingConditions=["ready"]), a_device("d1"))],
+        (),
+        [["r0=d1"]],
+    ),
+    "partitions are left out": (DeviceFeatures(partitionable=False), counted(("a", 1), slots=2), (), None),
+    "a shared device is taken": (
+        DeviceFeatures(consumable_capacity=False),
+        [a_slice("s", shareable("10Gi"))],
+        [an_allocation("pool/d0", shareID="x", consumedCapacity={"memory": "1Gi"})],
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize(("features", "slices", "held", "chosen"), GATES.values(), ids=GATES.keys())
+def test_gates_that_are_off(features: DeviceFeatures, slices: Any, held: Any, chosen: list[list[str]] | None) -> None:
+    assert found(slices, [a_claim()], held, features) == chosen

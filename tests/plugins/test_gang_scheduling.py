@@ -1,0 +1,171 @@
+"""GangScheduling: who is held back, who waits, and in which words."""
+
+import pytest
+
+from build import a_cluster, a_node, a_pod
+from gangs import GangWorld, a_group, a_member
+from hinting import wakes
+from mooring.cluster.cluster import Cluster
+from mooring.cluster.pod_groups import PodGroups
+from mooring.framework.cycle import GROUP_TRIAL, Cycle, Keepsakes
+from mooring.framework.events import ASSIGNED_POD_ADD, POD_GROUP, UNSCHEDULABLE_POD_ADD, Action, ClusterEvent
+from mooring.framework.points import Desk, Handle, Wait
+from mooring.framework.status import PluginError, final
+from mooring.model.pod import Pod
+from mooring.plugins.gang_scheduling import GangScheduling
+
+NO_GROUP = final('waiting for pods\'s pod group "gang" to appear in scheduling queue')
+TOO_FEW = final("waiting for minCount pods from a gang to appear in scheduling queue")
+WAIT = Wait(300, "waiting for minCount pods from a gang to be scheduled")
+GROUP_ADD = ClusterEvent(POD_GROUP, Action.ADD)
+
+
+def a_desk(*pods: Pod, min_count: int | None = 3, has_group: bool = True) -> Desk:
+    """The desk of a scheduler that knows these pods; those with a node are on it."""
+    cluster = a_cluster(a_node("n1"), *([a_group(min_count=min_count)] if has_group else []))
+    cluster.groups = PodGroups()
+    for pod in pods:
+        cluster.groups.add(pod)
+    return Desk(cluster=cluster)
+
+
+def plugin_at(desk: Desk) -> GangScheduling:
+    return GangScheduling(None, Handle(desk=desk))
+
+
+def a_cycle(pod: Pod, desk: Desk) -> Cycle:
+    return Cycle(pod, desk.cluster or Cluster(), 0, Keepsakes())
+
+
+A, B, C = a_member("a"), a_member("b"), a_member("c")
+ON_A_NODE = a_member("d", nodeName="n1")
+
+
+def test_a_pod_without_a_group_is_not_held_back() -> None:
+    assert plugin_at(a_desk(has_group=False)).pre_enqueue(a_pod()) is None
+
+
+def test_a_pod_waits_for_its_group() -> None:
+    assert plugin_at(a_desk(A, B, C, has_group=False)).pre_enqueue(A) == NO_GROUP
+
+
+def test_a_group_of_that_name_elsewhere_does_not_count() -> None:
+    desk = a_desk(A, B, C, has_group=False)
+    assert desk.cluster is not None
+    desk.cluster.put(a_group(min_count=1, namespace="elsewhere"))
+    assert plugin_at(desk).pre_enqueue(A) == NO_GROUP
+
+
+def test_a_pod_waits_for_the_rest_of_its_gang() -> None:
+    elsewhere = a_member("x", namespace="elsewhere")
+    assert plugin_at(a_desk(A, B, elsewhere, a_member("y", "other"))).pre_enqueue(A) == TOO_FEW
+
+
+def test_enough_members_are_let_in_wherever_they_are() -> None:
+    assert plugin_at(a_desk(A, B, C)).pre_enqueue(A) is None
+    assert plugin_at(a_desk(A, B, ON_A_NODE)).pre_enqueue(A) is None
+
+
+def test_a_basic_group_needs_no_number() -> None:
+    assert plugin_at(a_desk(A, min_count=None)).pre_enqueue(A) is None
+
+
+def test_nobody_is_held_back_where_groups_are_not_kept() -> None:
+    desk = a_desk(has_group=False)
+    assert desk.cluster is not None
+    desk.cluster.groups = None
+    assert plugin_at(desk).pre_enqueue(A) is None
+    assert plugin_at(desk).permit(a_cycle(A, desk), "n1") is None
+
+
+def test_permit_has_no_objection_outside_of_gangs() -> None:
+    desk = a_desk(A, min_count=None)
+    assert plugin_at(desk).permit(a_cycle(A, desk), "n1") is None
+    assert plugin_at(desk).permit(a_cycle(a_pod(), desk), "n1") is None
+
+
+def test_permit_fails_without_the_group() -> None:
+    desk = a_desk(A, has_group=False)
+    with pytest.raises(PluginError, match="not found"):
+        plugin_at(desk).permit(a_cycle(A, desk), "n1")
+
+
+def assumed(desk: Desk, *pods: Pod) -> Desk:
+    assert desk.cluster is not None and desk.cluster.groups is not None
+    for pod in pods:
+        desk.cluster.groups.assume(pod)
+    return desk
+
+
+def test_a_gang_that_is_not_complete_waits_and_calls_for_the_others() -> None:
+    desk = assumed(a_desk(A, B, C), A, B)
+    called: list[str] = []
+    desk.activate = lambda pods: called.extend(pod.name for pod in pods)
+    assert plugin_at(desk).permit(a_cycle(B, desk), "n1") == WAIT
+    assert called == ["c"]
+
+
+def test_the_last_one_lets_the_others_go() -> None:
+    desk = assumed(a_desk(A, B, ON_A_NODE, a_member("x", "other")), A, B)
+    waiting = {
+        pod.name: desk.waiting.hold(pod, "n1", {"GangScheduling": 300}, 0) for pod in (A, a_member("x", "other"))
+    }
+    assert plugin_at(desk).permit(a_cycle(B, desk), "n1") is None
+    assert {name for name, each in waiting.items() if each.release is not None} == {"a"}
+
+
+def test_nothing_follows_from_a_trial() -> None:
+    desk = assumed(a_desk(A, B, C), A, B)
+    desk.activate = lambda pods: pytest.fail("nobody is to be called")
+    held = desk.waiting.hold(A, "n1", {"GangScheduling": 300}, 0)
+    cycle = a_cycle(C, desk)
+    cycle.state.write(GROUP_TRIAL, True)
+    assert plugin_at(desk).permit(cycle, "n1") == WAIT
+    assumed(desk, C)
+    assert plugin_at(desk).permit(cycle, "n1") is None
+    assert held.release is None
+
+
+WAKES = {
+    "a new member": (UNSCHEDULABLE_POD_ADD, B, True),
+    "a member on a node": (ASSIGNED_POD_ADD, ON_A_NODE, True),
+    "a pod of another group": (UNSCHEDULABLE_POD_ADD, a_member("x", "other"), False),
+    "a pod of a group of that name elsewhere": (UNSCHEDULABLE_POD_ADD, a_member("x", namespace="elsewhere"), False),
+    "a pod without a group": (UNSCHEDULABLE_POD_ADD, a_pod(), False),
+    "the group": (GROUP_ADD, a_group(min_count=2), True),
+    "another group": (GROUP_ADD, a_group("other"), False),
+    "a group of that name elsewhere": (GROUP_ADD, a_group(namespace="elsewhere"), False),
+}
+
+
+@pytest.mark.parametrize(("event", "new", "expected"), WAKES.values(), ids=WAKES.keys())
+def test_what_wakes_a_pod_that_is_held_back(event: ClusterEvent, new: Pod, expected: bool) -> None:
+    assert wakes(plugin_at(Desk()), A, event, None, new) is expected
+
+
+# ---- in a running scheduler
+
+
+def test_fewer_members_than_the_minimum_are_gated_until_the_last_one_comes() -> None:
+    world = GangWorld()
+    world.node("n1", "4")
+    world.members("a")
+    assert world.gate("a") == NO_GROUP.message
+    world.group(min_count=3)
+    assert (world.place("a"), world.gate("a")) == ("gated", TOO_FEW.message)
+    world.members("b")
+    assert [world.place(name) for name in "ab"] == ["gated", "gated"]
+    world.members("c")
+    assert world.where() == dict.fromkeys("abc", "n1")
+
+
+def test_members_are_counted_down_when_they_are_deleted() -> None:
+    world = GangWorld()
+    world.node("n1", "4")
+    world.group(min_count=3)
+    world.members("a", "b")
+    world.delete("b")
+    world.members("c")
+    assert [world.place(name) for name in "ac"] == ["gated", "gated"]
+    world.members("d")
+    assert sorted(world.where()) == ["a", "c", "d"]
