@@ -66,6 +66,20 @@ def test_one_group() -> None:
     assert group in listed["groups"]
 
 
+def test_a_group_with_two_versions_prefers_the_stable_one() -> None:
+    group = discovery.document("/apis/scheduling.k8s.io")
+    assert group is not None
+    assert [version["version"] for version in group["versions"]] == ["v1", "v1alpha2"]
+    assert group["preferredVersion"]["version"] == "v1"
+    kinds = {
+        version: [
+            line["kind"] for line in (discovery.document(f"/apis/scheduling.k8s.io/{version}") or {})["resources"]
+        ]
+        for version in ("v1", "v1alpha2")
+    }
+    assert kinds == {"v1": ["PriorityClass"], "v1alpha2": ["PodGroup", "PodGroup"]}
+
+
 def test_every_listed_group_has_its_document() -> None:
     for group in discovery.group_list()["groups"]:
         for version in group["versions"]:

@@ -353,7 +353,6 @@ def test_a_binding_keeps_the_shape_and_not_the_spec() -> None:
     "new",
     [
         pytest.param(a_pod(cpu="2"), id="a new request"),
-        pytest.param(a_pod(cpu="1", labels={"a": "b"}), id="a new label"),
         pytest.param(
             a_pod(cpu="1", status={"conditions": [{"type": "PodResizePending", "reason": "Infeasible"}]}),
             id="a resize that cannot be done",
@@ -364,11 +363,18 @@ def test_a_binding_keeps_the_shape_and_not_the_spec() -> None:
         ),
     ],
 )
-def test_what_changes_requests_or_kin_is_worked_out_anew(new: Pod) -> None:
+def test_what_changes_requests_is_worked_out_anew(new: Pod) -> None:
     old = a_pod(cpu="1")
     assert old.shape and old.kin
     inherit(old, new)
     assert "shape" not in new.__dict__ and "kin" not in new.__dict__
+
+
+def test_a_new_label_is_another_kin_of_the_same_shape() -> None:
+    old, new = a_pod(cpu="1"), a_pod(cpu="1", labels={"a": "b"})
+    assert old.shape and old.kin
+    inherit(old, new)
+    assert new.__dict__["shape"] is old.shape and new.kin is not old.kin
 
 
 # What is watched, and what is said where it is not served

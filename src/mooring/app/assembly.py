@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from mooring.app.device_readings import read_devices
 from mooring.app.preemption_readings import read_preemption
 from mooring.cycle.core import Report, Tell
 from mooring.cycle.decide import Manner
@@ -53,6 +54,7 @@ def build_scheduler(
     runners = build_runners(config, registry, desk, gates)
     if meters is not None:
         read_preemption(runners.values(), meters.registry)
+        read_devices(runners.values(), meters.registry)
     return Scheduler(
         clock,
         runners,

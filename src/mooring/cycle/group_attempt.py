@@ -6,6 +6,7 @@ from mooring.cycle.evict import evict
 from mooring.cycle.extender_attempt import begin
 from mooring.cycle.extender_steps import Steps, at_once
 from mooring.cycle.failure import Failure, error, fail
+from mooring.cycle.group_meters import Result
 from mooring.cycle.group_status import write_group_status
 from mooring.cycle.group_trial import GroupTrial, Member
 from mooring.cycle.verdict import is_pointless
@@ -58,17 +59,22 @@ def _steps(core: Core, runner: Runner, entries: list[QueuedPod]) -> Steps[None]:
     seed = core.queue.attempts - len(entries) + 1
     trial = GroupTrial(core, runner, [Member(entry, seed + place) for place, entry in enumerate(entries)])
     yield from trial.steps()
-    _conclude(core, trial)
+    meters, began_ns = core.meters.groups if core.meters is not None else None, entries[0].began_ns
+    if meters is not None:
+        meters.decided(began_ns)
+    result = _conclude(core, trial)
+    if meters is not None:
+        meters.ended(result, entries[0].profile, began_ns)
 
 
-def _conclude(core: Core, trial: GroupTrial) -> None:
+def _conclude(core: Core, trial: GroupTrial) -> Result:
     """Send the group to its nodes, or back to the queue. Parity: members beyond the minimum may stay behind alone."""
     first = trial.members[0].entry.pod
     if trial.is_feasible and not trial.needs_preemption:
         write_group_status(core, first)
         for member in trial.members:
             _send_off(core, member)
-        return
+        return "scheduled"
     failures = [_failure(trial, member) for member in trial.members]
     is_waiting = trial.is_feasible
     trial.give_back()
@@ -77,6 +83,9 @@ def _conclude(core: Core, trial: GroupTrial) -> None:
         if is_waiting:
             _make_room(core, member)
         fail(core, member.entry, failure)
+    if trial.error is not None:
+        return "error"
+    return "waiting_on_preemption" if is_waiting else "unschedulable"
 
 
 def _send_off(core: Core, member: Member) -> None:

@@ -5,6 +5,7 @@ One object, handed in when the scheduler is built. Whatever is not handed one pa
 
 from typing import TYPE_CHECKING
 
+from mooring.cycle.group_meters import GroupMeters
 from mooring.cycle.state_readings import read_state_of
 from mooring.framework.events import ClusterEvent
 from mooring.framework.metric_catalogue import CATALOGUE
@@ -29,6 +30,8 @@ class Meters:
         self._clock = clock
         self._now_ns = clock.now_ns
         self._event_came_ns = 0
+        self.groups: GroupMeters | None = None
+        """Measures attempts for pod groups, where there are any."""
         self._ends: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
         self._handled: dict[ClusterEvent, Histogram] = {}
         self._attempts = registry.counter("scheduler_schedule_attempts_total")
@@ -59,6 +62,8 @@ class Meters:
         """Measure hints from now on, and read what is in which state when someone looks."""
         core.queue.counters.observe_hint = self._hint_asked
         read_state_of(core, self.registry)
+        if core.cluster.groups is not None:
+            self.groups = GroupMeters(self._clock, self.registry)
 
     def _hint_asked(self, plugin: str, event: str, outcome: str, taken_ns: int) -> None:
         self._hints.series(plugin, event, outcome).observe_ns(taken_ns)

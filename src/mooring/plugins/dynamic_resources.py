@@ -38,6 +38,7 @@ from mooring.model.pod import Pod
 from mooring.model.selectors import NodeMatcher, compile_node_selector
 from mooring.plugins.device_allocation import allocation_of
 from mooring.plugins.device_features import DeviceFeatures
+from mooring.plugins.device_meter import DeviceMeter
 from mooring.plugins.device_offers import INVALID_POOLS, NO_CHOICE, Market
 from mooring.plugins.dynamic_resources_binding import BindingFailed, is_overdue, is_prepared
 from mooring.plugins.dynamic_resources_claims import Unresolved, claims_of, is_reserved_for
@@ -76,6 +77,7 @@ class DynamicResources(
         timeout = chosen.filter_timeout
         max_steps = int(timeout.seconds * STEPS_A_SECOND) if timeout is not None and timeout.nanoseconds else None
         self._market = Market(features, max_steps)
+        self.meter = DeviceMeter()
         patience = chosen.binding_timeout
         self._binding_timeout_ns = 600 * NS_PER_S if patience is None else patience.nanoseconds
 
@@ -306,7 +308,7 @@ class DynamicResources(
         if not state:
             return None
         timeout_ns = self._binding_timeout_ns if self._features.binding_conditions else None
-        return ClaimWork(cycle, state, self._desk, timeout_ns).run(node_name)
+        return ClaimWork(cycle, state, self._desk, timeout_ns, self.meter).run(node_name)
 
 
 def _reach(claim: ResourceClaim) -> NodeMatcher | None:

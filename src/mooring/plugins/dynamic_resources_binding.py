@@ -7,7 +7,7 @@ from mooring.kit.clock import NS_PER_S
 from mooring.model.devices import AllocatedDevice, DeviceStatus, ResourceClaim
 from mooring.model.meta import Condition
 
-TIMEOUT = "device binding timeout"
+TIMEOUT, FAILED = "device binding timeout", "device binding failed"
 
 
 class BindingFailed(Exception):
@@ -16,7 +16,7 @@ class BindingFailed(Exception):
 
 def is_prepared(claim: ResourceClaim) -> bool:
     """Whether all devices of the claim are ready for the pod. Raises BindingFailed."""
-    for result in _results(claim):
+    for result in results_of(claim):
         if not result.binding_conditions:
             continue
         status = _status_of(claim, result)
@@ -24,14 +24,14 @@ def is_prepared(claim: ResourceClaim) -> bool:
             return False
         for condition in _true(status, result.binding_failure_conditions or ()):
             why = f'claim={claim.name}, reason={condition.reason or ""}, message="{condition.message or ""}"'
-            raise BindingFailed(f"device binding failed: {why}")
+            raise BindingFailed(f"{FAILED}: {why}")
         if len(_true(status, result.binding_conditions)) < len(result.binding_conditions):
             return False
     return claim.status.allocation is not None
 
 
 def must_be_prepared(claim: ResourceClaim) -> bool:
-    return any(result.binding_conditions for result in _results(claim))
+    return any(result.binding_conditions for result in results_of(claim))
 
 
 def is_overdue(claim: ResourceClaim, timeout_ns: int, now_ns: int) -> bool:
@@ -39,7 +39,7 @@ def is_overdue(claim: ResourceClaim, timeout_ns: int, now_ns: int) -> bool:
     allocation = claim.status.allocation
     if allocation is None or allocation.allocation_timestamp is None:
         return False
-    if all(result.binding_conditions is None for result in _results(claim)):
+    if all(result.binding_conditions is None for result in results_of(claim)):
         return False
     return moment_ns(allocation.allocation_timestamp) + timeout_ns < now_ns
 
@@ -49,7 +49,7 @@ def moment_ns(text: str) -> int:
     return round(datetime.fromisoformat(text).timestamp() * NS_PER_S)
 
 
-def _results(claim: ResourceClaim) -> Sequence[AllocatedDevice]:
+def results_of(claim: ResourceClaim) -> Sequence[AllocatedDevice]:
     allocation = claim.status.allocation
     return (allocation.devices.results or ()) if allocation is not None else ()
 

@@ -15,12 +15,15 @@ from mooring.kit.clock import NS_PER_S
 from mooring.model.devices import Allocation, ClaimConsumer, ResourceClaim
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
+from mooring.plugins.device_meter import DeviceMeter
 from mooring.plugins.dynamic_resources_binding import (
+    FAILED,
     TIMEOUT,
     BindingFailed,
     is_overdue,
     is_prepared,
     must_be_prepared,
+    results_of,
 )
 from mooring.plugins.dynamic_resources_claims import is_reserved_for
 from mooring.plugins.dynamic_resources_extended import is_unwritten
@@ -49,11 +52,14 @@ Steps = Generator[Write | Pause, KubeObject | WriteFault | None, ResourceClaim]
 class ClaimWork:
     """The work of one binding."""
 
-    def __init__(self, cycle: Cycle, state: ClaimState, desk: Desk, binding_timeout_ns: int | None) -> None:
+    def __init__(
+        self, cycle: Cycle, state: ClaimState, desk: Desk, binding_timeout_ns: int | None, meter: DeviceMeter
+    ) -> None:
         self._pod: Pod = cycle.pod
         self._ledger: ClaimLedger = cycle.cluster.claims
         self._state = state
         self._desk = desk
+        self._meter = meter
         self._timeout_ns = binding_timeout_ns
         """None: devices need no preparation."""
         self._is_asking = False
@@ -181,6 +187,7 @@ class ClaimWork:
         """From now on it is the claim that was created that is about to get the devices."""
         assert self._state.node_claim is not None and allocation is not None
         answer = yield from self._ask(create_extended(self._state.node_claim))
+        self._meter.created(not isinstance(answer, WriteFault))
         if isinstance(answer, WriteFault):
             raise PluginError(
                 f"create claim for extended resources {self._state.node_claim.namespace}/: {answer.message}"
@@ -209,12 +216,24 @@ class ClaimWork:
     # ---- devices that must be prepared
 
     def _wait_until_prepared(self, timeout_ns: int) -> Generator[Pause, KubeObject | WriteFault | None, None]:
-        deadline_ns = self._desk.now_ns() + timeout_ns
+        began_ns, status = self._desk.now_ns(), "success"
+        deadline_ns = began_ns + timeout_ns
         watched = frozenset((ResourceClaim, claim.key) for claim in self._state.claims)
-        while not self._are_prepared(timeout_ns):
-            if self._desk.now_ns() >= deadline_ns:
-                raise PluginError(f"{TIMEOUT}: context deadline exceeded")
-            yield Pause(min(self._desk.now_ns() + POLL_NS, deadline_ns), watched)
+        try:
+            while not self._are_prepared(timeout_ns):
+                if self._desk.now_ns() >= deadline_ns:
+                    raise PluginError(f"{TIMEOUT}: context deadline exceeded")
+                yield Pause(min(self._desk.now_ns() + POLL_NS, deadline_ns), watched)
+        except PluginError as fault:
+            text = str(fault)
+            status = "timeout" if text.startswith(TIMEOUT) else "failure" if text.startswith(FAILED) else "error"
+            raise
+        except (GeneratorExit, PodGone):
+            status = "error"
+            raise
+        finally:
+            devices = [result for claim in self._state.claims for result in results_of(claim)]
+            self._meter.waited(devices, status, (self._desk.now_ns() - began_ns) / NS_PER_S)
 
     def _are_prepared(self, timeout_ns: int) -> bool:
         for index, claim in enumerate(self._state.claims):

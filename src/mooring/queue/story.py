@@ -39,12 +39,15 @@ def time_of_day(time_ns: int) -> str:
 
 
 def _failure(entry: QueuedPod) -> str:
-    return f"rejected by {', '.join(entry.rejectors)}" if entry.rejectors else "failed with an error"
+    if entry.rejectors:
+        return f"rejected by {', '.join(entry.rejectors)}"
+    return "sent back with its group" if entry.serves_backoff else "failed with an error"
 
 
 def _cause(entry: QueuedPod, label: str) -> str:
     if label == ATTEMPT_FAILED:
-        return f"{_failure(entry)}{' but woken meanwhile,' if entry.rejectors else ','}"
+        was_woken = entry.rejectors and not entry.serves_backoff
+        return f"{_failure(entry)}{' but woken meanwhile,' if was_woken else ','}"
     return _CAUSES.get(label) or f"woken by {label}"
 
 

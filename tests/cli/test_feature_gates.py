@@ -1,0 +1,39 @@
+"""`--feature-gates` of the commands that schedule: what it changes, and what it refuses."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from mooring.cli.main import main
+
+EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "gang" / "podgroup.yaml"
+GATES = "--feature-gates=GenericWorkload=true,GangScheduling=true"
+
+
+def simulate(tmp_path: Path, cpu: str, *options: str) -> dict[str, str]:
+    """Which pod of the example came to what, on one node."""
+    nodes = tmp_path / "node.json"
+    status = {"allocatable": {"cpu": cpu, "memory": "64Gi", "pods": "110"}}
+    nodes.write_text(json.dumps({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": status}))
+    result = run("simulate", str(nodes), str(EXAMPLE), "-o", "json", *options)
+    assert result.exit_code == 0, result.output
+    return {pod["name"]: pod["result"] for pod in json.loads(result.stdout)["pods"]}
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments, catch_exceptions=False)
+
+
+def test_a_gang_is_simulated_as_one(tmp_path: Path) -> None:
+    assert set(simulate(tmp_path, "12", GATES).values()) == {"scheduled"}
+    assert sorted(simulate(tmp_path, "11", GATES).values()) == ["unschedulable"] * 4
+    assert sorted(simulate(tmp_path, "11").values()) == ["scheduled"] * 3 + ["unschedulable"]
+
+
+@pytest.mark.parametrize("command", [("simulate", str(EXAMPLE)), ("up", "--exec", "true")], ids=["simulate", "up"])
+def test_gates_that_cannot_be_had_are_refused(command: tuple[str, ...]) -> None:
+    result = run(*command, "--feature-gates", "GangScheduling=true")
+    assert result.exit_code == 2
+    assert "GangScheduling is enabled, but depends on features that are disabled: [GenericWorkload]" in result.stderr
