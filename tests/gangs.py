@@ -1,15 +1,16 @@
 """A cluster with pod groups on a virtual clock: nodes and pods are told by name and cpu, and who is where can be read."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from build import a_node, a_pod
 from mooring.app.assembly import build_scheduler
+from mooring.cycle.meters import Meters
 from mooring.framework import config
 from mooring.framework.registry import Registry
-from mooring.kit.clock import NS_PER_S, VirtualClock
+from mooring.kit.clock import VirtualClock
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup
 from mooring.plugins.builtin import in_tree
@@ -34,15 +35,23 @@ def a_member(name: str, group: str = "gang", **more: Any) -> Pod:
 class GangWorld:
     """After each step the scheduler has nothing left to do at that moment, and its invariants hold."""
 
-    def __init__(self, gates: Mapping[str, bool] | None = None, registry: Registry | None = None) -> None:
+    def __init__(
+        self,
+        gates: Mapping[str, bool] | None = None,
+        registry: Registry | None = None,
+        extenders: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
         gates = BOTH_GATES if gates is None else gates
         self.clock = VirtualClock(START_NS)
+        self.meters = Meters(self.clock)
         self.faults: list[str] = []
+        head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
         self.scheduler = build_scheduler(
-            config.default(feature_gates=gates),
+            config.from_object({**head, "extenders": list(extenders)}, feature_gates=gates),
             self.clock,
             registry or in_tree(),
             report=lambda text, fault: self.faults.append(f"{text}: {fault}"),
+            meters=self.meters,
             gates=gates,
         )
         self.core = self.scheduler.core
@@ -76,6 +85,7 @@ class GangWorld:
             self._settle()
 
     def _settle(self) -> None:
+        assert any(self.driver.attempt_once() is None for _ in range(100)), "the scheduler never comes to rest"
         self.driver.settle()
         assert self.scheduler.check() == []
         assert self.faults == []
@@ -113,5 +123,7 @@ class GangWorld:
         assert isinstance(group, PodGroup)
         return [(c.type, c.status, c.reason, c.message) for c in group.status.conditions or ()]
 
-    def now_s(self) -> float:
-        return (self.clock.now_ns() - START_NS) / NS_PER_S
+    def counted(self, metric: str) -> dict[tuple[str, ...], float]:
+        """The values of a counter by labels."""
+        family = self.meters.registry.counter(f"scheduler_{metric}")
+        return {labels: series.value for labels, series in family.items()}

@@ -1,6 +1,7 @@
 """A cluster in which nothing happens at once: writes are carried out, answered and shown when the test says so."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
@@ -96,10 +97,13 @@ class LateClaims:
 
     # ---- what is on its way
 
-    def carry_out(self, place: int = 0, refuse: bool = False) -> None:
-        """The server gets an intent, and does what it says unless it cannot."""
+    def carry_out(self, place: int = 0, refuse: bool = False, lose: bool = False) -> None:
+        """The server gets an intent, and does what it says unless it cannot. Its answer may be lost."""
         intent = self.wanted.pop(place)
-        if refuse:
+        if refuse or lose:
+            if lose and isinstance(intent, Write):
+                with suppress(WriteRefused):
+                    self._write(intent)
             self.answers.append(Answer(intent, fault=WriteFault("no time", 504)))
         elif isinstance(intent, Bind):
             self._bind(intent)

@@ -1,5 +1,7 @@
 """Attempts for whole pod groups: all or nothing, and nothing is held by a group that does not go."""
 
+from collections import Counter
+from random import Random
 from typing import Any, ClassVar
 
 import pytest
@@ -7,8 +9,10 @@ import pytest
 from build import a_pod
 from gangs import BOTH_GATES, GangWorld, a_member
 from mooring.framework.cycle import Cycle
+from mooring.framework.intents import PatchStatus
 from mooring.framework.points import PermitPlugin, ReservePlugin
 from mooring.framework.status import Rejection, curable
+from mooring.kit.clock import NS_PER_S
 from mooring.plugins.builtin import in_tree
 
 WAITS = 'pod group is unschedulable, one or more plugins asked to wait and no plugin rejected pod "{}"'
@@ -231,6 +235,21 @@ def test_a_gang_waits_for_the_victims_that_it_preempts() -> None:
     assert not world.core.nominated
 
 
+def test_a_promise_that_the_status_does_not_show_yet_is_taken_back_as_well() -> None:
+    world = GangWorld()
+    world.node("n1", "4")
+    world.pod("victim", cpu="2", priority=1)
+    world.group(min_count=4)
+    for name in "abcd":
+        world.driver.create(a_member(name, priority=10))
+    world.scheduler.attempt()  # a and b are promised room beside c and d, which wait for the victim to go
+    world.clock.advance_ns(3 * NS_PER_S)
+    world.scheduler.tick()
+    world.scheduler.attempt()  # c and d are held back still, and without them a and b are too few
+    patches = [intent for intent in world.core.outbox if isinstance(intent, PatchStatus)]
+    assert [patch.nominated_node_name for patch in patches if patch.pod.name == "a"] == ["n1", ""]
+
+
 def test_members_must_name_the_same_scheduler() -> None:
     world = GangWorld()
     world.core.runners["other"] = world.core.runners["default-scheduler"]
@@ -310,6 +329,25 @@ def test_an_error_ends_the_attempt_of_all(at: str) -> None:
     ]
 
 
+def test_a_bug_leaves_no_room_held() -> None:
+    world = GangWorld()
+    world.node("n1", "4")
+    world.group(min_count=2)
+    for name in "ab":
+        world.driver.create(a_member(name))
+    decide = world.core.decide
+
+    def break_down(runner: Any, pod: Any, *more: Any) -> Any:
+        if pod.name == "b":
+            raise RuntimeError("a bug")
+        return decide(runner, pod, *more)
+
+    world.core.decide = break_down
+    with pytest.raises(RuntimeError):
+        world.scheduler.attempt()
+    assert (world.held_milli(), world.core.cache.assumed_count) == ({"n1": 0}, 0)
+
+
 def test_a_group_that_was_scheduled_once_says_so_for_ever() -> None:
     world = GangWorld()
     world.node("n1", "2")
@@ -320,6 +358,76 @@ def test_a_group_that_was_scheduled_once_says_so_for_ever() -> None:
     world.members("c", "d", cpu="2")
     assert world.where() == {}
     assert world.group_says() == [("PodGroupScheduled", "True", "Scheduled", "")]
+
+
+def test_attempts_are_counted_by_what_came_of_them() -> None:
+    world = GangWorld()
+    world.node("n1", "3")
+    world.group(min_count=2)
+    world.members("a", "b")
+    world.group("large", 4)
+    world.members("c", "d", "e", "f", group="large", priority=-1)
+    counted = world.counted("podgroup_schedule_attempts_total")
+    assert counted == {("scheduled", "default-scheduler"): 1, ("unschedulable", "default-scheduler"): 1}
+    assert (
+        world.meters.registry.histogram("scheduler_podgroup_scheduling_algorithm_duration_seconds").series().count == 2
+    )
+
+
+def test_without_groups_there_are_no_metrics_of_them() -> None:
+    assert "podgroup" not in GangWorld({}).meters.registry.text()
+
+
+def test_extenders_have_their_say_about_each_member() -> None:
+    world = GangWorld(extenders=[{"urlPrefix": "http://127.0.0.1:9999", "filterVerb": "filter", "weight": 1}])
+    asked: list[str] = []
+
+    def answer(call: Any) -> Any:
+        pod = call.body["Pod"]
+        asked.append(pod.name)
+        return {"NodeNames": None, "Nodes": {"items": [] if pod.name == "b" else call.body["Nodes"]["items"]}}
+
+    world.driver.extender = answer
+    world.node("n1", "4")
+    world.group(min_count=3)
+    world.members("a", "b", "c")
+    assert (world.where(), world.held_milli()) == ({}, {"n1": 0})
+    world.members("d")
+    assert sorted(world.where()) == ["a", "c", "d"]
+    assert asked == ["a", "b", "c", "a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_gang_is_ever_placed_in_part(seed: int) -> None:
+    """Whatever comes and goes: when the first members of a gang have nodes, enough of them have."""
+    chance, world = Random(seed), GangWorld()
+    minimum = {f"g{number}": chance.randint(1, 4) for number in range(4)}
+    for name, count in minimum.items():
+        world.group(name, count)
+    bound: Counter[str] = Counter()
+    world.driver.on_bound = lambda pod: bound.update([(pod.group_key or "").removeprefix("default/")])
+    for step in range(60):
+        _let_something_happen(world, chance, step, list(minimum))
+        assert [name for name in minimum if 0 < bound[name] < minimum[name]] == []
+        assert world.core.cache.assumed_count == 0
+    assert any(bound[name] for name in minimum)
+
+
+def _let_something_happen(world: GangWorld, chance: Random, step: int, groups: list[str]) -> None:
+    match chance.choice(("node", "member", "member", "member", "pod", "delete", "wait", "wait")):
+        case "node":
+            world.node(f"n{step}", str(chance.randint(1, 3)))
+        case "member":
+            group = chance.choice(groups)
+            world.members(f"{group}-{step}", group=group, cpu=str(chance.randint(1, 2)), priority=chance.randint(0, 2))
+        case "pod":
+            world.pod(f"pod-{step}", cpu="1", priority=chance.randint(0, 1))
+        case "delete":
+            pods = [pod.name for pod in world.driver.pods() if not (pod.spec.node_name and pod.group_key)]
+            if pods:
+                world.delete(chance.choice(pods))
+        case _:
+            world.wait(chance.randint(1, 12))
 
 
 def test_ordinary_pods_are_not_touched_by_groups() -> None:

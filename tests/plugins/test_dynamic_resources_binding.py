@@ -310,3 +310,49 @@ def test_a_claim_and_a_resource_beside_each_other() -> None:
     late.settle()
     assert pod_in(late).spec.node_name == "a"
     assert sorted(given(claim)[0] for claim in late.claims()) == ["container-0-request-0=a/d0", "r0=a/d0"]
+
+
+# ---- a server in trouble
+
+
+def test_a_write_that_was_carried_out_though_the_answer_was_lost() -> None:
+    late = a_late(a_claim("c"), a_pod_with("c"))
+    late.attempt()
+    late.carry_out()
+    late.answer()
+    late.carry_out(lose=True)
+    late.answer()
+    assert pending(late) == {"uid-c"}
+    assert late.wanted == [], "it waits a second"
+    wait(late, 2)
+    assert pod_in(late).spec.node_name == "a"
+    assert [user.uid for user in claim_in(late).status.reserved_for or ()] == ["pod-p"]
+
+
+def test_a_server_that_never_does_it() -> None:
+    late = a_late(a_claim("c"), a_pod_with("c"))
+    late.attempt()
+    for _ in range(5):
+        late.settle(lambda: bool(late.wanted) and isinstance(late.wanted[0], Write) and bool(late.wanted[0].body))
+        late.carry_out(refuse=True)
+        late.answer()
+        late.second()
+    late.settle(lambda: "default/p" in late.told)
+    assert error_of(late) == 'running PreBind plugin "DynamicResources": add finalizer to claim default/c: no time'
+    assert pending(late) == set()
+
+
+def test_a_pod_that_goes_while_nobody_knows() -> None:
+    late = a_late(a_claim("c"), a_pod_with("c"))
+    late.attempt()
+    late.carry_out()
+    late.answer()
+    late.carry_out(lose=True)
+    late.answer()
+    late.delete(Pod, "default/p")
+    while late.unseen[1:]:
+        late.show()
+    assert pending(late) == {"uid-c"}
+    late.settle()
+    assert pending(late) == set()
+    assert given(claim_in(late)) == ["r0=a/d0"]

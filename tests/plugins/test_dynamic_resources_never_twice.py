@@ -63,6 +63,7 @@ class Walk:
             late.tidy,
             late.second,
             self.refuse,
+            self.refuse,
             self.preempt,
         ]
         for _ in range(steps):
@@ -108,8 +109,10 @@ class Walk:
         self.random.choice(acts)()
 
     def refuse(self) -> None:
+        """The server is in trouble, and has done what was asked of it or not."""
         if self.late.wanted:
-            self.late.carry_out(self.random.randrange(len(self.late.wanted)), refuse=True)
+            is_lost = self.random.random() < 0.5
+            self.late.carry_out(self.random.randrange(len(self.late.wanted)), refuse=not is_lost, lose=is_lost)
 
     def preempt(self) -> None:
         preparations = list(self.late.scheduler.core.preparations.values())

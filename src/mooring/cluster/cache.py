@@ -48,11 +48,9 @@ class Cache:
 
     def confirm(self, pod: Pod) -> None:
         """The watch shows a pod on a node: one that was assumed (wherever that was), or one that is new to us."""
-        if pod.id in self._pods and pod.id not in self._assumed:
-            raise ClusterError(f"pod {_shown(pod)} was already in added state")
-        if self._groups is not None:
-            self._groups.add(pod)
         if pod.id in self._pods:
+            if pod.id not in self._assumed:
+                raise ClusterError(f"pod {_shown(pod)} was already in added state")
             if self._nodes.exchange(self._pods[pod.id], pod):
                 # Hot: the usual case; nothing but the object changes, so no answer that is kept about the row is void.
                 self._pods[pod.id] = pod

@@ -49,7 +49,7 @@ def hold(core: Core, entry: QueuedPod, runner: Runner, cycle: Cycle, node_name: 
 def send_off(core: Core, binding: Binding) -> None:
     """The room is held: ask whether the pod may go."""
     entry, pod, node_name = binding.entry, binding.pod, binding.node_name
-    waits = ask_permits(binding)
+    waits = _at("Permit", _permit, binding)
     if isinstance(waits, Failure):
         back_out(core, binding)
         fail(core, entry, waits)

@@ -58,7 +58,11 @@ def _gather(core: Core, first: QueuedPod) -> list[QueuedPod]:
 def _steps(core: Core, runner: Runner, entries: list[QueuedPod]) -> Steps[None]:
     seed = core.queue.attempts - len(entries) + 1
     trial = GroupTrial(core, runner, [Member(entry, seed + place) for place, entry in enumerate(entries)])
-    yield from trial.steps()
+    try:
+        yield from trial.steps()
+    except BaseException:
+        trial.give_back()  # a bug must not leave room held for nobody
+        raise
     meters, began_ns = core.meters.groups if core.meters is not None else None, entries[0].began_ns
     if meters is not None:
         meters.decided(began_ns)

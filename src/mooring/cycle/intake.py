@@ -185,6 +185,8 @@ def _waiting_removed(core: Core, pod: Pod) -> None:
 def _assigned(core: Core, pod: Pod) -> None:
     """A pod is on a node: new to us, or the confirmation of a binding of our own."""
     _guard(core, lambda: core.cache.confirm(pod))
+    if core.cluster.groups is not None:
+        core.cluster.groups.add(pod)
     core.queue.wake(ASSIGNED_POD_ADD, None, pod)
     core.handled(ASSIGNED_POD_ADD)
 

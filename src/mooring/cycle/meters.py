@@ -62,7 +62,7 @@ class Meters:
         """Measure hints from now on, and read what is in which state when someone looks."""
         core.queue.counters.observe_hint = self._hint_asked
         read_state_of(core, self.registry)
-        if core.cluster.groups is not None:
+        if core.cluster.groups is not None and self.groups is None:
             self.groups = GroupMeters(self._clock, self.registry)
 
     def _hint_asked(self, plugin: str, event: str, outcome: str, taken_ns: int) -> None:

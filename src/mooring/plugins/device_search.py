@@ -83,6 +83,8 @@ class _Search:
     """Devices that were picked and cannot be shared -> the claims that they were picked for."""
     shared: dict[DeviceId, list[dict[str, Share]]] = field(default_factory=dict)
     """Devices that were picked and can be shared -> what each share consumes."""
+    hopeless: set[Ask] = field(default_factory=set)
+    """Requests that no device serves, whatever else is picked. Hot: or each choice before them would look again."""
     counters: Counters = field(init=False)
 
     def __post_init__(self) -> None:
@@ -162,18 +164,26 @@ class _Search:
             return _Result.TOO_MANY
         if ask.wants_all:
             return self._take_this(ask, request, taken)
-        sites = self.group.sites
+        if ask in self.hopeless:
+            return _Result.NONE
+        sites, has_candidates = self.group.sites, False
         for position in range(start, len(sites)):
             site = sites[position]
-            if self._is_in_use(ask, site) or not self._is_selected(ask, site) or not self._has_capacity(ask, site):
+            if self._is_in_use(ask, site):
+                has_candidates = has_candidates or site.id in self.marked
                 continue
-            if self._pick(ask, site):
+            if not self._is_selected(ask, site):
+                continue
+            has_candidates = True
+            if self._has_capacity(ask, site) and self._pick(ask, site):
                 result = self._take(ask, request, taken + 1, position + 1)
                 if result is _Result.FOUND:
                     return result
                 self._drop(ask.claim)
                 if result is _Result.TOO_MANY:
                     return result
+        if not has_candidates and not start:
+            self.hopeless.add(ask)
         return _Result.NONE
 
     def _take_this(self, ask: Ask, request: int, taken: int) -> _Result:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
@@ -16,6 +17,7 @@ from mooring.framework.config.args import DynamicResourcesArgs
 from mooring.framework.cycle import Cycle
 from mooring.framework.events import Registration
 from mooring.framework.failure import FitFailure
+from mooring.framework.intents import WriteFault
 from mooring.framework.points import (
     Codes,
     FilterPlugin,
@@ -101,13 +103,16 @@ class DynamicResources(
             claims = claims_of(cycle.pod, cycle.cluster.claims) if cycle.pod.spec.resource_claims else []
         except Unresolved as why:
             return final(str(why))
+        has_extended = self._features.extended_resources and needs_devices(
+            cycle.shape.request, cycle.cluster.serving_classes
+        )
+        if not claims and not has_extended:
+            return SKIP
         state = ClaimState(claims)
-        if self._features.extended_resources and needs_devices(cycle.shape.request, cycle.cluster.serving_classes):
+        if has_extended:
             state.extended = claim_for(cycle.pod, cycle.cluster.claims)
             state.requested = cycle.shape.request
             claims.append(state.extended)
-        if not claims:
-            return SKIP
         for claim in claims:
             why_not = self._examine(cycle.cluster, claim, claim is state.extended)
             if why_not is not None:
@@ -221,13 +226,18 @@ class DynamicResources(
             claim = state.claims[index]
             users = claim.status.reserved_for or ()
             if claim is not state.extended and (not users or (len(users) == 1 and is_reserved_for(claim, cycle.pod))):
-                self._desk.want(deallocate(claim))
+                self._desk.want(replace(deallocate(claim), late=partial(self._try_again, cycle.pod)))
                 return NoRoom(curable("deallocation of ResourceClaim completed"))
         if state.extended is not None and not is_unwritten(state.extended):
             for write in delete_claim(state.extended):
                 self._desk.want(write)
             return NoRoom(curable("deletion of ResourceClaim completed"))
         return NoRoom(curable("still not schedulable"))
+
+    def _try_again(self, pod: Pod, answer: object) -> None:
+        """Where a claim could not be freed because it was changed, nothing else may wake the pod."""
+        if isinstance(answer, WriteFault):
+            self._desk.activate((pod,))
 
     # ---- which of them is best
 

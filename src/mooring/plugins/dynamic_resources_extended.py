@@ -1,6 +1,6 @@
 """Extended resources that devices serve: from a pod's requests for them to the claim that gets it the devices."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -30,8 +30,11 @@ def may_be_served(resource: str) -> bool:
     return is_extended_resource(resource) or resource.startswith(IMPLICIT_PREFIX)
 
 
-def needs_devices(requested: Iterable[str], classes: ServingClasses) -> bool:
-    return any(may_be_served(name) and classes.get(name) is not None for name in requested)
+def needs_devices(requested: Mapping[str, int], classes: ServingClasses) -> bool:
+    """Whether devices may have to serve something that the pod requests."""
+    if classes.is_empty:
+        return False
+    return any(amount and may_be_served(name) and classes.get(name) is not None for name, amount in requested.items())
 
 
 def claim_for(pod: Pod, claims: ClaimLedger) -> ResourceClaim:

@@ -64,6 +64,8 @@ class ClaimWork:
         """None: devices need no preparation."""
         self._is_asking = False
         """Whether a write is under way."""
+        self._is_in_doubt = False
+        """Whether one was, and nobody knows what became of it."""
         self._pending = ""
         """What the claim is known by that is being written."""
 
@@ -100,7 +102,7 @@ class ClaimWork:
         as given until the answer comes.
         """
         claim, allocation = self._state.claims[index], self._state.allocations.get(index)
-        self._pending, self._is_asking = claim_id(claim), False
+        self._pending, self._is_asking, self._is_in_doubt = claim_id(claim), False, False
         try:
             if is_extended and is_unwritten(claim):
                 claim = yield from self._create(allocation)
@@ -111,23 +113,30 @@ class ClaimWork:
             else:
                 self._ledger.wrote(claim)
         except (GeneratorExit, PodGone):
-            if self._is_asking and allocation is not None:
-                self._ledger.doubt(self._pending)
+            if allocation is not None and (self._is_asking or self._is_in_doubt):
+                self._leave_in_doubt(claim)
             raise
         finally:
             self._ledger.end(self._pending)
         return claim
 
+    def _leave_in_doubt(self, claim: ResourceClaim) -> None:
+        """Somebody has to hear what became of the last write: its answer, or else one to a question about it."""
+        self._ledger.doubt(self._pending)
+        if not self._is_asking:
+            self._desk.want(self._followed(read_again(claim), ATTEMPTS))
+
     def _write(self, claim: ResourceClaim, allocation: Allocation | None) -> Steps:
-        """Finalizer, allocation and reservation. Where others were faster the claim is read and tried again."""
+        """Finalizer, allocation and reservation. Where others were faster the claim is read and tried again.
+
+        So it is when a write got no answer, or none to rely on: as a write is for one version of the claim only, it does
+        no harm the second time, and the first cannot be carried out any more once the second was.
+        """
         for attempt in range(ATTEMPTS):
             if attempt:
-                found = yield from self._ask(read_again(claim))
-                if isinstance(found, WriteFault):
-                    raise PluginError(f"get updated claim {claim.key} after conflict: {found.message}")
-                if found.uid != claim.uid:  # another one of that name, which may ask for something else
-                    raise PluginError(f"claim {claim.key} got deleted in the meantime")
-                claim = found
+                claim = yield from self._read_again(claim)
+            if self._is_in_doubt and self._is_ours(claim, allocation):
+                return claim
             self._check(claim, allocation)
             what = "add finalizer to claim"
             answer: ResourceClaim | WriteFault = claim
@@ -136,11 +145,39 @@ class ClaimWork:
             if not isinstance(answer, WriteFault):
                 what = "add reservation to claim" if allocation is None else "add allocation and reservation to claim"
                 answer = yield from self._ask(self._reservation(answer, allocation))
+            self._is_in_doubt = isinstance(answer, WriteFault) and _is_unreliable(answer)
             if not isinstance(answer, WriteFault):
                 return answer
-            if answer.code != CONFLICT or attempt == ATTEMPTS - 1:
-                raise PluginError(f"{what} {claim.key}: {answer.message}")
-        raise AssertionError("the last attempt ends in one way or the other")
+            if self._is_in_doubt:
+                yield Pause(self._desk.now_ns() + NS_PER_S)
+            elif answer.code != CONFLICT:
+                break
+        if self._is_in_doubt:
+            claim = yield from self._read_again(claim)
+            if self._is_ours(claim, allocation):
+                return claim
+        assert isinstance(answer, WriteFault), "what was written was returned"
+        raise PluginError(f"{what} {claim.key}: {answer.message}")
+
+    def _read_again(self, claim: ResourceClaim) -> Steps:
+        """The claim as it is on the server, which is asked until it says something to rely on."""
+        found = yield from self._ask(read_again(claim))
+        while isinstance(found, WriteFault) and _is_unreliable(found):
+            yield Pause(self._desk.now_ns() + NS_PER_S)
+            found = yield from self._ask(read_again(claim))
+        if isinstance(found, WriteFault):
+            raise PluginError(f"get updated claim {claim.key} after conflict: {found.message}")
+        if found.uid != claim.uid:  # another one of that name, which may ask for something else
+            raise PluginError(f"claim {claim.key} got deleted in the meantime")
+        self._ledger.wrote(found)
+        return found
+
+    def _is_ours(self, claim: ResourceClaim, allocation: Allocation | None) -> bool:
+        """Whether a write of ours was carried out after all."""
+        known = claim.status.allocation
+        if known is None or not is_reserved_for(claim, self._pod):
+            return False
+        return allocation is None or known.devices.results == allocation.devices.results
 
     def _check(self, claim: ResourceClaim, allocation: Allocation | None) -> None:
         if claim.metadata.deletion_timestamp is not None:
@@ -166,20 +203,31 @@ class ClaimWork:
         self, write: Write
     ) -> Generator[Write | Pause, KubeObject | WriteFault | None, ResourceClaim | WriteFault]:
         """Have something written, and note while nobody knows whether it was."""
-        self._is_asking, pending = True, self._pending
-        answer = yield replace(write, late=lambda late: self._answered_late(late, pending))
+        self._is_asking = True
+        answer = yield self._followed(write, ATTEMPTS)
         self._is_asking = False
         if isinstance(answer, WriteFault):
             return answer
         assert isinstance(answer, ResourceClaim)
         return answer
 
-    def _answered_late(self, answer: KubeObject | WriteFault | None, pending: str) -> None:
-        """The work was stopped, and now it is known what became of its last write."""
-        if isinstance(answer, ResourceClaim):
-            self._ledger.wrote(answer)
-        self._ledger.settle(pending)
-        self._desk.activate((self._pod,))
+    def _followed(self, write: Write, tries: int) -> Write:
+        """The write, with someone to hear of it when the work is stopped before the answer: then the doubt is settled.
+
+        An answer that is not to be relied on leads to a question about the claim, so many times at most.
+        """
+        pending = self._pending
+
+        def answered_late(answer: KubeObject | WriteFault | None) -> None:
+            if isinstance(answer, WriteFault) and _is_unreliable(answer) and tries and write.name:
+                self._desk.want(self._followed(replace(write, method="PATCH", body={}, subresource=""), tries - 1))
+                return
+            if isinstance(answer, ResourceClaim):
+                self._ledger.wrote(answer)
+            self._ledger.settle(pending)
+            self._desk.activate((self._pod,))
+
+        return replace(write, late=answered_late)
 
     # ---- the claim for extended resources
 
@@ -237,6 +285,8 @@ class ClaimWork:
 
     def _are_prepared(self, timeout_ns: int) -> bool:
         for index, claim in enumerate(self._state.claims):
+            if is_unwritten(claim):
+                continue
             known = self._ledger.get(claim.key)
             if known is None:
                 raise PluginError(f'could not find ResourceClaim "{claim.key}"')
@@ -250,3 +300,8 @@ class ClaimWork:
                 raise PluginError(f"{TIMEOUT}: claim={known.name}")
             return False
         return True
+
+
+def _is_unreliable(fault: WriteFault) -> bool:
+    """Whether the server may have done what was asked of it: it gave no answer, or was in trouble."""
+    return fault.code == 0 or fault.code >= 500

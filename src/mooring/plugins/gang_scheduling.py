@@ -36,7 +36,8 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
             return None
         declared = self._declared(pod)
         if declared is None:
-            name = (pod.group_key or "").removeprefix(f"{pod.namespace}/")
+            group = pod.spec.scheduling_group
+            name = "" if group is None else group.pod_group_name
             return final(f'waiting for pods\'s pod group "{name}" to appear in scheduling queue')
         gang = declared.spec.scheduling_policy.gang
         if gang is not None and self._group(pod).member_count < gang.min_count:

@@ -53,6 +53,8 @@ class Driver:
         """Told each object that was created or changed, after the scheduler."""
         self.extender: Callable[[Call], Any] | None = None
         """Stands in for the extenders: answers with plain data, or with a CallFault. None: they are not asked."""
+        self.on_removed: Callable[[KubeObject], None] | None = None
+        """Told each object that is gone, after the scheduler."""
         self.on_bound: Callable[[Pod], None] | None = None
         self.on_evicted: Callable[[Pod, Pod], None] | None = None
         """Told the victim and the preemptor."""
@@ -85,6 +87,8 @@ class Driver:
         item = self.objects.pop((kind, key), None)
         if item is not None:
             self.scheduler.removed(item)
+            if self.on_removed is not None:
+                self.on_removed(item)
 
     def pods(self) -> list[Pod]:
         return [item for item in self.objects.values() if isinstance(item, Pod)]

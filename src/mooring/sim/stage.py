@@ -21,6 +21,7 @@ from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.problem import Problem, Problems, show
+from mooring.sim.claim_controller import ClaimController
 from mooring.sim.driver import START_NS, Driver
 from mooring.sim.results import Eviction, InputError, NoSuchPod
 from mooring.sim.stories import Stories
@@ -75,6 +76,7 @@ class Stage:
         self.driver.on_evicted = self._evicted
         volumes = VolumeController(self.driver, self.cluster.storage)
         self.driver.on_changed = volumes.changed
+        self.driver.on_removed = ClaimController(self.driver).removed
         self._set_up(objects)
         volumes.begin()
 

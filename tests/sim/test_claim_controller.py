@@ -1,0 +1,66 @@
+"""Pods that go give their claims back, so that others can have the devices."""
+
+from typing import Any
+
+from build import a_node, a_pod
+from device_building import a_claim, a_class, a_device, a_slice, claiming, given
+from mooring.framework import config
+from mooring.model.devices import ResourceClaim
+from mooring.model.pod import Pod
+from mooring.sim.stage import Stage
+
+OWNER = {"kind": "Pod", "name": "p", "uid": "uid-p", "controller": True}
+
+
+def a_stage(*items: Any) -> Stage:
+    """A node with one device."""
+    stage = Stage([a_node("a"), a_class(), a_slice("s", a_device("d0"), node="a"), *items], config.default())
+    for pod in stage.pending:
+        stage.driver.create(pod)
+    stage.driver.settle()
+    return stage
+
+
+def a_pod_with(name: str, claim: str) -> Pod:
+    pod = a_pod(name, metadata={"uid": f"uid-{name}"}, schedulerName="default-scheduler")
+    return claiming(pod, claim)
+
+
+def claim_in(stage: Stage, name: str) -> ResourceClaim | None:
+    found = stage.driver.objects.get(("ResourceClaim", f"default/{name}"))
+    assert found is None or isinstance(found, ResourceClaim)
+    return found
+
+
+def nodes_of(stage: Stage) -> dict[str, str]:
+    return {pod.name: pod.spec.node_name for pod in stage.driver.pods()}
+
+
+def test_the_last_user_of_a_claim_gives_its_devices_back() -> None:
+    stage = a_stage(a_claim("c"), a_claim("d"), a_pod_with("p", "c"), a_pod_with("q", "c"), a_pod_with("r", "d"))
+    for _ in range(3):
+        stage.driver.advance_second()
+        stage.driver.settle()
+    assert nodes_of(stage) == {"p": "a", "q": "a", "r": ""}
+    stage.driver.delete("Pod", "default/p")
+    stage.driver.settle()
+    assert nodes_of(stage) == {"q": "a", "r": ""}
+    stage.driver.delete("Pod", "default/q")
+    for _ in range(12):
+        stage.driver.advance_second()
+        stage.driver.settle()
+    assert nodes_of(stage) == {"r": "a"}
+    claim = claim_in(stage, "d")
+    assert claim is not None and given(claim) == ["r0=a/d0"]
+
+
+def test_a_claim_that_was_made_for_a_pod_goes_with_it() -> None:
+    made = a_claim("c", metadata={"ownerReferences": [OWNER]})
+    stage = a_stage(made, a_claim("d"), a_pod_with("p", "c"), a_pod_with("q", "d"))
+    assert nodes_of(stage) == {"p": "a", "q": ""}
+    stage.driver.delete("Pod", "default/p")
+    assert claim_in(stage, "c") is None
+    for _ in range(3):
+        stage.driver.advance_second()
+        stage.driver.settle()
+    assert nodes_of(stage) == {"q": "a"}, "it does not wait for the flush of parked pods"
