@@ -16,8 +16,8 @@ import time
 from typing import Any
 
 from mooring.api.access import Api
-from mooring.api.client import ApiClient
-from mooring.api.kubeconfig import find_access
+from mooring.api.client.client import ApiClient
+from mooring.api.client.kubeconfig import find_access
 from mooring.api.resources import RESOURCES
 from mooring.app.embedded import EmbeddedCluster
 from mooring.app.seeding import seed

@@ -19,9 +19,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from mooring.api.client import ApiClient
-from mooring.api.kubeconfig import find_access
-from mooring.api.quick_client import QuickClient
+from mooring.api.client.client import ApiClient
+from mooring.api.client.kubeconfig import find_access
+from mooring.api.client.quick_client import QuickClient
 from mooring.controllers.node_making import make_nodes
 
 PODS = "/api/v1/namespaces/default/pods"

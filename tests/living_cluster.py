@@ -5,7 +5,7 @@ from typing import Any
 
 from cluster_api import an_api
 from mooring.api.access import Api
-from mooring.api.deletion import Deletion
+from mooring.api.admission.deletion import Deletion
 from mooring.api.resources import RESOURCES, Resource
 from mooring.api.store import JsonObject
 from mooring.controllers.cluster_services import cluster_services

@@ -5,7 +5,7 @@ from typing import Any
 
 from cluster_api import an_api
 from mooring.api.access import Api
-from mooring.api.deletion import Deletion
+from mooring.api.admission.deletion import Deletion
 from mooring.api.resources import RESOURCES, Resource
 from mooring.controllers.control_loop import ControlLoop
 from mooring.controllers.workloads import workload_controllers

@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from mooring.api.client import ApiClient
-from mooring.api.kubeconfig import find_access
+from mooring.api.client.client import ApiClient
+from mooring.api.client.kubeconfig import find_access
 from mooring.api.resources import BY_KIND
 
 FOLDER = Path(__file__).parent

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mooring.api.admit import prepare_create, prepare_status, prepare_update
+from mooring.api.admission.admit import prepare_create, prepare_status, prepare_update
 from mooring.api.errors import ApiError
 from mooring.api.resources import RESOURCES, Resource
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.api.apply_patch import LAST_APPLIED, Writer, apply_configuration, record_update
 from mooring.api.errors import ApiError
-from mooring.api.json_patch import equal
+from mooring.api.patches.apply_patch import LAST_APPLIED, Writer, apply_configuration, record_update
+from mooring.api.patches.json_patch import equal
 
 DATA = Path(__file__).parent / "data"
 APPLIES = json.loads((DATA / "applies.json").read_text())

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mooring.api.binding import bind, check_binding
+from mooring.api.admission.binding import bind, check_binding
 from mooring.api.errors import ApiError
 
 JsonObject = dict[str, Any]

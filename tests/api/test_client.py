@@ -14,17 +14,16 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from mooring.api.certificate_files import CertificateFiles
-from mooring.api.certificates import KeyPair
-from mooring.api.client import ApiClient, Limits
-from mooring.api.credentials import Grant, Identity, RereadFile
-from mooring.api.errors import ApiError, Cause, conflict, not_found, too_many_requests
-from mooring.api.kubeconfig_writing import Login, write_kubeconfig
-from mooring.api.lines import LineSplitter
-from mooring.api.proxies import proxy_of
-from mooring.api.reach import Access
-from mooring.api.throttle import Throttle, Timing
-from mooring.api.unanswered import (
+from mooring.api.client.certificate_files import CertificateFiles
+from mooring.api.client.certificates import KeyPair
+from mooring.api.client.client import ApiClient, Limits
+from mooring.api.client.credentials import Grant, Identity, RereadFile
+from mooring.api.client.kubeconfig_writing import Login, write_kubeconfig
+from mooring.api.client.lines import LineSplitter
+from mooring.api.client.proxies import proxy_of
+from mooring.api.client.reach import Access
+from mooring.api.client.throttle import Throttle, Timing
+from mooring.api.client.unanswered import (
     ConnectionLost,
     ConnectionRefused,
     NotTrusted,
@@ -33,6 +32,7 @@ from mooring.api.unanswered import (
     Unanswered,
     Unreadable,
 )
+from mooring.api.errors import ApiError, Cause, conflict, not_found, too_many_requests
 from mooring.kit.clock import VirtualClock
 
 KUBECTL = "/usr/bin/kubectl"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from mooring.api import discovery
 from mooring.api.resources import RESOURCES
+from mooring.api.schema import discovery
 
 RECORDED: dict[str, list[dict[str, Any]]] = json.loads((Path(__file__).parent / "data/discovery.json").read_text())
 PATHS = [path for path in RECORDED if path.startswith("/")]

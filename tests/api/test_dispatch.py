@@ -23,10 +23,10 @@ from asking import (
 )
 from cluster_api import an_api
 from mooring.api.access import Api
+from mooring.api.admission.store_lookups import StoreLookups
 from mooring.api.resources import RESOURCES, Resource
 from mooring.api.server.request import Answer
 from mooring.api.store import Store, key_of, version_of
-from mooring.api.store_lookups import StoreLookups
 
 ALL = sorted(RESOURCES.values(), key=lambda r: (r.group, r.plural))
 STORAGES = {resource.storage for resource in ALL}

@@ -2,9 +2,9 @@
 
 import pytest
 
-from mooring.api.discovery import REQUESTS
-from mooring.api.fields import ANYTHING, Field, core_of, fields_of, full_name, is_type, part_of, table, type_of
 from mooring.api.resources import RESOURCES, UNDESCRIBED_GROUPS, UNDESCRIBED_KINDS, Resource
+from mooring.api.schema.discovery import REQUESTS
+from mooring.api.schema.fields import ANYTHING, Field, core_of, fields_of, full_name, is_type, part_of, table, type_of
 
 PLAIN = {
     *("string", "integer", "boolean", "object"),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.api.errors import ApiError
-from mooring.api.json_patch import COPY_LIMIT_BYTES, OPERATION_LIMIT, apply_json_patch, equal
+from mooring.api.patches.json_patch import COPY_LIMIT_BYTES, OPERATION_LIMIT, apply_json_patch, equal
 
 RECORDED = [
     row for row in json.loads((Path(__file__).parent / "data/patches.json").read_text()) if row["type"] == "json"

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 import yaml
 
-from mooring.api.certificates import KeyPair
-from mooring.api.credentials import CredentialsError, Grant, Identity, RereadFile
-from mooring.api.exec_plugin import V1, V1BETA1, ExecCredentials, Plugin
-from mooring.api.in_cluster import in_cluster, is_in_cluster
-from mooring.api.kubeconfig import Surroundings, find_access, read_kubeconfig
-from mooring.api.kubeconfig_files import KubeconfigError
-from mooring.api.kubeconfig_writing import Login, write_kubeconfig
-from mooring.api.reach import Access
+from mooring.api.client.certificates import KeyPair
+from mooring.api.client.credentials import CredentialsError, Grant, Identity, RereadFile
+from mooring.api.client.exec_plugin import V1, V1BETA1, ExecCredentials, Plugin
+from mooring.api.client.in_cluster import in_cluster, is_in_cluster
+from mooring.api.client.kubeconfig import Surroundings, find_access, read_kubeconfig
+from mooring.api.client.kubeconfig_files import KubeconfigError
+from mooring.api.client.kubeconfig_writing import Login, write_kubeconfig
+from mooring.api.client.reach import Access
 from mooring.kit.clock import NS_PER_S, VirtualClock
 
 SECRET = "s3cr3t-t0ken"

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from mooring.api import openapi
-from mooring.api.discovery import REQUESTS
-from mooring.api.merge_keys import list_rule
+from mooring.api.patches.merge_keys import list_rule
 from mooring.api.resources import RESOURCES, UNDESCRIBED_GROUPS, UNDESCRIBED_KINDS, Resource
+from mooring.api.schema import openapi
+from mooring.api.schema.discovery import REQUESTS
 
 SCHEMAS = "#/components/schemas/"
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mooring.api.pod_updates import update_faults
+from mooring.api.admission.pod_updates import update_faults
 
 JsonObject = dict[str, Any]
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

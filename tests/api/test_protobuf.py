@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from cluster_api import an_api
 from mooring.api.access import Api
-from mooring.api.fields import fields_of, places_of, table
-from mooring.api.protobuf import MAGIC, MalformedError, UnknownKindError, decode
 from mooring.api.resources import RESOURCES
+from mooring.api.schema.fields import fields_of, places_of, table
+from mooring.api.schema.protobuf import MAGIC, MalformedError, UnknownKindError, decode
 from mooring.api.server.dispatch import answer
 from mooring.api.server.http import HttpServer
 from mooring.api.server.media import PROTOBUF

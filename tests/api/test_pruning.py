@@ -17,8 +17,8 @@ from asking import (
     the,
 )
 from cluster_api import an_api
-from mooring.api.pruning import pruned
 from mooring.api.resources import RESOURCES, Resource
+from mooring.api.schema.pruning import pruned
 
 POD = the("pods")
 

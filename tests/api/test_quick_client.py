@@ -9,12 +9,19 @@ from typing import Any
 
 import pytest
 
-from mooring.api.certificate_files import CertificateFiles
-from mooring.api.credentials import CredentialsError, Grant, Identity, RereadFile
+from mooring.api.client.certificate_files import CertificateFiles
+from mooring.api.client.credentials import CredentialsError, Grant, Identity, RereadFile
+from mooring.api.client.quick_client import QuickClient
+from mooring.api.client.reach import Access
+from mooring.api.client.unanswered import (
+    ConnectionLost,
+    ConnectionRefused,
+    NotTrusted,
+    TimedOut,
+    Unanswered,
+    Unreadable,
+)
 from mooring.api.errors import ApiError, conflict, internal_error, too_many_requests
-from mooring.api.quick_client import QuickClient
-from mooring.api.reach import Access
-from mooring.api.unanswered import ConnectionLost, ConnectionRefused, NotTrusted, TimedOut, Unanswered, Unreadable
 from recording_server import Recorded, Recorder, Time, a_recorder, always, nowhere, refused, said, script
 
 BINDING = "/api/v1/namespaces/default/pods/p/binding"

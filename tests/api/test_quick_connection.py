@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from mooring.api.quick_answers import MAX_ANSWER_BYTES, AnswerReader, Reply
-from mooring.api.quick_connection import QuickConnection
-from mooring.api.unanswered import ConnectionLost, TooLarge, Unreadable
+from mooring.api.client.quick_answers import MAX_ANSWER_BYTES, AnswerReader, Reply
+from mooring.api.client.quick_connection import QuickConnection
+from mooring.api.client.unanswered import ConnectionLost, TooLarge, Unreadable
 
 PLAIN = b"HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 5\r\n\r\nhello"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n02;x=y\r\nlo\r\n0\r\n\r\n"

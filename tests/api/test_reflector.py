@@ -12,23 +12,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from build import a_pod
-from mooring.api.client import ApiClient
+from mooring.api.client.client import ApiClient
+from mooring.api.client.reach import Access
+from mooring.api.client.throttle import Timing
+from mooring.api.client.unanswered import ConnectionLost, Unreadable
 from mooring.api.errors import ApiError, expired, forbidden, not_found
-from mooring.api.known import MAX_GRAVES, Known
-from mooring.api.mirror import Mirror
-from mooring.api.pod_reuse import inherit
-from mooring.api.reach import Access
-from mooring.api.reflector import Conduct, Reflector
-from mooring.api.reflectors import Reflectors
+from mooring.api.reflect.known import MAX_GRAVES, Known
+from mooring.api.reflect.mirror import Mirror
+from mooring.api.reflect.pod_reuse import inherit
+from mooring.api.reflect.reflector import Conduct, Reflector
+from mooring.api.reflect.reflectors import Reflectors
+from mooring.api.reflect.retry_pace import RetryPace
+from mooring.api.reflect.unserved import advice
+from mooring.api.reflect.versions import is_later
+from mooring.api.reflect.watch_lines import LineDecoder, MalformedObject
+from mooring.api.reflect.watched import WATCHED, Watched
 from mooring.api.resources import RESOURCES
-from mooring.api.retry_pace import RetryPace
 from mooring.api.server.http import HttpServer
-from mooring.api.throttle import Timing
-from mooring.api.unanswered import ConnectionLost, Unreadable
-from mooring.api.unserved import advice
-from mooring.api.versions import is_later
-from mooring.api.watch_lines import LineDecoder, MalformedObject
-from mooring.api.watched import WATCHED, Watched
 from mooring.app.embedded import EmbeddedCluster
 from mooring.model.meta import KubeObject, ObjectMeta
 from mooring.model.pod import Pod

@@ -10,7 +10,9 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from mooring.api.client import ApiClient, Limits
+from mooring.api.client.client import ApiClient, Limits
+from mooring.api.client.reach import Access
+from mooring.api.client.throttle import Timing
 from mooring.api.errors import (
     ApiError,
     expired,
@@ -21,12 +23,10 @@ from mooring.api.errors import (
     too_many_requests,
     version_too_large,
 )
-from mooring.api.reach import Access
-from mooring.api.reflector import Conduct, Reflector
-from mooring.api.reflectors import Reflectors
-from mooring.api.silence import SilenceLimit
-from mooring.api.throttle import Timing
-from mooring.api.watched import WATCHED, Watched
+from mooring.api.reflect.reflector import Conduct, Reflector
+from mooring.api.reflect.reflectors import Reflectors
+from mooring.api.reflect.silence import SilenceLimit
+from mooring.api.reflect.watched import WATCHED, Watched
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.api.errors import ApiError
-from mooring.api.json_patch import equal
-from mooring.api.strategic_merge import apply_strategic_merge_patch
+from mooring.api.patches.json_patch import equal
+from mooring.api.patches.strategic_merge import apply_strategic_merge_patch
 
 RECORDED = [
     row for row in json.loads((Path(__file__).parent / "data/patches.json").read_text()) if row["type"] == "strategic"

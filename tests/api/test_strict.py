@@ -10,9 +10,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.api import strict
 from mooring.api.errors import ApiError
 from mooring.api.resources import RESOURCES, Resource
+from mooring.api.schema import strict
 
 PODS, DEPLOYMENTS = RESOURCES["", "v1", "pods"], RESOURCES["apps", "v1", "deployments"]
 SLICES, REVISIONS = RESOURCES["resource.k8s.io", "v1", "resourceslices"], RESOURCES["apps", "v1", "controllerrevisions"]

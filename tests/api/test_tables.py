@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.api.ages import human_duration
 from mooring.api.resources import BY_KIND, RESOURCES, Resource
 from mooring.api.store import JsonObject
-from mooring.api.table_cells import Cell
-from mooring.api.tables import columns_of, table, table_of_one
+from mooring.api.tables.ages import human_duration
+from mooring.api.tables.table_cells import Cell
+from mooring.api.tables.tables import columns_of, table, table_of_one
 
 RECORDED: dict[str, Any] = json.loads((Path(__file__).parent / "data/tables.json").read_text())
 PODS = RESOURCES["", "v1", "pods"]

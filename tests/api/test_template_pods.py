@@ -6,7 +6,7 @@ import pytest
 
 from cluster_api import an_api
 from mooring.api.access import Api
-from mooring.api.binding import PODS
+from mooring.api.admission.binding import PODS
 from mooring.api.errors import ApiError
 from mooring.api.resources import RESOURCES
 

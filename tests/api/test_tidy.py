@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.api.tidy import canonical, tidy
+from mooring.api.admission.tidy import canonical, tidy
 from mooring.model.quantity import parse
 
 ROWS = {

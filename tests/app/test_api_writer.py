@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from build import a_pod
+from mooring.api.client.quick_client import QuickClient
+from mooring.api.client.reach import Access
+from mooring.api.client.unanswered import ConnectionLost, ConnectionRefused, Unreadable
 from mooring.api.errors import ApiError, conflict, internal_error, invalid, not_found, too_many_requests
-from mooring.api.quick_client import QuickClient
-from mooring.api.reach import Access
-from mooring.api.unanswered import ConnectionLost, ConnectionRefused, Unreadable
 from mooring.app.api_writer import ApiWriter
 from recording_server import Answer, Recorder, Time, a_recorder, always, nowhere, refused, said, script
 

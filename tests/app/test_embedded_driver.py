@@ -1,7 +1,7 @@
 """What the scheduler wants, done to the store: also when the object is gone, changed, or somebody else came first."""
 
 from asking import PODS, ask
-from mooring.api.deletion import Deletion
+from mooring.api.admission.deletion import Deletion
 from mooring.api.resources import RESOURCES
 from mooring.app.embedded_driver import FLUSH_NS
 from mooring.framework.intents import Evict, PatchStatus, Record

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from build import a_pod
-from mooring.api.credentials import CredentialsError
+from mooring.api.client.credentials import CredentialsError
+from mooring.api.client.unanswered import ConnectionRefused
 from mooring.api.errors import ApiError
-from mooring.api.unanswered import ConnectionRefused
 from mooring.app import event_writer
 from mooring.app.dry_writer import DryWriter
 from mooring.app.event_series import IDLE_NS

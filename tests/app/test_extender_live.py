@@ -7,7 +7,7 @@ import pytest
 
 from build import a_node
 from extending import a_config, a_pending
-from mooring.api.throttle import Timing
+from mooring.api.client.throttle import Timing
 from mooring.app.assembly import build_scheduler
 from mooring.app.dry_writer import DryWriter
 from mooring.app.event_writer import EventWriter

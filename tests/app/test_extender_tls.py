@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from extending import a_config
-from mooring.api.certificates import KeyPair, new_authority, sign_client, sign_server
+from mooring.api.client.certificates import KeyPair, new_authority, sign_client, sign_server
 from mooring.app.extender_client import ExtenderClient
 from mooring.app.extender_tls import extender_context
 from mooring.framework.config.problems import ConfigError

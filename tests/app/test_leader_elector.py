@@ -11,12 +11,12 @@ import pytest
 
 from cluster_api import an_api
 from electing import LEASE, SILENT, TIMES, a_lease, version_of, with_version
-from mooring.api.client import ApiClient
+from mooring.api.client.client import ApiClient
+from mooring.api.client.reach import Access
+from mooring.api.client.throttle import Timing
+from mooring.api.client.unanswered import ConnectionRefused
 from mooring.api.errors import ApiError, already_exists, conflict, internal_error, not_found
-from mooring.api.reach import Access
 from mooring.api.server.http import HttpServer
-from mooring.api.throttle import Timing
-from mooring.api.unanswered import ConnectionRefused
 from mooring.app.leader_election import (
     ElectionTimes,
 )

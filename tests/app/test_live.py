@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from build import a_node, a_pod
+from mooring.api.client.reach import Access
+from mooring.api.client.throttle import Timing
 from mooring.api.errors import ApiError, too_many_requests
-from mooring.api.reach import Access
-from mooring.api.reflector import Conduct
-from mooring.api.throttle import Timing
+from mooring.api.reflect.reflector import Conduct
 from mooring.app.assembly import build_scheduler
 from mooring.app.live import Listener, LiveScheduler
 from mooring.framework import config

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from build import a_node, a_pod
-from mooring.api.credentials import CredentialsError
+from mooring.api.client.credentials import CredentialsError
+from mooring.api.client.throttle import Timing
+from mooring.api.client.unanswered import ConnectionLost, ConnectionRefused, TimedOut
 from mooring.api.errors import ApiError, conflict, internal_error, not_found
-from mooring.api.throttle import Timing
-from mooring.api.unanswered import ConnectionLost, ConnectionRefused, TimedOut
 from mooring.app import live_driver
 from mooring.app.assembly import build_scheduler
 from mooring.app.dry_writer import DryWriter

@@ -7,8 +7,8 @@ import pytest
 
 from build import a_node, a_pod
 from build_storage import a_claim, a_class, using
+from mooring.api.client.throttle import Timing
 from mooring.api.errors import conflict
-from mooring.api.throttle import Timing
 from mooring.app.assembly import build_scheduler
 from mooring.app.dry_writer import DryWriter
 from mooring.app.event_writer import EventWriter

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gangs import BOTH_GATES
-from mooring.api.reach import Access
+from mooring.api.client.reach import Access
 from mooring.app.assembly import build_scheduler
 from mooring.app.embedded import EmbeddedSettings
 from mooring.app.live import LiveScheduler

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from build import a_pod
-from mooring.api.credentials import CredentialsError
+from mooring.api.client.credentials import CredentialsError
+from mooring.api.client.unanswered import TimedOut
 from mooring.api.errors import ApiError
-from mooring.api.unanswered import TimedOut
 from mooring.app.dry_writer import DryWriter
 from mooring.app.status_writer import StatusWriter
 from mooring.framework.intents import PatchStatus

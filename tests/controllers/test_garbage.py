@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from living_cluster import LivingCluster
-from mooring.api.deletion import Deletion, Propagation
+from mooring.api.admission.deletion import Deletion, Propagation
 from mooring.api.store import JsonObject
 from mooring.controllers.garbage import Garbage
 from mooring.controllers.pod_garbage import FinishedPods

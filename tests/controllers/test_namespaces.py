@@ -3,7 +3,7 @@
 import pytest
 
 from living_cluster import LivingCluster
-from mooring.api.deletion import Deletion
+from mooring.api.admission.deletion import Deletion
 from mooring.controllers.cluster_kinds import PODS
 from mooring.controllers.event_expiry import EventExpiry
 

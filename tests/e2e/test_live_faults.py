@@ -14,10 +14,10 @@ import msgspec
 import pytest
 
 from fault_proxy import CALM, FaultProxy, Faults
-from mooring.api.client import ApiClient
-from mooring.api.reach import Access
-from mooring.api.reflector import Conduct
-from mooring.api.throttle import Timing
+from mooring.api.client.client import ApiClient
+from mooring.api.client.reach import Access
+from mooring.api.client.throttle import Timing
+from mooring.api.reflect.reflector import Conduct
 from mooring.app.assembly import build_scheduler
 from mooring.app.live import LiveScheduler, Pace
 from mooring.cluster.table import CPU

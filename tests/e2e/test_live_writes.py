@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from fault_proxy import CALM, FaultProxy
-from mooring.api.client import ApiClient
-from mooring.api.reach import Access
+from mooring.api.client.client import ApiClient
+from mooring.api.client.reach import Access
 from mooring.app.assembly import build_scheduler
 from mooring.app.live import LiveScheduler
 from mooring.framework import config

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import pytest
 
+from mooring.api.client.unanswered import TimedOut
 from mooring.api.errors import ApiError, internal_error
-from mooring.api.unanswered import TimedOut
 from mooring.kit.logs import Log
 from mooring.web.access import AccessSettings, Doorkeeper, ReviewFailed, open_door
 from mooring.web.callers import ANONYMOUS, Caller, CallingUser, certified_user, is_loopback

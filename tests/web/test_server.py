@@ -15,11 +15,11 @@ import aiohttp
 import pytest
 
 from cluster_api import an_api
-from mooring.api.certificate_files import CertificateFiles
-from mooring.api.certificates import KeyPair
-from mooring.api.credentials import Identity
+from mooring.api.client.certificate_files import CertificateFiles
+from mooring.api.client.certificates import KeyPair
+from mooring.api.client.credentials import Identity
+from mooring.api.client.reach import Access
 from mooring.api.errors import not_found
-from mooring.api.reach import Access
 from mooring.api.resources import RESOURCES
 from mooring.api.server.http import HttpServer
 from mooring.kit.clock import WallClock

@@ -8,22 +8,22 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from mooring.api import admit
-from mooring.api.apply_patch import Writer, apply_configuration, record_update
-from mooring.api.binding import PODS, bind, check_binding
-from mooring.api.deletion import Deletion, check_preconditions, ending, is_over
+from mooring.api.admission import admit
+from mooring.api.admission.binding import PODS, bind, check_binding
+from mooring.api.admission.deletion import Deletion, check_preconditions, ending, is_over
+from mooring.api.admission.faults import check_form, check_valid
+from mooring.api.admission.object_meta import check_uid
+from mooring.api.admission.pod_fields import complete_pod
+from mooring.api.admission.pod_parts import take_part
+from mooring.api.admission.services import give_addresses
+from mooring.api.admission.store_lookups import StoreLookups
+from mooring.api.admission.template_pods import TemplatePods
 from mooring.api.errors import already_exists, bad_request, conflict, not_found
 from mooring.api.event_forms import shown_form, stored_form
-from mooring.api.faults import check_form, check_valid
-from mooring.api.object_meta import check_uid
-from mooring.api.pod_fields import complete_pod
-from mooring.api.pod_parts import take_part
+from mooring.api.patches.apply_patch import Writer, apply_configuration, record_update
 from mooring.api.resources import Resource
 from mooring.api.rfc3339 import in_seconds
-from mooring.api.services import give_addresses
 from mooring.api.store import Exists, JsonObject, Key, Store
-from mooring.api.store_lookups import StoreLookups
-from mooring.api.template_pods import TemplatePods
 from mooring.kit.clock import Clock
 
 NOT_READY_TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}

@@ -6,12 +6,12 @@ from typing import Any, Protocol
 
 import msgspec
 
+from mooring.api.client.quick_client import QuickClient
+from mooring.api.client.throttle import Timing
+from mooring.api.client.unanswered import ConnectionLost, ConnectionRefused, Unreadable
 from mooring.api.errors import ApiError
 from mooring.api.media_types import STRATEGIC_MERGE_PATCH
-from mooring.api.quick_client import QuickClient
-from mooring.api.retry_pace import Random
-from mooring.api.throttle import Timing
-from mooring.api.unanswered import ConnectionLost, ConnectionRefused, Unreadable
+from mooring.api.reflect.retry_pace import Random
 from mooring.model.pod import Pod
 
 JsonObject = dict[str, Any]

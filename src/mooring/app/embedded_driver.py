@@ -3,7 +3,7 @@
 import msgspec
 
 from mooring.api.access import Api
-from mooring.api.binding import PODS
+from mooring.api.admission.binding import PODS
 from mooring.api.errors import ApiError
 from mooring.api.event_forms import stored_form
 from mooring.api.resources import RESOURCES

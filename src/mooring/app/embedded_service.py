@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from mooring.api.certificate_files import CertificateFiles
-from mooring.api.certificates import KeyPair
-from mooring.api.kubeconfig_writing import Login, write_kubeconfig
-from mooring.api.private_files import write_private
+from mooring.api.client.certificate_files import CertificateFiles
+from mooring.api.client.certificates import KeyPair
+from mooring.api.client.kubeconfig_writing import Login, write_kubeconfig
+from mooring.api.client.private_files import write_private
 from mooring.api.server.http import HttpServer
 from mooring.app.embedded import EmbeddedCluster, Report
 

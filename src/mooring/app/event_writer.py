@@ -8,11 +8,11 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from mooring.api.credentials import CredentialsError
+from mooring.api.client.credentials import CredentialsError
+from mooring.api.client.throttle import Timing
+from mooring.api.client.unanswered import Unanswered
 from mooring.api.errors import ApiError
-from mooring.api.retry_pace import Random
-from mooring.api.throttle import Timing
-from mooring.api.unanswered import Unanswered
+from mooring.api.reflect.retry_pace import Random
 from mooring.app.api_writer import Writer
 from mooring.app.event_series import EventSeries, NewEvent, Repetition
 from mooring.framework.intents import Record

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from mooring.api.access import Api
-from mooring.api.binding import PODS
+from mooring.api.admission.binding import PODS
 from mooring.api.resources import RESOURCES
 from mooring.framework.intents import Call
 from mooring.model.meta import KubeObject

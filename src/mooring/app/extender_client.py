@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import aiohttp
 
-from mooring.api.proxies import proxy_of
+from mooring.api.client.proxies import proxy_of
 from mooring.app.extender_tls import extender_context
 from mooring.framework.config.types import Extender
 from mooring.framework.intents import Call, CallFault, CallReply

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.api.reflector import WatchSource
+from mooring.api.reflect.reflector import WatchSource
 from mooring.app.extender_bodies import shown
 from mooring.model.meta import KubeObject, ObjectMeta
 from mooring.model.pod import Pod

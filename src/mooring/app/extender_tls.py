@@ -4,10 +4,10 @@ import os
 import ssl
 from pathlib import Path
 
-from mooring.api.certificates import KeyPair
-from mooring.api.credentials import CredentialsError
-from mooring.api.reach import Access
-from mooring.api.tls import client_context
+from mooring.api.client.certificates import KeyPair
+from mooring.api.client.credentials import CredentialsError
+from mooring.api.client.reach import Access
+from mooring.api.client.tls import client_context
 from mooring.framework.config.problems import ConfigError
 from mooring.framework.config.types import Extender, ExtenderTLSConfig
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from random import SystemRandom
 from typing import Any, Literal, Protocol, TypeVar
 
-from mooring.api.client import ApiClient, JsonObject, Limits
-from mooring.api.credentials import CredentialsError
+from mooring.api.client.client import ApiClient, JsonObject, Limits
+from mooring.api.client.credentials import CredentialsError
+from mooring.api.client.reach import Access
+from mooring.api.client.throttle import Timing
+from mooring.api.client.transport import Params
+from mooring.api.client.unanswered import Unanswered
 from mooring.api.errors import ApiError
-from mooring.api.reach import Access
 from mooring.api.rfc3339 import in_micros, in_seconds
-from mooring.api.throttle import Timing
-from mooring.api.transport import Params
-from mooring.api.unanswered import Unanswered
 from mooring.app.leader_election import (
     Ask,
     Candidate,

@@ -10,12 +10,12 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from mooring.api.client import ApiClient, Observe
-from mooring.api.quick_client import QuickClient
-from mooring.api.reach import Access
-from mooring.api.reflector import Conduct, WatchSource
-from mooring.api.reflectors import Reflectors
-from mooring.api.watched import POD_GROUPS, WATCHED
+from mooring.api.client.client import ApiClient, Observe
+from mooring.api.client.quick_client import QuickClient
+from mooring.api.client.reach import Access
+from mooring.api.reflect.reflector import Conduct, WatchSource
+from mooring.api.reflect.reflectors import Reflectors
+from mooring.api.reflect.watched import POD_GROUPS, WATCHED
 from mooring.app.api_writer import ApiWriter, Writer
 from mooring.app.dry_writer import DryWriter
 from mooring.app.event_writer import EventWriter

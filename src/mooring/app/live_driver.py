@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
-from mooring.api.credentials import CredentialsError
+from mooring.api.client.credentials import CredentialsError
+from mooring.api.client.throttle import Timing
+from mooring.api.client.unanswered import ConnectionRefused, Unanswered
 from mooring.api.errors import ApiError
-from mooring.api.throttle import Timing
-from mooring.api.unanswered import ConnectionRefused, Unanswered
 from mooring.app.api_writer import Writer
 from mooring.app.event_writer import EventWriter
 from mooring.app.extender_calls import ExtenderCalls

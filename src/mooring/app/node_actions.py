@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-from mooring.api.client import ApiClient
+from mooring.api.client.client import ApiClient
 from mooring.api.errors import ApiError
 from mooring.controllers.node_hosts import FAILED
 from mooring.controllers.node_making import make_node

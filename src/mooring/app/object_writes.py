@@ -7,9 +7,9 @@ import msgspec
 
 from mooring.api.access import Api
 from mooring.api.media_types import MERGE_PATCH, STRATEGIC_MERGE_PATCH
-from mooring.api.merge_patch import apply_merge_patch
+from mooring.api.patches.merge_patch import apply_merge_patch
+from mooring.api.patches.strategic_merge import apply_strategic_merge_patch
 from mooring.api.resources import RESOURCES, Resource
-from mooring.api.strategic_merge import apply_strategic_merge_patch
 from mooring.framework.intents import Write
 from mooring.model.kinds import KINDS
 from mooring.model.meta import KubeObject

@@ -4,10 +4,10 @@ import asyncio
 import logging
 from dataclasses import dataclass
 
-from mooring.api.credentials import CredentialsError
+from mooring.api.client.credentials import CredentialsError
+from mooring.api.client.unanswered import Unanswered
 from mooring.api.errors import ApiError
 from mooring.api.rfc3339 import in_seconds
-from mooring.api.unanswered import Unanswered
 from mooring.app.api_writer import Writer
 from mooring.app.status_patches import status_patch, with_patch
 from mooring.framework.intents import PatchStatus

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from mooring.api.pod_reuse import inherit
+from mooring.api.reflect.pod_reuse import inherit
 from mooring.api.resources import RESOURCES
 from mooring.api.store import JsonObject, Store, Write
 from mooring.cycle.scheduler import Scheduler

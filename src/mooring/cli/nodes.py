@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from mooring.api.client import ApiClient
-from mooring.api.credentials import CredentialsError
+from mooring.api.client.client import ApiClient
+from mooring.api.client.credentials import CredentialsError
+from mooring.api.client.kubeconfig import find_access
+from mooring.api.client.kubeconfig_files import KubeconfigError
+from mooring.api.client.unanswered import Unanswered
 from mooring.api.errors import ApiError
-from mooring.api.kubeconfig import find_access
-from mooring.api.kubeconfig_files import KubeconfigError
-from mooring.api.unanswered import Unanswered
 from mooring.app import node_actions
 from mooring.cli.node_template import read_node_template
 from mooring.cli.refusal import refuse

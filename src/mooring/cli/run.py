@@ -10,10 +10,10 @@ from typing import Any
 import click
 import yaml
 
-from mooring.api.credentials import CredentialsError
-from mooring.api.kubeconfig import find_access
-from mooring.api.kubeconfig_files import KubeconfigError
-from mooring.api.reach import Access
+from mooring.api.client.credentials import CredentialsError
+from mooring.api.client.kubeconfig import find_access
+from mooring.api.client.kubeconfig_files import KubeconfigError
+from mooring.api.client.reach import Access
 from mooring.app.leader_election import ElectionError
 from mooring.app.live import Pace
 from mooring.cli.configured import registry_with

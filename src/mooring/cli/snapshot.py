@@ -5,11 +5,11 @@ from pathlib import Path
 
 import click
 
-from mooring.api.client import ApiClient
-from mooring.api.credentials import CredentialsError, Identity
+from mooring.api.client.client import ApiClient
+from mooring.api.client.credentials import CredentialsError, Identity
+from mooring.api.client.reach import Access
+from mooring.api.client.unanswered import Unanswered
 from mooring.api.errors import ApiError
-from mooring.api.reach import Access
-from mooring.api.unanswered import Unanswered
 from mooring.cli.refusal import refuse
 from mooring.web.running import SNAPSHOT_PATH
 

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Sequence
 
 from mooring.api.access import Api
-from mooring.api.ages import ns
-from mooring.api.deletion import Deletion
+from mooring.api.admission.deletion import Deletion
 from mooring.api.errors import ApiError
 from mooring.api.resources import RESOURCES
 from mooring.api.rfc3339 import in_seconds
 from mooring.api.store import JsonObject, Key, Write
+from mooring.api.tables.ages import ns
 from mooring.controllers.cluster_events import NORMAL, WARNING, tell
 from mooring.controllers.cron_schedule import Schedule, ScheduleError, parse_schedule
 from mooring.controllers.index import Index

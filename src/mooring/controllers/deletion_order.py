@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mooring.api.ages import ns
 from mooring.api.store import JsonObject
+from mooring.api.tables.ages import ns
 from mooring.controllers.pod_states import is_ready, phase_of, ready_since, restarts_of
 from mooring.model.selectors import parse_int64
 

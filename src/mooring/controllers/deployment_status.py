@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from mooring.api.ages import ns
 from mooring.api.store import JsonObject
+from mooring.api.tables.ages import ns
 from mooring.controllers.deployment_sets import Look, available_of, replicas_of
 from mooring.controllers.workload_conditions import a_condition, condition_of, holds, with_condition, without_condition
 from mooring.kit.clock import NS_PER_S

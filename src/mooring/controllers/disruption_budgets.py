@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
-from mooring.api import ages
 from mooring.api.access import Api
 from mooring.api.resources import RESOURCES, Resource
 from mooring.api.store import JsonObject, Key, Write
+from mooring.api.tables import ages
 from mooring.controllers.budget_members import BudgetMembers
 from mooring.controllers.cluster_kinds import BUDGET_STORE, BUDGETS, POD_STORE, PODS
 from mooring.controllers.status_conditions import holds, with_condition

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from mooring.api.ages import ns
 from mooring.api.store import JsonObject
+from mooring.api.tables.ages import ns
 from mooring.controllers.crews import Crew
 from mooring.controllers.workload_conditions import condition_of, holds
 from mooring.kit.clock import NS_PER_S

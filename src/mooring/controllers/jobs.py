@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mooring.api.access import Api
-from mooring.api.deletion import Deletion
+from mooring.api.admission.deletion import Deletion
 from mooring.api.resources import RESOURCES
 from mooring.api.store import JsonObject, Key, Write
 from mooring.controllers.cluster_events import NORMAL, WARNING

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from mooring.api.access import Api
-from mooring.api.deletion import Deletion
+from mooring.api.admission.deletion import Deletion
 from mooring.api.store import JsonObject, Key, Write
 from mooring.controllers.addresses import Addresses
 from mooring.controllers.cluster_kinds import NODE_STORE, POD_STORE, PODS

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from mooring.api.access import Api
-from mooring.api.deletion import Deletion
+from mooring.api.admission.deletion import Deletion
 from mooring.api.errors import ApiError
 from mooring.api.resources import RESOURCES, Resource
 from mooring.api.store import JsonObject, Key, Write

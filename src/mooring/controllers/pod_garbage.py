@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 
 from mooring.api.access import Api
-from mooring.api.deletion import Deletion
+from mooring.api.admission.deletion import Deletion
 from mooring.api.errors import ApiError
-from mooring.api.pod_cells import FINISHED
 from mooring.api.store import JsonObject, Key, Write
+from mooring.api.tables.pod_cells import FINISHED
 from mooring.controllers.cluster_kinds import NODE_STORE, POD_STORE, PODS
 from mooring.controllers.index import Index
 from mooring.controllers.status_conditions import disruption_target, with_condition

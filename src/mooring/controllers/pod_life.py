@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from mooring.api import ages
-from mooring.api.pod_cells import FINISHED
 from mooring.api.rfc3339 import in_seconds
 from mooring.api.store import JsonObject
+from mooring.api.tables import ages
+from mooring.api.tables.pod_cells import FINISHED
 from mooring.controllers import container_statuses
 from mooring.controllers.node_hosts import Host
 from mooring.controllers.pod_scripts import Script

@@ -2,8 +2,8 @@
 
 from typing import Literal
 
-from mooring.api.ages import ns
 from mooring.api.store import JsonObject
+from mooring.api.tables.ages import ns
 from mooring.kit.clock import NS_PER_S
 
 State = Literal["ready", "unready", "terminating", "Succeeded", "Failed"]

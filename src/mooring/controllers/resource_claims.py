@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 
 from mooring.api.access import Api
-from mooring.api.deletion import Deletion
-from mooring.api.pod_cells import FINISHED
+from mooring.api.admission.deletion import Deletion
 from mooring.api.resources import RESOURCES
 from mooring.api.store import JsonObject, Key, Write
+from mooring.api.tables.pod_cells import FINISHED
 from mooring.controllers.cluster_kinds import POD_STORE, PODS
 from mooring.controllers.finalizers import lift
 from mooring.controllers.index import Index, owner_uid

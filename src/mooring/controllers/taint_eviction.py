@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from mooring.api.access import Api
-from mooring.api.deletion import Deletion
+from mooring.api.admission.deletion import Deletion
 from mooring.api.store import JsonObject, Key, Write
 from mooring.controllers.cluster_events import tell
 from mooring.controllers.cluster_kinds import NODE_STORE, POD_STORE, PODS

@@ -6,9 +6,9 @@ Claims and volumes are also kept from vanishing while they are in use: the final
 from collections.abc import Iterable, Sequence
 
 from mooring.api.access import Api
-from mooring.api.deletion import Deletion
-from mooring.api.pod_cells import FINISHED
+from mooring.api.admission.deletion import Deletion
 from mooring.api.store import JsonObject, Key, Write
+from mooring.api.tables.pod_cells import FINISHED
 from mooring.controllers.cluster_kinds import CLAIM_STORE, CLAIMS, POD_STORE, VOLUME_STORE, VOLUMES
 from mooring.controllers.finalizers import lift
 from mooring.controllers.index import Index

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mooring.api.credentials import CredentialsError
+from mooring.api.client.credentials import CredentialsError
+from mooring.api.client.unanswered import Unanswered
 from mooring.api.errors import ApiError, forbidden, quoted, unauthorized
-from mooring.api.unanswered import Unanswered
 from mooring.kit.logs import Log
 from mooring.web.callers import ANONYMOUS, MASTERS, Caller, CallingUser
 from mooring.web.remembered import Remembered

@@ -6,10 +6,10 @@ from typing import Any, Protocol
 
 from cryptography import x509
 
-from mooring.api.credentials import CredentialsError
+from mooring.api.client.credentials import CredentialsError
+from mooring.api.client.transport import Params
+from mooring.api.client.unanswered import Unanswered
 from mooring.api.errors import ApiError
-from mooring.api.transport import Params
-from mooring.api.unanswered import Unanswered
 from mooring.kit.logs import Log
 
 CONFIG_MAP = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"

@@ -6,10 +6,10 @@ from typing import Any, Protocol
 
 import msgspec
 
-from mooring.api.client import ApiClient, Limits
-from mooring.api.reach import Access
-from mooring.api.transport import Params
-from mooring.api.unanswered import Unreadable
+from mooring.api.client.client import ApiClient, Limits
+from mooring.api.client.reach import Access
+from mooring.api.client.transport import Params
+from mooring.api.client.unanswered import Unreadable
 from mooring.web.callers import CallingUser
 from mooring.web.remembered import Remembered
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mooring.api.client import ApiClient
-from mooring.api.reach import Access
+from mooring.api.client.client import ApiClient
+from mooring.api.client.reach import Access
 from mooring.app.assembly import build_scheduler
 from mooring.app.dump import compare, dump
 from mooring.app.leader_elector import Callbacks, LeaderElector, elector_settings, lease_client, new_identity

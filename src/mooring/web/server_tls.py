@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from mooring.api.certificates import KeyPair, new_authority, sign_server
-from mooring.api.private_files import write_private
+from mooring.api.client.certificates import KeyPair, new_authority, sign_server
+from mooring.api.client.private_files import write_private
 from mooring.kit.clock import Clock
 from mooring.kit.logs import Log
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from mooring.api.access import Api
-from mooring.api.discovery import REQUESTS
 from mooring.api.errors import ApiError, method_not_supported
+from mooring.api.schema.discovery import REQUESTS
 from mooring.api.server import reading, subresources, writing
 from mooring.api.server.documents import document
 from mooring.api.server.forms import check_form_asked

@@ -1,6 +1,6 @@
 """Documents about the server itself: version, health, discovery, OpenAPI."""
 
-from mooring.api import discovery, openapi
+from mooring.api.schema import discovery, openapi
 from mooring.api.server.media import wanted
 from mooring.api.server.request import Answer, Request
 

@@ -1,14 +1,11 @@
 """`fieldValidation`: what a client is told of fields that the kind does not have. They are never stored."""
 
 from mooring.api.errors import bad_request
-from mooring.api.fields import type_of
 from mooring.api.media_types import JSON_PATCH, STRATEGIC_MERGE_PATCH, media_type
-from mooring.api.pruning import pruned
 from mooring.api.resources import Resource
-from mooring.api.server.media import PROTOBUF, YAML
-from mooring.api.server.request import Request
-from mooring.api.store import JsonObject
-from mooring.api.strict import (
+from mooring.api.schema.fields import type_of
+from mooring.api.schema.pruning import pruned
+from mooring.api.schema.strict import (
     apply_error,
     check_declared,
     duplicates,
@@ -21,7 +18,10 @@ from mooring.api.strict import (
     warning_header,
     yaml_duplicates,
 )
-from mooring.api.typed_values import check_typed
+from mooring.api.schema.typed_values import check_typed
+from mooring.api.server.media import PROTOBUF, YAML
+from mooring.api.server.request import Request
+from mooring.api.store import JsonObject
 
 _CHOICES = ("Strict", "Warn", "Ignore")
 Headers = list[tuple[str, str]]

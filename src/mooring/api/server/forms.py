@@ -6,7 +6,7 @@ from mooring.api.server.media import Wanted
 from mooring.api.server.media import wanted as wanted_form
 from mooring.api.server.request import Request
 from mooring.api.store import JsonObject
-from mooring.api.tables import Include, table, table_of_one
+from mooring.api.tables.tables import Include, table, table_of_one
 from mooring.api.watch import stamped
 
 _META = "meta.k8s.io/v1"

@@ -3,12 +3,12 @@
 import msgspec
 
 from mooring.api.access import By
-from mooring.api.deletion import Deletion, Propagation
+from mooring.api.admission.deletion import Deletion, Propagation
 from mooring.api.errors import ApiError, field_forbidden, field_invalid, field_unsupported, invalid
+from mooring.api.schema.typed_values import check_typed
 from mooring.api.server.bodies import read_object
 from mooring.api.server.request import Request
 from mooring.api.store import JsonObject
-from mooring.api.typed_values import check_typed
 
 _MANAGER_CHARS = 128
 _UNKNOWN_MANAGER = "unknown"

@@ -1,7 +1,7 @@
 """Bodies that come as protobuf. What cannot be read is refused in kube-apiserver's words."""
 
 from mooring.api.errors import ApiError, bad_request
-from mooring.api.protobuf import MalformedError, UnknownKindError, decode
+from mooring.api.schema.protobuf import MalformedError, UnknownKindError, decode
 from mooring.api.store import JsonObject
 
 _SHOWN_BYTES = 30

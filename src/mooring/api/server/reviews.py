@@ -1,11 +1,11 @@
 """Questions about who somebody is and what they may do. In this cluster everybody who gets in may do everything."""
 
-from mooring.api.fields import type_of
+from mooring.api.schema.fields import type_of
+from mooring.api.schema.typed_values import check_typed
 from mooring.api.server.bodies import read_object
 from mooring.api.server.request import Answer, Request
 from mooring.api.server.routes import Target
 from mooring.api.store import JsonObject
-from mooring.api.typed_values import check_typed
 
 USER: JsonObject = {"username": "mooring-admin", "groups": ["system:masters", "system:authenticated"]}
 _EVERYTHING: JsonObject = {

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from mooring.api.discovery import REQUESTS
 from mooring.api.resources import RESOURCES, Resource
+from mooring.api.schema.discovery import REQUESTS
 
 _POSTED = {(resource.group, resource.version, resource.plural): resource for resource in REQUESTS}
 

@@ -1,16 +1,16 @@
 """Parts of objects with rules of their own: binding, eviction, scale, logs."""
 
 from mooring.api.access import Api, By, Change
+from mooring.api.admission.eviction import evict
+from mooring.api.admission.scale import scale_of, with_scale
 from mooring.api.errors import bad_request
-from mooring.api.eviction import evict
-from mooring.api.scale import scale_of, with_scale
+from mooring.api.schema.typed_values import check_typed
 from mooring.api.server.bodies import read_object
 from mooring.api.server.options import by_whom, delete_options, how_to_delete
 from mooring.api.server.request import Answer, Request
 from mooring.api.server.routes import Target
 from mooring.api.server.writing import patcher, success
 from mooring.api.store import JsonObject
-from mooring.api.typed_values import check_typed
 
 
 def post_binding(api: Api, target: Target, request: Request) -> Answer:

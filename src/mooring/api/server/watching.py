@@ -17,7 +17,7 @@ from mooring.api.server.reading import selector_of, version_asked
 from mooring.api.server.request import Request
 from mooring.api.server.routes import Target
 from mooring.api.store import JsonObject, TooNew, Write
-from mooring.api.tables import Include, table_of_one
+from mooring.api.tables.tables import Include, table_of_one
 from mooring.api.watch import Event, Watcher, opening
 
 MIN_TIMEOUT_S, MAX_TIMEOUT_S = 1800, 3600

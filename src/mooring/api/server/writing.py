@@ -5,7 +5,6 @@ from typing import Any
 from mooring.api.access import Api, Change
 from mooring.api.errors import ApiError, unsupported_media_type
 from mooring.api.event_forms import shown_form
-from mooring.api.json_patch import apply_json_patch
 from mooring.api.media_types import (
     APPLY_PATCH,
     JSON_PATCH,
@@ -14,8 +13,10 @@ from mooring.api.media_types import (
     STRATEGIC_MERGE_PATCH,
     media_type,
 )
-from mooring.api.merge_keys import compact
-from mooring.api.merge_patch import apply_merge_patch
+from mooring.api.patches.json_patch import apply_json_patch
+from mooring.api.patches.merge_keys import compact
+from mooring.api.patches.merge_patch import apply_merge_patch
+from mooring.api.patches.strategic_merge import apply_strategic_merge_patch
 from mooring.api.resources import Resource
 from mooring.api.server import forms
 from mooring.api.server.bodies import read_json, read_object, read_yaml
@@ -26,7 +27,6 @@ from mooring.api.server.reading import selector_of
 from mooring.api.server.request import Answer, Request
 from mooring.api.server.routes import Target
 from mooring.api.store import JsonObject
-from mooring.api.strategic_merge import apply_strategic_merge_patch
 
 _PATCHERS = {
     JSON_PATCH: apply_json_patch,

@@ -1,0 +1,1 @@
+"""Which fields each kind has, and the documents that say so."""

@@ -1,0 +1,1 @@
+"""What `kubectl get` prints: columns, cells and ages."""
