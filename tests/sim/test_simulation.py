@@ -24,7 +24,6 @@ from mooring.framework.status import Rejection, curable
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.plugins.unbuilt import Unbuilt
 from mooring.sim import simulation as simulation_module
 from mooring.sim.results import Eviction, Fate, InputError, NodeUse, NoSuchPod, Report
 from mooring.sim.simulation import Simulation
@@ -325,27 +324,6 @@ def test_a_pod_whose_attempt_failed_is_pending_with_the_error() -> None:
     report = run(a_node("a"), pending("p"), plugin=Broken)
     (result,) = report.pending
     assert (result.fate, result.message) == (Fate.ERROR, 'running "Broken" filter plugin: no idea')
-
-
-class NotYet(Unbuilt):
-    """A plugin that is not built and concerns pods with a label."""
-
-    name = "NotYet"
-
-    @classmethod
-    def concerns(cls, pod: Pod) -> bool:
-        return "special" in pod.labels
-
-
-def test_pods_that_need_a_plugin_that_is_not_built_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulation_module, "UNBUILT", (NotYet,))
-    special = [pending(f"s-{i}", labels={"special": ""}) for i in range(4)]
-    report = run(a_node("n"), pending("plain"), *special)
-    assert report.notes == [
-        "NotYet is not part of this release: what it would say of 4 pods is not considered "
-        "(default/s-0, default/s-1, default/s-2 and 1 more)"
-    ]
-    assert run(a_node("n"), pending("plain")).notes == []
 
 
 # ---- Objects that contradict each other

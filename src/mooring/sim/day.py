@@ -21,7 +21,6 @@ from mooring.model.pod import Pod
 from mooring.sim.arrivals import Arrival
 from mooring.sim.gauge import Gauge, Span
 from mooring.sim.results import Eviction
-from mooring.sim.simulation import note_unbuilt
 from mooring.sim.stage import Stage, count
 from mooring.sim.stories import Story
 
@@ -224,7 +223,7 @@ class Day:
         )
 
     def _notes(self) -> list[str]:
-        notes = note_unbuilt([*{arrival.pod.shape: arrival.pod for arrival in self._arrivals}.values()])
+        notes = []
         if self._stage.finished:
             notes.append(f"{count(len(self._stage.finished), 'finished pod')} left out, taking no room")
         late = len(self._arrivals) - len(self._arrived)

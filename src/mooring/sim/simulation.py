@@ -19,7 +19,6 @@ from mooring.framework.runner import Runner
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import Condition, KubeObject
 from mooring.model.pod import Pod
-from mooring.plugins.unbuilt import UNBUILT
 from mooring.sim.manifests import Manifests
 from mooring.sim.results import Explanation, Fate, InputError, NodeUse, NoSuchPod, PodResult, Report
 from mooring.sim.stage import Stage, count, some
@@ -233,7 +232,7 @@ class Simulation:
             notes.append(f"{count(pods, 'pod')} on nodes that are not in the input: {some(lost)}")
         if self._stage.unasked:
             notes.append(f"{count(len(self._stage.unasked), 'extender')} of the configuration not asked")
-        return [*notes, *note_unbuilt(self._stage.pending)]
+        return notes
 
     def _closing_notes(self, results: Sequence[PodResult], passed: Duration) -> list[str]:
         """What the reader should know about how it ended."""
@@ -251,19 +250,6 @@ class Simulation:
                 f"stopped after {passed} of simulated time and {attempts}, though it would go on: {some(restless)}"
             )
         return notes
-
-
-def note_unbuilt(pods: Sequence[Pod]) -> list[str]:
-    """Which pods would need a plugin that is not there."""
-    notes = []
-    for plugin in UNBUILT:
-        concerned = [pod.key for pod in pods if plugin.concerns(pod)]
-        if concerned:
-            notes.append(
-                f"{plugin.name} is not part of this release: what it would say of {count(len(concerned), 'pod')} "
-                f"is not considered ({some(concerned)})"
-            )
-    return notes
 
 
 def note_ignored(manifests: Manifests) -> list[str]:
