@@ -3,7 +3,7 @@
 from asking import PODS, ask
 from mooring.api.admission.deletion import Deletion
 from mooring.api.resources import RESOURCES
-from mooring.app.embedded_driver import FLUSH_NS
+from mooring.app.pacemaker import FLUSH_NS
 from mooring.framework.intents import Evict, PatchStatus, Record
 from mooring.model.meta import Condition
 from mooring.model.pod import Pod

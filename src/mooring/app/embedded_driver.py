@@ -11,16 +11,13 @@ from mooring.api.store import Exists, JsonObject, Missing
 from mooring.app.event_series import EventSeries, NewEvent, Repetition
 from mooring.app.extender_calls import ExtenderCalls
 from mooring.app.object_writes import carry_out
+from mooring.app.pacemaker import Pacemaker
 from mooring.cycle.scheduler import Scheduler
 from mooring.framework.intents import Bind, Call, Evict, Intent, PatchStatus, Record, Write, WriteFault
-from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import Condition
 from mooring.model.pod import Pod
 
 EVENTS = RESOURCES["events.k8s.io", "v1", "events"]
-TICK_NS = NS_PER_S // 10
-FLUSH_NS = 30 * NS_PER_S
-SWEEP_NS = 60 * NS_PER_S
 
 
 class EmbeddedDriver:
@@ -30,8 +27,7 @@ class EmbeddedDriver:
         self._api = api
         self._scheduler = scheduler
         self._series = EventSeries(instance)
-        now_ns = api.clock.now_ns()
-        self._tick_ns, self._flush_ns, self._sweep_ns = now_ns, now_ns + FLUSH_NS, now_ns + SWEEP_NS
+        self._pacemaker = Pacemaker(scheduler, api.clock, self._sweep)
         self.extenders: ExtenderCalls | None = None
         """Asks the extenders, where there are any."""
         self.attempts = 0
@@ -39,7 +35,8 @@ class EmbeddedDriver:
 
     def step(self, limit: int = 100) -> int:
         """Let time pass and try pods, at most so many. Returns how many were tried."""
-        self._pass_time()
+        self._pacemaker.beat()
+        self.carry_out()
         for done in range(limit):
             if not self._scheduler.has_work():
                 return done
@@ -50,26 +47,13 @@ class EmbeddedDriver:
 
     def next_ns(self) -> int | None:
         """When to step again: 0 for now."""
-        core = self._scheduler.core
-        if self._scheduler.has_work() or core.outbox:
+        if self._scheduler.has_work() or self._scheduler.core.outbox:
             return 0
-        times = [self._flush_ns, core.queue.next_release_ns(), self._scheduler.next_deadline_ns()]
-        return max(min(when for when in times if when is not None), self._tick_ns)
+        return self._pacemaker.next_ns()
 
-    def _pass_time(self) -> None:
-        now_ns = self._api.clock.now_ns()
-        if now_ns >= self._tick_ns:
-            self._tick_ns = now_ns + TICK_NS
-            self._scheduler.tick()
-            self._scheduler.release_waiting()
-        if now_ns >= self._flush_ns:
-            self._flush_ns = now_ns + FLUSH_NS
-            self._scheduler.flush_parked()
-        if now_ns >= self._sweep_ns:
-            self._sweep_ns = now_ns + SWEEP_NS
-            for repetition in self._series.sweep(now_ns):
-                self._write_series(repetition)
-        self.carry_out()
+    def _sweep(self) -> None:
+        for repetition in self._series.sweep(self._api.clock.now_ns()):
+            self._write_series(repetition)
 
     def carry_out(self) -> None:
         """Do what the scheduler wants."""

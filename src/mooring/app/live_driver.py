@@ -22,6 +22,7 @@ from mooring.app.api_writer import Writer
 from mooring.app.event_writer import EventWriter
 from mooring.app.extender_calls import ExtenderCalls
 from mooring.app.object_writes import body_of, request_of
+from mooring.app.pacemaker import Pacemaker
 from mooring.app.status_writer import StatusWriter
 from mooring.cycle.scheduler import Scheduler
 from mooring.framework.intents import Bind, Call, Evict, Intent, PatchStatus, Record, Write, WriteFault
@@ -36,9 +37,6 @@ SLICE = 20
 """How many pods are tried before the event loop gets its turn."""
 MAX_BINDS = 512
 """How many binds may be under way; then attempts wait."""
-TICK_NS = NS_PER_S // 10
-FLUSH_NS = 30 * NS_PER_S
-SWEEP_NS = 60 * NS_PER_S
 LANDING_S = 0.5
 """How long a bind that we heard no more of may be on its way still: who looks sooner may take it for lost."""
 LOOKUP_WAITS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
@@ -77,8 +75,7 @@ class LiveDriver:
         self.extenders: ExtenderCalls | None = None
         """Asks the extenders, where there are any."""
         self._binds = 0
-        now_ns = clock.now_ns()
-        self._tick_ns, self._flush_ns, self._sweep_ns = now_ns, now_ns + FLUSH_NS, now_ns + SWEEP_NS
+        self._pacemaker = Pacemaker(scheduler, clock, events.sweep)
         self.bound = 0
 
     def wake(self) -> None:
@@ -90,7 +87,8 @@ class LiveDriver:
         try:
             while True:
                 self._news.clear()
-                self._pass_time()
+                self._pacemaker.beat()
+                self._carry_out()
                 if self._attempt_some():
                     await asyncio.sleep(0)
                 else:
@@ -125,26 +123,9 @@ class LiveDriver:
             self._carry_out()
         return SLICE
 
-    def _pass_time(self) -> None:
-        now_ns = self._clock.now_ns()
-        if now_ns >= self._tick_ns:
-            self._tick_ns = now_ns + TICK_NS
-            self._scheduler.tick()
-            self._scheduler.release_waiting()
-        if now_ns >= self._flush_ns:
-            self._flush_ns = now_ns + FLUSH_NS
-            self._scheduler.flush_parked()
-        if now_ns >= self._sweep_ns:
-            self._sweep_ns = now_ns + SWEEP_NS
-            self._events.sweep()
-        self._carry_out()
-
     async def _rest(self) -> None:
         """Until something changes or falls due."""
-        core = self._scheduler.core
-        times = [core.queue.next_release_ns(), self._scheduler.next_deadline_ns()]
-        due = [max(when, self._tick_ns) for when in times if when is not None]
-        pause_s = (min(due) - self._clock.now_ns()) / NS_PER_S if due else LONGEST_REST_S
+        pause_s = (self._pacemaker.next_ns() - self._clock.now_ns()) / NS_PER_S
         with suppress(TimeoutError):
             async with asyncio.timeout(min(max(pause_s, 0.0), LONGEST_REST_S)):
                 await self._news.wait()
