@@ -44,12 +44,16 @@ def cells(matrix: Column, resources: Resources, rows: Rows) -> Column:
     return matrix[resources[:, None], rows]
 
 
-def one_row(rows: Rows) -> int | None:
-    """The row, if it is only one that is meant.
+FEW = 6
+"""Up to so many rows plain numbers are quicker than arrays."""
+
+
+def few_rows(rows: Rows) -> list[int] | None:
+    """The rows, if only few are meant.
 
     Hot: after a pod was placed one row is touched, and for one row plain numbers take a fifth of what arrays take.
     """
-    return int(rows[0]) if not isinstance(rows, slice) and len(rows) == 1 else None
+    return rows.tolist() if not isinstance(rows, slice) and len(rows) <= FEW else None
 
 
 class ClusterError(Exception):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.cluster.table import FEW
 from mooring.framework.cycle import Cycle
 from mooring.framework.memo import NARROWED_OUT, PASSED, Question, ShapeMemo
 from mooring.framework.points import (
@@ -340,9 +341,9 @@ def _check_form(answer: object, asked: int, what: str) -> None:
 
 
 def _check_range(plugin: ScorePlugin, scores: Scores) -> None:
-    # Hot: as a rule there is one. As unsigned, a negative score is larger than any allowed one, so one maximum finds
+    # Hot: as a rule there are few. As unsigned, a negative score is larger than any allowed one, so one maximum finds
     # both ends.
-    if len(scores) == 1 and 0 <= scores[0] <= MAX_SCORE:
+    if len(scores) <= FEW and all(0 <= score <= MAX_SCORE for score in scores.tolist()):
         return
     if len(scores) and scores.view(np.uint64).max() > MAX_SCORE:
         worst = int(next(s for s in scores if not 0 <= s <= MAX_SCORE))

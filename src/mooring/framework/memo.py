@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.table import NodeTable, one_row
+from mooring.cluster.table import NodeTable, few_rows
 from mooring.framework.cycle import Cycle, Keepsakes
 from mooring.framework.points import Reads, Rows
 from mooring.framework.status import SKIP
@@ -139,9 +139,10 @@ class ShapeMemo:
         rows = self._filters.refresh(cycle)
         if len(self._first) != nodes.capacity:
             self._first = np.full(nodes.capacity, DEAD, np.int8)
-        row = one_row(rows) if rows is not None else None
-        if row is not None:
-            self._first[row] = self._first_rejection(nodes, row)
+        few = few_rows(rows) if rows is not None else None
+        if few is not None:
+            for row in few:
+                self._first[row] = self._first_rejection(nodes, row)
         elif rows is not None:
             first = np.where(nodes.alive[rows], PASSED, DEAD).astype(np.int8)
             for index in self._filter_order:
@@ -179,12 +180,12 @@ class ShapeMemo:
         rows = self._scores.refresh(cycle)
         if len(self._sum) != nodes.capacity:
             self._sum = np.zeros(nodes.capacity, np.int64)
-        row = one_row(rows) if rows is not None else None
-        if row is not None:
+        few = few_rows(rows) if rows is not None else None
+        if few is not None:
             kept = self._scores.columns
-            self._sum[row] = sum(
-                int(kept[index][row]) * weight for index, weight in self._summed.items() if index in kept
-            )
+            parts = [(kept[index], weight) for index, weight in self._summed.items() if index in kept]
+            for row in few:
+                self._sum[row] = sum(int(part[row]) * weight for part, weight in parts)
         elif rows is not None:
             total = np.zeros(len(self._sum[rows]), np.int64)
             for index, weight in self._summed.items():

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from mooring.cluster.kernels import balance, balance_of_two
-from mooring.cluster.table import Column, NodeTable, Resources, cells, one_row
+from mooring.cluster.table import Column, NodeTable, Resources, cells, few_rows
 from mooring.framework.config.args import NodeResourcesBalancedAllocationArgs
 from mooring.framework.cycle import Cycle
 from mooring.framework.points import Handle, PreScorePlugin, Reads, Rows, ScorePlugin, Scores, reads
@@ -29,9 +29,9 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     def score(self, cycle: Cycle, rows: Rows) -> Scores | None:
         nodes = cycle.nodes
         resources, amounts = self._amounts(cycle)
-        row = one_row(rows)
-        if row is not None and len(amounts) == 2:
-            return np.array([_score_of_two(nodes, resources, amounts, row)], np.int64)
+        few = few_rows(rows)
+        if few is not None and len(amounts) == 2:
+            return np.array([_score_of_two(nodes, resources, amounts, row) for row in few], np.int64)
         allocatable, before = cells(nodes.allocatable, resources, rows), cells(nodes.requested, resources, rows)
         counted = allocatable != 0
         gain = balance(before + amounts, allocatable, counted) - balance(before, allocatable, counted)

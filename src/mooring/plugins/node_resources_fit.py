@@ -16,7 +16,7 @@ from mooring.cluster.kernels import (
     rounded_mean,
     weighted_mean,
 )
-from mooring.cluster.table import NodeTable, Resources, cells, one_row
+from mooring.cluster.table import NodeTable, Resources, cells, few_rows
 from mooring.framework.config.args import LEAST_ALLOCATED, NodeResourcesFitArgs, ScoringStrategy
 from mooring.framework.config.validate_args import check_fit_args
 from mooring.framework.cycle import Cycle
@@ -80,8 +80,8 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     @reads(Reads.TOTALS)
     def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
         nodes, checked = cycle.nodes, self._checked(cycle)
-        row = one_row(rows)
-        if row is not None and _fits(nodes, checked, row):
+        few = few_rows(rows)
+        if few is not None and all(_fits(nodes, checked, row) for row in few):
             return None
         full = nodes.pod_count[rows] >= nodes.allowed_pods[rows]
         if not checked.names:
@@ -116,11 +116,9 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         nodes, scored = cycle.nodes, self._scored(cycle)
         if not scored.names:
             return None
-        row = one_row(rows)
-        if row is not None and self._score_one is not None:
-            allocatable_here = nodes.allocatable[scored.resources, row].tolist()
-            held = nodes.scored[scored.resources, row].tolist()
-            return np.array([self._score_one(allocatable_here, held, scored)], np.int64)
+        few = few_rows(rows)
+        if few is not None and self._score_one is not None:
+            return np.array([self._score_one(nodes, scored, row) for row in few], np.int64)
         allocatable = cells(nodes.allocatable, scored.resources, rows)
         wanted = cells(nodes.scored, scored.resources, rows) + scored.amounts
         return self._score(allocatable, wanted, allocatable != 0, scored.weights)
@@ -179,8 +177,10 @@ def _fits(nodes: NodeTable, checked: Amounts, row: int) -> bool:
     )
 
 
-def _least_allocated_of_one(allocatable: list[int], held: list[int], scored: Amounts) -> int:
+def _least_allocated_of_one(nodes: NodeTable, scored: Amounts, row: int) -> int:
     """The score of one node by the usual strategy, in plain numbers."""
+    allocatable = nodes.allocatable[scored.resources, row].tolist()
+    held = nodes.scored[scored.resources, row].tolist()
     total = weights = 0
     amounts = scored.amounts[:, 0].tolist()
     for there, taken, amount, weight in zip(allocatable, held, amounts, scored.weights.tolist(), strict=True):
