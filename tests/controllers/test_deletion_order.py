@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from cluster_api import START_NS
-from mooring.api.rfc3339 import in_seconds
 from mooring.controllers.deletion_order import first_to_go
 from mooring.kit.clock import NS_PER_S
+from mooring.kit.rfc3339 import in_seconds
 
 Json = dict[str, Any]
 NOW_NS = START_NS + 100_000 * NS_PER_S

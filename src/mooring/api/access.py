@@ -22,9 +22,9 @@ from mooring.api.errors import already_exists, bad_request, conflict, not_found
 from mooring.api.event_forms import shown_form, stored_form
 from mooring.api.patches.apply_patch import Writer, apply_configuration, record_update
 from mooring.api.resources import Resource
-from mooring.api.rfc3339 import in_seconds
 from mooring.api.store import Exists, JsonObject, Key, Store
 from mooring.kit.clock import Clock
+from mooring.kit.rfc3339 import in_seconds
 
 NOT_READY_TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -144,10 +144,7 @@ class Api:
         What `change` returns may name the version that it means; if that is not the present one, the change is refused.
         """
         old = self.get(resource, namespace, name)
-        new = change(old)
-        _check_names(resource, namespace, name, new)
-        _check_version(resource, old, new)
-        made = self._prepare_change(resource, old, new, subresource)
+        made = self._prepare_change(resource, old, change(old), subresource)
         if by.manager:
             made = record_update(old, made, by.writer(resource, self.now(), subresource))
         return self._put(resource, namespace, name, made, by)
@@ -176,8 +173,6 @@ class Api:
             return self.create(resource, namespace, wanted, By(is_dry_run=by.is_dry_run)), True
         old = shown_form(resource, found)
         new = apply_configuration(old, configuration, writer, force)
-        _check_names(resource, namespace, name, new)
-        _check_version(resource, old, new)
         made = self._prepare_change(resource, old, new, subresource)
         held = new.get("metadata", {}).get("managedFields")
         made = {**made, "metadata": {**made["metadata"], **({"managedFields": held} if held else {})}}
@@ -199,6 +194,9 @@ class Api:
         return self.store.update(resource.storage, _key_of(resource, item), {**item, "spec": spec})
 
     def _prepare_change(self, resource: Resource, old: JsonObject, new: JsonObject, subresource: str) -> JsonObject:
+        meta = old["metadata"]
+        _check_names(resource, meta.get("namespace", ""), meta["name"], new)
+        _check_version(resource, old, new)
         if subresource == "status":
             return admit.prepare_status(resource, old, new)
         if subresource:

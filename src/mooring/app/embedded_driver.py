@@ -57,10 +57,7 @@ class EmbeddedDriver:
 
     def carry_out(self) -> None:
         """Do what the scheduler wants."""
-        while intents := self._scheduler.take_intents():
-            for intent in intents:
-                self._do(intent)
-            self._scheduler.release_waiting()
+        self._scheduler.carry_out(self._do)
 
     def _do(self, intent: Intent) -> None:
         match intent:

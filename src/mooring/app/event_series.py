@@ -4,9 +4,9 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
-from mooring.api.rfc3339 import in_micros
 from mooring.framework.intents import Record
 from mooring.kit.clock import NS_PER_S
+from mooring.kit.rfc3339 import in_micros
 
 JsonObject = dict[str, Any]
 Identity = tuple[str | None, ...]

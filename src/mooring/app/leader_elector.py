@@ -15,7 +15,6 @@ from mooring.api.client.throttle import Timing
 from mooring.api.client.transport import Params
 from mooring.api.client.unanswered import Unanswered
 from mooring.api.errors import ApiError
-from mooring.api.rfc3339 import in_micros, in_seconds
 from mooring.app.leader_election import (
     Ask,
     Candidate,
@@ -36,6 +35,7 @@ from mooring.app.lease_record import API_VERSION, LeaseName, LeaseRecord, change
 from mooring.framework.config.types import ClientConnectionConfiguration, LeaderElectionConfiguration
 from mooring.kit.clock import Clock, WallClock
 from mooring.kit.logs import Log
+from mooring.kit.rfc3339 import in_micros, in_seconds
 
 T = TypeVar("T")
 

@@ -6,13 +6,13 @@ from typing import Any
 
 from mooring.api.client.client import ApiClient
 from mooring.api.errors import ApiError
+from mooring.api.media_types import MERGE_PATCH
 from mooring.controllers.node_hosts import FAILED
 from mooring.controllers.node_making import make_node
 
 JsonObject = dict[str, Any]
 
 NODES = "/api/v1/nodes"
-MERGE = "application/merge-patch+json"
 _RETRY_S = 1.0
 
 
@@ -44,12 +44,12 @@ async def recover(client: ApiClient, name: str) -> None:
 
 
 async def _annotate(client: ApiClient, name: str, value: str | None) -> None:
-    await client.patch(f"{NODES}/{name}", {"metadata": {"annotations": {FAILED: value}}}, MERGE)
+    await client.patch(f"{NODES}/{name}", {"metadata": {"annotations": {FAILED: value}}}, MERGE_PATCH)
 
 
 async def drain(client: ApiClient, name: str) -> AsyncIterator[str]:
     """Cordon the node and evict its pods, but those of daemons, as their budgets allow. Tells what happens."""
-    await client.patch(f"{NODES}/{name}", {"spec": {"unschedulable": True}}, MERGE)
+    await client.patch(f"{NODES}/{name}", {"spec": {"unschedulable": True}}, MERGE_PATCH)
     yield f"{name} cordoned"
     told: set[str] = set()
     while pods := await _evictable(client, name):

@@ -4,9 +4,10 @@ from collections.abc import Callable
 
 from mooring.cycle.scheduler import Scheduler
 from mooring.kit.clock import NS_PER_S, Clock
+from mooring.queue.queue import PARKED_FLUSH_PERIOD_S
 
 TICK_NS = NS_PER_S // 10
-FLUSH_NS = 30 * NS_PER_S
+FLUSH_NS = PARKED_FLUSH_PERIOD_S * NS_PER_S
 SWEEP_NS = 60 * NS_PER_S
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from mooring.api.client.credentials import CredentialsError
 from mooring.api.client.unanswered import Unanswered
 from mooring.api.errors import ApiError
-from mooring.api.rfc3339 import in_seconds
 from mooring.app.api_writer import Writer
 from mooring.app.status_patches import status_patch, with_patch
 from mooring.framework.intents import PatchStatus
 from mooring.kit.clock import Clock
+from mooring.kit.rfc3339 import in_seconds
 from mooring.model.meta import Condition
 from mooring.model.pod import Pod, PodStatus
 

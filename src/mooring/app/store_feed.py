@@ -10,7 +10,7 @@ from mooring.api.store import JsonObject, Store, Write
 from mooring.cycle.scheduler import Scheduler
 from mooring.model.kinds import KINDS
 from mooring.model.meta import KubeObject, ObjectMeta
-from mooring.model.pod import Pod, PodSpec, PodStatus
+from mooring.model.pod import FINISHED_PHASES, Pod, PodSpec, PodStatus
 from mooring.model.workloads import PodGroup
 
 Report = Callable[[str, Exception], None]
@@ -70,7 +70,7 @@ class StoreFeed:
 
 
 def _is_finished(pod: JsonObject) -> bool:
-    return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+    return pod.get("status", {}).get("phase") in FINISHED_PHASES
 
 
 def _decoded(struct: type[KubeObject], write: Write, old: KubeObject | None) -> KubeObject:

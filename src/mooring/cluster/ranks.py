@@ -5,13 +5,13 @@ were touched, from the first time that somebody asks.
 """
 
 from collections.abc import Sequence
-from datetime import datetime
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.log import Follower
 from mooring.cluster.table import NodeTable
+from mooring.kit.rfc3339 import moment_ns
 from mooring.model.pod import Pod
 
 NOT_STARTED_NS = (1 << 63) - 1
@@ -97,10 +97,9 @@ def start_ns(pod: Pod) -> int:
 def parse_time_ns(text: str) -> int:
     """An RFC 3339 time in nanoseconds since 1970; 0 for one that cannot be read."""
     try:
-        moment = datetime.fromisoformat(text)
+        return moment_ns(text)
     except ValueError:
         return 0
-    return round(moment.timestamp() * 1_000_000) * 1000
 
 
 def _padded(column: NDArray[np.int64], shape: tuple[int, ...]) -> NDArray[np.int64]:

@@ -2,12 +2,10 @@
 
 from collections.abc import Iterable
 
-import msgspec
-
 from mooring.api.store import JsonObject, Key, Store, Write
+from mooring.api.written_selectors import selector_from
 from mooring.controllers.cluster_kinds import BUDGET_STORE, POD_STORE
-from mooring.model.meta import LabelSelector
-from mooring.model.selectors import NOTHING, Selector, SelectorError, compile_selector
+from mooring.model.selectors import Selector
 
 
 class BudgetMembers:
@@ -49,7 +47,7 @@ class BudgetMembers:
             self._selectors[key[0]].pop(key, None)
             self._members.pop(key, None)
             return
-        selector = _selector(write.object)
+        selector = selector_from(write.object["spec"].get("selector"))
         if self._selectors.setdefault(key[0], {}).get(key) == selector:
             return
         self._selectors[key[0]][key] = selector
@@ -58,11 +56,3 @@ class BudgetMembers:
             for pod in self._store.all(POD_STORE)
             if pod["metadata"]["namespace"] == key[0] and selector.matches(pod["metadata"].get("labels", {}))
         }
-
-
-def _selector(budget: JsonObject) -> Selector:
-    written = budget["spec"].get("selector")
-    try:
-        return compile_selector(None if written is None else msgspec.convert(written, LabelSelector))
-    except (SelectorError, msgspec.ValidationError):
-        return NOTHING

@@ -6,9 +6,7 @@ from mooring.api.access import Api
 from mooring.api.admission.deletion import Deletion
 from mooring.api.errors import ApiError
 from mooring.api.resources import RESOURCES
-from mooring.api.rfc3339 import in_seconds
 from mooring.api.store import JsonObject, Key, Write
-from mooring.api.tables.ages import ns
 from mooring.controllers.cluster_events import NORMAL, WARNING, tell
 from mooring.controllers.cron_schedule import Schedule, ScheduleError, parse_schedule
 from mooring.controllers.index import Index
@@ -17,6 +15,7 @@ from mooring.controllers.jobs import JOBS
 from mooring.controllers.ownership import managers_concerned, owner_reference
 from mooring.controllers.workload_conditions import holds
 from mooring.kit.clock import NS_PER_S
+from mooring.kit.rfc3339 import in_seconds, moment_ns
 
 CRON_JOBS = RESOURCES["batch", "v1", "cronjobs"]
 _SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
@@ -70,7 +69,7 @@ class CronJobs:
 
     def _last_ns(self, cron_job: JsonObject) -> int:
         last = cron_job.get("status", {}).get("lastScheduleTime")
-        return ns(last or cron_job["metadata"]["creationTimestamp"])
+        return moment_ns(last or cron_job["metadata"]["creationTimestamp"])
 
     def _may_start(self, cron_job: JsonObject, due_ns: int) -> bool:
         spec, now_ns = cron_job["spec"], self._api.clock.now_ns()

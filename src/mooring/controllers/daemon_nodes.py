@@ -10,15 +10,8 @@ from mooring.model.node import NO_EXECUTE, NO_SCHEDULE, Taint
 from mooring.model.pod import NodeSelector, Toleration
 from mooring.model.selectors import NodeMatcher, compile_node_selector
 from mooring.model.tolerations import tolerates_hard
+from mooring.model.workload_pods import DAEMON_TROUBLES
 
-_TROUBLES = (
-    ("not-ready", NO_EXECUTE),
-    ("unreachable", NO_EXECUTE),
-    ("disk-pressure", NO_SCHEDULE),
-    ("memory-pressure", NO_SCHEDULE),
-    ("pid-pressure", NO_SCHEDULE),
-    ("unschedulable", NO_SCHEDULE),
-)
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -34,7 +27,7 @@ _NEITHER = Verdict(False, False)
 
 def daemon_tolerations(spec: JsonObject) -> list[JsonObject]:
     """Those of the template and, where it does not have them, the ones that every daemon has."""
-    troubles = _TROUBLES + ((("network-unavailable", NO_SCHEDULE),) if spec.get("hostNetwork") else ())
+    troubles = DAEMON_TROUBLES + ((("network-unavailable", NO_SCHEDULE),) if spec.get("hostNetwork") else ())
     added = [{"key": f"node.kubernetes.io/{k}", "operator": "Exists", "effect": effect} for k, effect in troubles]
     held = spec.get("tolerations", [])
     return [*held, *(line for line in added if line not in held)]

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mooring.api.store import JsonObject
-from mooring.api.tables.ages import ns
 from mooring.controllers.pod_states import is_ready, phase_of, ready_since, restarts_of
+from mooring.kit.rfc3339 import moment_ns
 from mooring.model.selectors import parse_int64
 
 _COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -47,4 +47,4 @@ def _cost(pod: JsonObject) -> int:
 
 def _age_rank(since: str, now_ns: int) -> int:
     """Parity: ages are compared by their binary logarithm, so that not always the very newest pod is hit."""
-    return max(now_ns - ns(since), 0).bit_length()
+    return max(now_ns - moment_ns(since), 0).bit_length()

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from mooring.api.store import JsonObject
-from mooring.api.tables.ages import ns
 from mooring.controllers.deployment_sets import Look, available_of, replicas_of
 from mooring.controllers.workload_conditions import a_condition, condition_of, holds, with_condition, without_condition
 from mooring.kit.clock import NS_PER_S
+from mooring.kit.rfc3339 import moment_ns
 
 AVAILABLE, PROGRESSING, FAILURE = "Available", "Progressing", "ReplicaFailure"
 ROLLED_OUT, TIMED_OUT = "NewReplicaSetAvailable", "ProgressDeadlineExceeded"
@@ -142,7 +142,7 @@ def _is_late(look: Look, now_ns: int) -> bool:
 
 def _deadline_ns(look: Look, progress: JsonObject) -> int:
     deadline_s: int = look.deployment["spec"]["progressDeadlineSeconds"]
-    return ns(progress["lastUpdateTime"]) + deadline_s * NS_PER_S
+    return moment_ns(progress["lastUpdateTime"]) + deadline_s * NS_PER_S
 
 
 def _with_failure(look: Look) -> list[JsonObject]:

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Sequence
 from mooring.api.access import Api
 from mooring.api.resources import RESOURCES, Resource
 from mooring.api.store import JsonObject, Key, Write
-from mooring.api.tables import ages
 from mooring.controllers.budget_members import BudgetMembers
 from mooring.controllers.cluster_kinds import BUDGET_STORE, BUDGETS, POD_STORE, PODS
 from mooring.controllers.status_conditions import holds, with_condition
 from mooring.kit.clock import NS_PER_S
+from mooring.kit.rfc3339 import moment_ns
 
 DISRUPTION_LASTS_S = 120
 """A pod that was evicted but does not go within this time counts again."""
@@ -73,7 +73,7 @@ class DisruptionBudgets:
     def _disrupted(self, key: Key, noted: JsonObject) -> tuple[JsonObject, int | None]:
         """Evicted pods that have not begun to end yet, and when the first of them is given up."""
         now_ns = self._api.clock.now_ns()
-        due_ns = {name: ages.ns(since) + DISRUPTION_LASTS_S * NS_PER_S for name, since in noted.items()}
+        due_ns = {name: moment_ns(since) + DISRUPTION_LASTS_S * NS_PER_S for name, since in noted.items()}
         kept = {
             name: since
             for name, since in noted.items()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from mooring.api.store import JsonObject, Key, Write
 from mooring.controllers.crews import Crew
 from mooring.controllers.index import owner_uid
-from mooring.controllers.pod_states import is_terminating, phase_of
+from mooring.controllers.pod_states import is_finished, is_terminating, phase_of
 from mooring.kit.clock import NS_PER_S
 
 FIRST_PAUSE_NS, LAST_PAUSE_NS = 10 * NS_PER_S, 600 * NS_PER_S
@@ -32,7 +32,7 @@ class Account:
         ended = self.gone_failed + crew.count("Failed")
         if only_when_ended or not crew.count("terminating"):
             return ended
-        ending = [pod for pod in crew.pods.values() if is_terminating(pod) and phase_of(pod) not in _ENDED]
+        ending = [pod for pod in crew.pods.values() if is_terminating(pod) and not is_finished(pod)]
         return ended + sum(pod["metadata"]["uid"] not in self.excused for pod in ending)
 
     def note(self, succeeded: int, failed: int, now_ns: int) -> None:
@@ -50,9 +50,6 @@ class Account:
         if not self.failures:
             return 0
         return self.last_failure_ns + min(FIRST_PAUSE_NS << min(self.failures - 1, 20), LAST_PAUSE_NS)
-
-
-_ENDED = ("Succeeded", "Failed")
 
 
 class Ledger:

@@ -3,10 +3,10 @@
 from typing import NamedTuple
 
 from mooring.api.store import JsonObject
-from mooring.api.tables.ages import ns
 from mooring.controllers.crews import Crew
 from mooring.controllers.workload_conditions import condition_of, holds
 from mooring.kit.clock import NS_PER_S
+from mooring.kit.rfc3339 import moment_ns
 
 COMPLETE, FAILED = "Complete", "Failed"
 CRITERIA_MET, TARGETS_FAILURE, SUSPENDED = "SuccessCriteriaMet", "FailureTarget", "Suspended"
@@ -57,7 +57,7 @@ def deadline_ns(job: JsonObject) -> int | None:
     limit_s, started = job["spec"].get("activeDeadlineSeconds"), job.get("status", {}).get("startTime")
     if limit_s is None or started is None or job["spec"].get("suspend"):
         return None
-    return int(ns(started) + limit_s * NS_PER_S)
+    return int(moment_ns(started) + limit_s * NS_PER_S)
 
 
 def wanted_active(job: JsonObject, counts: Counts) -> int:
@@ -78,7 +78,7 @@ def expires_ns(job: JsonObject) -> int | None:
         return None
     status = job["status"]
     end = next(held for type in (COMPLETE, FAILED) if (held := condition_of(status, type)) is not None)
-    return int(ns(end["lastTransitionTime"]) + ttl_s * NS_PER_S)
+    return int(moment_ns(end["lastTransitionTime"]) + ttl_s * NS_PER_S)
 
 
 def _given(job: JsonObject) -> Verdict | None:

@@ -27,7 +27,7 @@ from mooring.controllers.job_verdicts import (
 from mooring.controllers.orphans import Orphans, Seekers
 from mooring.controllers.ownership import covers_own_template, manager_key, managers_concerned, selector_of
 from mooring.controllers.pod_control import PODS, PodControl
-from mooring.controllers.pod_states import ACTIVE, is_active, is_terminating, phase_of
+from mooring.controllers.pod_states import ACTIVE, is_active, is_finished, is_terminating, phase_of
 from mooring.controllers.recruiting import recruit
 from mooring.controllers.workload_conditions import a_condition, condition_of, with_condition
 from mooring.kit.clock import NS_PER_S
@@ -188,7 +188,7 @@ class Jobs:
         return [index for index, _ in zip(free, range(number), strict=False)]
 
     def _keeps_place(self, shift: Shift, pod: JsonObject) -> bool:
-        return shift.waits_for_end and is_terminating(pod) and phase_of(pod) not in ("Succeeded", "Failed")
+        return shift.waits_for_end and is_terminating(pod) and not is_finished(pod)
 
     def _reduce(self, shift: Shift, number: int) -> None:
         """Pods that the job itself does without are no failures."""

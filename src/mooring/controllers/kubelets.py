@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 
 from mooring.api.access import Api
 from mooring.api.admission.deletion import Deletion
-from mooring.api.store import JsonObject, Key, Write
+from mooring.api.store import JsonObject, Key, Write, key_of
 from mooring.controllers.addresses import Addresses
 from mooring.controllers.cluster_kinds import NODE_STORE, POD_STORE, PODS
 from mooring.controllers.index import Index
-from mooring.controllers.node_hosts import Host, lives
+from mooring.controllers.node_hosts import Host
 from mooring.controllers.pod_life import Moment, next_step
 from mooring.controllers.pod_scripts import Script, script_of
 from mooring.controllers.status_conditions import holds
@@ -60,7 +60,7 @@ class Kubelets:
             and holds(before, "Ready") == holds(node, "Ready")
         ):
             return ()
-        return [_key(pod) for pod in self._pods_by_node[node["metadata"]["name"]]]
+        return [key_of(pod) for pod in self._pods_by_node[node["metadata"]["name"]]]
 
     def sync(self, key: Key) -> int | None:
         pod = self._api.store.find(POD_STORE, key)
@@ -101,12 +101,3 @@ def _is_asked_anew(pod: JsonObject, before: JsonObject) -> bool:
         or meta.get("deletionGracePeriodSeconds") != held.get("deletionGracePeriodSeconds")
         or "readinessGates" in pod["spec"]
     )
-
-
-def _runs_pods(node: JsonObject) -> tuple[bool, bool]:
-    """What of a node bears on its pods: they are looked at again when it fails, recovers, or is ready again."""
-    return lives(node), holds(node, "Ready")
-
-
-def _key(pod: JsonObject) -> Key:
-    return pod["metadata"]["namespace"], pod["metadata"]["name"]

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Sequence
 from zlib import crc32
 
 from mooring.api.access import Api
-from mooring.api.rfc3339 import in_micros
 from mooring.api.store import JsonObject, Key, Write
 from mooring.controllers.addresses import Addresses
 from mooring.controllers.cluster_kinds import LEASES, NODE_STORE, NODES
 from mooring.controllers.node_hosts import address_of, lives
 from mooring.controllers.node_statuses import alive_status, missing_labels
 from mooring.kit.clock import NS_PER_S
+from mooring.kit.rfc3339 import in_micros
 
 LEASE_NAMESPACE = "kube-node-lease"
 LEASE_S = 40

@@ -2,14 +2,12 @@
 
 from collections.abc import Iterable
 
-import msgspec
-
 from mooring.api.access import Api
 from mooring.api.resources import Resource
 from mooring.api.store import JsonObject, Key, Write
+from mooring.api.written_selectors import selector_from
 from mooring.controllers.orphans import Seekers
-from mooring.model.meta import LabelSelector
-from mooring.model.selectors import NOTHING, Selector, SelectorError, compile_selector
+from mooring.model.selectors import Selector
 
 
 def owner_reference(resource: Resource, owner: JsonObject) -> JsonObject:
@@ -76,10 +74,7 @@ def selector_of(workload: JsonObject) -> Selector:
     written = workload["spec"].get("selector")
     if workload.get("kind") == "ReplicationController":
         written = {"matchLabels": written} if written else None
-    try:
-        return compile_selector(msgspec.convert(written, LabelSelector)) if written else NOTHING
-    except (msgspec.ValidationError, SelectorError):
-        return NOTHING
+    return selector_from(written or None)
 
 
 def covers_own_template(workload: JsonObject, selector: Selector) -> bool:

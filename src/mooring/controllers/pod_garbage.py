@@ -6,11 +6,11 @@ from mooring.api.access import Api
 from mooring.api.admission.deletion import Deletion
 from mooring.api.errors import ApiError
 from mooring.api.store import JsonObject, Key, Write
-from mooring.api.tables.pod_cells import FINISHED
 from mooring.controllers.cluster_kinds import NODE_STORE, POD_STORE, PODS
 from mooring.controllers.index import Index
 from mooring.controllers.status_conditions import disruption_target, with_condition
 from mooring.kit.clock import NS_PER_S
+from mooring.model.pod import FINISHED_PHASES
 
 QUARANTINE_S = 40
 """How long a node must be gone: somebody may be replacing it under the same name."""
@@ -61,7 +61,7 @@ class StrandedPods:
 
     def _remove(self, pod: JsonObject) -> None:
         meta, status = pod["metadata"], pod["status"]
-        if status.get("phase") not in FINISHED:
+        if status.get("phase") not in FINISHED_PHASES:
             why = disruption_target("DeletionByPodGC", "PodGC: node no longer exists", pod)
             conditions = with_condition(status.get("conditions", ()), why, self._api.now())
             self._api.put_status(PODS, pod, {**status, "phase": "Failed", "conditions": conditions})
@@ -81,7 +81,7 @@ class FinishedPods:
         self._finished: set[Key] = set()
 
     def concerned(self, write: Write) -> Iterable[Key]:
-        if write.type != "DELETED" and write.object.get("status", {}).get("phase") not in FINISHED:
+        if write.type != "DELETED" and write.object.get("status", {}).get("phase") not in FINISHED_PHASES:
             return ()
         if write.type == "DELETED":
             self._finished.discard(write.key)

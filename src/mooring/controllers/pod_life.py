@@ -4,15 +4,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from mooring.api.rfc3339 import in_seconds
 from mooring.api.store import JsonObject
-from mooring.api.tables import ages
-from mooring.api.tables.pod_cells import FINISHED
 from mooring.controllers import container_statuses
 from mooring.controllers.node_hosts import Host
 from mooring.controllers.pod_scripts import Script
 from mooring.controllers.status_conditions import condition_of, holds
 from mooring.kit.clock import NS_PER_S
+from mooring.kit.rfc3339 import in_seconds, moment_ns
+from mooring.model.pod import FINISHED_PHASES
 
 FIRST_BACKOFF_S, LAST_BACKOFF_S = 10, 300
 _FORGIVEN_AFTER_S = 2 * LAST_BACKOFF_S
@@ -161,7 +160,7 @@ def _with_others(held: JsonObject, status: JsonObject) -> JsonObject:
 
 def _scheduled_ns(pod: JsonObject) -> int:
     scheduled = condition_of(pod, _SCHEDULED) or {}
-    return ages.ns(scheduled.get("lastTransitionTime") or pod["metadata"]["creationTimestamp"])
+    return moment_ns(scheduled.get("lastTransitionTime") or pod["metadata"]["creationTimestamp"])
 
 
 # ---- running
@@ -183,7 +182,7 @@ def _run(pod: JsonObject, script: Script, moment: Moment) -> Step:
     running = pod["status"]["containerStatuses"][0]["state"].get("running")
     if running is None:
         return Step()
-    begun_ns = ages.ns(running["startedAt"])
+    begun_ns = moment_ns(running["startedAt"])
     if script.run_s is not None:
         end_ns = begun_ns + round(script.run_s * NS_PER_S)
         if moment.now_ns >= end_ns:
@@ -218,7 +217,7 @@ def _wait_out(pod: JsonObject, script: Script, moment: Moment, delay_s: int | No
     if delay_s is None:
         delay_s = backoff_s(held[0].get("restartCount", 0))
     ended = held[0].get("lastState", {}).get("terminated", {})
-    due_ns = ages.ns(ended.get("finishedAt", moment.now)) + delay_s * NS_PER_S
+    due_ns = moment_ns(ended.get("finishedAt", moment.now)) + delay_s * NS_PER_S
     if moment.now_ns < due_ns:
         return Step(again_ns=due_ns)
     statuses = container_statuses.restarted(pod["metadata"]["uid"], held, moment.running, False)
@@ -291,7 +290,7 @@ def _replaced(held: Iterable[JsonObject], new: list[JsonObject], generation: int
 def _deadline_ns(pod: JsonObject) -> int | None:
     deadline_s = pod["spec"].get("activeDeadlineSeconds")
     begun = pod["status"].get("startTime")
-    return ages.ns(begun) + deadline_s * NS_PER_S if deadline_s is not None and begun else None
+    return moment_ns(begun) + deadline_s * NS_PER_S if deadline_s is not None and begun else None
 
 
 # ---- ending
@@ -300,11 +299,11 @@ def _deadline_ns(pod: JsonObject) -> int | None:
 def _stop(pod: JsonObject, script: Script, moment: Moment) -> Step:
     meta = pod["metadata"]
     grace_s = meta.get("deletionGracePeriodSeconds") or 0
-    asked_ns = ages.ns(meta["deletionTimestamp"]) - grace_s * NS_PER_S
+    asked_ns = moment_ns(meta["deletionTimestamp"]) - grace_s * NS_PER_S
     due_ns = asked_ns + round(min(grace_s, script.stop_s) * NS_PER_S)
     if moment.now_ns < due_ns:
         return Step(again_ns=due_ns)
-    if not meta.get("finalizers") or pod["status"].get("phase") in FINISHED:
+    if not meta.get("finalizers") or pod["status"].get("phase") in FINISHED_PHASES:
         return Step(is_over=bool(grace_s))
     return Step(_killed(pod, moment), is_over=bool(grace_s))
 

@@ -3,8 +3,9 @@
 from typing import Literal
 
 from mooring.api.store import JsonObject
-from mooring.api.tables.ages import ns
 from mooring.kit.clock import NS_PER_S
+from mooring.kit.rfc3339 import moment_ns
+from mooring.model.pod import FINISHED_PHASES
 
 State = Literal["ready", "unready", "terminating", "Succeeded", "Failed"]
 
@@ -36,7 +37,7 @@ def phase_of(pod: JsonObject) -> str:
 
 
 def is_finished(pod: JsonObject) -> bool:
-    return phase_of(pod) in ("Succeeded", "Failed")
+    return phase_of(pod) in FINISHED_PHASES
 
 
 def is_ready(pod: JsonObject) -> bool:
@@ -50,7 +51,7 @@ def available_at_ns(pod: JsonObject, min_ready_s: int) -> int | None:
     if not min_ready_s:
         return 0
     since = ready_since(pod)
-    return ns(since) + min_ready_s * NS_PER_S if since else None
+    return moment_ns(since) + min_ready_s * NS_PER_S if since else None
 
 
 def is_available(pod: JsonObject, min_ready_s: int, now_ns: int) -> bool:

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Sequence
 from mooring.api.access import Api
 from mooring.api.admission.deletion import Deletion
 from mooring.api.resources import RESOURCES
-from mooring.api.store import JsonObject, Key, Write
-from mooring.api.tables.pod_cells import FINISHED
+from mooring.api.store import JsonObject, Key, Write, key_of
 from mooring.controllers.cluster_kinds import POD_STORE, PODS
 from mooring.controllers.finalizers import lift
 from mooring.controllers.index import Index, owner_uid
 from mooring.controllers.ownership import owner_reference
+from mooring.controllers.pod_states import is_finished
 
 DEVICE_CLAIMS = RESOURCES["resource.k8s.io", "v1", "resourceclaims"]
 TEMPLATES = RESOURCES["resource.k8s.io", "v1", "resourceclaimtemplates"]
@@ -35,7 +35,7 @@ class PodClaims:
     def concerned(self, write: Write) -> Iterable[Key]:
         if write.storage == TEMPLATES.storage:
             namespace, name = write.key
-            return [_key(pod) for pod in self._waiting[f"{namespace}/{name}"]]
+            return [key_of(pod) for pod in self._waiting[f"{namespace}/{name}"]]
         return (write.key,) if write.type != "DELETED" and _templates_waited_for(write.object) else ()
 
     def sync(self, key: Key) -> int | None:
@@ -88,8 +88,8 @@ class ClaimRelease:
     def concerned(self, write: Write) -> Iterable[Key]:
         if write.storage == DEVICE_CLAIMS.storage:
             return (write.key,) if write.type != "DELETED" else ()
-        if write.type == "DELETED" or _has_ended(write.object):
-            return [_key(claim) for claim in self._by_user[write.object["metadata"]["uid"]]]
+        if write.type == "DELETED" or is_finished(write.object):
+            return [key_of(claim) for claim in self._by_user[write.object["metadata"]["uid"]]]
         return ()
 
     def sync(self, key: Key) -> int | None:
@@ -106,7 +106,7 @@ class ClaimRelease:
 
     def _is_needed(self, namespace: str, user: JsonObject) -> bool:
         pod = self._api.find(PODS, namespace, user["name"])
-        return pod is not None and pod["metadata"]["uid"] == user["uid"] and not _has_ended(pod)
+        return pod is not None and pod["metadata"]["uid"] == user["uid"] and not is_finished(pod)
 
     def _let_go(self, claim: JsonObject, users: list[JsonObject]) -> None:
         """A claim that was made for a pod goes with it; one that is to be deleted goes when nobody uses it."""
@@ -122,7 +122,7 @@ class ClaimRelease:
     def _owner_lives(self, claim: JsonObject) -> bool:
         for owner in claim["metadata"].get("ownerReferences", ()):
             pod = self._api.find(PODS, claim["metadata"]["namespace"], owner["name"])
-            if pod is not None and pod["metadata"]["uid"] == owner["uid"] and not _has_ended(pod):
+            if pod is not None and pod["metadata"]["uid"] == owner["uid"] and not is_finished(pod):
                 return True
         return False
 
@@ -151,11 +151,3 @@ def _with_users(status: JsonObject, users: list[JsonObject]) -> JsonObject:
     if users:
         return {**left, "reservedFor": users}
     return {name: value for name, value in left.items() if name not in ("allocation", "devices")}
-
-
-def _has_ended(pod: JsonObject) -> bool:
-    return pod.get("status", {}).get("phase") in FINISHED
-
-
-def _key(item: JsonObject) -> Key:
-    return item["metadata"].get("namespace", ""), item["metadata"]["name"]

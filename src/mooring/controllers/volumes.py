@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from mooring.api.access import Api
 from mooring.api.admission.deletion import Deletion
 from mooring.api.store import JsonObject, Key, Write
-from mooring.api.tables.pod_cells import FINISHED
 from mooring.controllers.cluster_kinds import CLAIM_STORE, CLAIMS, POD_STORE, VOLUME_STORE, VOLUMES
 from mooring.controllers.finalizers import lift
 from mooring.controllers.index import Index
+from mooring.model.pod import FINISHED_PHASES
 
 VOLUME_PROTECTION, CLAIM_PROTECTION = "kubernetes.io/pv-protection", "kubernetes.io/pvc-protection"
 
@@ -96,7 +96,7 @@ class ClaimProtection:
 def used_claims(pod: JsonObject) -> list[str]:
     """`namespace/name` of the claims that a pod uses which has a node and is not over."""
     spec = pod["spec"]
-    if not spec.get("volumes") or not spec.get("nodeName") or pod.get("status", {}).get("phase") in FINISHED:
+    if not spec.get("volumes") or not spec.get("nodeName") or pod.get("status", {}).get("phase") in FINISHED_PHASES:
         return []
     meta = pod["metadata"]
     return [f"{meta['namespace']}/{name}" for volume in spec["volumes"] if (name := _claim_name(pod, volume))]

@@ -4,10 +4,10 @@ from typing import cast
 
 import msgspec
 
-from mooring.api.rfc3339 import in_seconds
 from mooring.cycle.core import Core
 from mooring.cycle.failure import Failure
 from mooring.framework.intents import Write
+from mooring.kit.rfc3339 import in_seconds
 from mooring.model.meta import Condition
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup

@@ -164,6 +164,13 @@ class Scheduler:
         """Whether an attempt could be made now."""
         return self.core.suspension is None and self.core.queue.has_next()
 
+    def carry_out(self, do: Callable[[Intent], None]) -> None:
+        """Have every intent done, those included that doing one leads to. For drivers that do each at once."""
+        while intents := self.take_intents():
+            for intent in intents:
+                do(intent)
+            self.release_waiting()
+
     def take_intents(self) -> list[Intent]:
         """What is to be done in the world, in order. They are handed out once."""
         intents, self.core.outbox = self.core.outbox, []

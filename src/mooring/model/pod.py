@@ -272,6 +272,9 @@ class PodStatus(Wire):
     extended_resource_claim_status: ExtendedClaimStatus | None = None
 
 
+FINISHED_PHASES = ("Succeeded", "Failed")
+
+
 class Pod(KubeObject, dict=True):
     """A pod. What follows from its template and from its labels is worked out once and shared (`shape`, `kin`)."""
 
@@ -289,7 +292,7 @@ class Pod(KubeObject, dict=True):
 
     @property
     def is_finished(self) -> bool:
-        return self.status.phase in ("Succeeded", "Failed")
+        return self.status.phase in FINISHED_PHASES
 
     @property
     def group_key(self) -> str | None:

@@ -27,7 +27,7 @@ from mooring.model.workloads import LabelSelectorSpec, PodTemplate, ReplicaSet, 
 
 HASH_LABEL = "pod-template-hash"
 _REVISION_LABEL = "controller-revision-hash"
-_DAEMON_TROUBLES = (
+DAEMON_TROUBLES = (
     ("not-ready", NO_EXECUTE),
     ("unreachable", NO_EXECUTE),
     ("disk-pressure", NO_SCHEDULE),
@@ -211,7 +211,7 @@ def _runs_on(spec: PodSpec, node: Node) -> bool:
 
 
 def _daemon_tolerations(spec: PodSpec) -> list[Toleration]:
-    troubles = _DAEMON_TROUBLES + ((("network-unavailable", NO_SCHEDULE),) if spec.host_network else ())
+    troubles = DAEMON_TROUBLES + ((("network-unavailable", NO_SCHEDULE),) if spec.host_network else ())
     return [Toleration(key=f"node.kubernetes.io/{k}", operator="Exists", effect=effect) for k, effect in troubles]
 
 

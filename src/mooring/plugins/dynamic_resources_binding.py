@@ -1,9 +1,8 @@
 """Binding conditions: some devices must be prepared for a node before a pod can be bound to it; drivers report on that."""
 
 from collections.abc import Sequence
-from datetime import datetime
 
-from mooring.kit.clock import NS_PER_S
+from mooring.kit.rfc3339 import moment_ns
 from mooring.model.devices import AllocatedDevice, DeviceStatus, ResourceClaim
 from mooring.model.meta import Condition
 
@@ -42,11 +41,6 @@ def is_overdue(claim: ResourceClaim, timeout_ns: int, now_ns: int) -> bool:
     if all(result.binding_conditions is None for result in results_of(claim)):
         return False
     return moment_ns(allocation.allocation_timestamp) + timeout_ns < now_ns
-
-
-def moment_ns(text: str) -> int:
-    """Of a time as Kubernetes writes it."""
-    return round(datetime.fromisoformat(text).timestamp() * NS_PER_S)
 
 
 def results_of(claim: ResourceClaim) -> Sequence[AllocatedDevice]:

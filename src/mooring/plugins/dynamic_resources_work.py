@@ -12,6 +12,7 @@ from mooring.framework.intents import Record, Write, WriteFault
 from mooring.framework.points import Desk, Pause, PodGone, Work
 from mooring.framework.status import PluginError
 from mooring.kit.clock import NS_PER_S
+from mooring.kit.rfc3339 import in_seconds
 from mooring.model.devices import Allocation, ClaimConsumer, ResourceClaim
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
@@ -33,7 +34,6 @@ from mooring.plugins.dynamic_resources_writes import (
     add_finalizer,
     allocated,
     create_extended,
-    in_seconds,
     name_extended,
     read_again,
     write_status,

@@ -1,13 +1,11 @@
 """The writes of DynamicResources: how a claim gets and loses its allocation and its reservations."""
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from mooring.framework.intents import Write, WriteFault
-from mooring.kit.clock import NS_PER_S
 from mooring.model.devices import Allocation, ResourceClaim, ResourceClaimStatus
 from mooring.model.meta import KubeObject
 from mooring.model.pod import ExtendedClaimStatus, Pod, RequestMapping
@@ -15,11 +13,6 @@ from mooring.model.pod import ExtendedClaimStatus, Pod, RequestMapping
 FINALIZER = "resource.kubernetes.io/delete-protection"
 
 Late = Callable[[KubeObject | WriteFault | None], None]
-
-
-def in_seconds(moment_ns: int) -> str:
-    """`2026-11-15T07:17:46Z`"""
-    return f"{datetime.fromtimestamp(moment_ns // NS_PER_S, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def allocated(claim: ResourceClaim, allocation: Allocation) -> ResourceClaim:

@@ -5,7 +5,6 @@ from typing import Literal
 
 from mooring.framework.events import ClusterEvent
 from mooring.model.pod import Pod
-from mooring.model.shape import PodShape
 
 Place = Literal["active", "backoff", "unschedulable", "gated"]
 """Where a queued pod is; the words are labels of metrics."""
@@ -72,11 +71,6 @@ class QueuedPod:
     def profile(self) -> str:
         """The name of the profile that is to schedule it."""
         return self.pod.spec.scheduler_name
-
-    @property
-    def signature(self) -> PodShape:
-        """Equal for pods that are decided on alike. It belongs to the pod, so an update cannot leave it stale."""
-        return self.pod.shape
 
     @property
     def is_gated(self) -> bool:

@@ -24,12 +24,11 @@ from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.meta import Condition, KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod, PodStatus
+from mooring.queue.queue import PARKED_FLUSH_PERIOD_S
 from mooring.sim.writes import WriteRefused, after, named
 
 ATTEMPT_NS = 1_000_000
 """How long an attempt takes on the virtual clock."""
-
-PARKED_FLUSH_S = 30
 
 EVENTS = 10_000
 """How many events are kept; older ones are forgotten."""
@@ -61,7 +60,7 @@ class Driver:
         self._names_given = 0
         """Objects that asked for a name of their own."""
         self._seconds = 0
-        self._flush_ns = clock.now_ns() + PARKED_FLUSH_S * NS_PER_S
+        self._flush_ns = clock.now_ns() + PARKED_FLUSH_PERIOD_S * NS_PER_S
 
     # ---- the cluster changes
 
@@ -103,9 +102,9 @@ class Driver:
         self.clock.advance_ns(NS_PER_S)
         self._seconds += 1
         self.tick()
-        if self._seconds % PARKED_FLUSH_S == 0:
+        if self._seconds % PARKED_FLUSH_PERIOD_S == 0:
             self.scheduler.flush_parked()
-        self._carry_out()
+        self.scheduler.carry_out(self._do)
 
     def next_ns(self, planned_ns: int | None = None) -> int | None:
         """When something happens next: a backoff or a wait ends, or what others have planned for then.
@@ -133,9 +132,9 @@ class Driver:
         self.tick()
         if self._flush_ns <= now_ns:
             self.scheduler.flush_parked()
-            period_ns = PARKED_FLUSH_S * NS_PER_S
+            period_ns = PARKED_FLUSH_PERIOD_S * NS_PER_S
             self._flush_ns += (1 + (now_ns - self._flush_ns) // period_ns) * period_ns
-        self._carry_out()
+        self.scheduler.carry_out(self._do)
 
     def tick(self) -> None:
         """Let pods go whose backoff or wait is over."""
@@ -146,7 +145,7 @@ class Driver:
         """Attempts until no one's turn is left. Returns the pods in the order in which they were tried."""
         attempted = []
         self.scheduler.release_waiting()
-        self._carry_out()
+        self.scheduler.carry_out(self._do)
         while (pod := self.attempt_once()) is not None:
             attempted.append(pod.key)
         return attempted
@@ -157,16 +156,10 @@ class Driver:
             return None
         self.clock.advance_ns(ATTEMPT_NS)
         pod = self.scheduler.attempt()
-        self._carry_out()
+        self.scheduler.carry_out(self._do)
         return pod
 
     # ---- what the scheduler wants
-
-    def _carry_out(self) -> None:
-        while intents := self.scheduler.take_intents():
-            for intent in intents:
-                self._do(intent)
-            self.scheduler.release_waiting()
 
     def _do(self, intent: Intent) -> None:
         match intent:

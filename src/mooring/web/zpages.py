@@ -8,8 +8,8 @@ from typing import Any, Literal
 import yaml
 
 from mooring.api.errors import not_acceptable
-from mooring.api.rfc3339 import in_seconds
 from mooring.kit.clock import NS_PER_S, Clock
+from mooring.kit.rfc3339 import in_seconds
 from mooring.web.answers import JSON, PLAIN, PageReply, PageRequest, json_document, refusal
 
 YAML = "application/yaml"

@@ -5,10 +5,10 @@ from typing import Literal
 
 from mooring.api.errors import conflict
 from mooring.api.resources import Resource
-from mooring.api.rfc3339 import in_seconds
 from mooring.api.store import JsonObject
-from mooring.api.tables.pod_cells import FINISHED
 from mooring.kit.clock import NS_PER_S
+from mooring.kit.rfc3339 import in_seconds
+from mooring.model.pod import FINISHED_PHASES
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
 
@@ -60,7 +60,7 @@ def ending(resource: Resource, item: JsonObject, how: Deletion, now_ns: int) -> 
 
 def _grace_s(pod: JsonObject, how: Deletion) -> int:
     """Nobody waits for a pod that runs nowhere or has finished."""
-    if not pod["spec"].get("nodeName") or pod.get("status", {}).get("phase") in FINISHED:
+    if not pod["spec"].get("nodeName") or pod.get("status", {}).get("phase") in FINISHED_PHASES:
         return 0
     asked = how.grace_s if how.grace_s is not None else pod["spec"].get("terminationGracePeriodSeconds")
     grace_s = _DEFAULT_GRACE_S if asked is None else int(asked)

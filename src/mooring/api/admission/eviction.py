@@ -6,8 +6,8 @@ from mooring.api.admission.deletion import Deletion, check_preconditions
 from mooring.api.errors import budget_exhausted, too_many_requests, unexplained
 from mooring.api.resources import RESOURCES
 from mooring.api.store import JsonObject
-from mooring.api.tables.pod_cells import FINISHED
 from mooring.api.written_selectors import selector_from
+from mooring.model.pod import FINISHED_PHASES
 
 BUDGETS = RESOURCES["policy", "v1", "poddisruptionbudgets"]
 _PROCESSING_RETRY_S = 10
@@ -26,7 +26,7 @@ def evict(api: Api, namespace: str, name: str, how: Deletion, by: By = OURSELVES
 def _needs_no_budget(pod: JsonObject) -> bool:
     """A pod that does not run, or is on its way out, is nobody's loss."""
     phase = pod.get("status", {}).get("phase")
-    return phase in FINISHED or phase == "Pending" or bool(pod["metadata"].get("deletionTimestamp"))
+    return phase in FINISHED_PHASES or phase == "Pending" or bool(pod["metadata"].get("deletionTimestamp"))
 
 
 def _budget_of(api: Api, pod: JsonObject) -> JsonObject | None:

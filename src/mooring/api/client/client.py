@@ -19,13 +19,12 @@ from mooring.api.client.throttle import Throttle, Timing
 from mooring.api.client.transport import Params, Request, Transport
 from mooring.api.client.unanswered import ConnectionLost, TooLarge, Unanswered, Unreadable
 from mooring.api.errors import ApiError
+from mooring.api.media_types import STRATEGIC_MERGE_PATCH
 from mooring.kit.clock import NS_PER_S
 
 log = logging.getLogger(__name__)
 
 JSON = "application/json"
-MERGE_PATCH = "application/merge-patch+json"
-STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 
 MAX_RETRIES = 10
 LOST_CONNECTION_WAIT_S = 1.0

@@ -16,9 +16,9 @@ import msgspec
 
 from mooring.api.admission.lookups import JsonObject
 from mooring.api.resources import Resource
-from mooring.api.rfc3339 import in_micros, in_seconds
 from mooring.api.schema.fields import Place, fields_of, is_list, is_map, is_type, part_of, places_of, type_of
 from mooring.kit.clock import NS_PER_S
+from mooring.kit.rfc3339 import in_micros, in_seconds
 
 MAGIC = b"k8s\0"
 """What every object begins with that Kubernetes writes as protobuf."""

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from mooring.api.errors import ApiError, bad_request, request_entity_too_large, unsupported_media_type
+from mooring.api.errors import ApiError, bad_request, unsupported_media_type
 from mooring.api.media_types import media_type
 from mooring.api.server.media import JSON, OFFERED, PROTOBUF, YAML
 from mooring.api.server.protobuf import read_protobuf
@@ -58,11 +58,6 @@ def read_yaml(body: bytes) -> Any:
         return msgspec.json.decode(msgspec.json.encode(data))
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, TypeError, RecursionError) as fault:
         raise bad_request(f"error converting YAML to JSON: yaml: {_one_line(fault)}") from None
-
-
-def check_size(length: int) -> None:
-    if length > MAX_BODY_BYTES:
-        raise request_entity_too_large(f"limit is {MAX_BODY_BYTES}")
 
 
 def _unrecognized(kind: str, why: str, body: bytes) -> ApiError:

@@ -4,7 +4,6 @@ from mooring.api.schema import discovery, openapi
 from mooring.api.server.media import wanted
 from mooring.api.server.request import Answer, Request
 
-_AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _HEALTH = ("/healthz", "/livez", "/readyz")
 OPEN_TO_ALL = (*_HEALTH, "/version")
 """What can be read without a token."""
@@ -28,4 +27,4 @@ def document(request: Request, address: str) -> Answer | None:
     found = discovery.document(path, is_aggregated, address)
     if found is None:
         return None
-    return Answer(200, found, _AGGREGATED if is_aggregated else "application/json")
+    return Answer(200, found, discovery.AGGREGATED_TYPE if is_aggregated else "application/json")

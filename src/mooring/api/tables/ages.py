@@ -1,7 +1,5 @@
 """Ages as kubectl prints them: durations with the units that matter."""
 
-from datetime import datetime
-
 from mooring.kit.clock import NS_PER_S
 
 
@@ -28,10 +26,6 @@ def human_duration(seconds: int) -> str:
 
 def _two(large: int, unit: str, small: int, small_unit: str) -> str:
     return f"{large}{unit}{small}{small_unit}" if small else f"{large}{unit}"
-
-
-def ns(written: str) -> int:
-    return round(datetime.fromisoformat(written).timestamp() * 1_000_000) * 1000
 
 
 def whole_s(duration_ns: int) -> int:

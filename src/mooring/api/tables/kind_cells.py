@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from mooring.api.store import JsonObject
-from mooring.api.tables.ages import ns
 from mooring.api.tables.table_cells import NONE, UNSET, Cell, at, conditions, since
+from mooring.kit.rfc3339 import moment_ns
 
 
 def node_status(node: JsonObject, _: int) -> Cell:
@@ -47,7 +47,7 @@ def job_duration(job: JsonObject, now_ns: int) -> Cell:
     started, ended = at(job, "status.startTime"), at(job, "status.completionTime")
     if not started:
         return ""
-    return since(started, ns(ended) if ended else now_ns)
+    return since(started, moment_ns(ended) if ended else now_ns)
 
 
 def suspended(cron: JsonObject, _: int) -> Cell:

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mooring.api.store import JsonObject
-from mooring.api.tables.ages import human_duration, ns, whole_s
+from mooring.api.tables.ages import human_duration, whole_s
+from mooring.kit.rfc3339 import moment_ns
 
 Cell = str | int | bool
 
@@ -13,7 +14,7 @@ NONE, UNSET, UNKNOWN = "<none>", "<unset>", "<unknown>"
 
 def since(written: str | None, now_ns: int) -> str:
     """How long ago an RFC 3339 time was."""
-    return human_duration(whole_s(now_ns - ns(written))) if written else UNKNOWN
+    return human_duration(whole_s(now_ns - moment_ns(written))) if written else UNKNOWN
 
 
 def ago(path: str, otherwise: str = UNKNOWN) -> Callable[[JsonObject, int], Cell]:

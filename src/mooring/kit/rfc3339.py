@@ -1,4 +1,4 @@
-"""Moments in the form in which Kubernetes writes them."""
+"""Moments as text, in the forms of RFC 3339 that APIs write."""
 
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -20,3 +20,8 @@ def in_micros(moment_ns: int) -> str:
 def _second(moment_s: int) -> str:
     """Hot: there are thousands of events in a second."""
     return f"{datetime.fromtimestamp(moment_s, UTC):%Y-%m-%dT%H:%M:%S}"
+
+
+def moment_ns(text: str) -> int:
+    """The moment that a text names, to the microsecond. Raises ValueError for one that names none."""
+    return round(datetime.fromisoformat(text).timestamp() * 1_000_000) * 1000
