@@ -83,9 +83,7 @@ def test_pods_are_bound_and_recorded() -> None:
         async with a_server() as server, blind(a_live(server.url), asyncio.Event()) as live:
             scheduling = asyncio.create_task(live.schedule())
             await asyncio.sleep(0.01)
-            listener = Listener(live.scheduler)
-            listener.driver = live.driver
-            listener.added(POD)
+            Listener(live.scheduler, live.driver.wake).added(POD)
             while len(server.requests) < 2:
                 await asyncio.sleep(0.001)
             assert server.lines == [

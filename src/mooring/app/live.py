@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import socket
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -45,11 +45,11 @@ class Pace:
 
 
 class Listener:
-    """Tells the scheduler each change, and the driver that there was one."""
+    """Tells the scheduler each change, and wakes whoever drives it."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: Scheduler, wake: Callable[[], None]) -> None:
         self._scheduler = scheduler
-        self.driver: LiveDriver | None = None
+        self._wake = wake
 
     def added(self, item: KubeObject) -> None:
         self._scheduler.added(item)
@@ -62,10 +62,6 @@ class Listener:
     def removed(self, item: KubeObject) -> None:
         self._scheduler.removed(item)
         self._wake()
-
-    def _wake(self) -> None:
-        if self.driver is not None:
-            self.driver.wake()
 
 
 class LiveScheduler:
@@ -106,8 +102,7 @@ class LiveScheduler:
             writer = DryWriter()
         events = EventWriter(writer, self._clock, socket.gethostname(), timing)
         self.driver = LiveDriver(scheduler, self._clock, writer, events, StatusWriter(writer, self._clock), timing)
-        listener = Listener(scheduler)
-        listener.driver = self.driver
+        listener = Listener(scheduler, self.driver.wake)
         source: WatchSource = self._watcher
         if scheduler.core.manner.extenders:
             source = originals = Originals(self._watcher)

@@ -5,7 +5,7 @@ is the same as there.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,14 +16,12 @@ from mooring.api.errors import (
     bad_request,
     field_required,
     invalid,
-    quoted,
     shallow_enough,
     undecodable,
 )
 from mooring.api.patches.json_patch import equal
+from mooring.api.patches.managed_fields import Owner, Paths, bare, metadata_of, owners_of, with_owners
 from mooring.api.patches.merge_keys import Path, Place, compact, path_text
-
-Paths = frozenset[Path]
 
 BEFORE_FIRST_APPLY = "before-first-apply"
 """Owns what an object without managedFields has when it is applied to for the first time."""
@@ -56,31 +54,6 @@ class Writer:
         return frozenset(path for path in paths if path and path[0].removeprefix("f:") not in self.resets)
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """One entry of managedFields."""
-
-    manager: str
-    operation: str
-    api_version: str
-    subresource: str = ""
-    time: str = ""
-    paths: Paths = frozenset()
-
-    @property
-    def identity(self) -> tuple[str, str, str, str]:
-        """Who applies is the same whichever version that goes through."""
-        return self.manager, self.operation, self.api_version * (self.operation != "Apply"), self.subresource
-
-    def __str__(self) -> str:
-        through = f" with subresource {quoted(self.subresource)}" if self.subresource else ""
-        using = f" using {self.api_version}" if self.operation == "Update" else ""
-        return f"{quoted(self.manager)}{through}{using}"
-
-    def without(self, paths: Set[Path]) -> "Owner":
-        return replace(self, paths=self.paths - paths)
-
-
 def apply_configuration(
     live: dict[str, Any] | None, configuration: object, by: Writer, force: bool = False
 ) -> dict[str, Any]:
@@ -91,7 +64,7 @@ def apply_configuration(
     """
     with shallow_enough():
         wanted = _checked(live, configuration, by)
-        owners = _owners(live)
+        owners = owners_of(live)
         if live is not None and not owners:
             owners = [_first_owner(live, by)]
         return _applied(live or {}, wanted, by, owners, force)
@@ -106,22 +79,22 @@ def record_update(live: dict[str, Any] | None, new: dict[str, Any], by: Writer) 
     with shallow_enough():
         owners = _owners_before(live, new, by)
         if live is not None and not owners:
-            return _bare(new)
+            return bare(new)
         me = Owner(by.manager, "Update", by.api_version, by.subresource, by.time)
-        old = _bare(live) if live is not None else _unwritten(new)
-        difference = _difference(old, _bare(new), _root(new), by)
+        old = bare(live) if live is not None else _unwritten(new)
+        difference = _difference(old, bare(new), _root(new), by)
         owners_book = {owner.identity: owner.without(difference.changed | difference.removed) for owner in owners}
         if gained := difference.changed - _NOBODYS:
             known = owners_book.get(me.identity, me)
             owners_book[me.identity] = replace(known, paths=known.paths | gained, time=by.time)
-        return _with_owners(new, owners_book.values())
+        return with_owners(new, owners_book.values())
 
 
 def _owners_before(live: dict[str, Any] | None, new: dict[str, Any], by: Writer) -> list[Owner]:
     if by.subresource:
-        return _owners(live)
-    given = _metadata(new).get("managedFields")
-    return [] if given == [] or given == [{}] else _owners(new) or _owners(live)
+        return owners_of(live)
+    given = metadata_of(new).get("managedFields")
+    return [] if given == [] or given == [{}] else owners_of(new) or owners_of(live)
 
 
 # Applying
@@ -140,7 +113,7 @@ def _checked(live: dict[str, Any] | None, configuration: object, by: Writer) -> 
     if version != by.api_version:
         expected = f"Specified patch version: {version}, expected: {by.api_version}"
         raise bad_request(f"Incorrect version specified in apply patch. {expected}")
-    if _metadata(configuration).get("managedFields") is not None:
+    if metadata_of(configuration).get("managedFields") is not None:
         raise bad_request("metadata.managedFields must be nil")
     return configuration
 
@@ -163,14 +136,14 @@ def _applied(
     me = Owner(by.manager, "Apply", by.api_version, by.subresource, by.time, by.counted(_leaves(wanted, root)))
     last = next((owner for owner in owners if owner.identity == me.identity), None)
     others = [owner for owner in owners if owner.identity != me.identity]
-    new = _merged(_bare(live), wanted, root)
+    new = _merged(bare(live), wanted, root)
     if last is not None:
         new = _pruned(new, last.paths, me.paths.union(*(owner.paths for owner in others)), root)
-    difference = _difference(_bare(live), new, root, by)
+    difference = _difference(bare(live), new, root, by)
     others = _yielding(others, difference, force, _allowed(live, by))
     if last is not None and not difference:
         me = replace(me, time=last.time)
-    return _with_owners(_with_last_applied(new, wanted, by), [*others, me.without(_NOBODYS)])
+    return with_owners(_with_last_applied(new, wanted, by), [*others, me.without(_NOBODYS)])
 
 
 def _yielding(others: list[Owner], difference: "Difference", force: bool, allowed: Paths) -> list[Owner]:
@@ -203,7 +176,7 @@ def _allowed(live: dict[str, Any], by: Writer) -> Paths:
         return frozenset()
     if not isinstance(last, dict) or last.get("apiVersion") != by.api_version:
         return frozenset()
-    difference = _difference(last, _bare(live), _root(live), by)
+    difference = _difference(last, bare(live), _root(live), by)
     return frozenset(_leaves(last, _root(live))) - difference.changed - difference.removed
 
 
@@ -212,7 +185,7 @@ def _with_last_applied(new: dict[str, Any], wanted: dict[str, Any], by: Writer) 
     if by.manager != "kubectl" or not _annotations(new).get(LAST_APPLIED):
         return new
     told = {key: value for key, value in _annotations(wanted).items() if key != LAST_APPLIED}
-    metadata = {key: value for key, value in _metadata(wanted).items() if key != "annotations"}
+    metadata = {key: value for key, value in metadata_of(wanted).items() if key != "annotations"}
     metadata |= {"annotations": told} if told else {}
     annotations = {**_annotations(new), LAST_APPLIED: compact({**wanted, "metadata": metadata}) + "\n"}
     return {**new, "metadata": {**new["metadata"], "annotations": annotations}}
@@ -342,20 +315,9 @@ def _root(item: dict[str, Any]) -> Place:
     return Place((str(item.get("kind", "")),))
 
 
-def _metadata(item: dict[str, Any]) -> dict[str, Any]:
-    metadata = item.get("metadata")
-    return metadata if isinstance(metadata, dict) else {}
-
-
 def _annotations(item: dict[str, Any]) -> dict[str, Any]:
-    annotations = _metadata(item).get("annotations")
+    annotations = metadata_of(item).get("annotations")
     return annotations if isinstance(annotations, dict) else {}
-
-
-def _bare(item: dict[str, Any]) -> dict[str, Any]:
-    if "managedFields" not in _metadata(item):
-        return item
-    return {**item, "metadata": {key: value for key, value in _metadata(item).items() if key != "managedFields"}}
 
 
 def _unwritten(item: dict[str, Any]) -> dict[str, Any]:
@@ -363,74 +325,6 @@ def _unwritten(item: dict[str, Any]) -> dict[str, Any]:
     return {key: {} for key in ("metadata", "spec", "status") if key in item}
 
 
-# managedFields
-
-
 def _first_owner(live: dict[str, Any], by: Writer) -> Owner:
-    paths = _difference(_unwritten(live), _bare(live), _root(live), by).changed - _NOBODYS
+    paths = _difference(_unwritten(live), bare(live), _root(live), by).changed - _NOBODYS
     return Owner(BEFORE_FIRST_APPLY, "Update", by.api_version, "", by.time, frozenset(paths))
-
-
-def _owners(item: dict[str, Any] | None) -> list[Owner]:
-    """The entries of managedFields; what makes no sense in them is nobody's."""
-    entries = _metadata(item or {}).get("managedFields")
-    return [_owner(entry) for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
-
-
-def _owner(entry: dict[str, Any]) -> Owner:
-    names = ("manager", "operation", "apiVersion", "subresource", "time")
-    manager, operation, version, subresource, time = (str(entry.get(name) or "") for name in names)
-    return Owner(manager, operation, version, subresource, time, frozenset(_paths(entry.get("fieldsV1"), ())))
-
-
-def _paths(fields: object, path: Path) -> Iterator[Path]:
-    if not isinstance(fields, dict):
-        return
-    if path and (not fields or "." in fields):
-        yield path
-    for key, inner in fields.items():
-        if (known := _known_key(key)) is not None:
-            yield from _paths(inner, (*path, known))
-
-
-def _known_key(key: str) -> str | None:
-    """A key of FieldsV1 as we write it, however its JSON was spelt; None for what is none."""
-    form, _, text = key.partition(":")
-    if form not in ("k", "v"):
-        return key if form == "f" else None
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return None
-    return f"{form}:{compact(value)}" if isinstance(value, dict) == (form == "k") else None
-
-
-def _fields_v1(paths: Iterable[Path]) -> dict[str, Any]:
-    """Parity: a path that others go on from is marked by a dot, one that ends there by nothing."""
-    fields: dict[str, Any] = {}
-    ends = sorted(paths)
-    inner = {path[:length] for path in ends for length in range(1, len(path))}
-    for path in ends:
-        node = fields
-        for key in path:
-            node = node.setdefault(key, {})
-        if path in inner:
-            node["."] = {}
-    return fields
-
-
-def _with_owners(item: dict[str, Any], owners: Iterable[Owner]) -> dict[str, Any]:
-    entries = [_entry(owner) for owner in sorted(owners, key=_entry_order) if owner.paths]
-    metadata = _metadata(_bare(item)) | ({"managedFields": entries} if entries else {})
-    return {**item, "metadata": metadata}
-
-
-def _entry_order(owner: Owner) -> tuple[str, ...]:
-    return owner.operation, owner.time, owner.manager, owner.api_version, owner.subresource
-
-
-def _entry(owner: Owner) -> dict[str, Any]:
-    entry: dict[str, Any] = {"manager": owner.manager, "operation": owner.operation, "apiVersion": owner.api_version}
-    entry |= {"time": owner.time} if owner.time else {}
-    entry |= {"fieldsType": "FieldsV1", "fieldsV1": _fields_v1(owner.paths)}
-    return entry | ({"subresource": owner.subresource} if owner.subresource else {})
