@@ -601,6 +601,7 @@ def test_a_watch_can_be_left() -> None:
         async with a_server(handle) as (url, _), a_client(url) as client:
             watch: Any = client.watch(PODS)
             async with aclosing(watch):
+                assert await anext(watch) == [], "the server has answered"
                 assert await anext(watch) == [b"{}"]
 
     run(main())

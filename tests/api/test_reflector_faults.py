@@ -26,6 +26,7 @@ from mooring.api.errors import (
 from mooring.api.reflect.reflector import Conduct, Reflector
 from mooring.api.reflect.reflectors import Reflectors
 from mooring.api.reflect.silence import SilenceLimit
+from mooring.api.reflect.watch_record import WatchEnd
 from mooring.api.reflect.watched import WATCHED, Watched
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
@@ -404,7 +405,7 @@ def test_a_watch_that_ends_at_once_and_says_nothing_is_replaced_by_a_list() -> N
         async with a_stage(says(list_end(7)), says(), says(added("a", 8) + list_end(9), then="stay")) as stage:
             asked = await stage.asked(3)
             assert asked[1:] == [{**WATCH, "resourceVersion": "7"}, {**STREAMED_LIST, "resourceVersion": "7"}]
-            assert stage.time.slept_s == [0.8, 1.6]
+            assert stage.time.slept_s == [0.8]
 
     run(main())
 
@@ -433,7 +434,8 @@ def test_a_watch_that_is_silent_from_the_start_is_no_trouble() -> None:
             stage.time.let_pass(180)
             asked = await stage.asked(3)
             assert asked[1:] == [{**WATCH, "resourceVersion": "8"}] * 2
-            assert stage.story.reports == [] and stage.time.slept_s == [0.8]
+            assert stage.story.reports == [] and stage.time.slept_s == []
+            assert stage.reflector.record.ends == {WatchEnd.AFTER_EVENTS: 1, WatchEnd.SILENT: 1}
 
     run(main())
 
@@ -516,7 +518,7 @@ def test_a_list_that_cannot_be_of_the_last_version_is_asked_for_as_the_newest(re
             await stage.until(lambda: len(stage.story.told) == 3)
             assert stage.story.told == ["+a@8", "-a", "+b@4"]
             assert stage.script.asked[2:] == [{**STREAMED_LIST, "resourceVersion": "8"}, STREAMED_LIST]
-            assert stage.time.slept_s == [0.8, 1.6], "the newest is asked for at once"
+            assert stage.time.slept_s == [0.8], "the newest is asked for at once"
             assert stage.reflector.version == "5"
 
     run(main())
@@ -570,7 +572,7 @@ def test_a_server_that_has_too_much_to_do_is_asked_again_later_from_the_same_ver
         async with a_stage(says(list_end(7) + added("a", 8)), answer, says(added("b", 9), then="stay")) as stage:
             await stage.until(lambda: len(stage.story.told) == 2)
             assert stage.script.asked[1:] == [{**WATCH, "resourceVersion": "8"}] * 2
-            assert stage.time.slept_s == [0.8, 1.6]
+            assert stage.time.slept_s == [0.8]
             assert len(stage.story.reports) == 1 and stage.story.reports[0].startswith("Failed to watch pods: ")
 
     run(main())
@@ -589,10 +591,10 @@ def test_a_trouble_that_comes_back_is_reported_again() -> None:
 def test_errors_that_go_on_put_the_version_in_question() -> None:
     async def main() -> None:
         failed = says(failing(internal_error("etcd has no leader")))
-        async with a_stage(says(list_end(7)), failed, failed, failed, STAYS) as stage:
-            asked = await stage.asked(5)
-            assert asked[1:4] == [{**WATCH, "resourceVersion": "7"}] * 3
-            assert asked[4] == {**STREAMED_LIST, "resourceVersion": "7"}
+        async with a_stage(says(list_end(7)), failed, failed, failed, failed, STAYS) as stage:
+            asked = await stage.asked(6)
+            assert asked[1:5] == [{**WATCH, "resourceVersion": "7"}] * 4
+            assert asked[5] == {**STREAMED_LIST, "resourceVersion": "7"}
             assert stage.time.slept_s == [0.8, 1.6, 3.2, 6.4]
             assert stage.story.reports == ["Failed to watch pods: Internal error occurred: etcd has no leader"], (
                 "the same trouble is reported once"

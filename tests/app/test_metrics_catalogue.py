@@ -54,6 +54,8 @@ scheduler_dra_bindingconditions_wait_duration_seconds | histogram | ALPHA | prof
 leader_election_master_status | gauge | ALPHA | name
 rest_client_requests_total | counter | ALPHA | code method host
 rest_client_request_duration_seconds | histogram | ALPHA | verb host | requests
+mooring_watches_ended_total | counter | ALPHA | resource reason
+mooring_watch_gap_seconds_total | counter | ALPHA | resource
 kubernetes_build_info | gauge | ALPHA | \
 major minor git_version git_commit git_tree_state build_date go_version compiler platform
 process_cpu_seconds_total | counter | ALPHA |

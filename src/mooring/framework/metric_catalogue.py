@@ -1,4 +1,4 @@
-"""Every metric that the scheduler has, under upstream's names, with its kind, labels and buckets (v1.36)."""
+"""Every metric that the scheduler has, with its kind, labels and buckets: upstream's (v1.36), and some of our own."""
 
 from mooring.kit.metrics import Description, Labels, Stability, exponential
 
@@ -234,6 +234,18 @@ CLIENT = (
     ),
 )
 
+WATCHES = (
+    _counter(
+        "mooring_watches_ended_total",
+        "ALPHA",
+        "Watches that ended, by why: after_events, without_events, silent, expired or failed.",
+        "resource",
+        "reason",
+    ),
+    _counter("mooring_watch_gap_seconds_total", "ALPHA", "Seconds in which there was no watch.", "resource"),
+)
+"""Upstream has no such metrics; the prefix of what only Mooring has is `mooring_`."""
+
 BUILD_LABELS: Labels = (
     *("major", "minor", "git_version", "git_commit", "git_tree_state"),
     *("build_date", "go_version", "compiler", "platform"),
@@ -261,7 +273,7 @@ RESOURCES = (
 
 CATALOGUE: tuple[Description, ...] = (
     *(ATTEMPTS + QUEUE + PLUGINS + PREEMPTION + STATE),
-    *(BATCHES + VOLUMES_AND_DEVICES + CLIENT + PROCESS),
+    *(BATCHES + VOLUMES_AND_DEVICES + CLIENT + WATCHES + PROCESS),
 )
 """What there is with the feature gates as they are by default."""
 

@@ -18,6 +18,7 @@ from mooring.app.leader_elector import Callbacks, LeaderElector, elector_setting
 from mooring.app.live import USER_AGENT, LiveScheduler, Pace
 from mooring.app.service_metrics import ServiceMetrics
 from mooring.app.snapshot import snapshot
+from mooring.app.watch_readings import read_watches
 from mooring.cycle.decide import Manner, by_seed
 from mooring.cycle.scheduler import Scheduler
 from mooring.framework.config.types import KubeSchedulerConfiguration
@@ -92,6 +93,7 @@ class Running:
             settings.is_dry_run,
             observe=self._metrics.answered,
         )
+        read_watches(self._live.reflectors.members, self._metrics.registry)
         self._stopping = asyncio.Event()
         self._leading: asyncio.Task[None] | None = None
 

@@ -174,7 +174,7 @@ class ApiClient:
     async def watch(self, path: str, params: Params | None = None) -> AsyncIterator[Lines]:
         """The events of a watch, raw and without line ends, as many at a time as have come; ends as the watch ends.
 
-        `watch=true` is added. A connection that breaks raises ConnectionLost; the events until then were handed out.
+        None come at first, once the server has answered. `watch=true` is added. A connection that breaks raises ConnectionLost; the events until then were handed out.
         Who stops early closes it (`contextlib.aclosing`), or else the connection stays until the garbage is collected.
         """
         asked = {**(params or {}), "watch": "true"}
@@ -182,6 +182,7 @@ class ApiClient:
         splitter = LineSplitter(self._limits.line_bytes)
         async with AsyncExitStack() as stack:
             answer = await self._repeat(request, lambda: stack.enter_async_context(self._attempt(request)))
+            yield []
             async for chunk in answer.content.iter_any():
                 if lines := splitter.feed(chunk):
                     yield lines

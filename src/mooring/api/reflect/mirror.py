@@ -31,6 +31,9 @@ class Statistics:
     watches: int = 0
     """Streams that were begun, those of streamed lists included."""
     events: int = 0
+    """Lines of streams, whatever they say."""
+    delivered: int = 0
+    """Of those, what a watch told: changes and bookmarks, but neither errors nor what came twice, late or as garbage."""
     ignored: int = 0
     """Events that came twice or late."""
     malformed: int = 0
@@ -125,11 +128,13 @@ class Mirror:
         if change is None:
             self.statistics.ignored += 1
         else:
+            self.statistics.delivered += 1
             self._tell(change)
         return ""
 
     def _pass_bookmark(self, version: str, ends_initial_list: bool) -> str:
         if self._arriving is None:
+            self.statistics.delivered += 1
             self._advance(version)
             return ""
         if not ends_initial_list or not version:
@@ -153,7 +158,7 @@ class Mirror:
         if self._arriving is not None:
             self._arriving.unreadable.add(key)
         elif fault.metadata is not None:
-            self._advance(fault.metadata.resource_version or "")
+            self.statistics.delivered += self._advance(fault.metadata.resource_version or "")
         if key not in self._told_unreadable and len(self._told_unreadable) < MAX_TOLD:
             self._told_unreadable.add(key)
             whose = f"{self._watched.name} {key}" if key else self._watched.name

@@ -18,6 +18,7 @@ from mooring.api.reflect.retry_pace import Random, RetryPace
 from mooring.api.reflect.silence import SilenceLimit, Silent
 from mooring.api.reflect.unserved import advice, is_definite
 from mooring.api.reflect.watch_faults import Restart, is_expired, restart_after, rules_out_streaming
+from mooring.api.reflect.watch_record import WatchEnd, WatchRecord, end_by
 from mooring.api.reflect.watched import Watched
 from mooring.model.meta import KubeObject
 
@@ -29,7 +30,7 @@ UNSERVED_RETRY_S = 60.0
 SHORTEST_S, LONGEST_S = 300, 600
 """Parity: a watch is asked for this long, at random, so that those of many clients do not end together."""
 SHORT_LIFE_S = 1.0
-"""A stream that ends sooner is followed by a pause."""
+"""Parity: a stream that ends sooner and told nothing says that its version is of no use. It is followed by a pause."""
 
 
 class WatchSource(Protocol):
@@ -37,7 +38,9 @@ class WatchSource(Protocol):
 
     async def list_pages(self, path: str, params: Mapping[str, str] | None = None) -> list[bytes]: ...
 
-    def watch(self, path: str, params: Mapping[str, str] | None = None) -> AsyncIterator[list[bytes]]: ...
+    def watch(self, path: str, params: Mapping[str, str] | None = None) -> AsyncIterator[list[bytes]]:
+        """Lines, as many at a time as have come; none at first, to say that the server has answered."""
+        ...
 
 
 def _log(text: str, fault: Exception | None) -> None:
@@ -76,6 +79,7 @@ class Reflector:
         self._conduct = conduct or Conduct()
         self._mirror = Mirror(watched, listener, self._conduct.report)
         self._pace = RetryPace(self._conduct.timing, self._conduct.draw)
+        self._record = WatchRecord(self._conduct.timing)
         self._must_list = True
         self._not_older_than: str | None = None
         """Of the next list. None: any will do, as none was seen; empty: the newest."""
@@ -102,6 +106,10 @@ class Reflector:
     @property
     def statistics(self) -> Statistics:
         return self._mirror.statistics
+
+    @property
+    def record(self) -> WatchRecord:
+        return self._record
 
     async def run(self) -> None:
         while True:
@@ -158,25 +166,52 @@ class Reflector:
         return {**lasting, **_present(fieldSelector=self.watched.field_selector)}
 
     async def _stream(self, params: Mapping[str, str]) -> None:
-        """One stream to its end, and what that end means for the next."""
-        began_s, heard = self._conduct.timing.monotonic_s(), self.statistics.events
-        try:
-            await self._follow(params)
-        except (ConnectionLost, TimedOut) as fault:
-            # A list that went silent is one of which the server does not tell the end: pages have one.
-            self._can_stream &= not (self._mirror.is_listing and isinstance(fault, TimedOut))
-            if self._mirror.is_listing or (self.statistics.events == heard and not isinstance(fault, Silent)):
-                raise
-            log.info("The watch of %s broke: %s", self.watched.name, fault)
+        """One stream to its end, and what that end means for the next.
+
+        A server may end a watch at any time, and ends those that fall behind. So one that told something is resumed at
+        once: with a pause we would fall behind further.
+        """
+        was_listing, told, heard = self._mirror.is_listing, self.statistics.delivered, self.statistics.events
+        began_s = self._conduct.timing.monotonic_s()
+        fault = await self._follow_to_the_end(params)
         if self._mirror.is_listing:
             self._can_stream = False
             self._mirror.begin_list()
             return
+        has_told = was_listing or self.statistics.delivered > told
+        self._note_end(fault, has_told)
         is_short = self._conduct.timing.monotonic_s() - began_s < SHORT_LIFE_S
-        if self._mirror.is_in_doubt or (is_short and self.statistics.events == heard):
-            self._list_next(Restart.RELIST)  # Parity: a short empty watch says that its version is of no use
-        if is_short:
+        is_empty = fault is None and self.statistics.events == heard
+        if self._mirror.is_in_doubt or (is_short and is_empty):
+            self._list_next(Restart.RELIST)
+        if is_short and (self._mirror.is_in_doubt or not has_told):
             await self._pause()
+
+    async def _follow_to_the_end(self, params: Mapping[str, str]) -> Exception | None:
+        """Returns how the connection of a watch broke, if the server did not end it in due form.
+
+        Raises what calls for more than another watch.
+        """
+        try:
+            await self._follow(params)
+        except (ApiError, Unanswered, CredentialsError) as fault:
+            is_listing, is_cut = self._mirror.is_listing, isinstance(fault, ConnectionLost | TimedOut)
+            # A list that went silent is one of which the server does not tell the end: pages have one.
+            self._can_stream &= not (is_listing and isinstance(fault, TimedOut))
+            if is_listing or not is_cut or not self._record.is_watching:
+                self._record.ended(end_by(fault))
+                raise
+            log.info("The watch of %s broke: %s", self.watched.name, fault)
+            return fault
+        if self._mirror.is_listing:
+            self._record.ended(WatchEnd.FAILED)
+        return None
+
+    def _note_end(self, fault: Exception | None, has_told: bool) -> None:
+        if isinstance(fault, Silent):
+            self._record.ended(WatchEnd.SILENT)
+        else:
+            self._record.ended(WatchEnd.AFTER_EVENTS if has_told else WatchEnd.WITHOUT_EVENTS)
 
     async def _follow(self, params: Mapping[str, str]) -> None:
         silence_s = BOOKMARK_S + self._conduct.silence_s
@@ -186,17 +221,22 @@ class Reflector:
         try:
             async with limit, aclosing(stream):
                 async for lines in stream:
+                    self._record.answered()
                     limit.heard()
-                    await self._take(lines)
+                    if lines:
+                        await self._take(lines)
         finally:
             self.statistics.silences += limit.is_broken
 
     async def _take(self, lines: list[bytes]) -> None:
+        told = self.statistics.delivered
         for line in lines:
             if listed_at := self._mirror.take(line):
                 await self._complete(listed_at)
         if self._trouble and not self._mirror.is_listing:
             self._is_well()
+        if self.statistics.delivered > told and not self._mirror.is_in_doubt:
+            self._pace.forget()
 
     # Failures
 

@@ -17,7 +17,10 @@ Random = Callable[[], float]
 
 
 class RetryPace:
-    """Doubles from one failure to the next, with up to as much again at random; forgets after two quiet minutes."""
+    """Doubles from one failure to the next, with up to as much again at random.
+
+    It starts over as soon as it hears of a success, or after two quiet minutes.
+    """
 
     def __init__(self, timing: Timing, draw: Random = random.random) -> None:
         self._timing = timing
@@ -30,6 +33,10 @@ class RetryPace:
         if self._timing.monotonic_s() - self._paused_until_s > RESET_AFTER_S:
             self._failures = 0
         return self._failures
+
+    def forget(self) -> None:
+        """A success: the next failure is the first one."""
+        self._failures = 0
 
     def wait_s(self) -> float:
         """Another failure: the pause that it is worth."""
