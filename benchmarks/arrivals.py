@@ -33,7 +33,7 @@ NAMESPACE = "arrivals"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 ZONE = "topology.kubernetes.io/zone"
 SENDERS = 32
-LOOK_S = 0.1
+LOOK_S = 0.25
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -47,7 +47,9 @@ def node(number: int) -> dict[str, Any]:
 def pod(name: str) -> dict[str, Any]:
     resources = {"cpu": "100m", "memory": "500Mi"}
     container = {
-        **{"name": "pause", "image": "registry.example/pause:3.10", "ports": [{"containerPort": 80}]},
+        "name": "pause",
+        "image": "registry.example/pause:3.10",
+        "ports": [{"containerPort": 80}],
         "resources": {"limits": resources, "requests": resources},
     }
     terms = [{"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["zone1", "zone2"]}]}]
@@ -162,7 +164,9 @@ async def measure(asked: argparse.Namespace) -> dict[str, Any]:
         took_s = time.monotonic() - began_s
         creator.wait(asked.patience)
         return {
-            **{"nodes": asked.nodes, "pods": asked.pods, "bound": pauses.bound},
+            "nodes": asked.nodes,
+            "pods": asked.pods,
+            "bound": pauses.bound,
             "bound_per_s": round(pauses.bound / took_s),
             "longest_pause_s": round(pauses.longest_s, 1),
             "cpu_ms_per_pod": round((taken_s(pid) - cpu_s) / asked.pods * 1000, 2),
@@ -201,7 +205,8 @@ def main() -> None:
     parser.add_argument("command", nargs="*", help="another scheduler; it must serve its metrics on that port")
     asked = parser.parse_args()
     if asked.create:
-        return asyncio.run(create(PODS, (pod(f"new-{number:05d}") for number in range(asked.pods))))
+        asyncio.run(create(PODS, (pod(f"new-{number:05d}") for number in range(asked.pods))))
+        return
     print(json.dumps(asyncio.run(measure(asked))))
 
 

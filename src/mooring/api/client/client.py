@@ -174,7 +174,8 @@ class ApiClient:
     async def watch(self, path: str, params: Params | None = None) -> AsyncIterator[Lines]:
         """The events of a watch, raw and without line ends, as many at a time as have come; ends as the watch ends.
 
-        None come at first, once the server has answered. `watch=true` is added. A connection that breaks raises ConnectionLost; the events until then were handed out.
+        None come at first, once the server has answered. `watch=true` is added. A connection that breaks raises
+        ConnectionLost; the events until then were handed out. What comes while others are taken in is read ahead.
         Who stops early closes it (`contextlib.aclosing`), or else the connection stays until the garbage is collected.
         """
         asked = {**(params or {}), "watch": "true"}
@@ -213,7 +214,8 @@ class ApiClient:
                     continue
                 error, wait_s = refused.error, refused.wait_s
             except ConnectionLost as lost:
-                error, wait_s = lost, LOST_CONNECTION_WAIT_S if request.method == "GET" else None
+                # The server may have closed a connection that we kept just as we used it: at first, ask again at once.
+                error, wait_s = lost, (LOST_CONNECTION_WAIT_S if retries else 0.0) if request.method == "GET" else None
             if wait_s is None or retries == MAX_RETRIES:
                 raise error from None
             retries += 1

@@ -29,6 +29,8 @@ BOOKMARK_S = 60.0
 UNSERVED_RETRY_S = 60.0
 SHORTEST_S, LONGEST_S = 300, 600
 """Parity: a watch is asked for this long, at random, so that those of many clients do not end together."""
+TURN = 64
+"""How many events are taken in before others get their turn on the event loop: some 4 ms."""
 SHORT_LIFE_S = 1.0
 """Parity: a stream that ends sooner and told nothing says that its version is of no use. It is followed by a pause."""
 
@@ -230,9 +232,11 @@ class Reflector:
 
     async def _take(self, lines: list[bytes]) -> None:
         told = self.statistics.delivered
-        for line in lines:
+        for count, line in enumerate(lines, start=1):
             if listed_at := self._mirror.take(line):
                 await self._complete(listed_at)
+            if count % TURN == 0:
+                await asyncio.sleep(0)
         if self._trouble and not self._mirror.is_listing:
             self._is_well()
         if self.statistics.delivered > told and not self._mirror.is_in_doubt:
