@@ -1,16 +1,11 @@
 """Reflectors against a server in this process that misbehaves by script: what they ask next, when, and what they say."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from typing import Any
 
-import msgspec
 import pytest
 from aiohttp import web
 
-from mooring.api.client.client import ApiClient, Limits
+from mooring.api.client.client import ApiClient
 from mooring.api.client.reach import Access
 from mooring.api.client.throttle import Timing
 from mooring.api.errors import (
@@ -25,229 +20,31 @@ from mooring.api.errors import (
 )
 from mooring.api.reflect.reflector import Conduct, Reflector
 from mooring.api.reflect.reflectors import Reflectors
-from mooring.api.reflect.silence import SilenceLimit
-from mooring.api.reflect.watch_record import WatchEnd
 from mooring.api.reflect.watched import WATCHED, Watched
-from mooring.model.meta import KubeObject
-from mooring.model.pod import Pod
-
-PODS = Watched("", "v1", "pods", Pod, "status.phase!=Failed", is_required=True)
-OPTIONAL = Watched("", "v1", "pods", Pod)
-
-STREAMED_LIST = {
-    "allowWatchBookmarks": "true",
-    "fieldSelector": "status.phase!=Failed",
-    "resourceVersionMatch": "NotOlderThan",
-    "sendInitialEvents": "true",
-    "timeoutSeconds": "300",
-    "watch": "true",
-}
-WATCH = {
-    "allowWatchBookmarks": "true",
-    "fieldSelector": "status.phase!=Failed",
-    "timeoutSeconds": "300",
-    "watch": "true",
-}
-PAGE = {"fieldSelector": "status.phase!=Failed", "limit": "500"}
-
-
-# Objects and lines
-
-
-def seen(name: str, version: int, uid: str = "") -> dict[str, Any]:
-    return {"metadata": {"name": name, "uid": uid or f"uid-{name}", "resourceVersion": str(version)}}
-
-
-def line(event_type: str, item: Mapping[str, Any]) -> bytes:
-    return msgspec.json.encode({"type": event_type, "object": item}) + b"\n"
-
-
-def added(name: str, version: int, uid: str = "") -> bytes:
-    return line("ADDED", seen(name, version, uid))
-
-
-def bookmark(version: int) -> bytes:
-    return line("BOOKMARK", {"metadata": {"resourceVersion": str(version)}})
-
-
-def list_end(version: int) -> bytes:
-    metadata = {"resourceVersion": str(version), "annotations": {"k8s.io/initial-events-end": "true"}}
-    return line("BOOKMARK", {"metadata": metadata})
-
-
-def failing(error: ApiError) -> bytes:
-    return line("ERROR", error.status())
-
-
-# The server: one answer a request
-
-Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-def says(*chunks: bytes, then: str = "end") -> Answer:
-    """A stream of these chunks; then it ends, breaks off, or stays open and silent."""
-
-    async def answer(request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse()
-        await response.prepare(request)
-        for chunk in chunks:
-            await response.write(chunk)
-        if then == "stay":
-            await asyncio.Event().wait()
-        if then == "break":
-            await asyncio.sleep(0.02)  # or else the reset overtakes what was sent
-            assert request.transport
-            request.transport.abort()
-        return response
-
-    return answer
-
-
-def refuses(error: ApiError) -> Answer:
-    async def answer(request: web.Request) -> web.StreamResponse:
-        return web.json_response(error.status(), status=error.code)
-
-    return answer
-
-
-def lists(version: int, *items: Mapping[str, Any], more: str = "") -> Answer:
-    async def answer(request: web.Request) -> web.StreamResponse:
-        metadata = {"resourceVersion": str(version), **({"continue": more} if more else {})}
-        return web.json_response({"kind": "PodList", "metadata": metadata, "items": items})
-
-    return answer
-
-
-STAYS = says(then="stay")
-
-
-class Script:
-    """Gives the answers one after the other, and stays silent when there are no more."""
-
-    def __init__(self, *answers: Answer) -> None:
-        self._answers = list(answers)
-        self.asked: list[dict[str, str]] = []
-
-    async def handle(self, request: web.Request) -> web.StreamResponse:
-        self.asked.append(dict(request.query))
-        return await (self._answers.pop(0) if self._answers else STAYS)(request)
-
-
-@asynccontextmanager
-async def served(handle: Answer) -> AsyncIterator[str]:
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", handle)
-    runner = web.AppRunner(app, shutdown_timeout=0.01)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
-
-
-# Time
-
-
-@dataclass
-class Time:
-    """Pauses pass at once; those who guard against silence wait until `let_pass`."""
-
-    now_s: float = 0.0
-    slept_s: list[float] = field(default_factory=list)
-    _waiting: list[tuple[float, asyncio.Future[None]]] = field(default_factory=list)
-
-    async def sleep(self, for_s: float) -> None:
-        task = asyncio.current_task()
-        if task and task.get_name().startswith("silence"):
-            future = asyncio.get_running_loop().create_future()
-            self._waiting.append((self.now_s + for_s, future))
-            await future
-            return
-        self.slept_s.append(for_s)
-        self.now_s += for_s
-        await asyncio.sleep(0)
-
-    @property
-    def guards(self) -> int:
-        return sum(not future.done() for _, future in self._waiting)
-
-    def let_pass(self, for_s: float) -> None:
-        self.now_s += for_s
-        for until_s, future in self._waiting:
-            if until_s <= self.now_s and not future.done():
-                future.set_result(None)
-
-    def timing(self) -> Timing:
-        return Timing(lambda: self.now_s, self.sleep)
-
-
-# The stage
-
-
-@dataclass
-class Story:
-    """What a listener was told, and an operator."""
-
-    told: list[str] = field(default_factory=list)
-    reports: list[str] = field(default_factory=list)
-
-    def added(self, item: KubeObject) -> None:
-        self.told.append(f"+{item.key}@{item.metadata.resource_version}")
-
-    def updated(self, old: KubeObject, new: KubeObject) -> None:
-        self.told.append(f"~{new.key}@{new.metadata.resource_version}")
-
-    def removed(self, item: KubeObject) -> None:
-        self.told.append(f"-{item.key}")
-
-    def report(self, text: str, fault: Exception | None) -> None:
-        assert fault is None
-        self.reports.append(text)
-
-
-@dataclass
-class Stage:
-    script: Script
-    time: Time
-    story: Story
-    reflector: Reflector
-
-    async def asked(self, count: int) -> list[dict[str, str]]:
-        """Wait until the server was asked so often."""
-        await self.until(lambda: len(self.script.asked) >= count)
-        return self.script.asked
-
-    async def until(self, holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(5):
-            while not holds():
-                await asyncio.sleep(0.001)
-
-
-@asynccontextmanager
-async def a_stage(*answers: Answer, watched: Watched = PODS) -> AsyncIterator[Stage]:
-    script, time, story = Script(*answers), Time(), Story()
-    conduct = Conduct(time.timing(), lambda: 0.0, report=story.report)
-    client_time = Time()
-    async with served(script.handle) as url:
-        client = ApiClient(
-            Access(url), "test/1", -1, limits=Limits(request_s=5, answer_bytes=1_000_000), timing=client_time.timing()
-        )
-        async with client:
-            reflector = Reflector(client, watched, story, conduct)
-            task = asyncio.create_task(reflector.run())
-            try:
-                yield Stage(script, time, story, reflector)
-                assert not task.done()
-            finally:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
-            assert task.cancelled()
-
-
-def run(main: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(main)
-
+from scripted_watches import (
+    OPTIONAL,
+    PAGE,
+    PODS,
+    STAYS,
+    STREAMED_LIST,
+    WATCH,
+    Answer,
+    Script,
+    Story,
+    Time,
+    a_stage,
+    added,
+    bookmark,
+    failing,
+    line,
+    list_end,
+    lists,
+    refuses,
+    run,
+    says,
+    seen,
+    served,
+)
 
 # Lists
 
@@ -331,157 +128,6 @@ def test_a_streamed_list_without_end_is_given_up_for_pages(then: str) -> None:
             asked = await stage.asked(3)
             assert asked[1] == {**PAGE, "resourceVersion": "0"}
             assert stage.story.told == ["+b@5"]
-
-    run(main())
-
-
-# Watches that end
-
-
-def test_after_a_clean_end_the_watch_goes_on_from_the_last_version() -> None:
-    async def main() -> None:
-        async with a_stage(
-            says(list_end(7) + added("a", 8)), says(bookmark(20)), says(added("b", 21), then="stay")
-        ) as stage:
-            asked = await stage.asked(3)
-            await stage.until(lambda: len(stage.story.told) == 2)
-            assert asked[1:] == [{**WATCH, "resourceVersion": "8"}, {**WATCH, "resourceVersion": "20"}]
-            assert stage.story.told == ["+a@8", "+b@21"]
-            assert stage.reflector.statistics.lists == 1 and stage.story.reports == []
-
-    run(main())
-
-
-def test_a_watch_that_lasted_is_taken_up_again_at_once() -> None:
-    async def main() -> None:
-        held = asyncio.Event()
-
-        async def ends_when_told(request: web.Request) -> web.StreamResponse:
-            response = web.StreamResponse()
-            await response.prepare(request)
-            await response.write(list_end(7))
-            await held.wait()
-            return response
-
-        async with a_stage(ends_when_told, STAYS) as stage:
-            await stage.until(lambda: stage.reflector.has_synced)
-            stage.time.now_s += 2
-            held.set()
-            await stage.asked(2)
-            assert stage.time.slept_s == []
-
-    run(main())
-
-
-def test_a_connection_that_breaks_costs_nothing_but_a_new_watch() -> None:
-    async def main() -> None:
-        async with a_stage(
-            says(list_end(7) + added("a", 8), then="break"), says(added("a", 8), added("b", 9), then="stay")
-        ) as stage:
-            asked = await stage.asked(2)
-            await stage.until(lambda: len(stage.story.told) == 2)
-            assert asked[1] == {**WATCH, "resourceVersion": "8"}
-            assert stage.story.told == ["+a@8", "+b@9"] and stage.reflector.statistics.ignored == 1
-            assert stage.story.reports == []
-
-    run(main())
-
-
-def test_an_event_that_is_cut_off_is_asked_for_again() -> None:
-    async def main() -> None:
-        whole = added("b", 9)
-        async with a_stage(
-            says(list_end(7), added("a", 8) + whole[:20], then="break"), says(whole, then="stay")
-        ) as stage:
-            await stage.until(lambda: len(stage.story.told) == 2)
-            assert stage.script.asked[1] == {**WATCH, "resourceVersion": "8"}
-            assert stage.reflector.statistics.malformed == 0
-
-    run(main())
-
-
-def test_a_watch_that_ends_at_once_and_says_nothing_is_replaced_by_a_list() -> None:
-    async def main() -> None:
-        async with a_stage(says(list_end(7)), says(), says(added("a", 8) + list_end(9), then="stay")) as stage:
-            asked = await stage.asked(3)
-            assert asked[1:] == [{**WATCH, "resourceVersion": "7"}, {**STREAMED_LIST, "resourceVersion": "7"}]
-            assert stage.time.slept_s == [0.8]
-
-    run(main())
-
-
-def test_a_connection_that_has_gone_silent_is_replaced() -> None:
-    async def main() -> None:
-        async with a_stage(says(list_end(7), then="stay"), says(added("a", 8), then="stay"), STAYS) as stage:
-            await stage.until(lambda: stage.reflector.has_synced)
-            stage.time.let_pass(179)
-            await asyncio.sleep(0.02)
-            assert len(stage.script.asked) == 1, "bookmarks are due each minute, and two more are waited for"
-            stage.time.let_pass(1)
-            await stage.until(lambda: stage.story.told == ["+a@8"])
-            assert stage.script.asked[1] == {**WATCH, "resourceVersion": "7"}
-            assert stage.reflector.statistics.silences == 1
-            assert stage.story.reports == [] and stage.time.slept_s == []
-
-    run(main())
-
-
-def test_a_watch_that_is_silent_from_the_start_is_no_trouble() -> None:
-    async def main() -> None:
-        async with a_stage(says(list_end(7) + added("a", 8)), STAYS, STAYS) as stage:
-            await stage.asked(2)
-            await stage.until(lambda: stage.time.guards == 1)
-            stage.time.let_pass(180)
-            asked = await stage.asked(3)
-            assert asked[1:] == [{**WATCH, "resourceVersion": "8"}] * 2
-            assert stage.story.reports == [] and stage.time.slept_s == []
-            assert stage.reflector.record.ends == {WatchEnd.AFTER_EVENTS: 1, WatchEnd.SILENT: 1}
-
-    run(main())
-
-
-def test_a_cancellation_in_the_moment_of_silence_is_not_mistaken_for_it() -> None:
-    async def main() -> None:
-        time = Time()
-
-        async def listen() -> None:
-            async with SilenceLimit(180, time.timing(), "GET /api/v1/pods"):
-                await asyncio.Event().wait()
-
-        task = asyncio.create_task(listen())
-        while not time.guards:
-            await asyncio.sleep(0)
-        time.let_pass(180)
-        await asyncio.sleep(0)  # the guard has cancelled the task, which has not run since
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        assert task.cancelled()
-
-    run(main())
-
-
-def test_bookmarks_alone_keep_a_watch_alive() -> None:
-    async def main() -> None:
-        wanted = asyncio.Event()
-
-        async def bookmarks_only(request: web.Request) -> web.StreamResponse:
-            response = web.StreamResponse()
-            await response.prepare(request)
-            await response.write(list_end(7))
-            for version in range(8, 12):
-                await wanted.wait()
-                wanted.clear()
-                await response.write(bookmark(version))
-            await asyncio.Event().wait()
-            return response
-
-        async with a_stage(bookmarks_only) as stage:
-            await stage.until(lambda: stage.reflector.has_synced)
-            for version in range(8, 12):
-                stage.time.let_pass(170)
-                wanted.set()
-                await stage.until(lambda version=version: stage.reflector.version == str(version))  # type: ignore[misc]
-            assert len(stage.script.asked) == 1
 
     run(main())
 

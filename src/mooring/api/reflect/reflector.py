@@ -175,7 +175,11 @@ class Reflector:
         """
         was_listing, told, heard = self._mirror.is_listing, self.statistics.delivered, self.statistics.events
         began_s = self._conduct.timing.monotonic_s()
-        fault = await self._follow_to_the_end(params)
+        try:
+            fault = await self._follow_to_the_end(params)
+        finally:
+            if self.statistics.delivered > told and not self._mirror.is_in_doubt:
+                self._pace.forget()
         if self._mirror.is_listing:
             self._can_stream = False
             self._mirror.begin_list()
@@ -231,7 +235,6 @@ class Reflector:
             self.statistics.silences += limit.is_broken
 
     async def _take(self, lines: list[bytes]) -> None:
-        told = self.statistics.delivered
         for count, line in enumerate(lines, start=1):
             if listed_at := self._mirror.take(line):
                 await self._complete(listed_at)
@@ -239,8 +242,6 @@ class Reflector:
                 await asyncio.sleep(0)
         if self._trouble and not self._mirror.is_listing:
             self._is_well()
-        if self.statistics.delivered > told and not self._mirror.is_in_doubt:
-            self._pace.forget()
 
     # Failures
 
