@@ -9,7 +9,9 @@ held back comes before the watch ends and before the next bookmark.
 """
 
 import asyncio
+import math
 import random
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -57,6 +59,8 @@ class Faults:
     """A line of a watch is told again a little later."""
     disordered: float = 0.0
     """A line of a watch is told after the next ones."""
+    watch_s: float = math.inf
+    """A watch ends in due form with the first line that comes so long after another: servers do that to slow readers."""
 
 
 CALM = Faults()
@@ -254,11 +258,15 @@ class _Line:
         raise ConnectionResetError  # what was read while we waited for the end belongs to the next request
 
     async def _follow(self, from_server: asyncio.StreamReader) -> None:
-        mixer = _Mixer(self._proxy)
+        mixer, ends_s = _Mixer(self._proxy), math.inf
         async for line in _lines(from_server):
             for told in mixer.mix(line):
                 self._writer.write(_chunk(told))
             await self._writer.drain()
+            ends_s = min(ends_s, time.monotonic() + self._proxy.faults.watch_s)
+            if time.monotonic() >= ends_s:
+                self._proxy.injected["watch_s"] += 1
+                break
             is_cut, is_silent = self._proxy.strikes("cut"), self._proxy.strikes("silent")
             if is_cut or is_silent:
                 self._writer.write(b"".join(map(_chunk, mixer.rest())))

@@ -220,7 +220,8 @@ class ApiClient:
                 raise error from None
             retries += 1
             log.debug("%s: attempt %d failed, the next is in %g s", request, retries, wait_s)
-            await self._timing.sleep(wait_s)
+            if wait_s:
+                await self._timing.sleep(wait_s)
 
     @asynccontextmanager
     async def _attempt(self, request: Request) -> AsyncIterator[aiohttp.ClientResponse]:

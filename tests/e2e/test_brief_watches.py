@@ -1,0 +1,135 @@
+"""The live scheduler beside a server that ends watches again and again: pods are bound all the same, and without pauses.
+
+MOORING_SOAK=1 runs it with 10,000 pods, and compares the throughput with that of a server that ends none.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from fault_proxy import CALM, FaultProxy, Faults
+from mooring.api.client.client import ApiClient
+from mooring.api.client.reach import Access
+from mooring.api.client.throttle import Timing
+from mooring.api.reflect.reflector import Conduct, Reflector
+from mooring.api.reflect.watch_record import WatchEnd
+from mooring.app.assembly import build_scheduler
+from mooring.app.live import LiveScheduler
+from mooring.framework import config
+from mooring.kit import loops
+from mooring.kit.clock import WallClock
+from running_cluster import a_process
+
+pytestmark = pytest.mark.slow
+
+IS_SOAK = bool(os.environ.get("MOORING_SOAK"))
+PODS = 10_000 if IS_SOAK else 1_500
+PATIENCE_S = 280.0 if IS_SOAK else 120.0
+BRIEF = Faults(watch_s=0.2)
+LEAST_SHARE = 0.8
+"""Of the throughput without ends; asked for in a soak only, for machines that run tests are noisy."""
+WRITERS = 16
+POD_PATH = "/api/v1/namespaces/default/pods"
+
+
+@dataclass
+class Sleeps:
+    """What reflectors ask for: every pause. Those who guard against silence sleep in tasks of their own."""
+
+    asked_s: list[float] = field(default_factory=list)
+    reports: list[str] = field(default_factory=list)
+
+    async def sleep(self, for_s: float) -> None:
+        task = asyncio.current_task()
+        if task is not None and task.get_name().startswith("reflector of "):
+            self.asked_s.append(for_s)
+        await asyncio.sleep(for_s)
+
+    def conduct(self) -> Conduct:
+        return Conduct(Timing(sleep=self.sleep), report=lambda text, fault: self.reports.append(f"{text} {fault!r}"))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    pods: Reflector
+    sleeps: Sleeps
+    ended: int
+    """Watches that the proxy ended."""
+    faults: list[str]
+    took_s: float
+
+
+@asynccontextmanager
+async def scheduling(live: LiveScheduler) -> AsyncIterator[None]:
+    await live.settle()
+    task = asyncio.create_task(live.schedule())
+    try:
+        yield
+        assert not task.done()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def create(client: ApiClient, prefix: str) -> None:
+    numbers = iter(range(PODS))
+    container = {"name": "main", "image": "x", "resources": {"requests": {"cpu": "10m"}}}
+
+    async def send() -> None:
+        for number in numbers:
+            await client.post(
+                POD_PATH, {"metadata": {"name": f"{prefix}-{number:05d}"}, "spec": {"containers": [container]}}
+            )
+
+    await asyncio.gather(*(send() for _ in range(WRITERS)))
+
+
+async def all_bound(reflector: Reflector, prefix: str) -> None:
+    """Until the scheduler's own watch shows that: a pod that the watch missed would never be seen here."""
+    ends_s = time.monotonic() + PATIENCE_S
+    while True:
+        pods = [item for key, item in reflector.objects.items() if key.startswith(f"default/{prefix}-")]
+        left = PODS - sum(bool(pod.spec.node_name) for pod in pods)  # type: ignore[attr-defined]
+        if not left:
+            return
+        assert time.monotonic() < ends_s, f"{left} pods are not bound"
+        await asyncio.sleep(0.05)
+
+
+async def bind_them_all(server: str, faults: Faults, prefix: str) -> Outcome:
+    sleeps = Sleeps()
+    scheduler = build_scheduler(config.default(), WallClock())
+    async with (
+        ApiClient(Access(server), "test/1", -1) as client,
+        FaultProxy(server, faults, seed=1) as proxy,
+        LiveScheduler(scheduler, Access(proxy.url), conduct=sleeps.conduct()) as live,
+        scheduling(live),
+    ):
+        (pods,) = (member for member in live.reflectors.members if member.watched.name == "pods")
+        began_s = time.monotonic()
+        await asyncio.gather(create(client, prefix), all_bound(pods, prefix))
+        return Outcome(pods, sleeps, proxy.injected["watch_s"], scheduler.check(), time.monotonic() - began_s)
+
+
+def pods_per_s(outcome: Outcome) -> float:
+    return PODS / outcome.took_s
+
+
+def test_watches_that_end_again_and_again_cost_no_pause() -> None:
+    with a_process("--plain-http", "--no-scheduler", "--nodes", str(max(30, PODS // 50))) as cluster:
+        outcome = loops.run(bind_them_all(cluster.server, BRIEF, "brief"))
+        calm = loops.run(bind_them_all(cluster.server, CALM, "calm")) if IS_SOAK else None
+    ends, statistics = outcome.pods.record.ends, outcome.pods.statistics
+    print(f"{pods_per_s(outcome):.0f} pods/s, {dict(ends)}, {outcome.pods.record.gap_s():.2f} s without, {statistics}")
+    assert outcome.ended >= 3 and ends[WatchEnd.AFTER_EVENTS] >= 3, "the server did end watches"
+    assert set(ends) == {WatchEnd.AFTER_EVENTS} and statistics.lists == 1
+    assert outcome.sleeps.asked_s == [], "a watch that told something is resumed at once"
+    assert outcome.sleeps.reports == [] and outcome.faults == []
+    if calm is not None:
+        print(f"{pods_per_s(calm):.0f} pods/s without ends")
+        assert pods_per_s(outcome) >= LEAST_SHARE * pods_per_s(calm)
