@@ -137,15 +137,25 @@ def test_the_largest_answer_is_read() -> None:
 
 
 class Wire(asyncio.Transport):
-    """Keeps what is written; closes when it is told to."""
+    """Keeps what is written; closes when it is told to. A full one keeps so many bytes back."""
 
     def __init__(self) -> None:
         super().__init__()
         self.written: list[bytes] = []
+        self.kept_back = 0
         self._is_closing = False
 
     def write(self, data: Any) -> None:
         self.written.append(bytes(data))
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        assert high == 0
+
+    def get_write_buffer_size(self) -> int:
+        return self.kept_back
+
+    def abort(self) -> None:
+        self._is_closing = True
 
     def close(self) -> None:
         self._is_closing = True

@@ -17,6 +17,7 @@ from mooring.app.api_writer import Writer
 from mooring.app.event_series import EventSeries, NewEvent, Repetition
 from mooring.framework.intents import Record
 from mooring.kit.clock import Clock
+from mooring.kit.tasks import settle
 
 log = logging.getLogger(__name__)
 
@@ -63,8 +64,12 @@ class EventWriter:
 
     async def close(self, patience_s: float = 2.0) -> None:
         """Send what is queued, if that is quickly done."""
-        if self._senders:
-            await asyncio.wait(self._senders, timeout=patience_s)
+        await settle(self._senders, patience_s)
+        self.halt()
+
+    def halt(self) -> None:
+        """Leave off at once, in the middle of whatever is under way."""
+        self._queue.clear()
         for task in (*self._senders, *self._resting):
             task.cancel()
 

@@ -8,6 +8,8 @@ from mooring.app.extender_bodies import Whole, encoded
 from mooring.app.extender_client import ExtenderClient
 from mooring.cycle.scheduler import Scheduler
 from mooring.framework.intents import Call, CallFault, CallReply
+from mooring.kit.fence import NO_FENCE, Fence
+from mooring.kit.tasks import settle
 
 log = logging.getLogger(__name__)
 
@@ -19,11 +21,17 @@ class ExtenderCalls:
     """For a driver: `begin` each Call; `then` is called when a reply was reported and there may be intents."""
 
     def __init__(
-        self, scheduler: Scheduler, whole: Whole, then: Callable[[], None], *, is_dry_run: bool = False
+        self,
+        scheduler: Scheduler,
+        whole: Whole,
+        then: Callable[[], None],
+        *,
+        is_dry_run: bool = False,
+        fence: Fence = NO_FENCE,
     ) -> None:
         """Raises ConfigError for certificates that cannot be used."""
         self._scheduler = scheduler
-        self._client = ExtenderClient(scheduler.core.manner.extenders)
+        self._client = ExtenderClient(scheduler.core.manner.extenders, fence=fence)
         self._whole = whole
         self._then = then
         self._is_dry_run = is_dry_run
@@ -47,8 +55,7 @@ class ExtenderCalls:
 
     async def close(self) -> None:
         self.stop()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await settle(self._tasks)
         await self._client.close()
 
     async def _ask(self, call: Call) -> None:

@@ -7,10 +7,12 @@ from collections.abc import Iterable
 
 import aiohttp
 
+from mooring.api.client.fenced_body import FencedBody
 from mooring.api.client.proxies import proxy_of
 from mooring.app.extender_tls import extender_context
 from mooring.framework.config.types import Extender
 from mooring.framework.intents import Call, CallFault, CallReply
+from mooring.kit.fence import NO_FENCE, Fence
 
 MAX_REPLY_BYTES = 128 << 20
 """How much of a reply is read: room for all nodes of a large cluster, written out (5,000 of 25 KiB each)."""
@@ -23,10 +25,16 @@ _NO_BODY = "context deadline exceeded (Client.Timeout or context cancellation wh
 
 
 class ExtenderClient:
-    """Whatever goes wrong is an answer: a CallFault, in upstream's words where it has some."""
+    """Whatever goes wrong is an answer: a CallFault, in upstream's words where it has some. FencedOff alone is raised."""
 
-    def __init__(self, extenders: Iterable[Extender], max_reply_bytes: int = MAX_REPLY_BYTES) -> None:
-        """Raises ConfigError for certificates that cannot be used."""
+    def __init__(
+        self,
+        extenders: Iterable[Extender],
+        max_reply_bytes: int = MAX_REPLY_BYTES,
+        fence: Fence = NO_FENCE,
+    ) -> None:
+        """Raises ConfigError for certificates that cannot be used. `fence` is asked directly before a bind is sent."""
+        self._fence = fence
         self._extenders = tuple(extenders)
         self._contexts: dict[int, ssl.SSLContext] = {
             id(extender): extender_context(extender) for extender in self._extenders
@@ -46,6 +54,8 @@ class ExtenderClient:
         except TimeoutError:
             return CallFault(_NO_BODY if progress.has_headers else f'Post "{call.url}": {_NO_HEADERS}')
         except (aiohttp.ClientError, OSError, ValueError) as fault:
+            if call.binds:
+                self._fence.check()
             return CallFault(f'Post "{call.url}": {_words(fault)}')
 
     async def close(self) -> None:
@@ -66,7 +76,7 @@ class ExtenderClient:
         tls = call.extender.tls_config
         posting = self._open().post(
             call.url,
-            data=body,
+            data=FencedBody(body, "application/json", self._fence if call.binds else NO_FENCE),
             headers={"Content-Type": "application/json", "Accept-Encoding": "gzip", "User-Agent": USER_AGENT},
             skip_auto_headers=_QUIET,
             ssl=self._contexts[id(call.extender)],

@@ -1,4 +1,7 @@
-"""Leader election against an API server: does what `leader_election` says, tells the scheduler, and lets go at the end."""
+"""Leader election against an API server: does what `leader_election` says, tells the scheduler, and lets go at the end.
+
+It runs on any event loop, so on virtual time too; in service that is the loop of `lease_thread`.
+"""
 
 import asyncio
 import socket
@@ -34,8 +37,10 @@ from mooring.app.leader_election import (
 from mooring.app.lease_record import API_VERSION, LeaseName, LeaseRecord, changed_lease
 from mooring.framework.config.types import ClientConnectionConfiguration, LeaderElectionConfiguration
 from mooring.kit.clock import Clock, WallClock
+from mooring.kit.fence import Fence, elapsed_s
 from mooring.kit.logs import Log
 from mooring.kit.rfc3339 import in_micros, in_seconds
+from mooring.kit.tasks import settle, sooner
 
 T = TypeVar("T")
 
@@ -69,7 +74,8 @@ class ElectorSettings:
 class TimeAndChance:
     """Time and chance, so that tests can hand in their own."""
 
-    timing: Timing = field(default_factory=Timing)
+    timing: Timing = field(default_factory=lambda: Timing(elapsed_s))
+    """Its clock has to be that of the fence."""
     clock: Clock = field(default_factory=WallClock)
     random: Callable[[], float] = field(default_factory=lambda: SystemRandom().random)
 
@@ -121,14 +127,16 @@ class LeaderElector:
         log: Log,
         around: TimeAndChance | None = None,
         events: LeaseClient | None = None,
+        fence: Fence | None = None,
     ) -> None:
-        """`events` is where events are written through; without it there are none."""
+        """`events` is where events are written through; without it there are none. `fence` is opened while this leads."""
         self._client = client
         self._settings = settings
         self._callbacks = callbacks
         self._log = log
         self._around = around or TimeAndChance()
         self._events = events
+        self._fence = fence or Fence()
         candidate = Candidate(settings.identity, settings.lease, settings.times, self._now_text, self._around.random)
         self._election = Election(candidate, log)
         self._params = {"timeout": f"{settings.times.request_s:g}s"}
@@ -160,6 +168,7 @@ class LeaderElector:
         try:
             outcome = await self._campaign()
         finally:
+            self._fence.shut()  # before anybody else can have the lease
             self._tell(leads=False)
         times = self._settings.times
         if self._may_hold:
@@ -180,6 +189,7 @@ class LeaderElector:
                     answer = await self._unless_stopped(self._answer(step))
                     if answer is not None:
                         self._election.hear(self._now_s(), answer)
+                        self._fence.open_until(self._election.ends_s)
                         self._tell(self.is_leading())
         return "stopped"
 
@@ -258,8 +268,7 @@ class LeaderElector:
             self._log.v(2, "Unable to write event", err=error)
 
     async def _finish_events(self) -> None:
-        if self._posting:
-            await self._within(asyncio.wait(self._posting), _LAST_EVENTS_S)
+        await settle(self._posting, _LAST_EVENTS_S)
         for task in self._posting:
             task.cancel()
 
@@ -272,21 +281,10 @@ class LeaderElector:
         return in_micros(self._around.clock.now_ns())
 
     async def _unless_stopped(self, work: Awaitable[T]) -> T | None:
-        return await _sooner(work, self._stopping.wait())
+        return await sooner(work, self._stopping.wait())
 
     async def _within(self, work: Awaitable[T], limit_s: float) -> T | None:
-        return await _sooner(work, self._around.timing.sleep(max(0.0, limit_s)))
-
-
-async def _sooner(work: Awaitable[T], end: Awaitable[object]) -> T | None:
-    """What the work gives, or None if the end comes first; the work is then given up."""
-    doing, ending = asyncio.ensure_future(work), asyncio.ensure_future(end)
-    try:
-        await asyncio.wait({doing, ending}, return_when=asyncio.FIRST_COMPLETED)
-        return doing.result() if doing.done() else None
-    finally:
-        doing.cancel()
-        ending.cancel()
+        return await sooner(work, self._around.timing.sleep(max(0.0, limit_s)))
 
 
 def leader_event(lease: JsonObject, settings: ElectorSettings, what: str, now_ns: int) -> JsonObject:

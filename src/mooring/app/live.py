@@ -25,6 +25,8 @@ from mooring.app.live_driver import LiveDriver
 from mooring.app.status_writer import StatusWriter
 from mooring.cycle.scheduler import Scheduler
 from mooring.kit.clock import Clock, WallClock
+from mooring.kit.fence import NO_FENCE, Fence
+from mooring.kit.tasks import first_of, settle
 from mooring.model.meta import KubeObject
 
 log = logging.getLogger(__name__)
@@ -76,8 +78,9 @@ class LiveScheduler:
         is_dry_run: bool = False,
         conduct: Conduct | None = None,
         observe: Observe | None = None,
+        fence: Fence = NO_FENCE,
     ) -> None:
-        """`observe` is told of every request."""
+        """`observe` is told of every request; `fence` is asked before every write."""
         self.scheduler = scheduler
         self._clock = clock or WallClock()
         self._stack = AsyncExitStack()
@@ -94,6 +97,7 @@ class LiveScheduler:
             time_limit_s=pace.time_limit_s,
             timing=timing,
             observe=observe,
+            fence=fence,
         )
         self._binder, self._statuses = quick(connections=BINDERS), quick(connections=STATUS_WRITERS)
         self._recorder = quick(connections=EVENT_WRITERS)
@@ -101,12 +105,15 @@ class LiveScheduler:
         if is_dry_run:
             writer = DryWriter()
         events = EventWriter(writer, self._clock, socket.gethostname(), timing)
-        self.driver = LiveDriver(scheduler, self._clock, writer, events, StatusWriter(writer, self._clock), timing)
+        statuses = StatusWriter(writer, self._clock)
+        self.driver = LiveDriver(scheduler, self._clock, writer, events, statuses, timing, fence)
         listener = Listener(scheduler, self.driver.wake)
         source: WatchSource = self._watcher
         if scheduler.core.manner.extenders:
             source = originals = Originals(self._watcher)
-            self.driver.extenders = ExtenderCalls(scheduler, originals.whole, self.driver.go_on, is_dry_run=is_dry_run)
+            self.driver.extenders = ExtenderCalls(
+                scheduler, originals.whole, self.driver.go_on, is_dry_run=is_dry_run, fence=fence
+            )
         watched = WATCHED if scheduler.core.cluster.groups is None else (*WATCHED, POD_GROUPS)
         self.reflectors = Reflectors(source, listener, watched, conduct)
         self._watching: asyncio.Task[None] | None = None
@@ -122,7 +129,7 @@ class LiveScheduler:
     ) -> None:
         if self._watching is not None:
             self._watching.cancel()
-            await asyncio.wait((self._watching,))
+            await settle((self._watching,))
         await self.driver.close()
         await self._stack.aclose()
 
@@ -139,14 +146,14 @@ class LiveScheduler:
         assert self._watching is not None
         acting = asyncio.ensure_future(work)
         try:
-            await asyncio.wait((acting, self._watching), return_when=asyncio.FIRST_COMPLETED)
+            await first_of(acting, self._watching)
             if self._watching.done():
                 self._watching.result()
             if acting.done():
                 acting.result()
         finally:
             acting.cancel()
-            await asyncio.wait((acting,))
+            await settle((acting,))
 
 
 def _tell(text: str, fault: Exception | None) -> None:

@@ -27,7 +27,9 @@ from mooring.app.status_writer import StatusWriter
 from mooring.cycle.scheduler import Scheduler
 from mooring.framework.intents import Bind, Call, Evict, Intent, PatchStatus, Record, Write, WriteFault
 from mooring.kit.clock import NS_PER_S, Clock
+from mooring.kit.fence import NO_FENCE, Fence
 from mooring.kit.logs import Log, ObjectRef
+from mooring.kit.tasks import settle
 from mooring.model.pod import Pod
 
 log = logging.getLogger(__name__)
@@ -64,7 +66,9 @@ class LiveDriver:
         events: EventWriter,
         statuses: StatusWriter,
         timing: Timing | None = None,
+        fence: Fence = NO_FENCE,
     ) -> None:
+        self._fence = fence
         self._scheduler = scheduler
         self._clock = clock
         self._writer = writer
@@ -84,9 +88,10 @@ class LiveDriver:
         self._news.set()
 
     async def run(self) -> None:
-        """Schedule until cancelled. Whoever cancels, because the lease is lost, stops binding at once."""
+        """Schedule until cancelled. Raises FencedOff if the lease has run out before somebody says so."""
         try:
             while True:
+                self._fence.check()
                 self._news.clear()
                 self._pacemaker.beat()
                 self._carry_out()
@@ -100,8 +105,7 @@ class LiveDriver:
 
     async def close(self, patience_s: float = 5.0) -> None:
         """Let writes that are under way come to their end, for a while."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=patience_s)
+        await settle(self._tasks, patience_s)
         for task in self._tasks:
             task.cancel()
         if self.extenders is not None:
@@ -113,6 +117,10 @@ class LiveDriver:
         """Leave off at once, in the middle of whatever is under way: somebody else schedules now."""
         for task in self._tasks:
             task.cancel()
+        if self.extenders is not None:
+            self.extenders.stop()
+        self._statuses.halt()
+        self._events.halt()
 
     # ---- the loop
 

@@ -12,6 +12,7 @@ from mooring.app.status_patches import status_patch, with_patch
 from mooring.framework.intents import PatchStatus
 from mooring.kit.clock import Clock
 from mooring.kit.rfc3339 import in_seconds
+from mooring.kit.tasks import settle
 from mooring.model.meta import Condition
 from mooring.model.pod import Pod, PodStatus
 
@@ -67,11 +68,15 @@ class StatusWriter:
         self._wishes.pop(pod_id, None)
         task = self._busy.get(pod_id)
         if task is not None:
-            await asyncio.wait((task,))
+            await settle((task,))
 
     async def close(self, patience_s: float = 2.0) -> None:
-        if self._busy:
-            await asyncio.wait(self._busy.values(), timeout=patience_s)
+        await settle(self._busy.values(), patience_s)
+        self.halt()
+
+    def halt(self) -> None:
+        """Leave off at once, in the middle of whatever is under way."""
+        self._wishes.clear()
         for task in self._busy.values():
             task.cancel()
 

@@ -153,9 +153,11 @@ def run(**flags: Any) -> None:
     with refusals(flags["config"] or "configuration", flags["plugins"]):
         config, limits = _configuration(flags, gates)
         registry = registry_with(flags["plugins"])
+        kubeconfig = config.client_connection.kubeconfig or flags["kubeconfig"]
         settings = RunSettings(
             config,
-            _access(config.client_connection.kubeconfig or flags["kubeconfig"], flags["master"]),
+            _access(kubeconfig, flags["master"]),
+            _access(kubeconfig, flags["master"]),
             registry,
             limits,
             _serving(flags),

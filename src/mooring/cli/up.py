@@ -25,6 +25,7 @@ from mooring.cli.up_view import UpView, console
 from mooring.controllers.node_making import make_nodes
 from mooring.kit import loops
 from mooring.kit.collector import relax_collector
+from mooring.kit.tasks import first_of
 from mooring.model.problem import Problem
 from mooring.sim.documents import split
 from mooring.sim.manifest_files import gather
@@ -174,7 +175,7 @@ async def _execute(command: str, service: Service, stopped: asyncio.Event) -> in
     process = await asyncio.create_subprocess_shell(command, env=environment)
     waiting = asyncio.create_task(process.wait())
     stopping = asyncio.create_task(stopped.wait())
-    await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    await first_of(waiting, stopping)
     stopping.cancel()
     if not waiting.done():
         process.terminate()

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mooring.api.client.client import ApiClient
 from mooring.api.client.reach import Access
 from mooring.app.assembly import build_scheduler
 from mooring.app.dump import compare, dump
-from mooring.app.leader_elector import Callbacks, LeaderElector, elector_settings, lease_client, new_identity
+from mooring.app.leader_elector import Callbacks, elector_settings, new_identity
+from mooring.app.lease_thread import LeaseThread
 from mooring.app.live import USER_AGENT, LiveScheduler, Pace
 from mooring.app.service_metrics import ServiceMetrics
 from mooring.app.snapshot import snapshot
@@ -26,7 +26,9 @@ from mooring.framework.config.written import as_object
 from mooring.framework.registry import Registry
 from mooring.kit.clock import WallClock
 from mooring.kit.collector import relax_collector
+from mooring.kit.fence import NO_FENCE, Fence
 from mooring.kit.logs import Log, Logs, ObjectRef
+from mooring.kit.tasks import first_of
 from mooring.model.pod import Pod
 from mooring.web.access import AccessSettings, open_door
 from mooring.web.answers import json_document
@@ -66,6 +68,8 @@ class ServingSettings:
 class RunSettings:
     config: KubeSchedulerConfiguration
     access: Access
+    lease_access: Access
+    """The same for the thread of the lease, which shares no credentials with the scheduler: they keep state."""
     registry: Registry | None = None
     pace: Pace = field(default_factory=Pace)
     serving: ServingSettings = field(default_factory=ServingSettings)
@@ -84,6 +88,7 @@ class Running:
         self._log: Log = logs.log
         self._clock = WallClock()
         self._metrics = ServiceMetrics(self._clock)
+        self._fence = Fence() if self._elects else NO_FENCE
         self._scheduler = self._build()
         self._live = LiveScheduler(
             self._scheduler,
@@ -92,9 +97,12 @@ class Running:
             self._clock,
             settings.is_dry_run,
             observe=self._metrics.answered,
+            fence=self._fence,
         )
         read_watches(self._live.reflectors.members, self._metrics.registry)
         self._stopping = asyncio.Event()
+        self._ended = asyncio.Event()
+        """Set when a candidate has to stop: the lease is over, the scheduler has ended, or a signal asks for it."""
         self._leading: asyncio.Task[None] | None = None
 
     def _build(self) -> Scheduler:
@@ -157,7 +165,7 @@ class Running:
         """Do it until it is done, or until we are to stop. Whether it was done."""
         task = asyncio.create_task(work)
         stopping = asyncio.create_task(self._stopping.wait())
-        await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        await first_of(task, stopping)
         stopping.cancel()
         if task.done():
             task.result()
@@ -171,41 +179,56 @@ class Running:
 
     async def _elect(self, schedule: Callable[[], Work]) -> int:
         """Schedule while the lease is ours. A leader that loses it stops at once, and so does the process."""
-        config = self._settings.config
-        component = config.profiles[0].scheduler_name or ""
-        settings = elector_settings(config.leader_election, new_identity(), component)
-        connection = config.client_connection
-        access = self._settings.access
-
-        def start() -> None:
-            self._leading = asyncio.create_task(schedule())
-
-        def stop() -> None:
-            if self._leading is not None:
-                self._leading.cancel()
-            if not self._stopping.is_set():
-                self._live.driver.halt()  # the lease is lost: no bind may follow
-
-        async with (
-            lease_client(access, USER_AGENT, connection, settings.times) as leases,
-            ApiClient(access, USER_AGENT, connection.qps, connection.burst) as events,
-        ):
-            callbacks = Callbacks(start, stop, self._metrics.led)
-            elector = LeaderElector(leases, settings, callbacks, self._log, events=events)
-            watch = asyncio.create_task(self._stop_elector(elector))
-            outcome = await elector.run()
-            watch.cancel()
-        if self._leading is not None:
-            with suppress(asyncio.CancelledError):
-                await self._leading
-        if outcome == "lost":
+        lease = self._lease_thread(schedule)
+        lease.over.add_done_callback(lambda _: self._ended.set())
+        lease.start()
+        stopping = asyncio.create_task(self._stopping.wait())
+        stopping.add_done_callback(lambda _: self._ended.set())
+        await self._ended.wait()
+        try:
+            is_lost = await self._stop_leading(lease)
+        finally:
+            stopping.cancel()
+            lease.stop()
+            outcome = await lease.over
+        if is_lost or outcome == "lost":
             self._log.error("Leaderelection lost")
             return 1
         return self._finished()
 
-    async def _stop_elector(self, elector: LeaderElector) -> None:
-        await self._stopping.wait()
-        elector.stop()
+    def _lease_thread(self, schedule: Callable[[], Work]) -> LeaseThread:
+        config = self._settings.config
+
+        def start() -> None:
+            if not self._stopping.is_set():
+                self._leading = asyncio.create_task(schedule())
+                self._leading.add_done_callback(lambda _: self._ended.set())
+
+        def stop() -> None:
+            if self._leading is not None:
+                self._leading.cancel()
+            self._live.driver.halt()  # another instance may bind from now on
+
+        component = config.profiles[0].scheduler_name or ""
+        settings = elector_settings(config.leader_election, new_identity(), component)
+        callbacks = Callbacks(start, stop, self._metrics.led)
+        access, connection = self._settings.lease_access, config.client_connection
+        return LeaseThread(access, connection, USER_AGENT, settings, callbacks, self._fence, self._log)
+
+    async def _stop_leading(self, lease: LeaseThread) -> bool:
+        """Let writes that are under way end while the lease is still renewed. Whether the lease had run out.
+
+        Raises what ended the scheduler, if that is a bug.
+        """
+        if self._leading is None:
+            return False
+        is_ended = self._leading.done()
+        self._leading.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._leading
+        if not lease.over.done() and not is_ended:
+            await self._live.driver.close()
+        return is_ended and self._leading.cancelled()
 
     def _is_leading(self) -> bool:
         return self._leading is not None and not self._leading.done()

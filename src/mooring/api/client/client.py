@@ -21,6 +21,7 @@ from mooring.api.client.unanswered import ConnectionLost, TooLarge, Unanswered, 
 from mooring.api.errors import ApiError
 from mooring.api.media_types import STRATEGIC_MERGE_PATCH
 from mooring.kit.clock import NS_PER_S
+from mooring.kit.fence import NO_FENCE, Fence
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +81,8 @@ class _Page(msgspec.Struct):
 class ApiClient:
     """Use it with `async with`. All requests, retries included, share one token bucket; a negative qps is no limit.
 
-    Besides ApiError (the server refuses), calls raise Unanswered (no answer) and CredentialsError.
+    Besides ApiError (the server refuses), calls raise Unanswered (no answer), CredentialsError, and FencedOff for a
+    write after the lease has run out.
     """
 
     def __init__(
@@ -93,7 +95,9 @@ class ApiClient:
         limits: Limits | None = None,
         timing: Timing | None = None,
         observe: Observe | None = None,
+        fence: Fence = NO_FENCE,
     ) -> None:
+        """`fence` is asked directly before each write is sent; reads need none."""
         self._observe = observe
         self._host = urlsplit(access.server).netloc
         self._credentials = access.credentials
@@ -103,7 +107,7 @@ class ApiClient:
         self._throttle = Throttle(qps, burst, self._timing)
         accept = content_type if content_type == "*/*" else f"{content_type}, */*"
         headers = {"User-Agent": user_agent, "Accept": accept, "Accept-Encoding": "identity"}
-        self._transport = Transport(access, headers, self._limits.connections)
+        self._transport = Transport(access, headers, self._limits.connections, fence)
 
     async def __aenter__(self) -> Self:
         await self._transport.open()

@@ -21,13 +21,14 @@ from mooring.api.client.tls import client_context
 from mooring.api.client.transport import Request
 from mooring.api.client.unanswered import ConnectionRefused, TimedOut, Unanswered, unanswered
 from mooring.kit.clock import NS_PER_S
+from mooring.kit.fence import NO_FENCE, Fence
 
 _CONNECT_S = 30.0
 
 
 class QuickClient:
     """Use it with `async with`. Raises ApiError where the server refuses, Unanswered where no answer came,
-    CredentialsError where there is nothing to say who we are.
+    CredentialsError where there is nothing to say who we are, FencedOff for a write after the lease has run out.
 
     Behind a proxy everything goes through the general client, which knows proxies.
     """
@@ -42,8 +43,11 @@ class QuickClient:
         time_limit_s: float = 30.0,
         timing: Timing | None = None,
         observe: Observe | None = None,
+        fence: Fence = NO_FENCE,
     ) -> None:
+        """`fence` is asked directly before each write is sent; reads need none."""
         self._observe = observe
+        self._fence = fence
         self._access = access
         self._timing = timing or Timing()
         self._throttle = Throttle(qps, burst, self._timing)
@@ -62,7 +66,9 @@ class QuickClient:
         self._general: ApiClient | None = None
         if access.proxy_url or proxy_of(access.server):
             limits = Limits(request_s=time_limit_s, connections=connections)
-            self._general = ApiClient(access, user_agent, qps, burst, limits=limits, timing=timing, observe=observe)
+            self._general = ApiClient(
+                access, user_agent, qps, burst, limits=limits, timing=timing, observe=observe, fence=fence
+            )
 
     async def __aenter__(self) -> Self:
         if self._general is not None:
@@ -123,7 +129,7 @@ class QuickClient:
         try:
             async with asyncio.timeout(self._time_limit_s):
                 connection = await self._connection(grant)
-                return await connection.ask(request)
+                return await connection.ask(request, NO_FENCE if method == "GET" else self._fence)
         except TimeoutError:
             raise TimedOut(f"{what}: no answer within {self._time_limit_s:g} s") from None
         except Unanswered as fault:
@@ -158,14 +164,14 @@ class QuickClient:
             connection = self._idle.pop()
             if connection.is_usable:
                 return connection
-        context = self._context(grant.pair) if self._is_tls else None
-        name = (self._access.server_name or self._host) if self._is_tls else None
+        connection = QuickConnection()
         try:
             async with asyncio.timeout(_CONNECT_S):
-                _, connection = await asyncio.get_running_loop().create_connection(
-                    QuickConnection, self._host, self._port, ssl=context, server_hostname=name
-                )
+                await asyncio.get_running_loop().create_connection(lambda: connection, self._host, self._port)
+                if self._is_tls:
+                    await connection.secure(self._context(grant.pair), self._access.server_name or self._host)
         except (OSError, TimeoutError) as error:
+            connection.abort()
             if _is_refused(error):
                 raise ConnectionRefused(f"cannot connect to {self._netloc}: nobody listens there") from None
             raise unanswered(error, f"cannot connect to {self._netloc}") from None

@@ -17,10 +17,12 @@ from yarl import URL
 
 from mooring.api.client.certificates import KeyPair
 from mooring.api.client.credentials import CredentialsError, Grant
+from mooring.api.client.fenced_body import FencedBody
 from mooring.api.client.proxies import proxy_of
 from mooring.api.client.reach import Access
 from mooring.api.client.tls import client_context
 from mooring.api.client.unanswered import Unanswered, unanswered
+from mooring.kit.fence import NO_FENCE, Fence
 
 log = logging.getLogger(__name__)
 
@@ -51,8 +53,11 @@ class Request:
 class Transport:
     """The connections of one client. They stay open between requests, and watches hold one each."""
 
-    def __init__(self, access: Access, headers: Mapping[str, str], max_connections: int) -> None:
+    def __init__(
+        self, access: Access, headers: Mapping[str, str], max_connections: int, fence: Fence = NO_FENCE
+    ) -> None:
         self._access = access
+        self._fence = fence
         self._headers = CIMultiDict(headers)
         self._headers.extend(access.impersonation)
         self._max_connections = max_connections
@@ -86,9 +91,15 @@ class Transport:
             ) as answer:
                 yield answer
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            self._check_fence(request)
             raise unanswered(error, str(request)) from None
         except aiohttp.http_exceptions.HttpProcessingError:
             raise Unanswered(f"{request}: the answer is not HTTP") from None
+
+    def _check_fence(self, request: Request) -> None:
+        """A write that failed after the lease has run out is not repeated; the fence may be why it failed."""
+        if request.body is not None:
+            self._fence.check()
 
     def _url(self, request: Request) -> URL:
         return URL(self._access.server + request.path)
@@ -101,7 +112,7 @@ class Transport:
             headers["Content-Type"] = request.content_type
         return {
             "params": request.params or None,
-            "data": request.body,
+            "data": self._body(request),
             "headers": headers,
             "allow_redirects": False,
             "proxy": self._proxy,
@@ -109,6 +120,9 @@ class Transport:
             "server_hostname": self._access.server_name or None,
             "timeout": aiohttp.ClientTimeout(total=request.time_limit_s, connect=_CONNECT_S),
         }
+
+    def _body(self, request: Request) -> FencedBody | None:
+        return None if request.body is None else FencedBody(request.body, request.content_type, self._fence)
 
     def _context(self, pair: KeyPair | None) -> ssl.SSLContext:
         """One context for as long as the certificate stays the same: connections are shared by context."""
