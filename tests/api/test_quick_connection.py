@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import Coroutine
+from math import inf
 from typing import Any
 
 import pytest
 
 from mooring.api.client.quick_answers import MAX_ANSWER_BYTES, AnswerReader, Reply
-from mooring.api.client.quick_connection import QuickConnection
+from mooring.api.client.quick_connection import AT_ONCE_BYTES, QuickConnection
 from mooring.api.client.unanswered import ConnectionLost, TooLarge, Unreadable
+from mooring.kit.fence import Fence, FencedOff
 
 PLAIN = b"HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 5\r\n\r\nhello"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n02;x=y\r\nlo\r\n0\r\n\r\n"
@@ -303,5 +305,91 @@ def test_a_connection_that_the_server_will_close_is_not_used_again() -> None:
         connection.data_received(PLAIN.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
         assert (await task).status == 201
         assert not connection.is_usable
+
+    run(main())
+
+
+# ---- the fence
+
+
+def test_a_request_after_the_deadline_is_not_written_and_the_connection_is_given_up() -> None:
+    async def main() -> None:
+        connection, wire = a_connection()
+        with pytest.raises(FencedOff):
+            await connection.ask(b"request", Fence())
+        assert wire.written == []
+        assert not connection.is_usable
+
+    run(main())
+
+
+def test_bytes_that_the_socket_does_not_take_are_dropped_and_not_left_to_the_loop() -> None:
+    async def main() -> None:
+        connection, wire = a_connection()
+        wire.kept_back = 3
+        with pytest.raises(ConnectionLost, match="the socket takes no more bytes"):
+            await connection.ask(b"request")
+        assert wire.is_closing()
+
+    run(main())
+
+
+LARGE = b"x" * AT_ONCE_BYTES + b"!"
+
+
+def test_the_last_byte_of_a_large_request_waits_for_the_rest_and_asks_the_fence_again() -> None:
+    async def main() -> None:
+        connection, wire = a_connection()
+        wire.kept_back = 9000
+        fence = Fence(inf)
+        task = asyncio.create_task(connection.ask(LARGE, fence))
+        await asyncio.sleep(0.05)
+        assert wire.written == [LARGE[:-1]]
+        fence.shut()
+        wire.kept_back = 0
+        with pytest.raises(FencedOff):
+            await task
+        assert wire.written == [LARGE[:-1]] and wire.is_closing()
+
+    run(main())
+
+
+def test_a_large_request_is_complete_when_the_rest_has_left() -> None:
+    async def main() -> None:
+        connection, wire = a_connection()
+        wire.kept_back = 9000
+        task = await asked(connection, LARGE)
+        wire.kept_back = 0
+        while len(wire.written) < 2:
+            await asyncio.sleep(0.001)
+        connection.data_received(PLAIN)
+        assert (await task).status == 201
+        assert b"".join(wire.written) == LARGE
+        assert connection.is_usable
+
+    run(main())
+
+
+def test_an_answer_to_a_part_of_a_request_is_the_answer_and_the_connection_is_given_up() -> None:
+    async def main() -> None:
+        connection, wire = a_connection()
+        wire.kept_back = 9000
+        task = await asked(connection, LARGE)
+        connection.data_received(BUSY)
+        assert (await task).status == 429
+        assert wire.written == [LARGE[:-1]]
+        assert not connection.is_usable
+
+    run(main())
+
+
+def test_a_large_request_whose_connection_ends_is_lost() -> None:
+    async def main() -> None:
+        connection, wire = a_connection()
+        wire.kept_back = 9000
+        task = await asked(connection, LARGE)
+        connection.connection_lost(None)
+        with pytest.raises(ConnectionLost):
+            await task
 
     run(main())
