@@ -31,6 +31,7 @@ from mooring.app.leader_elector import (
 from mooring.app.lease_record import JsonObject, LeaseRecord, changed_lease
 from mooring.framework.config import default as default_configuration
 from mooring.kit.clock import NS_PER_S, WallClock
+from mooring.kit.fence import Fence
 
 T = TypeVar("T")
 
@@ -137,14 +138,16 @@ class Contender:
     story: list[tuple[float, str]] = field(default_factory=list)
     status: list[bool] = field(default_factory=list)
     elector: LeaderElector = field(init=False)
+    fence: Fence = field(init=False)
     task: "asyncio.Task[Outcome]" = field(init=False)
 
     def __post_init__(self) -> None:
+        self.fence = Fence(now_s=lambda: asyncio.get_running_loop().time())
         timing = Timing(lambda: asyncio.get_running_loop().time(), asyncio.sleep)
         callbacks = Callbacks(lambda: self._note("leads"), lambda: self._note("stops"), self.status.append)
         around = TimeAndChance(timing, Skewed(self.skew_s), lambda: 0.5)
         settings = ElectorSettings(self.identity, LEASE, TIMES)
-        self.elector = LeaderElector(self.api, settings, callbacks, SILENT, around, events=self.api)
+        self.elector = LeaderElector(self.api, settings, callbacks, SILENT, around, self.api, self.fence)
         self.task = asyncio.ensure_future(self.elector.run())
 
     def _note(self, what: str) -> None:
@@ -246,6 +249,92 @@ def test_a_server_that_hangs_does_not_make_a_leader_late() -> None:
         assert await only.task == "lost"
         assert only.story == [(0, "leads"), (12, "stops")]
         assert api.asked[:5] == ["GET", "POST", "PUT", "GET", "GET"], "5 s each; the last is to let go"
+
+    on_virtual_time(main)
+
+
+def test_a_request_is_given_up_at_the_moment_at_which_a_leader_must_stop() -> None:
+    """The renewal at 2 takes 4 s, so this leader leads until 17 s; requests of 5 s begin at 8 and at 13."""
+
+    async def main() -> None:
+        api = FakeApi(faults=[None, None, 4.0, *[3600.0] * 20])
+        only = Contender(api, "only")
+        assert await only.task == "lost"
+        assert only.story == [(0, "leads"), (17, "stops")]
+
+    on_virtual_time(main)
+
+
+def test_the_fence_is_open_exactly_while_the_lease_lasts() -> None:
+    """Whoever leads from 2 s on and is never answered again must not write from 2 + 12 s on, even if nobody tells it."""
+
+    async def main() -> None:
+        api = FakeApi(faults=[None, None, None, *[3600.0] * 20])
+        only = Contender(api, "only")
+        assert not only.fence.is_open
+        await asyncio.sleep(1)
+        assert only.fence.is_open
+        await asyncio.sleep(12.9)
+        assert only.fence.is_open
+        await asyncio.sleep(0.1)
+        assert not only.fence.is_open
+        assert await only.task == "lost"
+
+    on_virtual_time(main)
+
+
+def test_the_fence_opens_no_further_for_a_loop_that_is_late() -> None:
+    """The process is stopped past its lease and continues: before any callback has run, the fence is shut."""
+
+    async def main() -> None:
+        api = FakeApi()
+        only = Contender(api, "only")
+        await asyncio.sleep(1)
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, _VirtualLoop)
+        loop._skipping.now_s += 30
+        assert only.story == [(0, "leads")]
+        assert not only.fence.is_open
+        assert await only.task == "lost"
+        assert not only.fence.is_open
+
+    on_virtual_time(main)
+
+
+def test_the_fence_is_shut_before_the_lease_is_given_back() -> None:
+    async def main() -> None:
+        api = FakeApi()
+        only = Contender(api, "only")
+        await asyncio.sleep(1)
+        seen: list[bool] = []
+        store = api._store
+        api._store = lambda body: (seen.append(only.fence.is_open), store(body))[1]  # type: ignore[method-assign, func-returns-value]
+        only.elector.stop()
+        assert await only.task == "stopped"
+        assert seen == [False]
+
+    on_virtual_time(main)
+
+
+@pytest.mark.parametrize("turns", range(30))
+def test_events_that_end_just_when_they_are_waited_for_are_no_error(turns: int) -> None:
+    """Each number of turns of the loop is another moment at which the last event is written."""
+
+    async def main() -> None:
+        api = FakeApi(faults=[None, None])
+        post = api.post
+
+        async def slowly(path: str, body: Any, params: Any = None) -> Any:
+            for _ in range(turns if path.endswith("/events") else 0):
+                await asyncio.sleep(0)
+            return await post(path, body, params)
+
+        api.post = slowly  # type: ignore[method-assign]
+        only = Contender(api, "only")
+        await asyncio.sleep(1)
+        api.always = ConnectionRefused("cannot connect")
+        assert await only.task == "lost"
+        assert [event["message"] for event in api.events] == ["only became leader", "only stopped leading"]
 
     on_virtual_time(main)
 

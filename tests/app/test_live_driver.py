@@ -24,6 +24,7 @@ from mooring.cycle.scheduler import Scheduler
 from mooring.framework import config
 from mooring.framework.intents import Evict
 from mooring.kit.clock import NS_PER_S, VirtualClock
+from mooring.kit.fence import Fence, FencedOff
 from mooring.model.meta import Condition
 from mooring.model.pod import Pod
 from recording_server import Time
@@ -322,12 +323,20 @@ def test_a_bind_that_failed_is_tried_again(fault: Exception, words: str, is_in_d
     run(main())
 
 
-def test_a_bind_that_was_lost_is_tried_again_but_its_pod_is_not_called_unscheduled() -> None:
+IN_DOUBT = [
+    pytest.param(ConnectionLost("the connection was lost"), id="the connection was lost"),
+    pytest.param(TimedOut("no answer"), id="no answer in time"),
+    pytest.param(ApiError(504, "Timeout", "timeout"), id="a gateway waited no longer"),
+]
+
+
+@pytest.mark.parametrize("fault", IN_DOUBT)
+def test_a_bind_that_was_lost_is_tried_again_but_its_pod_is_not_called_unscheduled(fault: Exception) -> None:
     """It may be on its way still, and what is said of the pod would come after it."""
 
     async def main() -> None:
         async with a_stage() as stage:
-            stage.server.faults["bind p"] = [ConnectionLost("the connection was lost")]
+            stage.server.faults["bind p"] = [fault]
             stage.shows(P)
             await stage.rest()
             assert stage.server.calls == ["bind p", "read p"]
@@ -645,5 +654,115 @@ def test_a_pod_that_has_the_name_of_a_victim_is_spared(when: str) -> None:
             assert await stage.driver._evict(Evict(V2, HIGH, condition)) is None
             assert stage.server.calls == ([] if when == "before it is told" else ["patch v2"])
             assert stage.server.events == [] and stage.counted == {"heir": "n1"}
+
+    run(main())
+
+
+# ---- the end of the lease
+
+
+def test_a_driver_that_halts_gives_up_binds_statuses_and_events_that_are_under_way() -> None:
+    async def main() -> None:
+        async with a_stage() as stage:
+            never = asyncio.Event()
+
+            async def hang(*what: Any) -> None:
+                stage.server.calls.append("begun")
+                try:
+                    await never.wait()
+                except asyncio.CancelledError:
+                    stage.server.calls.append("given up")
+                    raise
+
+            stage.server.bind = stage.server.patch_status = stage.server.create_event = hang  # type: ignore[method-assign]
+            stage.shows(P, pod("large", cpu="99"))
+            await stage.rest()
+            assert stage.server.calls == ["begun"] * 3, "a bind, a status, an event"
+            stage.driver.halt()
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert stage.server.calls == ["begun"] * 3 + ["given up"] * 3
+
+    run(main())
+
+
+def test_a_driver_that_halts_drops_what_waits_to_be_written() -> None:
+    async def main() -> None:
+        async with a_stage() as stage:
+            never = asyncio.Event()
+
+            async def hang(event: Any) -> None:
+                stage.server.calls.append("event")
+                await never.wait()
+
+            stage.server.create_event = hang  # type: ignore[method-assign]
+            stage.shows(*(pod(f"p{number}", cpu="99") for number in range(20)))
+            await stage.rest()
+            begun = stage.server.calls.count("event")
+            assert 0 < begun < 20
+            stage.driver.halt()
+            await stage.driver.close()
+            assert stage.server.calls.count("event") == begun
+
+    run(main())
+
+
+@pytest.mark.parametrize("call", ["bind", "patch_status", "create_event"])
+def test_a_write_that_is_fenced_off_is_neither_repeated_nor_reported(call: str) -> None:
+    async def main() -> None:
+        async with a_stage() as stage:
+
+            async def refuse(*what: Any) -> None:
+                stage.server.calls.append("refused")
+                Fence().check()
+
+            setattr(stage.server, call, refuse)
+            stage.shows(P if call == "bind" else pod("large", cpu="99"))
+            await stage.later(60)
+            assert stage.server.calls.count("refused") == 1
+            if call == "bind":
+                assert stage.server.calls == ["refused"]
+                assert stage.counted == {"uid-p": "n1"}, "it is still assumed: there is no failure to act upon"
+                assert stage.reports == []
+
+    run(main())
+
+
+def test_a_victim_that_is_fenced_off_stays_and_its_preemptor_hears_nothing() -> None:
+    async def main() -> None:
+        async with a_stage() as stage:
+
+            async def refuse(*what: Any) -> None:
+                stage.server.calls.append("refused")
+                Fence().check()
+
+            stage.server.delete = refuse  # type: ignore[method-assign]
+            await preempted(stage)
+            await stage.later(60)
+            assert stage.server.calls.count("refused") == 1
+            assert deletions(stage) == []
+
+    run(main())
+
+
+def test_a_driver_behind_a_fence_that_is_shut_makes_no_attempt() -> None:
+    async def main() -> None:
+        stage = Stage()
+        fence = Fence(now_s=lambda: 5.0)
+        stage.driver._fence = fence
+        stage.scheduler.added(a_node("n1"))
+        stage.shows(P)
+        with pytest.raises(FencedOff):
+            await stage.driver.run()
+        assert stage.counted == {} and stage.server.calls == []
+        fence.open_until(6.0)
+        running = asyncio.create_task(stage.driver.run())
+        await stage.rest()
+        assert stage.counted == {"uid-p": "n1"}
+        fence.shut()
+        stage.driver.wake()
+        await asyncio.wait((running,))
+        assert running.cancelled()
+        await stage.driver.close()
 
     run(main())
