@@ -674,7 +674,8 @@ def test_a_driver_that_halts_gives_up_binds_statuses_and_events_that_are_under_w
                     stage.server.calls.append("given up")
                     raise
 
-            stage.server.bind = stage.server.patch_status = stage.server.create_event = hang  # type: ignore[method-assign]
+            for call in ("bind", "patch_status", "create_event"):
+                setattr(stage.server, call, hang)
             stage.shows(P, pod("large", cpu="99"))
             await stage.rest()
             assert stage.server.calls == ["begun"] * 3, "a bind, a status, an event"
@@ -736,7 +737,7 @@ def test_a_victim_that_is_fenced_off_stays_and_its_preemptor_hears_nothing() -> 
                 stage.server.calls.append("refused")
                 Fence().check()
 
-            stage.server.delete = refuse  # type: ignore[method-assign]
+            stage.server.delete = refuse  # type: ignore[method-assign, assignment]
             await preempted(stage)
             await stage.later(60)
             assert stage.server.calls.count("refused") == 1
