@@ -1,4 +1,4 @@
-"""Leaders that are stopped past their lease and continue: a judge between two schedulers and an API server counts their writes.
+"""Leaders that are stopped past their lease and continue, and a judge that stands before the API server and counts writes.
 
 By hand, against any cluster whose pods nobody else schedules (it creates nodes and pods):
 
@@ -186,8 +186,8 @@ class Arena:
         leader = self.instances[self.judge.holder or 0]
         leader.send(signal.SIGSTOP)
         await creating
-        is_taken = lambda: self.judge.holder not in (None, leader.number)  # noqa: E731
-        await self.until(lambda: self._keep_alive() and is_taken(), "the other instance leads")
+        others = (1 - leader.number,)
+        await self.until(lambda: self._keep_alive() and self.judge.holder in others, "the other instance leads")
         leader.send(signal.SIGCONT)
         await self.until(lambda: leader.status is not None, "the instance that was stopped ends")
         self.statuses.append(leader.status or 0)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import aiohttp
 import pytest
 import yaml
 
@@ -18,7 +19,7 @@ from asking import CONFIG_MAPS, NODES, PODS, TABLE, a_manifest
 from cluster_api import an_api
 from mooring.api.journal import JournalError
 from mooring.api.server.bodies import MAX_BODY_BYTES
-from mooring.api.server.http import HttpServer, _pauses
+from mooring.api.server.http import HttpLimits, HttpServer, _pauses
 from mooring.api.server.watching import MAX_WAITING_BYTES
 from mooring.app.embedded_service import ServiceSettings
 from running_cluster import PATIENCE_S, Neighbour, Reply, a_neighbour
@@ -394,3 +395,55 @@ def test_what_cannot_be_made_durable_is_not_answered_as_if_it_were(tmp_path: Pat
     code, content = asyncio.run(attempt())
     assert (code, json.loads(content)["reason"]) == (500, "InternalError")
     assert reports == [f"POST {PODS} failed: disk full"]
+
+
+# ---- limits
+
+
+def test_a_watch_too_many_is_refused_and_may_be_asked_for_later() -> None:
+    async def main() -> None:
+        server = HttpServer(an_api(), limits=HttpLimits(watches=2))
+        port = await server.start("127.0.0.1", 0)
+        url = f"http://127.0.0.1:{port}{NODES}"
+        async with aiohttp.ClientSession() as session:
+            first = await session.get(url, params={"watch": "true"})
+            second = await session.get(url, params={"watch": "true"})
+            assert (first.status, second.status) == (200, 200)
+            async with session.get(url, params={"watch": "true"}) as third:
+                said = await third.json()
+                assert (third.status, third.headers["Retry-After"]) == (429, "5")
+                assert said["message"] == "too many watches are open, please try again later"
+            async with session.get(url) as plain:
+                assert plain.status == 200
+            first.close()
+            async with asyncio.timeout(PATIENCE_S):
+                while len(server._watches) == 2:
+                    async with session.post(url, json={"metadata": {"generateName": "n-"}}) as created:
+                        assert created.status == 201
+                    await asyncio.sleep(0.01)
+            async with session.get(url, params={"watch": "true"}) as fourth:
+                assert fourth.status == 200
+            second.close()
+        await server.stop()
+
+    asyncio.run(main())
+
+
+def test_a_connection_that_says_nothing_is_closed() -> None:
+    async def main() -> None:
+        server = HttpServer(an_api(), limits=HttpLimits(first_request_s=0.2))
+        port = await server.start("127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost:")
+        async with asyncio.timeout(PATIENCE_S):
+            assert await reader.read() == b""
+        writer.close()
+        await server.stop()
+
+    asyncio.run(main())
+
+
+def test_the_limits_leave_half_of_all_descriptors_to_the_rest() -> None:
+    assert HttpLimits.within(1 << 16) == HttpLimits()
+    assert HttpLimits.within(1000) == HttpLimits(500, 375)
+    assert HttpLimits.within(8) == HttpLimits(16, 12)

@@ -202,16 +202,32 @@ def test_who_connects_and_says_nothing_is_cut_off() -> None:
     run(main())
 
 
-def test_connections_too_many_are_closed() -> None:
+def test_the_longest_idle_connection_makes_room_for_a_new_one() -> None:
     async def main() -> None:
-        async with serving(limits=WebLimits(connections=1)) as (_, port):
-            _, first = await asyncio.open_connection(HOST, port)
+        async with serving(limits=WebLimits(connections=2)) as (_, port):
+            opened = [await asyncio.open_connection(HOST, port) for _ in range(2)]
             await asyncio.sleep(0.05)
-            reader, second = await asyncio.open_connection(HOST, port)
+            assert (await ask(port, "/healthz"))[:2] == (200, "ok")
             async with asyncio.timeout(2):
-                assert await reader.read() == b""
-            first.close()
-            second.close()
+                assert await opened[0][0].read() == b"", "the first has left"
+            for _, writer in opened:
+                writer.close()
+
+    run(main())
+
+
+def test_a_connection_with_an_open_request_is_not_closed_for_want_of_room() -> None:
+    async def main() -> None:
+        reviews = SlowReviews()
+        async with serving(doorkeeper=a_slow_door(reviews), limits=WebLimits(connections=1)) as (_, port):
+            asking = asyncio.ensure_future(ask(port, "/metrics"))
+            await reviews.asked.wait()
+            reader, writer = await asyncio.open_connection(HOST, port)
+            async with asyncio.timeout(2):
+                assert await reader.read() == b"", "the new one has to leave"
+            writer.close()
+            reviews.go.set()
+            assert (await asking)[:2] == (200, "m 1\n")
 
     run(main())
 
@@ -245,6 +261,26 @@ def test_a_request_that_does_not_finish_is_cut_off() -> None:
                 await server.stop()
             with pytest.raises(aiohttp.ClientError):
                 await asking
+
+    run(main())
+
+
+def test_the_limit_leaves_most_descriptors_to_the_scheduler() -> None:
+    assert WebLimits.within(1 << 16) == WebLimits() == WebLimits.within(400)
+    assert WebLimits.within(200) == WebLimits(50, 25)
+    assert WebLimits.within(1) == WebLimits(4, 2)
+
+
+def test_silent_connections_before_the_handshake_keep_nobody_out() -> None:
+    async def main() -> None:
+        pair = serving_pair(None, None, None, ["0.0.0.0"], WallClock(), SILENT)
+        trust = ssl.create_default_context(cadata=pair().certificate_pem.decode())
+        async with serving(tls=ServerTls(pair, None, SILENT), limits=WebLimits(connections=20)) as (server, port):
+            silent = [await asyncio.open_connection(HOST, port) for _ in range(100)]
+            assert (await ask(port, "/healthz", trust=trust))[:2] == (200, "ok")
+            assert server._listener is not None and server._listener.count <= 20
+            for _, writer in silent:
+                writer.close()
 
     run(main())
 

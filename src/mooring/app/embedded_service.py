@@ -13,8 +13,9 @@ from mooring.api.client.certificate_files import CertificateFiles
 from mooring.api.client.certificates import KeyPair
 from mooring.api.client.kubeconfig_writing import Login, write_kubeconfig
 from mooring.api.client.private_files import write_private
-from mooring.api.server.http import HttpServer
+from mooring.api.server.http import HttpLimits, HttpServer
 from mooring.app.embedded import EmbeddedCluster, Report
+from mooring.kit.descriptors import raise_limit
 
 LOOPBACK = "127.0.0.1"
 
@@ -47,7 +48,8 @@ async def serving(cluster: EmbeddedCluster, settings: ServiceSettings, report: R
         home = settings.data_dir or Path(scratch)
         files = CertificateFiles(home / "pki")
         token = "" if settings.is_plain else _token(home / "token")
-        server = HttpServer(cluster.api, token, cluster.flush, report)
+        limits = HttpLimits.within(raise_limit())
+        server = HttpServer(cluster.api, token, cluster.flush, report, limits=limits)
         tls = None if settings.is_plain else _server_context(files.server(), Path(scratch))
         port = await server.start(LOOPBACK, settings.port, tls)
         url = f"{'http' if settings.is_plain else 'https'}://{LOOPBACK}:{port}"

@@ -24,6 +24,7 @@ from mooring.framework.config.durations import Duration
 from mooring.framework.config.feature_gates import GateError, parse_gates
 from mooring.framework.config.written import as_object
 from mooring.kit import loops
+from mooring.kit.descriptors import raise_limit
 from mooring.kit.logs import LogFormat, check_format, start_logs
 from mooring.web.access import ALWAYS_ALLOWED, AccessSettings
 from mooring.web.client_authorities import AuthorityError
@@ -166,6 +167,7 @@ def run(**flags: Any) -> None:
             flags["dry_run"],
             gates,
         )
+        raise_limit()
         logs = start_logs(logging.getLogger("mooring"), log_format, flags["verbosity"])
         sys.exit(loops.run(_run(settings, logs, flags["write_config_to"])))
 

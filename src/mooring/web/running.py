@@ -26,6 +26,7 @@ from mooring.framework.config.written import as_object
 from mooring.framework.registry import Registry
 from mooring.kit.clock import WallClock
 from mooring.kit.collector import relax_collector
+from mooring.kit.descriptors import raise_limit
 from mooring.kit.fence import NO_FENCE, Fence
 from mooring.kit.logs import Log, Logs, ObjectRef
 from mooring.kit.tasks import first_of
@@ -36,7 +37,7 @@ from mooring.web.client_authorities import ClientAuthorities
 from mooring.web.health import Health, health_pages
 from mooring.web.pages import Pages, Sources
 from mooring.web.reviews import review_client
-from mooring.web.server import WebServer
+from mooring.web.server import WebLimits, WebServer
 from mooring.web.server_tls import ServerTls, serving_pair
 
 Work = Coroutine[Any, Any, None]
@@ -255,7 +256,7 @@ class Running:
         )
         tls = ServerTls(pair, authorities.pem if authorities.has_sources else None, log)
         door = open_door(serving.access, authentication, authorization, time.monotonic, log)
-        server = WebServer(self._pages(), door, log)
+        server = WebServer(self._pages(), door, log, WebLimits.within(raise_limit()))
         await server.start(serving.address, serving.port, tls.context())
         stack.push_async_callback(server.stop)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from mooring.api.errors import ApiError, quoted, request_entity_too_large, timeout
+from mooring.kit.listener import Listener, Room
 from mooring.kit.logs import Log
 from mooring.web.access import Doorkeeper, ReviewFailed
 from mooring.web.answers import PageReply, PageRequest, failure, refusal
@@ -23,7 +24,9 @@ class ListenError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WebLimits:
-    connections: int = 1000
+    connections: int = 100
+    """Probes, a few scrapers and people: the rest of the descriptors is for binds, statuses, events and watches."""
+    of_one_remote: int = 50
     handshake_s: float = 10.0
     first_request_s: float = 32.0
     """From the connection to its first whole request, as upstream gives for headers."""
@@ -34,6 +37,12 @@ class WebLimits:
     end_s: float = 5.0
     """How long open requests may go on after `stop`."""
 
+    @classmethod
+    def within(cls, descriptors: int) -> "WebLimits":
+        """At most a quarter of all descriptors, where there are few."""
+        most = max(min(cls().connections, descriptors // 4), 4)
+        return cls(most, max(most // 2, 2))
+
 
 class WebServer:
     def __init__(self, pages: Pages, doorkeeper: Doorkeeper, log: Log, limits: WebLimits | None = None) -> None:
@@ -42,7 +51,7 @@ class WebServer:
         self._log = log
         self._limits = limits or WebLimits()
         self._connections: web.Server | None = None
-        self._listener: asyncio.Server | None = None
+        self._listener: Listener | None = None
         self._silent: set[object] = set()
         """Connections that have made no request yet."""
         self._open = 0
@@ -54,19 +63,18 @@ class WebServer:
 
         Without TLS, for tests, everything else is the same.
         """
-        loop, limits = asyncio.get_running_loop(), self._limits
+        limits = self._limits
         self._connections = web.Server(
             self._handle, access_log=None, keepalive_timeout=limits.idle_s, lingering_time=1.0
         )
-        handshake_s = limits.handshake_s if tls is not None else None
+        room = Room(limits.connections, limits.of_one_remote, limits.handshake_s)
+        listener = Listener(self._connect, room, tls)
         try:
-            self._listener = await loop.create_server(
-                self._connect, address, port, ssl=tls, ssl_handshake_timeout=handshake_s, backlog=512
-            )
+            bound = await listener.start(address, port)
         except (OSError, OverflowError) as error:
             told = getattr(error, "strerror", None) or error
             raise ListenError(f"failed to create listener: failed to listen on {address}:{port}: {told}") from None
-        bound: int = self._listener.sockets[0].getsockname()[1]
+        self._listener = listener
         self._log.info("Serving securely", address=f"{address}:{bound}")
         return bound
 
@@ -74,7 +82,7 @@ class WebServer:
         """Nobody new gets in; requests that are open have a few seconds to finish."""
         if self._listener is None or self._connections is None:
             return
-        self._listener.close()
+        await self._listener.close()
         self._log.info("[graceful-termination] secure server has stopped listening")
         self._connections.pre_shutdown()
         try:
@@ -88,8 +96,6 @@ class WebServer:
 
     def _connect(self) -> asyncio.Protocol:
         assert self._connections is not None
-        if len(self._connections.connections) >= self._limits.connections:
-            return _Closed()
         protocol = self._connections()
         self._silent.add(protocol)
         asyncio.get_running_loop().call_later(self._limits.first_request_s, self._close_silent, protocol)
@@ -104,12 +110,16 @@ class WebServer:
     # One request
 
     async def _handle(self, incoming: web.BaseRequest) -> web.StreamResponse:
+        assert self._listener is not None
+        listener = self._listener
         self._silent.discard(incoming.protocol)
+        listener.busy(incoming.protocol)
         self._open += 1
         self._idle.clear()
         try:
             answer = await self._answer(incoming)
         finally:
+            listener.idle(incoming.protocol)
             self._open -= 1
             if not self._open:
                 self._idle.set()
@@ -141,13 +151,6 @@ class WebServer:
             body = await _body(incoming, self._limits.body_bytes)
             question = PageRequest(question.method, question.path, question.query, question.accept, body)
         return self._pages.answer(question)
-
-
-class _Closed(asyncio.Protocol):
-    """For a connection too many."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport.close()
 
 
 def _caller(incoming: web.BaseRequest) -> Caller:

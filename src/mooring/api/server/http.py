@@ -12,15 +12,25 @@ import yaml
 from aiohttp import web
 
 from mooring.api.access import Api
-from mooring.api.errors import ApiError, bad_request, internal_error, request_entity_too_large, unauthorized
+from mooring.api.errors import (
+    ApiError,
+    bad_request,
+    internal_error,
+    request_entity_too_large,
+    too_many_requests,
+    unauthorized,
+)
 from mooring.api.server.bodies import MAX_BODY_BYTES
 from mooring.api.server.dispatch import answer
 from mooring.api.server.documents import OPEN_TO_ALL
 from mooring.api.server.media import YAML
 from mooring.api.server.request import Answer, Request, refusal
 from mooring.api.server.watching import BOOKMARK_S, Watch
+from mooring.kit.listener import Listener, Room
 
 _STOP_S = 1.0
+_BUSY_S = 5
+"""When a client may ask again that found too many watches."""
 _WATCH_END_MARGIN_S = 2
 """How long before a watch times out its last bookmark is sent."""
 
@@ -37,6 +47,23 @@ class _YamlDumper(yaml.SafeDumper):
 Report = Callable[[str, Exception], None]
 
 
+@dataclass(frozen=True, slots=True)
+class HttpLimits:
+    """Generous: what a large cluster of controllers and people needs. Beyond, the server says that it is too busy."""
+
+    connections: int = 4000
+    watches: int = 2000
+    first_request_s: float = 32.0
+    """From the connection to its first whole request, as upstream gives for headers."""
+    idle_s: float = 75.0
+
+    @classmethod
+    def within(cls, descriptors: int) -> "HttpLimits":
+        """Half of all descriptors: the journal, the scheduler and its extenders need theirs."""
+        connections = min(cls().connections, max(descriptors // 2, 16))
+        return cls(connections, min(cls().watches, connections * 3 // 4))
+
+
 @dataclass(slots=True)
 class HttpServer:
     """Serves an Api. Every write is made durable by `flush` before anybody hears of it."""
@@ -47,18 +74,20 @@ class HttpServer:
     flush: Callable[[], None] = lambda: None
     report: Report = lambda text, error: None
     address: str = ""
-    _runner: web.ServerRunner | None = None
+    limits: HttpLimits = field(default_factory=HttpLimits)
+    _connections: web.Server | None = None
+    _listener: Listener | None = None
+    _silent: set[object] = field(default_factory=set)
+    """Connections that have made no request yet."""
     _watches: set[asyncio.Event] = field(default_factory=set)
     _is_stopping: bool = False
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
         """Listen, and return the port: that which was asked for, or any free one for 0."""
-        server = web.Server(self._handle, access_log=None, keepalive_timeout=75)
-        self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=_STOP_S)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, host, port, ssl_context=tls, backlog=512)
-        await site.start()
-        bound: int = self._runner.addresses[0][1]
+        self._connections = web.Server(self._handle, access_log=None, keepalive_timeout=self.limits.idle_s)
+        most = self.limits.connections
+        self._listener = Listener(self._connect, Room(most, most), tls)
+        bound = await self._listener.start(host, port)
         self.address = f"{host}:{bound}"
         return bound
 
@@ -67,10 +96,35 @@ class HttpServer:
         self._is_stopping = True
         for wake in list(self._watches):
             wake.set()
-        if self._runner is not None:
-            await self._runner.cleanup()
+        if self._listener is not None and self._connections is not None:
+            await self._listener.close()
+            self._connections.pre_shutdown()
+            await self._connections.shutdown(_STOP_S)
+
+    def _connect(self) -> asyncio.Protocol:
+        assert self._connections is not None
+        protocol = self._connections()
+        self._silent.add(protocol)
+        asyncio.get_running_loop().call_later(self.limits.first_request_s, self._close_silent, protocol)
+        return protocol
+
+    def _close_silent(self, protocol: web.RequestHandler) -> None:
+        """Who connects and sends nothing, or a request one letter at a time, does not keep its place."""
+        if protocol in self._silent:
+            self._silent.discard(protocol)
+            protocol.force_close()
 
     async def _handle(self, incoming: web.BaseRequest) -> web.StreamResponse:
+        assert self._listener is not None
+        listener = self._listener
+        self._silent.discard(incoming.protocol)
+        listener.busy(incoming.protocol)
+        try:
+            return await self._handle_busy(incoming)
+        finally:
+            listener.idle(incoming.protocol)
+
+    async def _handle_busy(self, incoming: web.BaseRequest) -> web.StreamResponse:
         try:
             answered = await self._answer(incoming)
             if not isinstance(answered, Watch):
@@ -89,6 +143,9 @@ class HttpServer:
             answered = refusal(error)
         if not isinstance(answered, Watch):
             self.flush()
+        elif len(self._watches) >= self.limits.watches:
+            answered.close()
+            return refusal(too_many_requests("too many watches are open, please try again later", _BUSY_S))
         return answered
 
     def _authenticate(self, incoming: web.BaseRequest) -> None:

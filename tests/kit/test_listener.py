@@ -1,0 +1,178 @@
+"""Connections within a limit, on both event loops: who has to leave, who may stay, and what is left at the end."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import uvloop
+
+from mooring.kit.listener import Listener, Room
+
+LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+both_loops = pytest.mark.parametrize("make_loop", LOOPS.values(), ids=LOOPS.keys())
+HOST = "127.0.0.1"
+
+
+class Echo(asyncio.Protocol):
+    """Says what it hears."""
+
+    made: "list[Echo]" = []  # noqa: RUF012
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport: Any = transport
+        self.made.append(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.transport.write(data)
+
+
+def run(make_loop: Callable[[], asyncio.AbstractEventLoop], main: Coroutine[Any, Any, None]) -> None:
+    async def within_time() -> None:
+        async with asyncio.timeout(20):
+            await main
+
+    Echo.made.clear()
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        runner.run(within_time())
+
+
+@asynccontextmanager
+async def listening(connections: int, of_one_remote: int = 1000) -> AsyncIterator[tuple[Listener, int]]:
+    listener = Listener(Echo, Room(connections, of_one_remote))
+    port = await listener.start(HOST, 0)
+    try:
+        yield listener, port
+    finally:
+        await listener.close()
+        for guest in Echo.made:
+            guest.transport.abort()
+        await asyncio.sleep(0)
+
+
+Pair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def connected(port: int) -> Pair:
+    """A connection that has been answered, so the listener knows it."""
+    pair = await asyncio.open_connection(HOST, port)
+    assert await answers(pair)
+    return pair
+
+
+async def answers(pair: Pair) -> bool:
+    reader, writer = pair
+    try:
+        writer.write(b"?")
+        return await reader.read(1) == b"?"
+    except ConnectionError:
+        return False
+
+
+@both_loops
+def test_the_longest_idle_leaves_first(make_loop: Any) -> None:
+    async def main() -> None:
+        async with listening(3) as (listener, port):
+            first, second, third = [await connected(port) for _ in range(3)]
+            listener.idle(Echo.made[0])  # it has just been used
+            fourth = await connected(port)
+            assert [await answers(pair) for pair in (first, second, third, fourth)] == [True, False, True, True]
+            assert listener.count == 3 and listener.turned_away == 0
+
+    run(make_loop, main())
+
+
+@both_loops
+def test_the_busy_stay_and_the_new_one_is_turned_away(make_loop: Any) -> None:
+    async def main() -> None:
+        async with listening(2) as (listener, port):
+            first, second = [await connected(port) for _ in range(2)]
+            for echo in Echo.made:
+                listener.busy(echo)
+            assert not await answers(await asyncio.open_connection(HOST, port))
+            assert [await answers(pair) for pair in (first, second)] == [True, True]
+            assert listener.turned_away == 1
+            listener.idle(Echo.made[1])
+            third = await connected(port)
+            assert [await answers(pair) for pair in (first, second, third)] == [True, False, True]
+
+    run(make_loop, main())
+
+
+@both_loops
+def test_one_remote_does_not_take_the_place_of_all(make_loop: Any) -> None:
+    async def main() -> None:
+        async with listening(100, of_one_remote=2) as (listener, port):
+            pairs = [await connected(port) for _ in range(5)]
+            assert [await answers(pair) for pair in pairs] == [False, False, False, True, True]
+            assert listener.count == 2
+
+    run(make_loop, main())
+
+
+@both_loops
+def test_who_has_left_takes_no_place(make_loop: Any) -> None:
+    async def main() -> None:
+        async with listening(2) as (listener, port):
+            kept = await connected(port)
+            listener.busy(Echo.made[0])
+            for _ in range(5):
+                _, writer = await connected(port)
+                listener.busy(Echo.made[-1])
+                writer.close()
+                while listener.count > 1:
+                    await asyncio.sleep(0.001)
+            assert await answers(kept)
+            assert len(listener._of_protocol) == 1
+
+    run(make_loop, main())
+
+
+@both_loops
+def test_a_listener_that_is_closed_accepts_nobody_and_leaves_the_open_alone(make_loop: Any) -> None:
+    async def main() -> None:
+        async with listening(5) as (listener, port):
+            open_pair = await connected(port)
+            await listener.close()
+            with pytest.raises(OSError):
+                await asyncio.open_connection(HOST, port)
+            assert await answers(open_pair)
+
+    run(make_loop, main())
+
+
+@both_loops
+def test_an_address_that_is_taken_is_an_error_and_leaves_no_socket_behind(make_loop: Any) -> None:
+    async def main() -> None:
+        with socket.create_server((HOST, 0)) as taken:
+            listener = Listener(Echo, Room(1, 1))
+            with pytest.raises(OSError):
+                await listener.start(HOST, taken.getsockname()[1])
+            assert listener._sockets == []
+
+    run(make_loop, main())
+
+
+@both_loops
+def test_a_failed_accept_is_tried_again(make_loop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for want of descriptors: the connection waits in the backlog."""
+    monkeypatch.setattr("mooring.kit.listener._PAUSE_S", 0.01)
+
+    async def main() -> None:
+        async with listening(5) as (listener, port):
+            failures = [OSError(24, "Too many open files")] * 3
+            make_room = listener._make_room
+
+            def fail_first(remote: str) -> bool:
+                if failures:
+                    raise failures.pop()
+                return make_room(remote)
+
+            listener._make_room = fail_first  # type: ignore[method-assign]
+            for _ in range(3):
+                await asyncio.open_connection(HOST, port)
+            assert await connected(port)
+
+    run(make_loop, main())
