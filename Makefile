@@ -2,10 +2,11 @@
 VENV   ?= .venv
 PY     := $(VENV)/bin/python
 READY  := $(VENV)/.ready
-CODE   := src tests examples benchmarks
+CODE   := src tests examples benchmarks tools
 RUNS   ?= 3
+MODULE ?= src/mooring/queue/*.py
 
-.PHONY: run test check bench bench-up bench-live format clean
+.PHONY: run test check bench bench-up bench-live mutants format clean
 
 run: $(READY)  ## start a cluster, apply the examples, and show pods placed, one pending, and a preemption
 	$(VENV)/bin/mooring up --exec '$(PY) examples/up/demonstration.py'
@@ -31,6 +32,9 @@ bench-up: $(READY)  ## pods a second of the embedded cluster, in process and ove
 
 bench-live: $(READY)  ## CPU for each bound pod, memory and start of `mooring run`
 	$(PY) benchmarks/live.py
+
+mutants: $(READY)  ## faults that the tests do not notice: MODULE=src/mooring/cycle/bind.py SAMPLE=50
+	$(PY) tools/mutate.py $(MODULE) $(if $(SAMPLE),--sample $(SAMPLE))
 
 format: $(READY)
 	$(VENV)/bin/ruff format $(CODE)

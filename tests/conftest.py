@@ -4,11 +4,15 @@ import os
 import sys
 from pathlib import Path
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 settings.register_profile("ci", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("explore", deadline=None, max_examples=2000, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "mutants", settings.get_profile("ci"), phases=[Phase.explicit, Phase.generate], print_blob=False, database=None
+)
 settings.load_profile(os.environ.get("MOORING_HYPOTHESIS", "ci"))
-"""The same examples every time, so that a red build is red for everyone; `explore` looks for new ones."""
+"""The same examples every time, so that a red build is red for everyone; `explore` looks for new ones,
+and `mutants` (tools/mutate.py) does not make a failure smaller: one is enough."""

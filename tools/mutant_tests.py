@@ -1,0 +1,116 @@
+"""Running the tests of a module in this process: to see which lines they reach, and on a mutant of it."""
+
+import importlib.abc
+import importlib.machinery
+import os
+import sys
+import threading
+import time
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+_OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:faulthandler", "--rootdir", str(ROOT))
+
+
+@dataclass
+class Reach:
+    """What tests do when nothing is wrong."""
+
+    lines: dict[str, dict[str, list[int]]] = field(default_factory=dict)
+    """By test and file: the lines of the file that the test runs."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    imported: list[str] = field(default_factory=list)
+    """The modules of the program that the tests load."""
+
+    def tests_for(self, path: str, lines: Collection[int]) -> list[str]:
+        """The tests that run one of the lines (none: any line of the file), the quickest first."""
+        wanted = set(lines)
+        runs = ((test, files.get(path)) for test, files in self.lines.items())
+        tests = [test for test, run in runs if run and (not wanted or not wanted.isdisjoint(run))]
+        return sorted(tests, key=lambda test: (self.seconds[test], test))
+
+
+class Tracer:
+    """A pytest plugin that notes which lines of some files each test runs."""
+
+    def __init__(self, paths: Collection[str]) -> None:
+        self.reach = Reach()
+        self._lines: dict[str, set[int]] = {path: set() for path in paths}
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        for lines in self._lines.values():
+            lines.clear()
+        began = time.perf_counter()
+        threading.settrace(self._trace)
+        sys.settrace(self._trace)
+        yield
+        sys.settrace(None)
+        threading.settrace(None)
+        self.reach.lines[item.nodeid] = {path: sorted(lines) for path, lines in self._lines.items() if lines}
+        self.reach.seconds[item.nodeid] = time.perf_counter() - began
+
+    def _trace(self, frame: FrameType, event: str, _: object) -> Any:
+        return self._line if frame.f_code.co_filename in self._lines else None
+
+    def _line(self, frame: FrameType, event: str, _: object) -> Any:
+        self._lines[frame.f_code.co_filename].add(frame.f_lineno)
+        return self._line
+
+
+class Chosen:
+    """A pytest plugin that runs some tests in a given order, and remembers the first that fails."""
+
+    def __init__(self, tests: Sequence[str]) -> None:
+        self._order = {test: i for i, test in enumerate(tests)}
+        self.killer = ""
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = sorted((i for i in items if i.nodeid in self._order), key=lambda i: self._order[i.nodeid])
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed and not self.killer:
+            self.killer = report.nodeid
+
+
+class MutantFinder(importlib.abc.MetaPathFinder):
+    """Finds one module, and gives it the code of a mutant."""
+
+    def __init__(self, module: str, path: str, code: CodeType) -> None:
+        self._module, self._path, self._code = module, path, code
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        if name != self._module:
+            return None
+        loader = _MutantLoader(name, self._path)
+        loader.code = self._code
+        return importlib.machinery.ModuleSpec(name, loader, origin=self._path)
+
+
+class _MutantLoader(importlib.machinery.SourceFileLoader):
+    code: CodeType
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.code
+
+
+def run_tests(tests: Sequence[str], plugin: object) -> int:
+    """pytest in this process, which prints nothing from here on. Returns pytest's exit code."""
+    os.environ["MOORING_HYPOTHESIS"] = "mutants"
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
+    return int(pytest.main([*_OPTIONS, *tests], plugins=[plugin]))
+
+
+def run_by_file(tests: Sequence[str], plugin: Chosen) -> int:
+    """Run tests until one fails, file by file in the order given: most mutants need only the first file."""
+    files = dict.fromkeys(test.split("::")[0] for test in tests)
+    return next((status for file in files if (status := run_tests([file], plugin))), 0)
