@@ -7,7 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.model.quantity import NANO, QuantityError, parse, show_bytes, show_cpu, to_int, to_milli
+from mooring.model.quantity import (
+    MAX_AMOUNT,
+    NANO,
+    QuantityError,
+    _parse_cached,
+    parse,
+    parse_or,
+    show_bytes,
+    show_cpu,
+    to_amount,
+    to_int,
+    to_milli,
+    to_milli_amount,
+)
 
 SCALES = {
     **{suffix: Fraction(10) ** power for suffix, power in zip("num", (-9, -6, -3), strict=True)},
@@ -63,7 +76,7 @@ REFUSED = [
     "1_0",
     "--1",
 ]
-REFUSED += ["1e99999", "nan", "inf", "١"]
+REFUSED += [f"1e{'9' * 20}", f"1e-{'9' * 5000}", "nan", "inf", "١"]
 
 
 @pytest.mark.parametrize(("text", "milli"), MILLI_EXAMPLES)
@@ -134,3 +147,75 @@ def test_cpu_as_people_write_it(milli: int, text: str) -> None:
 )
 def test_bytes_as_people_write_them(count: int, text: str) -> None:
     assert show_bytes(count) == text
+
+
+HUGE = 10**400
+BOUNDS = {
+    "1e400": HUGE,
+    "1e999999999999": HUGE,
+    "-1e999999999999": -HUGE,
+    "1" * 5000: HUGE,
+    "0." + "0" * 5000 + "1": 1,
+    "1e-999999999999": 1,
+    "-1e-400": -1,
+    "0e999999999999": 0,
+    "0" * 5000: 0,
+    "0" * 5000 + "1": NANO,
+    "1." + "0" * 5000: NANO,
+    "1." + "0" * 5000 + "1": NANO + 1,
+    "1e391": 10**400,
+    "1e390": 10**399,
+    "9" * 30 + "Ei": (2**63 - 1) * NANO,
+}
+
+
+@pytest.mark.parametrize(("text", "nano"), BOUNDS.items(), ids=[text[:24] for text in BOUNDS])
+def test_numbers_of_any_length_are_read_and_bounded(text: str, nano: int) -> None:
+    assert parse(text) == nano
+
+
+@pytest.mark.parametrize(
+    ("number", "nano"),
+    [(10**5000, HUGE), (-(10**5000), -HUGE), (10**30, 10**39), (1e300, 10**309)],
+    ids=["long", "long and negative", "int", "float"],
+)
+def test_numbers_of_json_may_have_any_size(number: float, nano: int) -> None:
+    assert parse(number) == nano
+
+
+@given(st.text("0123456789", min_size=1, max_size=900), st.integers(-900, 900))
+def test_what_is_cut_off_a_long_number_is_rounded_away_from_zero(digits: str, exponent: int) -> None:
+    exact = away_from_zero(Fraction(int(digits)) * Fraction(10) ** exponent * NANO)
+    found = parse(f"{digits}e{exponent}")
+    assert found == min(exact, HUGE) or (
+        len(digits.lstrip("0")) > 400 and exact <= found <= exact * (1 + Fraction(1, 10**399))
+    )
+
+
+def test_long_texts_are_not_kept() -> None:
+    """A cache of texts of a megabyte would be larger than the cluster."""
+    before = _parse_cached.cache_info().currsize
+    parse("7" * 65)
+    assert _parse_cached.cache_info().currsize == before
+    parse("7" * 64)
+    assert _parse_cached.cache_info().currsize == before + 1
+
+
+AMOUNTS = {
+    "what fits stays": ("1500m", 2, 1500),
+    "nothing less than nothing": ("-5", 0, 0),
+    "the largest amount": (str(MAX_AMOUNT), MAX_AMOUNT, MAX_AMOUNT),
+    "one more than the largest": (str(MAX_AMOUNT + 1), MAX_AMOUNT, MAX_AMOUNT),
+    "2^63": (str(1 << 63), MAX_AMOUNT, MAX_AMOUNT),
+    "beyond every column": ("1e400", MAX_AMOUNT, MAX_AMOUNT),
+    "far below zero": ("-1e400", 0, 0),
+}
+
+
+@pytest.mark.parametrize(("text", "whole", "milli"), AMOUNTS.values(), ids=AMOUNTS.keys())
+def test_amounts_are_bounded(text: str, whole: int, milli: int) -> None:
+    assert (to_amount(parse(text)), to_milli_amount(parse(text))) == (whole, milli)
+
+
+def test_what_is_no_quantity_has_an_answer_where_one_is_needed() -> None:
+    assert (parse_or("2x", 7), parse_or("2", 7)) == (7, 2 * NANO)

@@ -7,7 +7,7 @@ import msgspec
 from mooring.framework.metric_catalogue import RESOURCES
 from mooring.kit.metrics import Registry
 from mooring.model.pod import Container, Pod, ResourceRequirements
-from mooring.model.quantity import parse, to_int, to_milli
+from mooring.model.quantity import parse_or, to_int, to_milli
 from mooring.model.requests import FILTER, Amounts, effective_requests
 
 _BYTES = frozenset(("memory", "storage", "ephemeral-storage"))
@@ -39,7 +39,7 @@ def effective_limits(pod: Pod) -> Amounts:
         overhead=None,
     )
     limits = effective_requests(Pod(metadata=pod.metadata, spec=spec, status=pod.status), FILTER)
-    overhead = {name: parse(text) for name, text in (pod.spec.overhead or {}).items()}
+    overhead = {name: parse_or(text, 0) for name, text in (pod.spec.overhead or {}).items()}
     return {name: amount + overhead.get(name, 0) for name, amount in limits.items() if amount}
 
 

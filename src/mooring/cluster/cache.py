@@ -2,6 +2,8 @@
 
 A pod is *assumed* on a node when the scheduler decides so, *confirmed* when the watch shows it there, *forgotten* when
 its binding fails. There is no timer: an assumed pod stays until one of these happens or the pod is removed.
+
+A call that raises changes nothing, with one exception: a pod that is to leave leaves, whatever goes wrong.
 """
 
 import msgspec
@@ -42,9 +44,11 @@ class Cache:
             raise ClusterError(f"pod {_shown(pod)} was assumed on {where} but assigned to {counted}")
         if pod.id not in self._assumed:
             raise ClusterError(f"pod {_shown(pod)} wasn't assumed so cannot be forgotten")
-        self._take(known)
-        if self._groups is not None:
-            self._groups.forget(known)
+        try:
+            self._take(known)
+        finally:
+            if self._groups is not None:
+                self._groups.forget(known)
 
     def confirm(self, pod: Pod) -> None:
         """The watch shows a pod on a node: one that was assumed (wherever that was), or one that is new to us."""
@@ -54,10 +58,11 @@ class Cache:
             if self._nodes.exchange(self._pods[pod.id], pod):
                 # Hot: the usual case; nothing but the object changes, so no answer that is kept about the row is void.
                 self._pods[pod.id] = pod
-                self._assumed.discard(pod.id)
-                return
-            self._take(self._pods[pod.id])
-        self._put(pod)
+            else:
+                self._replace(self._pods[pod.id], pod)
+            self._assumed.discard(pod.id)
+        else:
+            self._put(pod)
 
     def update(self, old: Pod, new: Pod) -> None:
         """A pod on a node changed."""
@@ -69,17 +74,18 @@ class Cache:
         if self._nodes.exchange(known, new):
             self._pods[new.id] = new  # Hot: as a rule only the status changes
             return
-        self._take(known)
-        self._put(new)
+        self._replace(known, new)
 
     def remove(self, pod: Pod) -> None:
         """A pod that was on a node is gone, assumed or not."""
         known = self._pods.get(pod.id)
         if known is None:
             raise ClusterError(f"pod {_shown(pod)} is not found in scheduler cache, so cannot be removed from it")
-        self._take(known)
-        if self._groups is not None:
-            self._groups.remove(known)
+        try:
+            self._take(known)
+        finally:
+            if self._groups is not None:
+                self._groups.remove(known)
 
     def get(self, pod_id: str) -> Pod | None:
         """The pod as it is counted, with its node."""
@@ -109,9 +115,21 @@ class Cache:
         self._pods[pod.id] = pod
 
     def _take(self, pod: Pod) -> None:
-        self._nodes.displace(pod.id)
-        del self._pods[pod.id]
-        self._assumed.discard(pod.id)
+        """Whatever goes wrong, the pod does not stay: nobody would remove it a second time."""
+        try:
+            self._nodes.displace(pod.id)
+        finally:
+            del self._pods[pod.id]
+            self._assumed.discard(pod.id)
+
+    def _replace(self, known: Pod, new: Pod) -> None:
+        """Count the new object in the place of the one that counts; if that fails, the old one counts on."""
+        try:
+            self._nodes.displace(known.id)
+            self._put(new)
+        except BaseException:
+            self._put(known)
+            raise
 
 
 def placed_on(pod: Pod, node_name: str) -> Pod:

@@ -4,12 +4,20 @@ from collections import Counter
 
 import numpy as np
 
+from mooring.cluster.facts import NO_FACTS, facts_of
+from mooring.cluster.sums import MAX_SUM
 from mooring.cluster.table import NodeTable
 
 
 def check_table(nodes: NodeTable) -> list[str]:
     """What is wrong, in words."""
-    return [*_check_rows(nodes), *_check_sums(nodes), *_check_labels(nodes), *_check_tallies(nodes)]
+    return [
+        *_check_rows(nodes),
+        *_check_facts(nodes),
+        *_check_sums(nodes),
+        *_check_labels(nodes),
+        *_check_tallies(nodes),
+    ]
 
 
 def _check_rows(nodes: NodeTable) -> list[str]:
@@ -28,6 +36,20 @@ def _check_rows(nodes: NodeTable) -> list[str]:
     return faults
 
 
+def _check_facts(nodes: NodeTable) -> list[str]:
+    faults = []
+    for row, node in enumerate(nodes.nodes):
+        facts = NO_FACTS if node is None else facts_of(node)
+        held = {name: int(nodes.allocatable[i, row]) for name, i in nodes.resource_book.items()}
+        wanted = {name: facts.allocatable.get(name, 0) for name in nodes.resource_book}
+        if held != wanted or nodes.allowed_pods[row] != facts.allowed_pods:
+            faults.append(f"row {row}: allocatable is {held} ({nodes.allowed_pods[row]} pods), its node has {wanted}")
+        taints, features = nodes.taint_sets[nodes.taint_set[row]], nodes.feature_sets[nodes.feature_set[row]]
+        if (bool(nodes.unschedulable[row]), taints, features) != (facts.unschedulable, facts.taints, facts.features):
+            faults.append(f"row {row}: taints or features are not those of its node")
+    return faults
+
+
 def _check_sums(nodes: NodeTable) -> list[str]:
     faults = []
     for row in range(nodes.height):
@@ -38,12 +60,25 @@ def _check_sums(nodes: NodeTable) -> list[str]:
             held.update({name: amount for name, (amount, _) in pod.shape.held.items()})
             scored.update({name: amount for name, (_, amount) in pod.shape.held.items()})
         for name, index in nodes.resource_book.items():
-            if nodes.requested[index, row] != held[name] or nodes.scored[index, row] != scored[name]:
+            if nodes.requested[index, row] != _shown(held[name]) or nodes.scored[index, row] != _shown(scored[name]):
                 kept = f"{nodes.requested[index, row]} (scored {nodes.scored[index, row]})"
                 faults.append(f"row {row}: {name} requested is {kept}, pods hold {held[name]} ({scored[name]})")
+            beyond = nodes._requested_beyond.get((index, row)), nodes._scored_beyond.get((index, row))
+            if beyond != (_aside(held[name]), _aside(scored[name])):
+                faults.append(f"row {row}: {name} is kept aside as {beyond}, pods hold {held[name]} ({scored[name]})")
         if nodes.pod_count[row] != len(pods):
             faults.append(f"row {row}: counts {nodes.pod_count[row]} pods, has {len(pods)}")
     return faults
+
+
+def _shown(total: int) -> int:
+    """The sum as a cell shows it."""
+    return max(-MAX_SUM, min(total, MAX_SUM))
+
+
+def _aside(total: int) -> int | None:
+    """The sum as it is kept aside, where a cell cannot show it."""
+    return None if _shown(total) == total else total
 
 
 def _check_labels(nodes: NodeTable) -> list[str]:

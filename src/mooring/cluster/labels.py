@@ -64,14 +64,13 @@ class LabelColumns:
         return column
 
     def put(self, row: int, labels: Mapping[str, str]) -> None:
-        self._labels[row] = labels
+        """The labels of a row; none: it has no node any more, or one without labels."""
+        if labels:
+            self._labels[row] = labels
+        else:
+            self._labels.pop(row, None)
         for key, column in self._columns.items():
             column.put(row, labels.get(key))
-
-    def clear(self, row: int) -> None:
-        self._labels.pop(row, None)
-        for column in self._columns.values():
-            column.put(row, None)
 
     def grow(self, capacity: int) -> None:
         self._capacity = capacity

@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.cluster.sums import Beyond, add_exactly
 from mooring.cluster.table import NodeTable
 from mooring.model.pod import Pod
 
@@ -22,6 +23,7 @@ class NominatedLoad:
 
     def promise(self, pod: Pod, node_name: str) -> None:
         """The pod is nominated to the node, and to no other."""
+        _ = pod.shape.held  # if it cannot be worked out, nothing has changed yet
         self.withdraw(pod.id)
         self._on.setdefault(node_name, {})[pod.id] = pod
         self._node_of[pod.id] = node_name
@@ -84,19 +86,24 @@ class NominatedLoad:
         if row is None or self._nodes.capacity != self._stamp[1]:
             self._loads.clear()
             return
-        for priority, load in self._loads.items():
-            if pod.priority >= priority:
-                load.add(pod, row, change, self._nodes)
+        try:
+            for priority, load in self._loads.items():
+                if pod.priority >= priority:
+                    load.add(pod, row, change, self._nodes)
+        except BaseException:
+            self._loads.clear()  # they are added up anew when somebody asks
+            raise
 
 
 class Load:
     """Requests and pod counts by row, to be laid on top of a table."""
 
-    __slots__ = ("pod_count", "requested")
+    __slots__ = ("_beyond", "pod_count", "requested")
 
     def __init__(self, nodes: NodeTable | None) -> None:
         self.requested: NDArray[np.int64]
         self.pod_count: NDArray[np.int64]
+        self._beyond: Beyond = {}
         if nodes is not None:
             self.requested = np.zeros_like(nodes.requested)
             self.pod_count = np.zeros_like(nodes.pod_count)
@@ -107,11 +114,12 @@ class Load:
             if index >= len(self.requested):
                 more = np.zeros((len(nodes.requested) - len(self.requested), self.requested.shape[1]), np.int64)
                 self.requested = np.vstack((self.requested, more))
-            self.requested[index, row] += change * amount
+            add_exactly(self.requested, self._beyond, index, row, change * amount)
         self.pod_count[row] += change
 
     def without(self, pod: Pod, row: int, nodes: NodeTable) -> "Load":
         other = Load(None)
         other.requested, other.pod_count = self.requested.copy(), self.pod_count.copy()
+        other._beyond = dict(self._beyond)
         other.add(pod, row, -1, nodes)
         return other

@@ -28,6 +28,12 @@ class PortUse:
                     if not rows:
                         del self._used[protocol, port]
 
+    def clear(self, row: int) -> None:
+        """Nobody uses a port of the row."""
+        for port, rows in list(self._used.items()):
+            if rows.pop(row, None) is not None and not rows:
+                del self._used[port]
+
     def conflicts(self, wanted: HostPort) -> Iterable[int]:
         """The rows on which this address and port cannot be had."""
         ip, protocol, port = wanted

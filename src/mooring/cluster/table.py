@@ -3,27 +3,29 @@
 Rows are reused. A row is *alive* while its node is known; a row that only has pods (their node is gone, or not seen
 yet) keeps counting them but is no candidate. Every change notes the row in a log, so that kept answers can be
 refreshed.
+
+A change is all or nothing. What depends on the object alone is worked out before anything is touched. Should counting
+fail all the same, which is a bug, the counts are made anew from the pods that are there, and the error goes on.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.cluster.facts import FIRST_CLASS, NO_FACTS, NodeFacts, facts_of, have_same_facts
 from mooring.cluster.images import Images
 from mooring.cluster.labels import LabelColumns, grown
 from mooring.cluster.log import Follower, TouchLog
 from mooring.cluster.order import NodeOrder
 from mooring.cluster.ports import PortUse
+from mooring.cluster.sums import Beyond, add_exactly
 from mooring.cluster.tallies import PodTallies
-from mooring.model.names import is_scalar_resource
 from mooring.model.node import Node, Taint
 from mooring.model.pod import Pod
-from mooring.model.quantity import parse, to_int, to_milli
 
 CPU = 0
-_FIRST_CLASS = ("cpu", "memory", "ephemeral-storage")
 _FIRST_CAPACITY = 64
 _COLUMNS = (
     *("alive", "allocatable", "requested", "scored", "allowed_pods", "pod_count"),
@@ -74,13 +76,15 @@ class NodeTable:
         self._free: list[int] = []
         self._row_of_pod: dict[str, int] = {}
 
-        self.resource_book: dict[str, int] = {name: i for i, name in enumerate(_FIRST_CLASS)}
+        self.resource_book: dict[str, int] = {name: i for i, name in enumerate(FIRST_CLASS)}
         self.alive: NDArray[np.bool_] = np.zeros(self._capacity, np.bool_)
         self.alive_count = 0
         self.allocatable: Column = np.zeros((4, self._capacity), np.int64)
         self.requested: Column = np.zeros((4, self._capacity), np.int64)
         self.scored: Column = np.zeros((4, self._capacity), np.int64)
         """Like `requested`, but pods that ask for no cpu or memory count with a default: what scoring goes by."""
+        self._requested_beyond: Beyond = {}
+        self._scored_beyond: Beyond = {}
         self.allowed_pods: Column = np.zeros(self._capacity, np.int64)
         self.pod_count: Column = np.zeros(self._capacity, np.int64)
         self.unschedulable: NDArray[np.bool_] = np.zeros(self._capacity, np.bool_)
@@ -111,21 +115,21 @@ class NodeTable:
     def put_node(self, node: Node) -> int:
         """Add a node or replace what is known of it. Returns its row."""
         row = self.row_book.get(node.name)
-        if row is None:
-            row = self._take_row(node.name)
-        before = self.nodes[row]
-        self.nodes[row] = node
-        if before is None:
-            self.alive[row] = True
-            self.alive_count += 1
-            self.node_set_version += 1
-            self.order.add(node.name, node.labels)
-        elif before.metadata.labels != node.metadata.labels:
-            self.order.relabel(node.name, node.labels)
-        if before is None or _facts(before) != _facts(node):
-            self._put_facts(row, node)
-        elif self.images.lags(row):
-            self.touches.note(row)  # Parity: any update of a node, a heartbeat too, lets it see image counts anew
+        before = None if row is None else self.nodes[row]
+        if row is not None and before is not None and have_same_facts(before, node):
+            self.nodes[row] = node
+            if self.images.lags(row):
+                self.touches.note(row)  # Parity: any update of a node, a heartbeat too, lets it see image counts anew
+            return row
+        facts = facts_of(node)
+        row = self._take_row(node.name) if row is None else row
+        try:
+            self._put_facts(row, facts)
+        except BaseException:
+            self._put_facts(row, NO_FACTS if before is None else facts_of(before))
+            self._free_if_unused(row)
+            raise
+        self._enter(row, before, node)
         return row
 
     def remove_node(self, name: str) -> None:
@@ -138,14 +142,21 @@ class NodeTable:
         self.alive_count -= 1
         self.node_set_version += 1
         self.order.remove(name)
-        self.labels.clear(row)
-        self.images.put(row, {})
-        self.allocatable[:, row] = 0
-        self.allowed_pods[row] = 0
-        self.unschedulable[row] = False
-        self.taint_set[row] = self.feature_set[row] = 0
-        self._touch_node(row)
-        self._free_if_unused(row)
+        try:
+            self._put_facts(row, NO_FACTS)
+        finally:
+            self._free_if_unused(row)
+
+    def _enter(self, row: int, before: Node | None, node: Node) -> None:
+        """The columns hold the node's facts: count it among the nodes."""
+        self.nodes[row] = node
+        if before is None:
+            self.alive[row] = True
+            self.alive_count += 1
+            self.node_set_version += 1
+            self.order.add(node.name, node.labels)
+        elif before.metadata.labels != node.metadata.labels:
+            self.order.relabel(node.name, node.labels)
 
     # ---- pods
 
@@ -153,25 +164,32 @@ class NodeTable:
         """Count a pod on a node, seen or not. Returns the row."""
         if pod.id in self._row_of_pod:
             raise ClusterError(f"pod {pod.id}({pod.key}) is already on {self.names[self._row_of_pod[pod.id]]}")
+        _work_out(pod)
         row = self.row_book.get(node_name)
         if row is None:
             row = self._take_row(node_name)
         self._row_of_pod[pod.id] = row
         self.pods_on[row].append(pod)
-        self._count(pod, row, 1)
-        if pod.shape.host_ports:
-            self.ports.occupy(row, pod.shape.host_ports)
+        try:
+            self._count(pod, row, 1)
+        except BaseException:
+            del self._row_of_pod[pod.id]
+            _take_out(self.pods_on[row], pod.id)
+            self._count_anew(row)
+            raise
         return row
 
     def displace(self, pod_id: str) -> Pod:
-        """Take a pod off its node. Returns the pod as it was counted."""
+        """Take a pod off its node. Returns the pod as it was counted. Even if this raises, the pod is gone."""
         row = self._row_of_pod.pop(pod_id, None)
         if row is None:
             raise ClusterError(f"pod {pod_id} is on no node")
         pod = _take_out(self.pods_on[row], pod_id)
-        self._count(pod, row, -1)
-        if pod.shape.host_ports:
-            self.ports.release(row, pod.shape.host_ports)
+        try:
+            self._count(pod, row, -1)
+        except BaseException:
+            self._count_anew(row)
+            raise
         self._free_if_unused(row)
         return pod
 
@@ -247,8 +265,8 @@ class NodeTable:
         other.resource_book = dict(self.resource_book)
         other.pods_on = [list(pods) for pods in self.pods_on]
         other._row_of_pod = dict(self._row_of_pod)
-        other.requested = self.requested.copy()
-        other.scored = self.scored.copy()
+        other.requested, other._requested_beyond = self.requested.copy(), dict(self._requested_beyond)
+        other.scored, other._scored_beyond = self.scored.copy(), dict(self._scored_beyond)
         other.pod_count = self.pod_count.copy()
         other.images = self.images.fork()
         other.images.capture(self._rows(self._unsettled.peek()))
@@ -266,7 +284,7 @@ class NodeTable:
         other.__dict__.update(self.__dict__)
         other.is_fork = True
         other.resource_book = dict(self.resource_book)
-        other.requested = self.requested.copy()
+        other.requested, other._requested_beyond = self.requested.copy(), dict(self._requested_beyond)
         other.pod_count = self.pod_count.copy()
         other.pods_on = list(self.pods_on)
         other.ports = self.ports.sketch()
@@ -287,7 +305,7 @@ class NodeTable:
     def _weigh(self, pod: Pod, row: int, change: int) -> None:
         for name, (amount, _) in pod.shape.held.items():
             index = self.resource(name)  # first: a new resource replaces the matrix
-            self.requested[index, row] += change * amount
+            add_exactly(self.requested, self._requested_beyond, index, row, change * amount)
         self.pod_count[row] += change
 
     def check(self) -> list[str]:
@@ -301,34 +319,46 @@ class NodeTable:
     def _rows(self, touched: list[int] | None) -> Iterable[int]:
         return range(self.height) if touched is None else touched
 
-    def _put_facts(self, row: int, node: Node) -> None:
+    def _put_facts(self, row: int, facts: NodeFacts) -> None:
         self.allocatable[:, row] = 0
-        self.allowed_pods[row] = 0
-        for name, text in (node.status.allocatable or {}).items():
-            if name == "pods":
-                self.allowed_pods[row] = to_int(parse(text))
-            elif name == "cpu":
-                self.allocatable[CPU, row] = to_milli(parse(text))
-            elif name in _FIRST_CLASS or is_scalar_resource(name):
-                index = self.resource(name)  # first: a new resource replaces the matrix
-                self.allocatable[index, row] = to_int(parse(text))
-        self.unschedulable[row] = node.spec.unschedulable
-        self.taint_set[row] = _encode(self._taint_book, self.taint_sets, tuple(node.taints))
-        features = frozenset(node.status.declared_features or ())
-        self.feature_set[row] = _encode(self._feature_book, self.feature_sets, features)
-        self.labels.put(row, node.labels)
-        self.images.put(row, _image_sizes(node))
+        for name, amount in facts.allocatable.items():
+            index = self.resource(name)  # first: a new resource replaces the matrix
+            self.allocatable[index, row] = amount
+        self.allowed_pods[row] = facts.allowed_pods
+        self.unschedulable[row] = facts.unschedulable
+        self.taint_set[row] = _encode(self._taint_book, self.taint_sets, facts.taints)
+        self.feature_set[row] = _encode(self._feature_book, self.feature_sets, facts.features)
+        self.labels.put(row, facts.labels)
+        self.images.put(row, facts.image_sizes)
         self._touch_node(row)
 
     def _count(self, pod: Pod, row: int, change: int) -> None:
-        shape = pod.shape
-        for name, (amount, scored) in shape.held.items():
-            index = self.resource(name)  # first: a new resource replaces the matrix
-            self.requested[index, row] += change * amount
-            self.scored[index, row] += change * scored
-        self.pod_count[row] += change
+        self._count_sums(pod, row, change)
         self.tallies.add(pod, row, change)
+        if pod.shape.host_ports:
+            (self.ports.occupy if change > 0 else self.ports.release)(row, pod.shape.host_ports)
         self.touches.note(row)
+
+    def _count_sums(self, pod: Pod, row: int, change: int) -> None:
+        for name, (amount, scored) in pod.shape.held.items():
+            index = self.resource(name)  # first: a new resource replaces the matrix
+            add_exactly(self.requested, self._requested_beyond, index, row, change * amount)
+            add_exactly(self.scored, self._scored_beyond, index, row, change * scored)
+        self.pod_count[row] += change
+
+    def _count_anew(self, row: int) -> None:
+        """Counting failed halfway: put right what is counted, from the pods that are on nodes."""
+        self.requested[:, row] = self.scored[:, row] = self.pod_count[row] = 0
+        for beyond in (self._requested_beyond, self._scored_beyond):
+            for place in [place for place in beyond if place[1] == row]:
+                del beyond[place]
+        self.ports.clear(row)
+        for pod in self.pods_on[row]:
+            self._count_sums(pod, row, 1)
+            self.ports.occupy(row, pod.shape.host_ports)
+        self.tallies.count_anew(self.pods_on)
+        self.touches.note(row)
+        self._free_if_unused(row)
 
     def touch_all(self) -> None:
         """Something changed that answers about any node may depend on: none that is kept is good any longer."""
@@ -372,28 +402,20 @@ class NodeTable:
             part.grow(capacity)
 
 
+def _work_out(pod: Pod) -> None:
+    """Work out what counting a pod depends on: it is kept with the pod's shape and kin, and may fail only here."""
+    shape = pod.shape
+    _ = shape.held, shape.host_ports, pod.kin
+    if pod.spec.affinity is not None:
+        shape.terms(pod.namespace)
+
+
 def _take_out(pods: list[Pod], pod_id: str) -> Pod:
     # Hot: whoever leaves came lately, more often than not.
     index = next(i for i in range(len(pods) - 1, -1, -1) if pods[i].id == pod_id)
     pod, pods[index] = pods[index], pods[-1]
     pods.pop()
     return pod
-
-
-def _facts(node: Node) -> tuple[Any, ...]:
-    """What of a node the columns hold; anything else may change without touching the row."""
-    status = node.status
-    labels: Mapping[str, str] | None = node.metadata.labels
-    return labels, node.spec, status.allocatable, status.images, status.declared_features
-
-
-def _image_sizes(node: Node) -> dict[str, int]:
-    """Parity: of an image that is listed twice the first size counts."""
-    sizes: dict[str, int] = {}
-    for image in node.status.images or ():
-        for name in image.names or ():
-            sizes.setdefault(name, image.size_bytes)
-    return sizes
 
 
 def _encode(book: dict[Any, int], values: list[Any], value: Any) -> int:

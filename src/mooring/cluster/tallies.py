@@ -1,5 +1,7 @@
 """Pod counts by row, kept up to date as pods come and go: how many pods of a node match a selector, or carry a term."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -36,6 +38,11 @@ class Tally:
             return sums
         self._sums[column] = (column.version, sums)
         return sums
+
+    def clear(self) -> None:
+        self.counts[:] = 0
+        self.total = 0
+        self._sums.clear()
 
     def grow(self, capacity: int) -> None:
         self.counts = grown(self.counts, capacity)
@@ -133,6 +140,15 @@ class PodTallies:
         self._capacity = capacity
         for tally in (*self._predicates.values(), *self._carried.values()):
             tally.grow(capacity)
+
+    def count_anew(self, pods_on: Sequence[Sequence[Pod]]) -> None:
+        """Forget all counts, and count these pods (by row). Tallies that somebody holds stay the same objects."""
+        self._kins.clear()
+        for tally in (*self._predicates.values(), *self._carried.values()):
+            tally.clear()
+        for row, pods in enumerate(pods_on):
+            for pod in pods:
+                self.add(pod, row, 1)
 
     def fork(self) -> "PodTallies":
         other = PodTallies()

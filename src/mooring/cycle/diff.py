@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from mooring.framework.events import NODE, Action, ClusterEvent
 from mooring.model.node import Node
 from mooring.model.pod import ResourceList
-from mooring.model.quantity import parse
+from mooring.model.quantity import parse_or
 from mooring.queue.pod_changes import pod_events
 
 __all__ = ["node_events", "pod_events"]
@@ -38,7 +38,7 @@ def _same_amounts(one: ResourceList | None, other: ResourceList | None) -> bool:
     """Whether two lists name the same amounts, however they are written: 1 cpu is 1000m."""
     one, other = one or {}, other or {}
     return one == other or (
-        one.keys() == other.keys() and all(parse(text) == parse(other[name]) for name, text in one.items())
+        one.keys() == other.keys() and all(parse_or(text, 0) == parse_or(other[name], 0) for name, text in one.items())
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from mooring.kit.lazy import lazy
+from mooring.model.meta import int32
 from mooring.model.pod import Affinity, PodAffinity, PodAffinityTerm
 from mooring.model.selectors import EVERYTHING, NOTHING, Selector, SelectorError, compile_selector
 
@@ -105,7 +106,7 @@ def _required(group: PodAffinity | None, namespace: str) -> tuple[AffinityTerm, 
 
 def _preferred(group: PodAffinity | None, namespace: str, sign: int) -> tuple[WeightedTerm, ...]:
     return tuple(
-        WeightedTerm(sign * term.weight, _compile(term.pod_affinity_term, namespace))
+        WeightedTerm(sign * int32(term.weight), _compile(term.pod_affinity_term, namespace))
         for term in (group.preferred if group else None) or ()
     )
 

@@ -17,7 +17,8 @@ from mooring.model.devices import (
     ResourceClaimTemplate,
     ResourceSlice,
 )
-from mooring.model.field_rules import MAX_INT64, one_of, unique
+from mooring.model.field_rules import one_of, unique
+from mooring.model.meta import MAX_INT64
 from mooring.model.node import NO_EXECUTE, NO_SCHEDULE
 from mooring.model.pod import ClaimSpec
 from mooring.model.problem import NOTHING_THERE, Problem, Problems, at_key, show

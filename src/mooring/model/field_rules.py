@@ -6,7 +6,7 @@ A rule yields the problems it finds at `path`. The rules are those of the API se
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from functools import lru_cache
 
-from mooring.model.meta import LabelSelector, Requirement
+from mooring.model.meta import MAX_INT32, MAX_INT64, LabelSelector, Requirement
 from mooring.model.names import (
     dns_label_faults,
     is_extended_resource,
@@ -20,8 +20,6 @@ from mooring.model.problem import NOTHING_THERE, Problem, Problems, at_key, show
 from mooring.model.quantity import NANO, QuantityText, parse
 from mooring.model.selectors import parse_int64
 
-MAX_INT32 = (1 << 31) - 1
-MAX_INT64 = (1 << 63) - 1
 EFFECTS = (NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE)
 LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 NODE_OPERATORS = (*LABEL_OPERATORS, "Gt", "Lt")

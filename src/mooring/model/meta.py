@@ -3,6 +3,23 @@
 import msgspec
 from msgspec import field
 
+MIN_INT32, MAX_INT32 = -(1 << 31), (1 << 31) - 1
+MAX_INT64 = (1 << 63) - 1
+
+
+def int32(value: int) -> int:
+    """An integer of the API in the range that Go declares for it.
+
+    JSON has integers of any size, and a server need not be one that refuses them. Whoever computes with one takes it
+    through here: products and sums of such numbers fit the columns. Validation sees it as it is written.
+    """
+    return value if MIN_INT32 <= value <= MAX_INT32 else (MIN_INT32 if value < 0 else MAX_INT32)
+
+
+def int64(value: int) -> int:
+    """The same for the few fields that Go declares with 64 bits."""
+    return max(-MAX_INT64 - 1, min(value, MAX_INT64))
+
 
 class Wire(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
     """A piece of a Kubernetes object: the fields that a scheduler reads; all others are skipped when decoding."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from msgspec import field
 
 from mooring.kit.lazy import lazy
-from mooring.model.meta import Condition, KubeObject, LabelSelector, ObjectMeta, Requirement, Wire
+from mooring.model.meta import Condition, KubeObject, LabelSelector, ObjectMeta, Requirement, Wire, int32
 from mooring.model.quantity import QuantityText
 
 if TYPE_CHECKING:
@@ -284,7 +284,8 @@ class Pod(KubeObject, dict=True):
 
     @property
     def priority(self) -> int:
-        return self.spec.priority or 0
+        written = self.spec.priority
+        return 0 if written is None else int32(written)
 
     @property
     def is_terminating(self) -> bool:

@@ -6,7 +6,7 @@ from mooring.model.meta import LabelSelector, Requirement
 from mooring.model.node import NO_EXECUTE
 from mooring.model.pod import Container, Pod, PodAffinityTerm, PodSpec, ResourceList, Toleration
 from mooring.model.quantity import NANO, parse, to_milli
-from mooring.model.requests import Accounting, effective_requests
+from mooring.model.requests import Accounting, are_readable, effective_requests
 
 DEFAULT_SCHEDULER = "default-scheduler"
 DEFAULT_TOLERATION_S = 300
@@ -63,10 +63,9 @@ def _complete_pod_requests(pod: Pod) -> None:
     if whole is None or not whole.limits:
         return
     bare = PodSpec(containers=pod.spec.containers, init_containers=pod.spec.init_containers)
-    try:
-        inside = effective_requests(Pod(spec=bare), Accounting(pod_level=False))
-    except ValueError:
+    if not are_readable(bare):
         return
+    inside = effective_requests(Pod(spec=bare), Accounting(pod_level=False))
     asked = {name: _write(nano) for name, nano in inside.items() if name in ("cpu", "memory")}
     whole.requests = {**whole.limits, **asked, **(whole.requests or {})}
 

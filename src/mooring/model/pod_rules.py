@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 from mooring.model import field_rules as rules
 from mooring.model.claim_rules import check_claim_spec
-from mooring.model.field_rules import MAX_INT32, amount, one_of, unique
+from mooring.model.field_rules import amount, one_of, unique
+from mooring.model.meta import MAX_INT32
 from mooring.model.pod import (
     Affinity,
     ClaimTemplate,
@@ -20,7 +21,7 @@ from mooring.model.pod import (
 )
 from mooring.model.problem import NOTHING_THERE, Problem, Problems, at_key, show
 from mooring.model.quantity import NANO
-from mooring.model.requests import Accounting, effective_requests
+from mooring.model.requests import Accounting, are_readable, effective_requests
 from mooring.model.shape import ANY_IP
 
 PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
@@ -107,10 +108,9 @@ def _pod_resources(pod: Pod) -> Problems:
             if name not in ("cpu", "memory") and not name.startswith("hugepages-"):
                 yield Problem(at_key(f"spec.resources.{part}", name), show(name), "cpu, memory or hugepages-<size>")
     bare = PodSpec(containers=pod.spec.containers, init_containers=pod.spec.init_containers)
-    try:
-        inside = effective_requests(Pod(spec=bare), Accounting(pod_level=False))
-    except ValueError:
+    if not are_readable(bare):
         return  # A container has a faulty quantity, which is told already.
+    inside = effective_requests(Pod(spec=bare), Accounting(pod_level=False))
     for name, text in (whole.requests or {}).items():
         asked, needed = amount(text), inside.get(name, 0)
         if asked is not None and asked < needed:

@@ -1,10 +1,26 @@
-"""Exact Kubernetes quantities: a quantity is an integer count of nano-units (10^-9), never a float."""
+"""Exact Kubernetes quantities: a quantity is an integer count of nano-units (10^-9), never a float.
+
+Quantities are exact, amounts are bounded: what enters a column of the node table is a whole number from 0 to MAX_AMOUNT.
+"""
 
 import re
 from functools import lru_cache
 
+from mooring.model.meta import MAX_INT64
+
 NANO = 1_000_000_000
-_MAX_INT64 = (1 << 63) - 1
+MAX_AMOUNT = 1 << 53
+"""The largest amount of a resource that counts, of a pod as of a node: 8 PiB of memory, nine trillion CPUs.
+
+Up to here a float64 is exact, a share in percent fits an int64 (scores multiply by 100), and so does the sum over a
+thousand pods. Beyond it upstream's own sums and scores wrap around.
+"""
+_MAX_DIGITS = 400
+"""How many decimal digits of nano-units are kept: far more than any use of a quantity looks at. A text may name
+quantities with a billion digits (1e999999999), and such a number must not be worked out."""
+_MOST: int = 10**_MAX_DIGITS
+_MAX_TEXT = 64
+"""Longer texts are not cached: a cache of 65,536 texts of a megabyte would be larger than the cluster."""
 
 _SYNTAX = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]+))?")
 _DECIMAL = {"n": -9, "u": -6, "m": -3, None: 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -23,7 +39,6 @@ class QuantityError(ValueError):
         )
 
 
-@lru_cache(maxsize=65536)
 def parse(text: QuantityText) -> int:
     """The quantity in nano-units, rounded away from zero where it is finer than that.
 
@@ -31,22 +46,72 @@ def parse(text: QuantityText) -> int:
     | 1500m   | 1_500_000_000       |
     | 0.1Ki   | 102_400_000_000     |
     | 1e3     | 1_000_000_000_000   |
+    | 1e-99   | 1                   |
+    | 1e999   | 10**400             |
     """
-    found = _SYNTAX.fullmatch(str(text).strip()) if not isinstance(text, bool) else None
+    return _parse_any(text) if isinstance(text, str) and len(text) > _MAX_TEXT else _parse_cached(text)
+
+
+def _parse_any(text: QuantityText) -> int:
+    found = _SYNTAX.fullmatch(_written(text).strip()) if not isinstance(text, bool) else None
     if found is None or not (found[2] or found[3]):
         raise QuantityError(text)
     sign, whole, fraction, suffix, exponent = found.groups()
     fraction = fraction or ""
-    digits = int((whole + fraction) or "0")
+    if exponent is not None and len(exponent) > 19:  # Parity: upstream reads exponents of up to 64 bits
+        raise QuantityError(text)
     if suffix in _BINARY:
-        magnitude = _ceil_div((digits << _BINARY[suffix]) * NANO, 10 ** len(fraction))
-        magnitude = min(magnitude, _MAX_INT64 * NANO)
+        magnitude = _scaled(whole + fraction, 9 - len(fraction), _BINARY[suffix])
+        magnitude = min(magnitude, MAX_INT64 * NANO)
     else:
-        power = (int(exponent) if exponent is not None else _DECIMAL[suffix]) + 9 - len(fraction)
-        if abs(power) > 400:
-            raise QuantityError(text)
-        magnitude = digits * 10**power if power >= 0 else _ceil_div(digits, 10**-power)
+        power = int(exponent) if exponent is not None else _DECIMAL[suffix]
+        magnitude = _scaled(whole + fraction, power + 9 - len(fraction))
     return -magnitude if sign == "-" else magnitude
+
+
+_parse_cached = lru_cache(maxsize=65536)(_parse_any)
+
+
+def _written(text: QuantityText) -> str:
+    """The text of a number. An integer of thousands of digits has none in Python; whole thousands say enough."""
+    if isinstance(text, int) and not isinstance(text, bool) and abs(text) >= _MOST:
+        return f"{'-' if text < 0 else ''}1e{_MAX_DIGITS}"
+    return str(text)
+
+
+def _scaled(digits: str, power: int, doublings: int = 0) -> int:
+    """digits * 2^doublings * 10^power, rounded up, at most 10^_MAX_DIGITS. The work is linear in the text."""
+    digits = digits.lstrip("0")
+    if not digits:
+        return 0
+    if len(digits) > _MAX_DIGITS:  # what is cut off counts only as "and a bit more"
+        power += len(digits) - _MAX_DIGITS - 1
+        digits = digits[:_MAX_DIGITS] + ("1" if digits[_MAX_DIGITS:].strip("0") else "0")
+    if len(digits) + power > _MAX_DIGITS:
+        return _MOST
+    if len(digits) + power < -_MAX_DIGITS:
+        return 1
+    number = int(digits) << doublings
+    scale: int = 10 ** abs(power)
+    return number * scale if power >= 0 else _ceil_div(number, scale)
+
+
+def to_amount(nano: int) -> int:
+    """Whole units from 0 to MAX_AMOUNT: how a column holds a resource."""
+    return min(max(to_int(nano), 0), MAX_AMOUNT)
+
+
+def to_milli_amount(nano: int) -> int:
+    """Thousandths from 0 to MAX_AMOUNT: how a column holds cpu."""
+    return min(max(to_milli(nano), 0), MAX_AMOUNT)
+
+
+def parse_or(text: QuantityText, otherwise: int) -> int:
+    """As `parse`, with an answer for what is no quantity. A server lets none pass, but state must not depend on that."""
+    try:
+        return parse(text)
+    except QuantityError:
+        return otherwise
 
 
 def to_int(nano: int) -> int:

@@ -1,17 +1,21 @@
 """Effective pod requests: what containers, sidecars, pod-level resources, resizes and overhead add up to.
 
-All sums and maxima are exact (nano-units); conversion to the integers of the node table happens once, at the end.
+All sums and maxima are exact (nano-units); conversion to the integers of the node table happens once, at the end, and
+bounds them. So a pod counts with the same amounts when it comes and when it goes, however large its requests are.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mooring.model.names import is_scalar_resource
-from mooring.model.pod import ALWAYS, Container, ContainerStatus, Pod, ResourceList
-from mooring.model.quantity import parse, to_int, to_milli
+from mooring.model.pod import ALWAYS, Container, ContainerStatus, Pod, PodSpec, ResourceList
+from mooring.model.quantity import MAX_AMOUNT, NANO, QuantityText, parse_or, to_amount, to_milli_amount
 
 Amounts = dict[str, int]
 """Resource name to nano-units."""
+
+_UNREADABLE = MAX_AMOUNT * NANO
+"""What a request asks for that is no quantity: more than any node has, so that it overcommits none."""
 
 DEFAULT_CPU_MILLI = 100
 DEFAULT_MEMORY_BYTES = 200 * 1024 * 1024
@@ -57,14 +61,23 @@ def held_non_zero(pod: Pod) -> Amounts:
 
 
 def to_units(amounts: Amounts) -> dict[str, int]:
-    """Integers as the node table holds them: cpu in milli, all else whole; resources that are not counted left out."""
+    """Integers as the node table holds them: cpu in milli, all else whole, none beyond MAX_AMOUNT.
+
+    Resources that are not counted are left out.
+    """
     units = {}
     for name, nano in amounts.items():
         if name == "cpu":
-            units[name] = to_milli(nano)
+            units[name] = to_milli_amount(nano)
         elif name in ("memory", "ephemeral-storage") or is_scalar_resource(name):
-            units[name] = to_int(nano)
+            units[name] = to_amount(nano)
     return units
+
+
+def are_readable(spec: PodSpec) -> bool:
+    """Whether all that the containers request are quantities."""
+    held = (c.resources.requests or {} for c in (*spec.containers, *(spec.init_containers or ())) if c.resources)
+    return all(_is_quantity(text) for requests in held for text in requests.values())
 
 
 def has_pod_level_requests(pod: Pod) -> bool:
@@ -141,7 +154,11 @@ def _is_pod_level(name: str) -> bool:
 
 
 def _amounts(written: ResourceList | None) -> Amounts:
-    return {name: parse(text) for name, text in (written or {}).items()}
+    return {name: parse_or(text, _UNREADABLE) for name, text in (written or {}).items()}
+
+
+def _is_quantity(text: QuantityText) -> bool:
+    return parse_or(text, 0) == parse_or(text, 1)
 
 
 def _add(total: Amounts, more: Amounts) -> None:

@@ -11,6 +11,7 @@ import msgspec
 
 from mooring.kit.lazy import lazy
 from mooring.model.affinity import PodTerms, compile_terms
+from mooring.model.meta import int32
 from mooring.model.pod import ALWAYS, Container, Pod, PodStatus, Toleration
 from mooring.model.requests import FILTER, FIT_SCORE, effective_requests, held_non_zero, held_requests, to_units
 from mooring.model.selectors import NodeMatcher, NodeTerm, compile_node_selector, compile_node_term
@@ -124,7 +125,7 @@ class PodShape:
         """Ports of the node that the pod occupies; those of plain init containers do not count."""
         sidecars = [c for c in self.spec.init_containers or () if c.restart_policy == ALWAYS]
         return tuple(
-            (port.host_ip or ANY_IP, port.protocol or "TCP", port.host_port)
+            (port.host_ip or ANY_IP, port.protocol or "TCP", int32(port.host_port))
             for container in [*sidecars, *self.spec.containers]
             for port in container.ports or ()
             if port.host_port > 0
@@ -154,7 +155,7 @@ class PodShape:
         affinity = self.spec.affinity.node_affinity if self.spec.affinity else None
         if affinity is None or affinity.preferred is None:
             return None
-        terms = ((t.weight, compile_node_term(t.preference)) for t in affinity.preferred if t.weight)
+        terms = ((int32(t.weight), compile_node_term(t.preference)) for t in affinity.preferred if t.weight)
         return tuple((weight, term) for weight, term in terms if term is not None)
 
     def terms(self, namespace: str) -> PodTerms:

@@ -9,8 +9,7 @@ from typing import Any
 
 from mooring.model import claim_rules, devices, storage, workloads
 from mooring.model import field_rules as rules
-from mooring.model.field_rules import MAX_INT32, MAX_INT64
-from mooring.model.meta import KubeObject
+from mooring.model.meta import MAX_INT32, MAX_INT64, KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.pod_rules import PREEMPTION_POLICIES, check_pod

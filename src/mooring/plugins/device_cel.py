@@ -11,6 +11,7 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from mooring.model.devices import Device, DeviceAttribute
+from mooring.model.meta import int64
 from mooring.model.quantity import NANO, QuantityError, parse
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def facts_of(driver: str, device: Device) -> Facts:
 
 def _value(attribute: DeviceAttribute) -> int | bool | str | dict[str, str]:
     if attribute.int_value is not None:
-        return attribute.int_value
+        return int64(attribute.int_value)
     if attribute.bool_value is not None:
         return attribute.bool_value
     if attribute.string_value is not None:

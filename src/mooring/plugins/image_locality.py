@@ -16,6 +16,7 @@ class ImageLocality(ScorePlugin):
     @reads(Reads.ROW)
     def score(self, cycle: Cycle, rows: Rows) -> Scores | None:
         images, node_count = cycle.nodes.images, cycle.nodes.alive_count
+        highest = MAX_BYTES_PER_CONTAINER * len(cycle.shape.containers)
         total = None
         for name in cycle.shape.images:
             counts = images.counts(name)
@@ -23,10 +24,11 @@ class ImageLocality(ScorePlugin):
                 continue
             spread = counts[rows] / node_count
             part = (images.size_bytes(name) * spread).astype(np.int64)
-            total = part if total is None else total + part
+            total = np.minimum(
+                part if total is None else total + part, highest
+            )  # or else many large images wrap around
         if total is None:
             return None
-        highest = MAX_BYTES_PER_CONTAINER * len(cycle.shape.containers)
         if highest <= MIN_BYTES:
             return None
         return (np.clip(total, MIN_BYTES, highest) - MIN_BYTES) * 100 // (highest - MIN_BYTES)

@@ -10,7 +10,7 @@ from mooring.model.devices import DeviceClass
 from mooring.model.names import is_scalar_resource
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.model.quantity import parse, to_int, to_milli
+from mooring.model.quantity import parse_or, to_amount, to_milli_amount
 from mooring.plugins.hints import has_place, is_itself, new_node_of, nodes_of, pods_of
 
 _PODS = ClusterEvent(POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN)
@@ -94,4 +94,5 @@ def _allocatable(node: Node, name: str) -> int:
     text = (node.status.allocatable or {}).get(name)
     if text is None:
         return 0
-    return to_milli(parse(text)) if name == "cpu" else to_int(parse(text))
+    nano = parse_or(text, 0)
+    return to_milli_amount(nano) if name == "cpu" else to_amount(nano)

@@ -29,6 +29,7 @@ from mooring.framework.points import (
 )
 from mooring.framework.status import SKIP, PluginError, Rejection, Skip, curable, final
 from mooring.model.affinity import PodPredicate
+from mooring.model.meta import int32
 from mooring.model.pod import Pod, TopologySpreadConstraint
 from mooring.model.selectors import Selector, SelectorError, compile_selector
 from mooring.model.shape import PodShape
@@ -266,8 +267,8 @@ def _own_constraints(pod: Pod, action: str) -> list[Constraint]:
 def _apply(constraint: TopologySpreadConstraint, selector: Selector, namespace: str) -> Constraint:
     return Constraint(
         constraint.topology_key,
-        constraint.max_skew,
-        constraint.min_domains or 1,
+        int32(constraint.max_skew),
+        int32(constraint.min_domains or 1),
         selector,
         namespace,
         honor_affinity=constraint.node_affinity_policy != "Ignore",

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from mooring.cluster.log import Follower
 from mooring.cluster.nominated import Load, NominatedLoad
 from mooring.cluster.ranks import PodRanks
+from mooring.cluster.sums import MAX_SUM
 from mooring.framework.attempt import Attempt, Verdicts
 from mooring.framework.memo import PASSED
 from mooring.framework.what_if import Batch, RowArray
@@ -120,6 +121,7 @@ class Trial:
         total = np.zeros((len(self._ranks.request), len(rows)), np.int64)
         for slot in np.flatnonzero(lower.any(1)):
             total += self._ranks.request[:, slot, rows] * lower[slot]
+            np.minimum(total, MAX_SUM, out=total)  # as the sums of the table do, it stops there
         return total
 
     def _harm_of(self, rows: RowArray, victims: Flags) -> Ints:

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.framework.cycle import Cycle
+from mooring.model.meta import int32
 
 NO_LIMIT = -1
 
@@ -38,5 +39,5 @@ class NodeLimits:
                 self._installed.setdefault(driver.name, np.zeros(capacity, np.bool_))[row] = True
                 count = driver.allocatable.count if driver.allocatable is not None else None
                 if count is not None:
-                    self.by_driver.setdefault(driver.name, np.full(capacity, NO_LIMIT, np.int64))[row] = count
+                    self.by_driver.setdefault(driver.name, np.full(capacity, NO_LIMIT, np.int64))[row] = int32(count)
                     self.is_limited[row] = True

@@ -9,7 +9,7 @@ from mooring.cluster.kernels import along_shape, round_half_away
 from mooring.cluster.offers import NONE
 from mooring.framework.cycle import Cycle
 from mooring.framework.points import Rows, Scores
-from mooring.model.quantity import parse, to_int
+from mooring.model.quantity import parse, to_amount, to_int
 from mooring.model.storage import PersistentVolumeClaim
 from mooring.plugins.volume_plan import Plan
 from mooring.plugins.volume_provisioning import match_selector, topology_of
@@ -60,10 +60,10 @@ def _bound_by_class(plan: Plan, count: int) -> _Sums:
         name = choice.claim.class_name
         requested, capacity, counts = sums.setdefault(name, _nothing(count))
         is_bound = choice.ranks != NONE
-        sizes = np.array([to_int(volume.capacity_nano) for volume in choice.shelf.volumes] or [0], np.int64)
-        kept = to_int(choice.kept.capacity_nano) if choice.kept is not None else 0
+        sizes = np.array([to_amount(volume.capacity_nano) for volume in choice.shelf.volumes] or [0], np.int64)
+        kept = to_amount(choice.kept.capacity_nano) if choice.kept is not None else 0
         on_shelf = is_bound & (choice.ranks >= 0)
-        requested += is_bound * to_int(choice.claim.request_nano)
+        requested += is_bound * to_amount(choice.claim.request_nano)
         capacity += np.where(on_shelf, sizes[np.where(on_shelf, choice.ranks, 0)], is_bound * kept)
         counts |= is_bound
     return sums
@@ -75,7 +75,7 @@ def _made_by_class(cycle: Cycle, plan: Plan, rows: Rows, count: int) -> _Sums:
         room = _room_for(cycle, claim, rows, count)
         requested, capacity, counts = sums.setdefault(claim.class_name, _nothing(count))
         is_known = room >= 0
-        requested += is_known * to_int(claim.request_nano)
+        requested += is_known * to_amount(claim.request_nano)
         capacity[is_known] = room[is_known]
         counts |= is_known
     return {name: each for name, each in sums.items() if each[2].any()}
@@ -95,7 +95,7 @@ def _room_for(cycle: Cycle, claim: PersistentVolumeClaim, rows: Rows, count: int
         if report.storage_class_name != claim.class_name or size is None or selector is None:
             continue
         if size >= to_int(claim.request_nano):
-            room[match_selector(cycle.nodes, selector, rows)] = to_int(parse(report.capacity or 0))
+            room[match_selector(cycle.nodes, selector, rows)] = to_amount(parse(report.capacity or 0))
     return room
 
 

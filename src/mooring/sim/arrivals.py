@@ -34,8 +34,7 @@ from mooring.framework.config.durations import Duration
 from mooring.kit.clock import NS_PER_S
 from mooring.model.decode import decode_as, misspelt_fields
 from mooring.model.defaults import Admission
-from mooring.model.field_rules import MAX_INT64
-from mooring.model.meta import KubeObject
+from mooring.model.meta import MAX_INT64, KubeObject
 from mooring.model.pod import Pod
 from mooring.model.problem import NOTHING_THERE, Problem, at_key, show
 from mooring.model.validate import validate

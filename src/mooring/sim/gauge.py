@@ -53,7 +53,7 @@ class Gauge:
         touched = self._nodes.touches.end
         if touched != self._touched:
             self._touched = touched
-            self._used = self._nodes.requested.sum(1).tolist()
+            self._used = [int(used) for used in self._nodes.requested.sum(1, dtype=np.float64)]
         self._pending = sum(self._driver.scheduler.core.queue.pending_counts().values())
 
     def mean_used(self) -> dict[str, float]:
@@ -82,7 +82,7 @@ class Gauge:
     def _resources(self) -> list[tuple[str, int, int]]:
         """Name, column, and how much there is of it on all nodes."""
         nodes = self._nodes
-        rooms = nodes.allocatable[:, nodes.alive].sum(1)
+        rooms = nodes.allocatable[:, nodes.alive].sum(1, dtype=np.float64)
         return [(name, index, int(rooms[index])) for name, index in nodes.resource_book.items() if rooms[index]]
 
     def _curve(self, index: int) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":

@@ -1,0 +1,66 @@
+"""What the node table holds of a node, read from the object in one go: what may fail fails before a column changes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mooring.model.names import is_scalar_resource
+from mooring.model.node import Node, Taint
+from mooring.model.quantity import MAX_AMOUNT, parse_or, to_amount, to_milli_amount
+
+FIRST_CLASS = ("cpu", "memory", "ephemeral-storage")
+"""The resources that every table has a column for, in this order."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """A node in the units of the columns."""
+
+    allocatable: Mapping[str, int] = field(default_factory=dict)
+    allowed_pods: int = 0
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+    features: frozenset[str] = frozenset()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    image_sizes: Mapping[str, int] = field(default_factory=dict)
+
+
+NO_FACTS = NodeFacts()
+"""Of a row that has no node."""
+
+
+def facts_of(node: Node) -> NodeFacts:
+    """An amount that is too large counts as MAX_AMOUNT, and what is no quantity as nothing; all else stays as it is."""
+    written = node.status.allocatable or {}
+    amounts = {name: parse_or(text, 0) for name, text in written.items()}
+    return NodeFacts(
+        {
+            name: to_milli_amount(nano) if name == "cpu" else to_amount(nano)
+            for name, nano in amounts.items()
+            if name in FIRST_CLASS or is_scalar_resource(name)
+        },
+        to_amount(amounts.get("pods", 0)),
+        node.spec.unschedulable,
+        tuple(node.taints),
+        frozenset(node.status.declared_features or ()),
+        node.labels,
+        _image_sizes(node),
+    )
+
+
+def _image_sizes(node: Node) -> dict[str, int]:
+    """Parity: of an image that is listed twice the first size counts."""
+    sizes: dict[str, int] = {}
+    for image in node.status.images or ():
+        for name in image.names or ():
+            sizes.setdefault(name, min(max(image.size_bytes, 0), MAX_AMOUNT))
+    return sizes
+
+
+def have_same_facts(one: Node, other: Node) -> bool:
+    """Whether two objects of a node are written alike in all that the columns hold: a heartbeat changes none of it."""
+    return _sources(one) == _sources(other)
+
+
+def _sources(node: Node) -> tuple[object, ...]:
+    status = node.status
+    return node.metadata.labels, node.spec, status.allocatable, status.images, status.declared_features
