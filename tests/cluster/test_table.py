@@ -23,6 +23,7 @@ from mooring.model.affinity import PodPredicate
 from mooring.model.meta import LabelSelector
 from mooring.model.node import ContainerImage, Node
 from mooring.model.pod import Pod
+from mooring.model.quantity import MAX_AMOUNT
 from mooring.model.selectors import compile_selector
 from mooring.model.shape import kin_of
 
@@ -35,6 +36,10 @@ APPS = ("web", "db")
 
 CPUS = {"4": 4000, "500m": 500, "0.1m": 1, "1e1": 10000, "0": 0}
 AMOUNTS = {"8Gi": 8 * GI, "1500m": 2, "0.1Ki": 103, "3": 3, "1.5Gi": 1610612736}
+HOSTILE = {str(1 << 63): MAX_AMOUNT, "1e400": MAX_AMOUNT, "8Ei": MAX_AMOUNT, "-3": 0, "two": 0}
+"""What no API server lets pass as it is, or no column holds: it counts as the most there can be, or as nothing."""
+CPUS |= HOSTILE
+AMOUNTS |= HOSTILE
 SCALARS = ("example.com/gpu", "hugepages-2Mi", "attachable-volumes-x", "my.kubernetes.io/thing", "example.com/fpga")
 IGNORED = ("foo", "storage")
 """Names that upstream does not count on nodes or for pods."""
@@ -139,6 +144,14 @@ KINDS = {
     ),
     "with a port of one address": Kind({"host_ports": [PORTS[1]]}, ports=(("10.0.0.1", "TCP", 80),)),
     "with a port of another address": Kind({"host_ports": [PORTS[2]]}, ports=(("10.0.0.2", "TCP", 80),)),
+    "asking for more than there is": Kind(
+        {"cpu": str(1 << 63), "memory": "1e400", "requests": {"example.com/gpu": 1 << 80}},
+        (MAX_AMOUNT, MAX_AMOUNT),
+        (MAX_AMOUNT, MAX_AMOUNT),
+        others={"example.com/gpu": MAX_AMOUNT},
+    ),
+    "asking for less than nothing": Kind({"cpu": "-5", "memory": -(1 << 70)}, (0, 0), (0, 0)),
+    "asking for what is no quantity": Kind({"cpu": "many"}, (MAX_AMOUNT, MAX_AMOUNT)),
     "keeping others away": Kind({"affinity": a_term("anti")}, terms=("anti",)),
     "seeking others, twice": Kind({"affinity": a_term("affinity", "rack")}, terms=("affinity", "affinity")),
     "preferring others": Kind({"affinity": a_term("preferred")}, terms=("preferred",)),

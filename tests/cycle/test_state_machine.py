@@ -62,6 +62,8 @@ TRAITS: dict[str, dict[str, Any]] = {
     "on ssd": {"nodeSelector": {"disk": "ssd"}},
     "tolerant": {"tolerations": [{"key": "dedicated", "operator": "Exists"}]},
 }
+HOSTILE = [str(1 << 63), "1e400", "-1", "many"]
+"""Quantities that no column holds, and what is none: they must harm nobody but their own pod or node."""
 NAMES = [f"p{i:02}" for i in range(14)]
 NODE_NAMES = [f"n{i}" for i in range(4)]
 NODE_PARTS = ["gone", "labels", "taints", "taints", "status", "unschedulable"]
@@ -69,16 +71,16 @@ NODE_PARTS = ["gone", "labels", "taints", "taints", "status", "unschedulable"]
 PODS = st.fixed_dictionaries(
     {
         "traits": st.lists(st.sampled_from(list(TRAITS)), min_size=1, max_size=2),
-        "cpu": st.sampled_from(["500m", "1", "1", "2"]),
-        "priority": st.sampled_from([0, 0, 10, 100]),
+        "cpu": st.sampled_from(["500m", "1", "1", "2"] * 4 + HOSTILE),
+        "priority": st.sampled_from([0, 0, 10, 100] * 3 + [1 << 70, -(1 << 70)]),
         "app": st.sampled_from("aab"),
         "schedulerName": st.sampled_from([DEFAULT, DEFAULT, CAREFUL]),
     }
 )
 NODES = st.fixed_dictionaries(
     {
-        "cpu": st.sampled_from(["1", "2", "3"]),
-        "pods": st.sampled_from([2, 4]),
+        "cpu": st.sampled_from(["1", "2", "3"] * 4 + HOSTILE),
+        "pods": st.sampled_from([2, 4] * 4 + [1 << 70]),
         "zone": st.sampled_from(["a", "a", "b", "b", None]),
         "disk": st.sampled_from(["ssd", "ssd", "hdd"]),
         "taints": st.sampled_from([(), (), (), (), ("dedicated=x:NoSchedule",)]),

@@ -58,8 +58,12 @@ class KeyedHeap(Generic[T]):
         self._versions = version = self._versions + 1
         old = self._live.get(name)
         record = (self._order(item), version if old is None else old[1], version, name, item)
+        try:
+            heappush(self._heap, record)
+        except BaseException:  # sort keys that cannot be compared: the record must not stay halfway in
+            self._rebuild()
+            raise
         self._live[name] = record
-        heappush(self._heap, record)
         if old is not None:
             self._tidy()
 
@@ -94,8 +98,11 @@ class KeyedHeap(Generic[T]):
     def _tidy(self) -> None:
         """Drop the leftovers once they outnumber the items: their number pays for the work."""
         if len(self._heap) > 2 * len(self._live) + self.SLACK:
-            self._heap = list(self._live.values())
-            heapify(self._heap)
+            self._rebuild()
+
+    def _rebuild(self) -> None:
+        self._heap = list(self._live.values())
+        heapify(self._heap)
 
     def check(self) -> list[str]:
         """What is wrong with it: nothing."""

@@ -72,9 +72,9 @@ class Places:
             return self._to_gated(entry, label)
         if entry.initial_attempt_ns is None:
             entry.initial_attempt_ns = self.clock.now_ns()
+        self.active.push(entry)  # first: should it fail, the pod stays where it is
         self.parked.remove(entry.key)
         self.backoff.remove(entry.key)
-        self.active.push(entry)
         self.counters.incoming["active", label] += 1
         if label in _NOMINATING:
             self.nominations.add(entry.pod)
@@ -84,9 +84,9 @@ class Places:
     def to_backoff(self, entry: QueuedPod, label: str) -> Place:
         if self.pops_early and not self.gates.admit(entry):
             return self._to_gated(entry, label)
-        self.parked.remove(entry.key)
         if not self.backoff.push(entry):
             self.report(f"pod {entry.key} was in both backoff heaps", None)
+        self.parked.remove(entry.key)
         self.counters.incoming["backoff", label] += 1
         self._tell(entry, label, "backoff")
         return "backoff"

@@ -99,7 +99,7 @@ class SchedulingQueue:
         self._in_flight = InFlight(counters)
         maps = {name: HintMap.of(profile, other_rejectors or {}) for name, profile in profiles.items()}
         self._hints = Hints(maps, clock, counters, self._report)
-        order = _order_of(next(iter(profiles.values())))
+        order = _order_of(next(iter(profiles.values())), self._report)
         window_ns = NS_PER_S if pop_from_backoff else 1
         rule = BackoffRule(round(initial_backoff_s * NS_PER_S), round(max_backoff_s * NS_PER_S), window_ns)
         self._places = Places(
@@ -401,11 +401,22 @@ class SchedulingQueue:
         return Happening(event, Change(old, new, self._cluster), event.label)
 
 
-def _order_of(profile: Profile) -> Callable[[QueuedPod], Any]:
-    """The order of the active queue. Seconds as a float cannot tell times 200 ns apart, so nanoseconds decide then."""
+def _order_of(profile: Profile, report: Report) -> Callable[[QueuedPod], Any]:
+    """The order of the active queue. Seconds as a float cannot tell times 200 ns apart, so nanoseconds decide then.
+
+    A pod that the plugin fails on comes last: a move between places must not lose it.
+    """
     sorter: Any = profile.points["queueSort"][0]
     sort_key = sorter.sort_key
-    return lambda entry: (sort_key(entry.pod, entry.timestamp_ns / NS_PER_S), entry.timestamp_ns)
+
+    def order(entry: QueuedPod) -> tuple[Any, ...]:
+        try:
+            return 0, sort_key(entry.pod, entry.timestamp_ns / NS_PER_S), entry.timestamp_ns
+        except Exception as error:  # a plugin may raise anything
+            report(f"QueueSort of plugin {sorter.name} failed on pod {entry.key}", error)
+            return 1, entry.timestamp_ns
+
+    return order
 
 
 def _concerns_gate(event: ClusterEvent, entry: QueuedPod) -> bool:
