@@ -125,7 +125,9 @@ class Client:
         assert url.hostname and url.port
         if url.scheme == "http":
             return http.client.HTTPConnection(url.hostname, url.port, timeout=PATIENCE_S)
-        trust = ssl.create_default_context(cadata=self.authority) if self.authority else ssl._create_unverified_context()
+        trust = (
+            ssl.create_default_context(cadata=self.authority) if self.authority else ssl._create_unverified_context()
+        )
         return http.client.HTTPSConnection(url.hostname, url.port, timeout=PATIENCE_S, context=trust)
 
     def _send(

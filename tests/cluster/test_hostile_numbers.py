@@ -110,7 +110,7 @@ def test_a_request_that_is_no_quantity_asks_for_more_than_any_node_has() -> None
 def test_a_request_below_zero_gives_no_room() -> None:
     table = NodeTable()
     row = table.put_node(a_node("n"))
-    table.place(a_pod(cpu="-1e400", memory=-(1 << 80)), "n")
+    table.place(a_pod(cpu="-1e400", memory=str(-(1 << 80))), "n")
     assert not table.requested[:, row].any() and table.check() == []
 
 
@@ -120,8 +120,8 @@ def test_a_request_below_zero_gives_no_room() -> None:
 @pytest.mark.parametrize("text", [*HUGE, "-1e400", "many"], ids=lambda text: str(text)[:12])
 def test_one_bad_quantity_costs_a_node_neither_its_room_nor_its_labels(text: Any) -> None:
     table = NodeTable()
-    column = table.labels.column("zone")
     row = table.put_node(a_node("n", cpu="4", labels={"zone": "a"}, allocatable={"example.com/gpu": text}))
+    column = table.labels.column("zone")
     assert table.allocatable[CPU, row] == 4000 and table.allowed_pods[row] == 110
     assert column.values[column.codes[row]] == "a" and table.alive[row]
     assert table.allocatable[table.resource("example.com/gpu"), row] in (0, MAX_AMOUNT)

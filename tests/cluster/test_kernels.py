@@ -20,7 +20,7 @@ from mooring.cluster.kernels import (
     scale_to_max,
     weighted_mean,
 )
-from mooring.cluster.tallies import sum_by_code
+from mooring.cluster.tally import sum_by_code
 
 Points = list[tuple[int, int]]
 Matrix = list[list[int]]

@@ -83,6 +83,9 @@ def _aside(total: int) -> int | None:
 
 def _check_labels(nodes: NodeTable) -> list[str]:
     faults = []
+    for key, rows in nodes.labels._rows.items():
+        if rows != {row for row, node in enumerate(nodes.nodes) if node is not None and key in node.labels}:
+            faults.append(f"label {key} is not where nodes have it")
     for key, column in nodes.labels._columns.items():
         for row, node in enumerate(nodes.nodes):
             if column.values[column.codes[row]] != (node.labels.get(key) if node else None):
@@ -105,13 +108,16 @@ def _check_tallies(nodes: NodeTable) -> list[str]:
     carried: Counter[tuple[object, int]] = Counter()
     for row, pods in enumerate(nodes.pods_on):
         for pod in pods:
-            carried.update((term, row) for term in pod.shape.terms(pod.namespace).carried)
+            terms = pod.shape.terms(pod.namespace).carried
+            carried.update([(terms, row)] if terms else [])
     kept = {
-        (term, int(row)): int(t.counts[row]) for term, t in tallies._carried.items() for row in np.flatnonzero(t.counts)
+        (terms, int(row)): int(carriers.tally.counts[row])
+        for terms, carriers in tallies._carried.items()
+        for row in np.flatnonzero(carriers.tally.counts)
     }
     if kept != dict(carried):
         faults.append("carried terms differ from a recount")
-    for tally in (*tallies._predicates.values(), *tallies._carried.values()):
+    for tally in (*tallies._predicates.values(), *(carriers.tally for carriers in tallies._carried.values())):
         for column, (version, sums) in tally._sums.items():
             fresh = np.bincount(column.codes, tally.counts, column.width)
             if version == column.version and not np.array_equal(sums[1:], fresh[1 : len(sums)]):

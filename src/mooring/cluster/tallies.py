@@ -1,69 +1,21 @@
 """Pod counts by row, kept up to date as pods come and go: how many pods of a node match a selector, or carry a term."""
 
 from collections.abc import Sequence
+from weakref import WeakKeyDictionary
 
-import numpy as np
-from numpy.typing import NDArray
-
-from mooring.cluster.labels import ABSENT, LabelColumn, grown
+from mooring.cluster.carried import Carriers, Concern, concern_of
+from mooring.cluster.census import Census
+from mooring.cluster.tally import Tally
 from mooring.model.affinity import CarriedTerm, Labels, PodPredicate, PodTerms
 from mooring.model.pod import Pod
 from mooring.model.shape import Kin
 
+FEW_PREDICATES = 64
+"""A pod that asks about more predicates than this should count for itself (`census`): tallies are kept up to date with
+each pod that is placed, so others would pay for them, and there is room for 1,024 in all."""
 
-class Tally:
-    """A count for each row, and its sums over the values of the node labels that somebody asked for."""
-
-    def __init__(self, capacity: int) -> None:
-        self.counts: NDArray[np.int64] = np.zeros(capacity, np.int64)
-        self.total = 0
-        self._sums: dict[LabelColumn, tuple[int, NDArray[np.int64]]] = {}
-
-    def add(self, row: int, change: int) -> None:
-        self.counts[row] += change
-        self.total += change
-        for column, (version, sums) in self._sums.items():
-            code = column.codes[row]
-            if code != ABSENT and version == column.version and code < len(sums):
-                sums[code] += change
-
-    def by_value(self, column: LabelColumn) -> NDArray[np.int64]:
-        """The count for each code of the label; rows without the label count nowhere. Do not write to it."""
-        version, sums = self._sums.get(column, (-1, None))
-        if sums is None or version != column.version:
-            sums = sum_by_code(column.codes, self.counts, column.width)
-        elif len(sums) < column.width:
-            sums = grown(sums, column.width)
-        else:
-            return sums
-        self._sums[column] = (column.version, sums)
-        return sums
-
-    def clear(self) -> None:
-        self.counts[:] = 0
-        self.total = 0
-        self._sums.clear()
-
-    def grow(self, capacity: int) -> None:
-        self.counts = grown(self.counts, capacity)
-
-    def fork(self) -> "Tally":
-        other = Tally(0)
-        other.counts = self.counts.copy()
-        other.total = self.total
-        other._sums = {column: (version, sums.copy()) for column, (version, sums) in self._sums.items()}
-        return other
-
-
-def sum_by_code(codes: NDArray[np.int32], counts: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-    """Sums of counts over equal codes; code 0 (absent) sums to nothing.
-
-    | codes  | counts  | width | sums    |
-    | 1 2 1 0 | 3 1 2 9 | 4     | 0 5 1 0 |
-    """
-    sums = np.bincount(codes, counts, width).astype(np.int64)
-    sums[ABSENT] = 0
-    return sums
+_GONE = 64
+"""So many lists of terms that nobody carries any more are no reason to look through all of them again."""
 
 
 class KinRows:
@@ -92,13 +44,19 @@ class PodTallies:
         self._capacity = 0
         self._kins: dict[Kin, KinRows] = {}
         self._predicates: dict[tuple[tuple[PodPredicate, ...], bool], Tally] = {}
-        self._carried: dict[CarriedTerm, Tally] = {}
-        self._carried_list: list[CarriedTerm] = []
-        self._carriers: dict[PodTerms, list[Tally]] = {}
-        self._matches: dict[Kin, tuple[int, int, list[tuple[CarriedTerm, Tally]]]] = {}
+        self._carried: dict[tuple[CarriedTerm, ...], Carriers] = {}
+        """By their terms: the pods that carry them. Lists that no pod carries any more are forgotten."""
+        self._carriers: WeakKeyDictionary[PodTerms, Carriers] = WeakKeyDictionary()
+        """The same by shape and namespace, so that terms are compared once for these and not for each pod."""
+        self._arrivals: list[Carriers] = []
+        """In the order in which they came, those included that are gone since."""
+        self._gone = 0
+        self._matches: dict[Kin, tuple[int, int, list[tuple[Concern, Tally]]]] = {}
+        self._census: Census | None = None
 
     def add(self, pod: Pod, row: int, change: int) -> None:
         """Count a pod in (+1) or out (-1)."""
+        self._census = None
         self._count_kin(pod, row, change)
         if pod.spec.affinity is not None:
             self._count_terms(pod, row, change)
@@ -115,48 +73,64 @@ class PodTallies:
         self._predicates[key] = tally  # last in the order of use
         return tally
 
-    def terms_about(
-        self, kin: Kin, namespace_labels: Labels, namespaces_version: int
-    ) -> list[tuple[CarriedTerm, Tally]]:
-        """The terms of pods on nodes that speak of a pod of this kin, each with the tally of the pods that have it.
+    def census(self) -> Census:
+        """The pods on nodes as they are now, for those who have too many predicates to have them all tallied."""
+        if self._census is None:
+            members = {kin: (where.rows, where.terminating) for kin, where in self._kins.items()}
+            self._census = Census(members, self._capacity)
+        return self._census
+
+    def terms_about(self, kin: Kin, namespace_labels: Labels, namespaces_version: int) -> list[tuple[Concern, Tally]]:
+        """What the terms of pods on nodes say about a pod of this kin, with the tally of the pods that have them.
 
         Terms whose last pod left may be among them, with an empty tally.
         """
         version, seen, found = self._matches.get(kin, (-1, 0, []))
         if version != namespaces_version:
             seen, found = 0, []
-        if seen < len(self._carried_list) or version != namespaces_version:
-            found = found + [
-                (carried, self._carried[carried])
-                for carried in self._carried_list[seen:]
-                if carried.term.speaks_of(kin.namespace, kin.labels, namespace_labels)
-            ]
+        if seen < len(self._arrivals) or version != namespaces_version:
+            found = [entry for entry in found if entry[1].total]
+            for carriers in self._arrivals[seen:]:
+                concern = carriers.concern(kin, namespace_labels, namespaces_version)
+                if concern:
+                    found.append((concern, carriers.tally))
             if len(self._matches) >= self.LIMIT:
                 self._matches.clear()
-            self._matches[kin] = (namespaces_version, len(self._carried_list), found)
+            self._matches[kin] = (namespaces_version, len(self._arrivals), found)
         return found
+
+    def concern(self, terms: PodTerms, kin: Kin, namespace_labels: Labels, namespaces_version: int) -> Concern:
+        """What the terms of one pod, which may be on no node, say about pods of a kin."""
+        carriers = self._carriers.get(terms)
+        if carriers is None:
+            return concern_of(terms.carried, kin, namespace_labels)
+        return carriers.concern(kin, namespace_labels, namespaces_version)
 
     def grow(self, capacity: int) -> None:
         self._capacity = capacity
-        for tally in (*self._predicates.values(), *self._carried.values()):
+        self._census = None
+        for tally in (*self._predicates.values(), *(carriers.tally for carriers in self._carried.values())):
             tally.grow(capacity)
 
     def count_anew(self, pods_on: Sequence[Sequence[Pod]]) -> None:
         """Forget all counts, and count these pods (by row). Tallies that somebody holds stay the same objects."""
+        self._census = None
         self._kins.clear()
-        for tally in (*self._predicates.values(), *self._carried.values()):
+        for tally in (*self._predicates.values(), *(carriers.tally for carriers in self._carried.values())):
             tally.clear()
         for row, pods in enumerate(pods_on):
             for pod in pods:
                 self.add(pod, row, 1)
+        for carriers in [carriers for carriers in self._carried.values() if not carriers.tally.total]:
+            self._forget(carriers)
 
     def fork(self) -> "PodTallies":
         other = PodTallies()
         other._capacity = self._capacity
         other._kins = {kin: where.fork() for kin, where in self._kins.items()}
         other._predicates = {key: tally.fork() for key, tally in self._predicates.items()}
-        other._carried = {carried: tally.fork() for carried, tally in self._carried.items()}
-        other._carried_list = list(self._carried_list)
+        other._carried = {terms: carriers.fork() for terms, carriers in self._carried.items()}
+        other._arrivals = list(other._carried.values())
         return other
 
     def _count_kin(self, pod: Pod, row: int, change: int) -> None:
@@ -180,27 +154,31 @@ class PodTallies:
 
     def _count_terms(self, pod: Pod, row: int, change: int) -> None:
         terms = pod.shape.terms(pod.namespace)
+        if not terms.carried:
+            return
         carriers = self._carriers.get(terms)
+        if carriers is None or carriers.is_gone:
+            carriers = self._carriers_of(terms)
+        carriers.tally.add(row, change)
+        if not carriers.tally.total:
+            self._forget(carriers)
+
+    def _carriers_of(self, terms: PodTerms) -> Carriers:
+        """Pods of other shapes may carry the same terms."""
+        carriers = self._carried.get(terms.carried)
         if carriers is None:
-            if len(self._carried_list) > 2 * self.LIMIT:
-                self._drop_uncarried()
-            carriers = self._carriers[terms] = [self._carriers_of(carried) for carried in terms.carried]
-        for tally in carriers:
-            tally.add(row, change)
+            carriers = self._carried[terms.carried] = Carriers(terms.carried, Tally(self._capacity))
+            self._arrivals.append(carriers)
+        self._carriers[terms] = carriers
+        return carriers
 
-    def _carriers_of(self, carried: CarriedTerm) -> Tally:
-        tally = self._carried.get(carried)
-        if tally is None:
-            tally = self._carried[carried] = Tally(self._capacity)
-            self._carried_list.append(carried)
-        return tally
-
-    def _drop_uncarried(self) -> None:
-        """Forget terms that no pod has any more, unless that would gain little."""
-        kept = {carried: tally for carried, tally in self._carried.items() if tally.total}
-        if 2 * len(kept) < len(self._carried):
-            self._carried, self._carried_list = kept, list(kept)
-            self._carriers.clear()
+    def _forget(self, carriers: Carriers) -> None:
+        """The last pod left that carried these terms."""
+        del self._carried[carriers.terms]
+        carriers.is_gone = True
+        self._gone += 1
+        if self._gone > max(len(self._carried), _GONE):
+            self._arrivals, self._gone = list(self._carried.values()), 0
             self._matches.clear()
 
     def _count_anew(self, predicates: tuple[PodPredicate, ...], with_terminating: bool) -> Tally:

@@ -2,12 +2,16 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from mooring.kit.lazy import lazy
+from mooring.model.kin_cases import KinCases
 from mooring.model.meta import int32
 from mooring.model.pod import Affinity, PodAffinity, PodAffinityTerm
 from mooring.model.selectors import EVERYTHING, NOTHING, Selector, SelectorError, compile_selector
+
+if TYPE_CHECKING:
+    from mooring.model.shape import Kin
 
 Labels = Mapping[str, str]
 NO_LABELS: Labels = {}
@@ -66,12 +70,43 @@ class PodTerms:
             *(CarriedTerm("preferred", weighted.term, weighted.weight) for weighted in self.preferred),
         )
 
+    @lazy
+    def affinity_keys(self) -> frozenset[str]:
+        return frozenset(term.topology_key for term in self.affinity)
+
+    @lazy
+    def anti_affinity_keys(self) -> frozenset[str]:
+        return frozenset(term.topology_key for term in self.anti_affinity)
+
+    def want(self, kin: "Kin") -> bool:
+        """Whether there are affinity terms, and all of them mean pods of this kin.
+
+        Namespace selectors are tried against no labels at all: this is for hints, see there.
+        """
+        return bool(self.affinity) and self._wanted.get(kin, lambda: _all_speak_of(self.affinity, kin))
+
+    def avoid(self, kin: "Kin") -> bool:
+        """The same for anti-affinity terms."""
+        return bool(self.anti_affinity) and self._avoided.get(kin, lambda: _all_speak_of(self.anti_affinity, kin))
+
+    @lazy
+    def _wanted(self) -> KinCases[bool]:
+        return KinCases(term.selector for term in self.affinity)
+
+    @lazy
+    def _avoided(self) -> KinCases[bool]:
+        return KinCases(term.selector for term in self.anti_affinity)
+
     @property
     def fault(self) -> str | None:
         """The faults as upstream prints them, or None."""
         if not self.faults:
             return None
         return self.faults[0] if len(self.faults) == 1 else f"[{', '.join(self.faults)}]"
+
+
+def _all_speak_of(terms: tuple[AffinityTerm, ...], kin: "Kin") -> bool:
+    return all(term.speaks_of(kin.namespace, kin.labels, NO_LABELS) for term in terms)
 
 
 T = TypeVar("T")
@@ -87,7 +122,7 @@ def compile_terms(affinity: Affinity | None, namespace: str) -> PodTerms:
         try:
             return build()
         except SelectorError as fault:
-            if str(fault) not in faults:
+            if str(fault) not in faults:  # at most four
                 faults.append(str(fault))
             return ()
 

@@ -1,14 +1,18 @@
 """InterPodAffinity: pods that want to be near, or away from, other pods, in the topology that their terms name."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.cluster.carried import Concern
 from mooring.cluster.kernels import Ints, Mask
 from mooring.cluster.labels import ABSENT, LabelColumn
+from mooring.cluster.tallies import FEW_PREDICATES
+from mooring.cluster.tally import Tally, sum_by_code
 from mooring.framework.config.args import InterPodAffinityArgs
 from mooring.framework.cycle import Cycle
 from mooring.framework.events import Registration
@@ -23,8 +27,11 @@ from mooring.framework.points import (
     Scores,
 )
 from mooring.framework.status import SKIP, Rejection, Skip, curable, final
-from mooring.model.affinity import PodPredicate, predicate_of
+from mooring.kit.lazy import lazy
+from mooring.model.affinity import AffinityTerm, PodPredicate, predicate_of
+from mooring.model.kin_cases import KinCases
 from mooring.model.pod import Pod
+from mooring.model.shape import Kin
 from mooring.model.workloads import Namespace
 from mooring.plugins.inter_pod_affinity_hints import EVENTS
 
@@ -36,42 +43,64 @@ _REJECTIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class OwnTerms:
-    """The terms of the incoming pod, as questions about the pods on nodes: (topology key, predicate[, weight])."""
+Ask = tuple[str, PodPredicate, int]
+"""A term of the incoming pod as a question about the pods on nodes: topology key, predicate and weight."""
 
-    affinity: tuple[tuple[str, PodPredicate], ...]
-    anti_affinity: tuple[tuple[str, PodPredicate], ...]
-    preferred: tuple[tuple[str, PodPredicate, int], ...]
+
+@dataclass(frozen=True)
+class OwnTerms:
+    """The terms of the incoming pod. Required ones weigh 1."""
+
+    affinity: tuple[Ask, ...]
+    anti_affinity: tuple[Ask, ...]
+    preferred: tuple[Ask, ...]
+
+    @lazy
+    def cases(self) -> KinCases[tuple[bool, Mapping[str, int]]]:
+        return KinCases(predicate.selector for _, predicate, _ in (*self.affinity, *self.anti_affinity))
+
+    def about(self, kin: Kin) -> tuple[bool, Mapping[str, int]]:
+        """Whether all affinity terms speak of a pod; and how many anti-affinity terms do, by topology key."""
+        return self.cases.get(kin, lambda: self._go_through(kin))
+
+    def _go_through(self, kin: Kin) -> tuple[bool, Mapping[str, int]]:
+        away = Counter(key for key, predicate, _ in self.anti_affinity if predicate.holds(kin.namespace, kin.labels))
+        return all(predicate.holds(kin.namespace, kin.labels) for _, predicate, _ in self.affinity), away
 
 
 @dataclass(slots=True)
-class TermCounts:
-    """Pods that a required term speaks of, by value of its topology label."""
+class Domains:
+    """Pods by value of a topology label; a pod may count more than once."""
 
     column: LabelColumn
-    predicate: PodPredicate
     counts: Ints
 
-    def copy(self) -> "TermCounts":
-        return TermCounts(self.column, self.predicate, self.counts.copy())
+    def count(self, row: int, change: int) -> None:
+        code = self.column.codes[row]
+        if code != ABSENT:
+            self.counts[code] += change
+
+
+ByKey = dict[str, Domains]
+"""By topology key. Parity: upstream too counts for all terms of a key together."""
 
 
 @dataclass(slots=True)
 class Neighbours:
     """The state of an attempt: the pods on nodes that decide where the pod may go. A what-if changes a clone of it."""
 
-    affinity: list[TermCounts]
-    """Pods that all affinity terms speak of, counted for each term."""
-    anti_affinity: list[TermCounts]
-    existing: dict[LabelColumn, Ints]
+    own: OwnTerms
+    affinity: ByKey
+    """Pods that all affinity terms speak of."""
+    anti_affinity: ByKey
+    """Pods that an anti-affinity term speaks of, once for each term."""
+    existing: ByKey
     """Pods whose own anti-affinity speaks of the incoming pod."""
 
     def clone(self) -> "Neighbours":
+        parts = (self.affinity, self.anti_affinity, self.existing)
         return Neighbours(
-            [term.copy() for term in self.affinity],
-            [term.copy() for term in self.anti_affinity],
-            {column: counts.copy() for column, counts in self.existing.items()},
+            self.own, *({key: Domains(d.column, d.counts.copy()) for key, d in part.items()} for part in parts)
         )
 
 
@@ -97,7 +126,7 @@ class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreP
         existing = _existing_anti_affinity(cycle)
         if not existing and not own.affinity and not own.anti_affinity:
             return SKIP
-        neighbours = Neighbours(_affinity_counts(cycle, own), _anti_affinity_counts(cycle, own), existing)
+        neighbours = Neighbours(own, _affinity_counts(cycle, own), _count_by_key(cycle, own.anti_affinity), existing)
         cycle.state.write((self.name, "neighbours"), neighbours)
         return None
 
@@ -123,24 +152,22 @@ class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreP
         own = self._own_terms(cycle)
         if self._ignore_preferred_of_existing and not own.preferred:
             return SKIP
-        pull: dict[LabelColumn, Ints] = {}
-        for key, predicate, weight in own.preferred:
-            tally = cycle.nodes.tallies.matching((predicate,), with_terminating=True)
-            _pull_towards(pull, cycle.nodes.labels.column(key), tally.by_value, weight, tally.total)
-        for carried, tally in _terms_about(cycle):
-            weight = self._hard_weight if carried.kind == "affinity" else carried.weight
-            if weight and carried.kind != "anti":
-                column = cycle.nodes.labels.column(carried.term.topology_key)
-                _pull_towards(pull, column, tally.by_value, weight, tally.total)
+        pull = _count_by_key(cycle, own.preferred)
+        for concern, tally in _terms_about(cycle):
+            said = concern.among(cycle.nodes.labels) if tally.total else None
+            for key, number in said.affinity.items() if said and self._hard_weight else ():
+                _add_tally(pull, cycle, key, tally, number * self._hard_weight)
+            for key, weight in said.preferred.items() if said else ():
+                _add_tally(pull, cycle, key, tally, weight)
         if not pull:
             return SKIP
-        cycle.state.write((self.name, "pull"), pull)
+        cycle.state.write((self.name, "pull"), list(pull.values()))
         return None
 
     def score(self, cycle: Cycle, rows: Rows) -> Scores | None:
         total: Ints | None = None
-        for column, pull in cycle.state.read((self.name, "pull")).items():
-            part = pull[column.codes[rows]]
+        for pull in cycle.state.read((self.name, "pull")):
+            part = pull.counts[pull.column.codes[rows]]
             total = part if total is None else total + part
         return total
 
@@ -161,97 +188,138 @@ class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreP
 
 def _resolve(cycle: Cycle) -> OwnTerms:
     terms, labels = cycle.shape.terms(cycle.pod.namespace), cycle.cluster.namespace_labels
+    shared: dict[PodPredicate, PodPredicate] = {}
+    """Thousands of terms may each reach thousands of namespaces; where these are the same ones they are kept once."""
+    sets: dict[frozenset[str], frozenset[str]] = {}
+
+    def ask(term: AffinityTerm, weight: int = 1) -> Ask:
+        found = predicate_of(term, labels)
+        namespaces = sets.setdefault(found.namespaces, found.namespaces)
+        predicate = PodPredicate(found.selector, namespaces, found.anywhere)
+        return term.topology_key, shared.setdefault(predicate, predicate), weight
+
     return OwnTerms(
-        tuple((term.topology_key, predicate_of(term, labels)) for term in terms.affinity),
-        tuple((term.topology_key, predicate_of(term, labels)) for term in terms.anti_affinity),
-        tuple((w.term.topology_key, predicate_of(w.term, labels), w.weight) for w in terms.preferred),
+        tuple(ask(term) for term in terms.affinity),
+        tuple(ask(term) for term in terms.anti_affinity),
+        tuple(ask(weighted.term, weighted.weight) for weighted in terms.preferred),
     )
 
 
-def _affinity_counts(cycle: Cycle, own: OwnTerms) -> list[TermCounts]:
-    """Pods that all the terms speak of, for each term by the values of its label."""
+def _affinity_counts(cycle: Cycle, own: OwnTerms) -> ByKey:
+    """Pods that all the terms speak of, by the values of each label that a term names.
+
+    Of labels that no node has one is enough: it rejects every node.
+    """
     if not own.affinity:
-        return []
-    predicates = tuple(predicate for _, predicate in own.affinity)
-    tally = cycle.nodes.tallies.matching(predicates, with_terminating=True)
-    columns = [cycle.nodes.labels.column(key) for key, _ in own.affinity]
-    return [TermCounts(c, p, tally.by_value(c)) for c, p in zip(columns, predicates, strict=True)]
+        return {}
+    nodes, predicates = cycle.nodes, tuple(predicate for _, predicate, _ in own.affinity)
+    counts: Ints | None = None
+    if len(predicates) > FEW_PREDICATES:
+        counts = nodes.tallies.census().count_all(predicates)
 
+    def by_value(column: LabelColumn) -> Ints:
+        if counts is not None:
+            return sum_by_code(column.codes, counts, column.width)
+        return nodes.tallies.matching(predicates, with_terminating=True).by_value(column)
 
-def _anti_affinity_counts(cycle: Cycle, own: OwnTerms) -> list[TermCounts]:
-    found = []
-    for key, predicate in own.anti_affinity:
-        column = cycle.nodes.labels.column(key)
-        tally = cycle.nodes.tallies.matching((predicate,), with_terminating=True)
-        found.append(TermCounts(column, predicate, tally.by_value(column)))
+    found: ByKey = {}
+    lost = False
+    for key, _, _ in own.affinity:
+        if key in found or (lost and not nodes.labels.has(key)):
+            continue
+        lost = lost or not nodes.labels.has(key)
+        column = nodes.labels.column(key)
+        found[key] = Domains(column, by_value(column))
     return found
 
 
-def _existing_anti_affinity(cycle: Cycle) -> dict[LabelColumn, Ints]:
+def _count_by_key(cycle: Cycle, asks: Sequence[Ask]) -> ByKey:
+    """Pods that terms speak of, times their weight, by the values of the labels that they name; keys without any left out.
+
+    Labels that no node has count nowhere.
+    """
+    nodes = cycle.nodes
+    asks = [ask for ask in asks if nodes.labels.has(ask[0])]
+    found: ByKey = {}
+    if len(asks) <= FEW_PREDICATES:
+        for key, predicate, weight in asks:
+            _add_tally(found, cycle, key, nodes.tallies.matching((predicate,), with_terminating=True), weight)
+        return found
+    census = nodes.tallies.census()
+    by_key: dict[str, list[Ask]] = {}
+    for ask in asks:
+        by_key.setdefault(ask[0], []).append(ask)
+    for key, together in by_key.items():
+        column = nodes.labels.column(key)
+        counts, weighted = census.count_weighted([(predicate, weight) for _, predicate, weight in together])
+        if sum_by_code(column.codes, counts, column.width).any():
+            found[key] = Domains(column, sum_by_code(column.codes, weighted, column.width))
+    return found
+
+
+def _existing_anti_affinity(cycle: Cycle) -> ByKey:
     """Pods on nodes whose anti-affinity speaks of the incoming pod, by the values of the label that it names."""
-    found: dict[LabelColumn, Ints] = {}
-    for carried, tally in _terms_about(cycle):
-        if carried.kind == "anti" and tally.total:
-            column = cycle.nodes.labels.column(carried.term.topology_key)
-            counts = tally.by_value(column)
-            if counts.any():
-                found[column] = found[column] + counts if column in found else counts
+    found: ByKey = {}
+    for concern, tally in _terms_about(cycle):
+        if concern.anti and tally.total:
+            for key, number in concern.among(cycle.nodes.labels).anti.items():
+                _add_tally(found, cycle, key, tally, number)
     return found
 
 
 def _barriers(cycle: Cycle, neighbours: Neighbours) -> Iterator[tuple[int, LabelColumn, Mask]]:
     """The values of node labels at which a node is rejected, in the order in which upstream looks at them."""
-    kin = cycle.pod.kin
-    affinity = neighbours.affinity
+    affinity = neighbours.affinity.values()
     # The first pod of a group may go anywhere: nobody that the terms speak of is there yet, and they speak of itself.
-    is_first = not any(term.counts.any() for term in affinity) and all(
-        term.predicate.holds(kin.namespace, kin.labels) for term in affinity
-    )
-    for term in affinity:
-        closed = np.zeros(len(term.counts), np.bool_) if is_first else term.counts <= 0
+    is_first = bool(affinity) and not any(d.counts.any() for d in affinity) and neighbours.own.about(cycle.pod.kin)[0]
+    for domains in affinity:
+        closed = np.zeros(len(domains.counts), np.bool_) if is_first else domains.counts <= 0
         closed[ABSENT] = True
-        yield _NO_AFFINITY, term.column, closed
-    for term in neighbours.anti_affinity:
-        closed = term.counts > 0
+        yield _NO_AFFINITY, domains.column, closed
+    for domains in neighbours.anti_affinity.values():
+        closed = domains.counts > 0
         if closed.any():
-            yield _ANTI_AFFINITY, term.column, closed
-    for column, counts in neighbours.existing.items():
-        yield _EXISTING_ANTI_AFFINITY, column, counts > 0
+            yield _ANTI_AFFINITY, domains.column, closed
+    for domains in neighbours.existing.values():
+        yield _EXISTING_ANTI_AFFINITY, domains.column, domains.counts > 0
 
 
 def _change(cycle: Cycle, neighbours: Neighbours, pod: Pod, row: int, change: int) -> None:
     """A pod comes to a node (+1) or leaves it (-1)."""
-    kin, incoming = pod.kin, cycle.pod
-    labels = cycle.cluster.labels_of_namespace(incoming.namespace)
-    for term in pod.shape.terms(pod.namespace).anti_affinity:
-        if term.speaks_of(incoming.namespace, incoming.labels, labels):
-            column = cycle.nodes.labels.column(term.topology_key)
-            _count(neighbours.existing.setdefault(column, np.zeros(column.width, np.int64)), column, row, change)
-    if neighbours.affinity and all(t.predicate.holds(kin.namespace, kin.labels) for t in neighbours.affinity):
-        for counted in neighbours.affinity:
-            _count(counted.counts, counted.column, row, change)
-    for counted in neighbours.anti_affinity:
-        if counted.predicate.holds(kin.namespace, kin.labels):
-            _count(counted.counts, counted.column, row, change)
+    cluster, nodes = cycle.cluster, cycle.nodes
+    labels, version = cluster.labels_of_namespace(cycle.pod.namespace), cluster.versions[Namespace]
+    concern = nodes.tallies.concern(pod.shape.terms(pod.namespace), cycle.pod.kin, labels, version)
+    for key, number in concern.among(nodes.labels).anti.items():
+        _domains(neighbours.existing, cycle, key).count(row, number * change)
+    is_wanted, away = neighbours.own.about(pod.kin)
+    for domains in neighbours.affinity.values() if is_wanted else ():
+        domains.count(row, change)
+    for key, number in away.items():
+        if nodes.labels.has(key):
+            _domains(neighbours.anti_affinity, cycle, key).count(row, number * change)
 
 
-def _count(counts: Ints, column: LabelColumn, row: int, change: int) -> None:
-    code = column.codes[row]
-    if code != ABSENT:
-        counts[code] += change
+def _domains(found: ByKey, cycle: Cycle, key: str) -> Domains:
+    domains = found.get(key)
+    if domains is None:
+        column = cycle.nodes.labels.column(key)
+        domains = found[key] = Domains(column, np.zeros(column.width, np.int64))
+    return domains
 
 
-def _terms_about(cycle: Cycle) -> Any:
+def _add_tally(found: ByKey, cycle: Cycle, key: str, tally: Tally, weight: int) -> None:
+    """Add weight x count for each value of the label, if any pod counts at all."""
+    if not tally.total:
+        return
+    before = found.get(key)
+    column = cycle.nodes.labels.column(key) if before is None else before.column
+    counts = tally.by_value(column)
+    if counts.any():
+        part = counts if weight == 1 else counts * weight
+        found[key] = Domains(column, part if before is None else before.counts + part)
+
+
+def _terms_about(cycle: Cycle) -> list[tuple[Concern, Tally]]:
     cluster, pod = cycle.cluster, cycle.pod
     labels = cluster.labels_of_namespace(pod.namespace)
     return cluster.nodes.tallies.terms_about(pod.kin, labels, cluster.versions[Namespace])
-
-
-def _pull_towards(pull: dict[LabelColumn, Ints], column: LabelColumn, by_value: Any, weight: int, total: int) -> None:
-    """Add weight x count for each value of the label, if any pod counts at all."""
-    if not total:
-        return
-    counts = by_value(column)
-    if counts.any():
-        part = counts * weight
-        pull[column] = pull[column] + part if column in pull else part

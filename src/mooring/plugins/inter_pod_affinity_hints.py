@@ -5,7 +5,7 @@ as not met, and namespace selectors are tried against no labels.
 """
 
 from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
-from mooring.model.affinity import NO_LABELS, AffinityTerm
+from mooring.model.affinity import AffinityTerm
 from mooring.model.node import Node
 from mooring.model.pod import Pod, PodAffinity
 from mooring.plugins.hints import has_place, new_node_of, nodes_of, pods_of
@@ -24,12 +24,10 @@ def neighbours_may_fit(pod: Pod, change: Change) -> bool:
         return True
     terms = pod.shape.terms(pod.namespace)
     if old is None:
-        return new is not None and _speak_of(terms.affinity, new)
+        return new is not None and terms.want(new.kin)
     if new is None:
-        return _speak_of(terms.anti_affinity, old) or _keeps_away(old, pod)
-    return (_speak_of(terms.affinity, new) and not _speak_of(terms.affinity, old)) or (
-        _speak_of(terms.anti_affinity, old) and not _speak_of(terms.anti_affinity, new)
-    )
+        return terms.avoid(old.kin) or _keeps_away(old, pod)
+    return (terms.want(new.kin) and not terms.want(old.kin)) or (terms.avoid(old.kin) and not terms.avoid(new.kin))
 
 
 def topology_may_fit(pod: Pod, change: Change) -> bool:
@@ -42,9 +40,9 @@ def topology_may_fit(pod: Pod, change: Change) -> bool:
     (old, _), new = nodes_of(change), new_node_of(change)
     terms = pod.shape.terms(pod.namespace)
     if old is None:
-        return bool(terms.anti_affinity) or any(term.topology_key in new.labels for term in terms.affinity)
-    return any(_enters(term.topology_key, old, new) for term in terms.affinity) or any(
-        _enters(term.topology_key, new, old) for term in terms.anti_affinity
+        return bool(terms.anti_affinity) or not terms.affinity_keys.isdisjoint(new.labels)
+    return any(_enters(key, old, new) for key in terms.affinity_keys & new.labels.keys()) or any(
+        _enters(key, new, old) for key in terms.anti_affinity_keys & old.labels.keys()
     )
 
 
@@ -54,16 +52,11 @@ EVENTS = (
 )
 
 
-def _speak_of(terms: Terms, other: Pod) -> bool:
-    """Whether there are terms and all of them mean the other pod."""
-    return bool(terms) and all(term.speaks_of(other.namespace, other.labels, NO_LABELS) for term in terms)
-
-
 def _keeps_away(other: Pod, pod: Pod) -> bool:
     """Whether the other pod's anti-affinity means the waiting one, or nobody can tell."""
     terms = other.shape.terms(other.namespace)
     group = other.spec.affinity.pod_anti_affinity if other.spec.affinity else None
-    return _is_lost(group, terms.anti_affinity) or _speak_of(terms.anti_affinity, pod)
+    return _is_lost(group, terms.anti_affinity) or terms.avoid(pod.kin)
 
 
 def _enters(key: str, before: Node, now: Node) -> bool:

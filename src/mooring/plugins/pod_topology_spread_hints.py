@@ -1,30 +1,18 @@
 """When a pod that PodTopologySpread rejected is worth another attempt: what a hard constraint counts has changed."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping
 
 from mooring.cluster.cluster import Cluster
 from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
 from mooring.framework.status import PluginError
 from mooring.model.pod import Pod
-from mooring.model.selectors import Selector
 from mooring.plugins.hints import has_place, nodes_of, pods_of
+from mooring.plugins.spread_constraints import Constraints
 
 Labels = Mapping[str, str]
 
 
-class Constraint(Protocol):
-    """What hints read of a hard constraint."""
-
-    @property
-    def key(self) -> str: ...
-    @property
-    def selector(self) -> Selector: ...
-    @property
-    def honor_taints(self) -> bool: ...
-
-
-FindConstraints = Callable[[Pod, Cluster], Sequence[Constraint]]
+FindConstraints = Callable[[Pod, Cluster], Constraints]
 """The hard constraints of a pod. Asked for every parked pod, so it had better remember them."""
 
 _PODS = ClusterEvent(POD, Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION)
@@ -57,14 +45,13 @@ def skew_may_change(pod: Pod, change: Change, find: FindConstraints) -> bool:
     constraints = find(pod, change.cluster)
     if old is not None and new is not None:
         return _update_matters(pod, old, new, constraints)
-    labels = (new or old or pod).labels
-    return any(constraint.selector.matches(labels) for constraint in constraints)
+    return bool(constraints.matching((new or old or pod).kin).any())
 
 
-def domains_may_change(change: Change, constraints: Sequence[Constraint]) -> bool:
+def domains_may_change(change: Change, constraints: Constraints) -> bool:
     """Whether a node with all topology keys came or went, or took its pods to other domains, or other taints."""
     old, new = nodes_of(change)
-    keys = [constraint.key for constraint in constraints]
+    keys = constraints.keys
     counted_before = old is not None and _has_all(keys, old.labels)
     counts_now = new is not None and _has_all(keys, new.labels)
     if old is None or new is None or counted_before != counts_now:
@@ -72,12 +59,11 @@ def domains_may_change(change: Change, constraints: Sequence[Constraint]) -> boo
     return counts_now and (any(old.labels[key] != new.labels[key] for key in keys) or old.taints != new.taints)
 
 
-def _update_matters(pod: Pod, old: Pod, new: Pod, constraints: Sequence[Constraint]) -> bool:
-    before, now = old.labels, new.labels
+def _update_matters(pod: Pod, old: Pod, new: Pod, constraints: Constraints) -> bool:
     is_itself = new.id == pod.id
-    if is_itself and old.shape.tolerations != new.shape.tolerations and any(c.honor_taints for c in constraints):
+    if is_itself and constraints.honor_taints and old.shape.tolerations != new.shape.tolerations:
         return True
-    return before != now and any(c.selector.matches(before) != c.selector.matches(now) for c in constraints)
+    return old.kin is not new.kin and bool((constraints.matching(old.kin) != constraints.matching(new.kin)).any())
 
 
 def _is_involved(other: Pod, pod: Pod) -> bool:

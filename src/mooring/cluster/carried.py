@@ -1,0 +1,70 @@
+"""The affinity terms that pods on nodes carry, list by list, and what such a list says about other pods."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from mooring.cluster.labels import LabelColumns
+from mooring.cluster.tally import Tally
+from mooring.model.affinity import CarriedTerm, Labels
+from mooring.model.kin_cases import KinCases
+from mooring.model.shape import Kin
+
+
+@dataclass(slots=True)
+class Concern:
+    """What a list of terms says about pods of one kin, added up by topology key. It may say nothing."""
+
+    anti: dict[str, int] = field(default_factory=dict)
+    """Required anti-affinity: how many terms."""
+    affinity: dict[str, int] = field(default_factory=dict)
+    """Required affinity: how many terms."""
+    preferred: dict[str, int] = field(default_factory=dict)
+    """Preferred affinity: the sum of the weights; anti-affinity has negative ones."""
+
+    _present: "tuple[int, Concern] | None" = None
+
+    def __bool__(self) -> bool:
+        return bool(self.anti or self.affinity or self.preferred)
+
+    def among(self, labels: LabelColumns) -> "Concern":
+        """What of it is about labels that nodes have: there may be thousands that none has. Do not write to it."""
+        if self._present is None or self._present[0] != labels.keys_version:
+            parts = (self.anti, self.affinity, self.preferred)
+            anti, affinity, preferred = ({key: n for key, n in part.items() if labels.has(key)} for part in parts)
+            self._present = (labels.keys_version, Concern(anti, affinity, preferred))
+        return self._present[1]
+
+
+class Carriers:
+    """The pods on nodes that carry one list of terms: where they are, and whom it concerns.
+
+    A list of thousands of terms is gone through once for each case that labels make, not for each pod.
+    """
+
+    def __init__(self, terms: tuple[CarriedTerm, ...], tally: Tally) -> None:
+        self.terms = terms
+        self.tally = tally
+        self.is_gone = False
+        """Whether the last of them has left."""
+        self._concerns: KinCases[Concern] = KinCases(carried.term.selector for carried in terms)
+
+    def concern(self, kin: Kin, namespace_labels: Labels, namespaces_version: int) -> Concern:
+        """What the terms say about pods of this kin. Do not write to it."""
+        return self._concerns.get(kin, lambda: concern_of(self.terms, kin, namespace_labels), namespaces_version)
+
+    def fork(self) -> "Carriers":
+        other: Carriers = object.__new__(Carriers)
+        other.__dict__.update(self.__dict__)  # what is said of others does not depend on where pods are
+        other.tally = self.tally.fork()
+        return other
+
+
+def concern_of(terms: Iterable[CarriedTerm], kin: Kin, namespace_labels: Labels) -> Concern:
+    """Goes through all terms."""
+    sums: dict[str, dict[str, int]] = {kind: defaultdict(int) for kind in ("anti", "affinity", "preferred")}
+    for carried in terms:
+        weight = carried.weight if carried.kind == "preferred" else 1
+        if weight and carried.term.speaks_of(kin.namespace, kin.labels, namespace_labels):
+            sums[carried.kind][carried.term.topology_key] += weight
+    return Concern(dict(sums["anti"]), dict(sums["affinity"]), dict(sums["preferred"]))
