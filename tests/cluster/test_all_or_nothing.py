@@ -15,7 +15,8 @@ from mooring.cluster.nominated import Load, NominatedLoad
 from mooring.cluster.pod_groups import PodGroups
 from mooring.cluster.ports import PortUse
 from mooring.cluster.table import CPU, NodeTable
-from mooring.cluster.tallies import PodTallies, Tally
+from mooring.cluster.tallies import PodTallies
+from mooring.cluster.tally import Tally
 from mooring.model.affinity import PodPredicate
 from mooring.model.meta import LabelSelector
 from mooring.model.node import Node
