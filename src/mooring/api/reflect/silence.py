@@ -19,14 +19,16 @@ class SilenceLimit:
     from within, and tells its own cancellation from that of others.
     """
 
+    _heard_at_s: float
+    _guard: asyncio.Task[None]
+    _cancellations: int
+    """Set by __aenter__; the last is how often the task had been cancelled before."""
+
     def __init__(self, limit_s: float, timing: Timing, what: str) -> None:
         self._limit_s = limit_s
         self._timing = timing
         self._what = what
-        self._heard_at_s = timing.monotonic_s()
         self.is_broken = False
-        self._guard: asyncio.Task[None] | None = None
-        self._cancellations = 0
 
     def heard(self) -> None:
         self._heard_at_s = self._timing.monotonic_s()
@@ -43,7 +45,7 @@ class SilenceLimit:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         task = asyncio.current_task()
-        assert task is not None and self._guard is not None
+        assert task is not None
         self._guard.cancel()
         is_ours = self.is_broken and task.uncancel() <= self._cancellations
         if is_ours and kind is not None and issubclass(kind, asyncio.CancelledError):
