@@ -11,6 +11,7 @@ import click
 import yaml
 
 from mooring.api.client.credentials import CredentialsError
+from mooring.api.client.in_cluster import in_cluster, names_cluster
 from mooring.api.client.kubeconfig import find_access
 from mooring.api.client.kubeconfig_files import KubeconfigError
 from mooring.api.client.reach import Access
@@ -127,7 +128,9 @@ def _accept_ignored(command: Any) -> Any:
 @click.option("--tls-cert-file", type=click.Path(path_type=Path))
 @click.option("--tls-private-key-file", type=click.Path(path_type=Path))
 @click.option("--cert-dir", type=click.Path(path_type=Path), help="A self-signed certificate is kept here.")
-@click.option("--authentication-kubeconfig", metavar="FILE", help="For reviews of callers' tokens.")
+@click.option(
+    "--authentication-kubeconfig", metavar="FILE", help="For reviews of callers' tokens; in a pod, its service account."
+)
 @click.option("--authorization-kubeconfig", metavar="FILE", help="For reviews of what callers may see.")
 @_boolean("--authentication-skip-lookup", default=False)
 @_boolean("--authentication-tolerate-lookup-failure", default=True)
@@ -229,8 +232,17 @@ def _access(kubeconfig: str | None, master: str | None) -> Access:
     return replace(access, server=master.rstrip("/")) if master else access
 
 
-def _delegate(kubeconfig: str | None) -> Access | None:
-    return _access(kubeconfig, None) if kubeconfig else None
+def _delegate(kubeconfig: str | None, flag: str) -> Access | None:
+    """How reviews are asked for. Parity: without a kubeconfig a pod uses its service account, and others ask for none."""
+    if kubeconfig:
+        return _access(kubeconfig, None)
+    if not names_cluster():
+        return None
+    try:
+        return in_cluster()
+    except CredentialsError as fault:
+        click.echo(f"Warning: {flag} is not set, and the service account of this pod cannot be used: {fault}", err=True)
+        return None
 
 
 def _serving(flags: dict[str, Any]) -> ServingSettings:
@@ -250,8 +262,8 @@ def _serving(flags: dict[str, Any]) -> ServingSettings:
         flags["tls_private_key_file"],
         flags["cert_dir"],
         flags["client_ca_file"],
-        _delegate(flags["authentication_kubeconfig"]),
-        _delegate(flags["authorization_kubeconfig"]),
+        _delegate(flags["authentication_kubeconfig"], "--authentication-kubeconfig"),
+        _delegate(flags["authorization_kubeconfig"], "--authorization-kubeconfig"),
         not flags["authentication_skip_lookup"],
         not flags["authentication_tolerate_lookup_failure"],
         access,

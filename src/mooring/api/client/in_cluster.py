@@ -13,8 +13,13 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _HOST, _PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 
 
+def names_cluster(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether the kubelet has told this process where the API server is; there may be no service account all the same."""
+    return bool(environment.get(_HOST) and environment.get(_PORT))
+
+
 def is_in_cluster(environment: Mapping[str, str] = os.environ, mounted: Path = SERVICE_ACCOUNT) -> bool:
-    return bool(environment.get(_HOST) and environment.get(_PORT)) and (mounted / "token").is_file()
+    return names_cluster(environment) and (mounted / "token").is_file()
 
 
 def in_cluster(

@@ -1,0 +1,230 @@
+"""The Helm chart, rendered by Helm itself: every combination of values gives right objects, and wrong values are refused."""
+
+import itertools
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from deploying import DEPLOY, Item, check_config, flags_of, grants, items_of, refusals_of, the
+from running_cluster import a_process
+
+CHART = DEPLOY / "helm" / "mooring"
+PATIENCE_S = 60
+HELM = shutil.which("helm", path=str(Path(sys.executable).parent)) or shutil.which("helm")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        HELM is None,
+        reason="helm is not installed: the extra `dev` brings it for Linux on x86_64 only; elsewhere install it yourself",
+    ),
+]
+
+
+def helm(*arguments: str, values: Any = None, environment: Any = None) -> "subprocess.CompletedProcess[str]":
+    assert HELM is not None
+    given = ["--values", "-"] if values is not None else []
+    text = json.dumps(values) if values is not None else None
+    return subprocess.run(
+        [HELM, *arguments, *given], input=text, env=environment, capture_output=True, text=True, timeout=PATIENCE_S
+    )
+
+
+def rendered(values: Any = None) -> list[Item]:
+    done = helm("template", "sched", str(CHART), "--namespace", "team", values=values or {})
+    assert done.returncode == 0, done.stderr
+    return items_of(done.stdout)
+
+
+def pod_spec(items: list[Item]) -> Item:
+    spec: Item = the(items, "Deployment")["spec"]["template"]["spec"]
+    return spec
+
+
+def test_the_chart_passes_the_linter() -> None:
+    done = helm("lint", "--strict", str(CHART))
+    assert done.returncode == 0, done.stdout
+
+
+PARTS: dict[str, list[Any]] = {
+    "plugins": [
+        {},
+        {"files": {"colour.py": "a: b\n# 'x'\n", "shape.py": "pass"}},
+        {"volume": {"configMap": {"name": "mine"}}, "paths": ["dir/colour.py"]},
+    ],
+    "profile": [{}, {"percentageOfNodesToScore": 50, "plugins": {"score": {"disabled": [{"name": "ImageLocality"}]}}}],
+    "observed": [
+        {},
+        {"service": {"enabled": False}},
+        {"serviceMonitor": {"enabled": True, "labels": {"release": "p"}}, "service": {"annotations": {"a": "b"}}},
+    ],
+    "placed": [
+        {},
+        {
+            "nodeSelector": {"disk": "ssd"},
+            "tolerations": [{"key": "k", "operator": "Exists", "effect": "NoSchedule"}],
+            "affinity": {
+                "podAntiAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": [
+                        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "sched"}}}
+                    ]
+                }
+            },
+            "imagePullSecrets": [{"name": "registry"}],
+            "podAnnotations": {"note": "1"},
+            "podLabels": {"team": "a"},
+            "podDisruptionBudget": {"enabled": False},
+            "priorityClassName": "",
+        },
+    ],
+    "run": [
+        {},
+        {"featureGates": {"GenericWorkload": True, "A": False}, "extraArgs": ["--kube-api-qps=20"], "verbosity": 5},
+    ],
+}
+
+
+def a_combination(chosen: tuple[Any, ...]) -> Item:
+    parts: dict[str, Item] = dict(zip(PARTS, chosen, strict=True))
+    values: Item = {"plugins": parts["plugins"], "profile": parts["profile"]}
+    return values | parts["observed"] | parts["placed"] | parts["run"]
+
+
+@pytest.mark.parametrize("plugins", range(3), ids=["no plugins", "plugin files", "a volume of plugins"])
+def test_all_combinations_of_values_give_objects_that_an_api_server_takes(plugins: int) -> None:
+    for chosen in itertools.product(PARTS["plugins"][plugins : plugins + 1], *list(PARTS.values())[1:]):
+        values = a_combination(chosen)
+        items = rendered(values)
+        assert refusals_of(items) == [], values
+        flags = flags_of(pod_spec(items)["containers"][0])
+        assert flags["verbosity"] == values.get("verbosity", 2)
+        check_config(the(items, "ConfigMap", "sched")["data"]["config.yaml"])
+
+
+def test_without_values_there_are_two_instances_with_a_lease_of_their_own() -> None:
+    items = rendered()
+    kinds = sorted(item["kind"] for item in items)
+    assert kinds == sorted(
+        ["ServiceAccount", "ConfigMap", "Deployment", "Service", "PodDisruptionBudget", "Role"]
+        + ["ClusterRoleBinding"] * 3
+        + ["RoleBinding"] * 2
+    )
+    assert grants(items, "sched") == {
+        "system:kube-scheduler",
+        "system:volume-scheduler",
+        "system:auth-delegator",
+        "extension-apiserver-authentication-reader",
+        "sched-lease",
+    }
+    config = check_config(the(items, "ConfigMap")["data"]["config.yaml"])
+    assert (config.leader_election.resource_namespace, config.leader_election.resource_name) == ("team", "sched")
+    assert [profile.scheduler_name for profile in config.profiles] == ["mooring"]
+    assert the(items, "Deployment")["spec"]["replicas"] == 2
+    rules = the(items, "Role")["rules"]
+    assert rules[1]["resourceNames"] == ["sched"]
+    assert the(items, "Service")["spec"]["ports"] == [{"name": "https", "port": 10259, "targetPort": "https"}]
+
+
+def test_plugin_files_are_mounted_and_loaded() -> None:
+    source = "# 'quotes', {{ braces }}\nx = 1\n"
+    items = rendered({"plugins": {"files": {"b.py": source, "a.py": "y = 2"}}})
+    assert the(items, "ConfigMap", "sched-plugins")["data"] == {"a.py": "y = 2", "b.py": source}
+    spec = pod_spec(items)
+    container = spec["containers"][0]
+    assert flags_of(container)["plugins"] == ("/etc/mooring-plugins/a.py", "/etc/mooring-plugins/b.py")
+    assert {"name": "plugins", "configMap": {"name": "sched-plugins"}} in spec["volumes"]
+    assert {"name": "plugins", "mountPath": "/etc/mooring-plugins", "readOnly": True} in container["volumeMounts"]
+
+
+def test_gates_and_more_flags_reach_the_scheduler() -> None:
+    values = {
+        "featureGates": {"B": False, "A": True},
+        "extraArgs": ["--kube-api-qps=20"],
+        "image": {"repository": "r/m", "tag": "t"},
+    }
+    container = pod_spec(rendered(values))["containers"][0]
+    flags = flags_of(container)
+    assert (flags["feature_gates"], flags["kube_api_qps"]) == ("A=true,B=false", 20.0)
+    assert container["image"] == "r/m:t"
+
+
+def test_a_configuration_of_ones_own_is_used_as_it_is() -> None:
+    own = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nparallelism: 3\n"
+    written = the(rendered({"config": own}), "ConfigMap")["data"]["config.yaml"]
+    assert yaml.safe_load(written) == yaml.safe_load(own)
+
+
+def test_a_change_of_the_configuration_or_of_a_plugin_starts_the_pods_again() -> None:
+    def checksum(values: Item) -> str:
+        annotations = the(rendered(values), "Deployment")["spec"]["template"]["metadata"]["annotations"]
+        return str(annotations["checksum/config"])
+
+    usual = checksum({})
+    assert checksum({"replicas": 3}) == usual
+    assert checksum({"profile": {"percentageOfNodesToScore": 5}}) != usual
+    assert checksum({"plugins": {"files": {"a.py": "1"}}}) != checksum({"plugins": {"files": {"a.py": "2"}}})
+
+
+def test_prometheus_asks_with_its_token_over_https() -> None:
+    monitor = the(rendered({"serviceMonitor": {"enabled": True}}), "ServiceMonitor")
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert (endpoint["scheme"], endpoint["path"], endpoint["port"]) == ("https", "/metrics", "https")
+    assert endpoint["bearerTokenFile"] == "/var/run/secrets/kubernetes.io/serviceaccount/token"
+
+
+WRONG = {
+    "an unknown value": ({"replica": 2}, "replica"),
+    "a negative number of replicas": ({"replicas": -1}, "replicas"),
+    "replicas in letters": ({"replicas": "two"}, "replicas"),
+    "no name": ({"schedulerName": ""}, "schedulerName"),
+    "an unknown pull policy": ({"image": {"pullPolicy": "Sometimes"}}, "pullPolicy"),
+    "a secret without a name": ({"imagePullSecrets": ["registry"]}, "imagePullSecrets"),
+    "a gate that is no boolean": ({"featureGates": {"A": "true"}}, "featureGates"),
+    "an argument that is no flag": ({"extraArgs": ["kube-api-qps=2"]}, "extraArgs"),
+    "a plugin that is no Python file": ({"plugins": {"files": {"a.txt": "x"}}}, "plugins"),
+    "a plugin file outside of the volume": ({"plugins": {"volume": {"emptyDir": {}}, "paths": ["/etc/x.py"]}}, "plugins"),
+    "a name in the profile": ({"profile": {"schedulerName": "x"}}, "profile"),
+    "a port that is none": ({"service": {"port": 70000}}, "port"),
+    "an interval that is none": ({"serviceMonitor": {"interval": "often"}}, "interval"),
+    "a share above all": ({"podDisruptionBudget": {"maxUnavailable": "101%"}}, "maxUnavailable"),
+    "a label that selects the pods": ({"podLabels": {"app": "x"}}, "podLabels"),
+    "verbosity beyond the last": ({"verbosity": 11}, "verbosity"),
+    "files and a volume": ({"plugins": {"files": {"a.py": "x"}, "volume": {"emptyDir": {}}, "paths": ["a.py"]}}, "exclude"),
+    "a volume without names": ({"plugins": {"volume": {"emptyDir": {}}}}, "plugins.volume needs plugins.paths"),
+    "names without a volume": ({"plugins": {"paths": ["a.py"]}}, "plugins.paths names files of plugins.volume"),
+    "a monitor without a service": (
+        {"serviceMonitor": {"enabled": True}, "service": {"enabled": False}},
+        "serviceMonitor.enabled needs service.enabled",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("values", "told"), WRONG.values(), ids=WRONG.keys())
+def test_wrong_values_are_refused_by_name(values: Item, told: str) -> None:
+    done = helm("template", "sched", str(CHART), values=values)
+    assert done.returncode != 0
+    assert told in done.stderr
+
+
+def test_helm_installs_the_chart_on_a_cluster_and_says_what_to_do_next() -> None:
+    with a_process("--nodes", "1") as cluster:
+        arguments = ["install", "sched", str(CHART), "--namespace", "team", "--create-namespace"]
+        done = helm(*arguments, values={}, environment=cluster.environment)
+        assert done.returncode == 0, done.stderr
+        notes = done.stdout.partition("NOTES:")[2]
+        assert "    schedulerName: mooring\n" in notes
+        assert "kubectl --namespace team get lease sched\n" in notes
+        assert "https://sched.team.svc:10259/metrics" in notes
+        cluster.wait("/apis/apps/v1/namespaces/team/deployments/sched", lambda found: found["spec"]["replicas"] == 2)
+        own = {"config": "kind: KubeSchedulerConfiguration\n", "service": {"enabled": False}}
+        done = helm("upgrade", "sched", str(CHART), "--namespace", "team", values=own, environment=cluster.environment)
+        assert done.returncode == 0, done.stderr
+        notes = done.stdout.partition("NOTES:")[2]
+        assert "Its lease has to be team/sched." in notes and "metrics" not in notes
+        assert cluster.ask("GET", "/api/v1/namespaces/team/services/sched").code == 404
