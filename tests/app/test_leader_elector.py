@@ -1,21 +1,17 @@
 """The runner of leader election on virtual time, and two of them over real HTTP."""
 
 import asyncio
-import selectors
-from collections.abc import Callable, Coroutine
-from copy import deepcopy
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from cluster_api import an_api
-from electing import LEASE, SILENT, TIMES, a_lease, version_of, with_version
+from electing import LEASE, SILENT, a_lease
 from mooring.api.client.client import ApiClient
 from mooring.api.client.reach import Access
-from mooring.api.client.throttle import Timing
 from mooring.api.client.unanswered import ConnectionRefused
-from mooring.api.errors import ApiError, already_exists, conflict, internal_error, not_found
+from mooring.api.errors import ApiError, conflict, internal_error
 from mooring.api.server.http import HttpServer
 from mooring.app.leader_election import (
     ElectionTimes,
@@ -24,134 +20,13 @@ from mooring.app.leader_elector import (
     Callbacks,
     ElectorSettings,
     LeaderElector,
-    Outcome,
     TimeAndChance,
     lease_client,
 )
-from mooring.app.lease_record import JsonObject, LeaseRecord, changed_lease
+from mooring.app.lease_record import LeaseRecord, changed_lease
 from mooring.framework.config import default as default_configuration
-from mooring.kit.clock import NS_PER_S, WallClock
-from mooring.kit.fence import Fence
-
-T = TypeVar("T")
-
-
-class _Skipping(selectors.DefaultSelector):
-    """Instead of waiting, time is moved on."""
-
-    now_s = 1000.0
-
-    def select(self, timeout: float | None = None) -> list[Any]:
-        ready: list[Any] = super().select(0)
-        if not ready and timeout is None:
-            raise RuntimeError("everybody waits for something that never comes")
-        self.now_s += 0 if ready else timeout or 0
-        return ready
-
-
-class _VirtualLoop(asyncio.SelectorEventLoop):
-    def __init__(self) -> None:
-        self._skipping = _Skipping()
-        super().__init__(self._skipping)
-
-    def time(self) -> float:
-        return self._skipping.now_s
-
-
-def on_virtual_time(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    with asyncio.Runner(loop_factory=_VirtualLoop) as runner:
-        return runner.run(main())
-
-
-def now_s() -> float:
-    return asyncio.get_running_loop().time() - 1000.0
-
-
-class Skewed:
-    """A wall clock that is wrong."""
-
-    def __init__(self, skew_s: float) -> None:
-        self._skew_s = skew_s
-
-    def now_ns(self) -> int:
-        return round((1_800_000_000 + now_s() + self._skew_s) * NS_PER_S)
-
-
-@dataclass
-class FakeApi:
-    """A lease and events. `faults` are met by requests in turn: a delay, an error, or None for an answer at once."""
-
-    objects: dict[str, JsonObject] = field(default_factory=dict)
-    faults: list[float | Exception | None] = field(default_factory=list)
-    always: Exception | None = None
-    asked: list[str] = field(default_factory=list)
-    events: list[JsonObject] = field(default_factory=list)
-    version: int = 0
-
-    async def get(self, path: str, params: Any = None) -> Any:
-        await self._meet("GET", params)
-        if path not in self.objects:
-            raise not_found("leases", LEASE.name, "coordination.k8s.io")
-        return deepcopy(self.objects[path])
-
-    async def post(self, path: str, body: Any, params: Any = None) -> Any:
-        if path.endswith("/events"):
-            self.events.append(body)
-            return body
-        await self._meet("POST", params)
-        if LEASE.path in self.objects:
-            raise already_exists("leases", LEASE.name, "coordination.k8s.io")
-        return self._store(body)
-
-    async def put(self, path: str, body: Any, params: Any = None) -> Any:
-        await self._meet("PUT", params)
-        if path not in self.objects:
-            raise not_found("leases", LEASE.name, "coordination.k8s.io")
-        if version_of(body) != version_of(self.objects[path]):
-            raise conflict("leases", LEASE.name, group="coordination.k8s.io")
-        return self._store(body)
-
-    def _store(self, body: JsonObject) -> JsonObject:
-        self.version += 1
-        self.objects[LEASE.path] = with_version(deepcopy(body), str(self.version))
-        return deepcopy(self.objects[LEASE.path])
-
-    async def _meet(self, method: str, params: Any) -> None:
-        self.asked.append(method)
-        assert params == {"timeout": "5s"}
-        fault = self.faults.pop(0) if self.faults else self.always
-        if isinstance(fault, Exception):
-            raise fault
-        if fault:
-            await asyncio.sleep(fault)
-
-    def spec(self) -> JsonObject:
-        spec: JsonObject = self.objects[LEASE.path]["spec"]
-        return spec
-
-
-@dataclass
-class Contender:
-    api: FakeApi
-    identity: str
-    skew_s: float = 0.0
-    story: list[tuple[float, str]] = field(default_factory=list)
-    status: list[bool] = field(default_factory=list)
-    elector: LeaderElector = field(init=False)
-    fence: Fence = field(init=False)
-    task: "asyncio.Task[Outcome]" = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.fence = Fence(now_s=lambda: asyncio.get_running_loop().time())
-        timing = Timing(lambda: asyncio.get_running_loop().time(), asyncio.sleep)
-        callbacks = Callbacks(lambda: self._note("leads"), lambda: self._note("stops"), self.status.append)
-        around = TimeAndChance(timing, Skewed(self.skew_s), lambda: 0.5)
-        settings = ElectorSettings(self.identity, LEASE, TIMES)
-        self.elector = LeaderElector(self.api, settings, callbacks, SILENT, around, self.api, self.fence)
-        self.task = asyncio.ensure_future(self.elector.run())
-
-    def _note(self, what: str) -> None:
-        self.story.append((round(now_s(), 3), what))
+from mooring.kit.clock import WallClock
+from virtual_elections import Contender, FakeApi, VirtualLoop, on_virtual_time
 
 
 def test_a_clean_stop_hands_over_within_about_a_period() -> None:
@@ -291,8 +166,8 @@ def test_the_fence_opens_no_further_for_a_loop_that_is_late() -> None:
         only = Contender(api, "only")
         await asyncio.sleep(1)
         loop = asyncio.get_running_loop()
-        assert isinstance(loop, _VirtualLoop)
-        loop._skipping.now_s += 30
+        assert isinstance(loop, VirtualLoop)
+        loop.skipping.now_s += 30
         assert only.story == [(0, "leads")]
         assert not only.fence.is_open
         assert await only.task == "lost"
