@@ -8,6 +8,7 @@ import pytest
 from build import a_node, a_pod
 from mooring.cluster.cache import Cache, placed_on
 from mooring.cluster.cluster import Cluster
+from mooring.cluster.pod_groups import PodGroups
 from mooring.cluster.table import CPU, ClusterError
 from mooring.model.pod import Pod
 
@@ -147,6 +148,61 @@ def test_the_object_that_the_watch_showed_takes_the_place_of_the_assumed_one() -
     cache.confirm(seen)
     assert cache.get("u1") is seen
     assert cluster.nodes.pods()[0] is seen
+
+
+def test_an_update_that_changes_no_count_is_kept_all_the_same() -> None:
+    """What is looked up later, and taken off in the end, is the object that the watch showed last."""
+    cluster, cache = a_world("added")
+    newer = the_pod("n1")
+    newer.status.phase = "Running"
+    cache.update(the_pod("n1"), newer)
+    assert cache.get("u1") is newer
+    assert cluster.nodes.pods() == [newer] and cluster.nodes.pods()[0] is newer
+    assert cache.check() == []
+
+
+def test_an_update_that_changes_counts_is_kept_too() -> None:
+    cluster, cache = a_world("added")
+    newer = the_pod("n1", "2")
+    cache.update(the_pod("n1"), newer)
+    assert cache.get("u1") is newer and cluster.nodes.pods()[0] is newer
+
+
+def test_groups_follow_the_cache() -> None:
+    cluster = Cluster()
+    cluster.groups = groups = PodGroups()
+    cluster.put(a_node("n1"))
+    cache = Cache(cluster)
+    member = a_pod("m", metadata={"uid": "u1"}, schedulingGroup={"podGroupName": "g"})
+    groups.add(member)
+    placed = cache.assume(member, "n1")
+    group = groups.of(member)
+    assert group is not None and list(group.assumed) == ["u1"] and cache.check() == []
+    cache.forget(placed)
+    assert list(group.unscheduled) == ["u1"] and cache.check() == []
+    cache.assume(member, "n1")
+    cache.remove(member)
+    assert groups.of(member) is None and cache.check() == []
+
+
+def test_check_asks_the_groups_as_well() -> None:
+    cluster = Cluster()
+    cluster.groups = PodGroups()
+    cluster.groups.add(a_pod("m", metadata={"uid": "u1"}, nodeName="n1", schedulingGroup={"podGroupName": "g"}))
+    assert Cache(cluster).check() == ["default/m is assigned in default/g only"]
+
+
+def test_check_tells_of_a_pod_that_is_assumed_but_unknown() -> None:
+    _, cache = a_world("absent")
+    cache._assumed.add("u7")
+    assert cache.check() == ["a pod is assumed that is not in the cache"]
+
+
+def test_check_names_five_pods_at_most() -> None:
+    cluster, cache = a_world("absent")
+    for i in range(7):
+        cluster.nodes.place(a_pod(f"q{i}", metadata={"uid": f"q{i}"}), "n1")
+    assert cache.check() == ["pods in the cache and on nodes differ: ['q0', 'q1', 'q2', 'q3', 'q4']"]
 
 
 def test_a_failed_binding_is_forgotten_and_the_late_deletion_is_only_an_error() -> None:

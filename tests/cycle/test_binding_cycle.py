@@ -91,13 +91,18 @@ class World:
         says = {"bind Binder": SKIP, **says}
         self.log: list[str] = []
         self.reports: list[str] = []
+        self.stories: list[str] = []
         self.intents: list[Intent] = []
         registry = in_tree()
         for kind in (P, Q, Binder):
             registry.register_factory(kind.name, self._factory(kind, says))
         self.clock = VirtualClock(1_000 * NS_PER_S)
         self.scheduler = build_scheduler(
-            CONFIG, self.clock, registry, report=lambda text, error: self.reports.append(f"{text}: {error}")
+            CONFIG,
+            self.clock,
+            registry,
+            report=lambda text, error: self.reports.append(f"{text}: {error}"),
+            tell=lambda pod, text: self.stories.append(f"{pod.name} {text}"),
         )
         self.core = self.scheduler.core
         self.queue = self.core.queue

@@ -167,3 +167,64 @@ def test_removing() -> None:
         assert (entry.key in queue, queue.get(entry.key)) == (True, entry)
     assert (queue.remove(rejected.key), queue.remove(error.key), queue.remove("c")) == (rejected, error, None)
     assert len(queue) == 0
+
+
+def test_a_backoff_that_is_doubled_stays_exact_up_to_the_maximum() -> None:
+    assert [duration_ns(count, 5, 11) for count in (0, 1, 2, 3)] == [0, 5, 10, 11]
+
+
+def test_a_change_of_content_leaves_an_error_among_the_errors() -> None:
+    queue = BackoffQueue(RULE, order)
+    queue.push(entry := an_entry(errors=1))
+    queue.update(entry)
+    assert (len(queue.rejected), len(queue.errors)) == (0, 1)
+
+
+FAULTS = {
+    "the heaps": (lambda queue, entry: queue.rejected._heap.clear(), ["backoff heap: default/pod is not in it"]),
+    "nobody rejected it": (
+        lambda queue, entry: entry.reject_by([]),
+        ["default/pod: among the rejected, but no plugin rejected it"],
+    ),
+    "both heaps": (
+        lambda queue, entry: queue.errors.push(entry),
+        [
+            "default/pod: among the errors, but rejected by plugins",
+            "default/pod: in both backoff heaps",
+        ],
+    ),
+    "no end": (
+        lambda queue, entry: setattr(entry, "backoff_until_ns", None),
+        ["default/pod: backs off until nobody knows"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FAULTS)
+def test_the_check_finds_what_is_wrong(case: str) -> None:
+    spoil, problems = FAULTS[case]
+    queue = BackoffQueue(RULE, order)
+    queue.push(entry := an_entry(rejections=1))
+    assert queue.check() == []
+    spoil(queue, entry)
+    assert queue.check() == problems
+
+
+def test_the_check_looks_into_the_heap_of_errors_too() -> None:
+    queue = BackoffQueue(RULE, order)
+    queue.push(an_entry(errors=1))
+    queue.errors._heap.clear()
+    assert queue.check() == ["backoff heap: default/pod is not in it"]
+
+
+@pytest.mark.parametrize("change", ["gated", "serving"])
+def test_an_error_that_a_gate_objects_to_or_that_serves_its_backoff_is_in_order(change: str) -> None:
+    queue = BackoffQueue(RULE, order)
+    queue.push(entry := an_entry(errors=1))
+    entry.unschedulable_plugins = ("Gate",)
+    assert queue.check() == ["default/pod: among the errors, but rejected by plugins"]
+    if change == "gated":
+        entry.gating_plugin = "Gate"
+    else:
+        entry.serves_backoff = True
+    assert queue.check() == []

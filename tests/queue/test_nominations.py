@@ -3,6 +3,9 @@
 import pytest
 from queue_rig import Rig, a_pending
 
+from build import a_node
+from mooring.cluster.nominated import NominatedLoad
+from mooring.cluster.table import NodeTable
 from mooring.model.pod import Pod
 from mooring.queue.nominations import Nominations
 
@@ -143,3 +146,51 @@ def test_the_queue_follows_updates_of_the_status_wherever_the_pod_is() -> None:
     rig.queue.update(nominated("n1"), nominated("n2"))
     assert rig.queue.nominations.node_of("uid-pod") == "n2"
     rig.end()
+
+
+def lone_node(nominations: Nominations) -> None:
+    nominations._by_node["n2"] = {}
+
+
+def lost_pod(nominations: Nominations) -> None:
+    del nominations._node_of["uid-pod"]
+
+
+def second_node(nominations: Nominations) -> None:
+    nominations._by_node["n0"] = dict(nominations._by_node["n1"])
+    nominations._by_node["n1"] = nominations._by_node.pop("n1")
+
+
+FAULTS = {
+    "a node without pods": (lone_node, ["nominations: node n2 is kept without pods"]),
+    "a pod without a node": (
+        lost_pod,
+        ["nominations: pods and nodes do not agree", "nominations: a pod is nominated to two nodes"],
+    ),
+    "a pod with two nodes": (second_node, ["nominations: a pod is nominated to two nodes"]),
+}
+
+
+@pytest.mark.parametrize("case", FAULTS)
+def test_the_check_finds_what_is_wrong(case: str) -> None:
+    spoil, problems = FAULTS[case]
+    known = Known(pod := nominated("n1"))
+    known.nominations.add(pod)
+    assert known.nominations.check() == []
+    spoil(known.nominations)
+    assert known.nominations.check() == problems
+
+
+def test_a_load_follows_every_nomination() -> None:
+    table = NodeTable()
+    table.put_node(a_node("n1"))
+    load = NominatedLoad(table)
+    pod = nominated("n1")
+    nominations = Nominations({pod.key: pod}.get, lambda key: None, load)
+    nominations.add(pod)
+    assert (load.node_of("uid-pod"), load.on("n1")) == ("n1", [pod])
+    nominations.add(pod, "n2")
+    assert load.node_of("uid-pod") == "n2"
+    nominations.delete("uid-pod")
+    nominations.delete("uid-pod")
+    assert load.node_of("uid-pod") is None and len(nominations) == 0

@@ -1,5 +1,6 @@
 """Parked pods, found by who rejected them."""
 
+import pytest
 from queue_rig import PROFILE, a_pending
 
 from mooring.queue.entry import QueuedPod
@@ -58,3 +59,39 @@ def test_a_removed_pod_leaves_no_traces() -> None:
 
 def test_the_check_finds_a_pod_without_rejectors() -> None:
     assert a_yard(an_entry("a")).check() == ["default/a: parked, but nobody rejected it"]
+
+
+def misfile(parked: Parked) -> None:
+    parked._filed["default/other"] = parked._filed.pop("default/a")
+
+
+def lose(parked: Parked) -> None:
+    parked._by_rejector["A"]["default/a"] = parked._by_rejector["A"]["default/a"]._replace(sequence=9)
+
+
+def overfile(parked: Parked) -> None:
+    parked._by_rejector["B"] = dict(parked._by_rejector["A"])
+
+
+def miscount(parked: Parked) -> None:
+    parked.gated += 1
+
+
+FAULTS = {
+    "filed under another name": (
+        misfile,
+        ["default/a: parked as default/other", "default/other: parked, but not found by its rejectors"],
+    ),
+    "not found": (lose, ["default/a: parked, but not found by its rejectors"]),
+    "found by others": (overfile, ["parked: pods are filed under plugins that did not reject them"]),
+    "miscounted": (miscount, ["parked: 1 pods are counted as gated"]),
+}
+
+
+@pytest.mark.parametrize("case", FAULTS)
+def test_the_check_finds_what_is_wrong(case: str) -> None:
+    spoil, problems = FAULTS[case]
+    parked = a_yard(an_entry("a", "A"))
+    assert parked.check() == []
+    spoil(parked)
+    assert parked.check() == problems

@@ -63,6 +63,14 @@ def test_a_member_that_is_held_back_or_unknown_is_not_taken() -> None:
     assert world.queue.where(GATED.key) == "gated"
 
 
+def test_a_member_of_the_same_name_but_another_pod_is_not_taken() -> None:
+    """The one that waits was created anew: an attempt of the old one must not take it."""
+    world = Queue(A)
+    assert world.queue.pop_member(a_member("a", metadata={"uid": "the one before"})) is None
+    assert (world.queue.where(A.key), world.queue.is_in_flight(A.id), world.queue.attempts) == ("active", False, 0)
+    assert world.queue.check() == []
+
+
 def test_a_member_serves_its_backoff_to_the_end() -> None:
     world = Queue(A)
     assert world.reject("NodeResourcesFit") == "backoff"
