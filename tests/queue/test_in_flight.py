@@ -1,5 +1,6 @@
 """Pods in flight and the events that they share, against a plain list of starts and events."""
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -123,3 +124,82 @@ class FlightMachine(RuleBasedStateMachine):
 
 TestFlightMachine = FlightMachine.TestCase
 TestFlightMachine.settings = settings(stateful_step_count=60, deadline=None)
+
+
+def disorder(flights: InFlight) -> None:
+    flights._starts.move_to_end("uid-a")
+
+
+def forget_too_little(flights: InFlight) -> None:
+    flights._forgotten += 1
+    flights._counts["NodeAdd"] -= 1
+
+
+def lose_an_entry(flights: InFlight) -> None:
+    del flights._entries["uid-a"]
+
+
+def keep_for_nobody(flights: InFlight) -> None:
+    for uid in flights.uids():
+        del flights._starts[uid], flights._entries[uid]
+    flights._forgotten = flights._base + 1
+    flights._counts.clear()
+
+
+def miscount(flights: InFlight) -> None:
+    flights._counts["NodeAdd"] += 3
+
+
+FAULTS = {
+    "out of order": (
+        disorder,
+        [
+            "in flight: the pods are not in the order of their starts",
+            "in flight: events before the oldest start are kept, or later ones forgotten",
+        ],
+    ),
+    "forgotten too early": (
+        forget_too_little,
+        ["in flight: events before the oldest start are kept, or later ones forgotten"],
+    ),
+    "without its entry": (lose_an_entry, ["in flight: starts and entries are not of the same pods"]),
+    "kept for nobody": (keep_for_nobody, ["in flight: 1 events are kept for nobody"]),
+    "miscounted": (miscount, ["in flight: 6 events are counted, 3 are there"]),
+}
+
+
+@pytest.mark.parametrize("case", FAULTS)
+def test_the_check_finds_what_is_wrong(case: str) -> None:
+    spoil, problems = FAULTS[case]
+    flights = InFlight(QueueCounters())
+    flights.start(an_entry("a"))
+    flights.record(a_happening())
+    flights.start(an_entry("b"))
+    assert flights.check() == []
+    spoil(flights)
+    assert flights.check() == problems
+
+
+def test_forgotten_events_are_cut_off_in_large_pieces() -> None:
+    """One by one would move all that follow each time."""
+    flights = InFlight(QueueCounters())
+    for i in range(200):
+        flights.start(an_entry(f"p{i}"))
+        flights.record(a_happening())
+    kept = []
+    for i in range(199):
+        flights.finish(f"uid-p{i}")
+        kept.append(len(flights._events))
+        assert flights.since_start("uid-p199") == flights._events[-1:] and flights.check() == []
+    assert sorted(set(kept), reverse=True) == [200, 100, 36]
+    flights.finish("uid-p199")
+    assert flights._events == []
+
+
+def test_pods_in_flight_are_told_apart() -> None:
+    flights = InFlight(QueueCounters())
+    flights.start(one := an_entry("a"))
+    flights.start(two := an_entry("b"))
+    assert (len(flights), flights.uids()) == (2, ["uid-a", "uid-b"])
+    assert ("uid-a" in flights, "uid-c" in flights) == (True, False)
+    assert (flights.entry("uid-a"), flights.entry("uid-b"), flights.entry("uid-c")) == (one, two, None)

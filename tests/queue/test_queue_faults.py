@@ -1,0 +1,181 @@
+"""What should not happen to a queue: it is found by its check, and no fault of a plugin loses a pod."""
+
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+import pytest
+from queue_rig import NODE_ADD, ByPriority, Rig, a_pending
+
+from mooring.kit.heap import KeyedHeap
+from mooring.model.pod import Pod
+from mooring.queue.nominations import Nominations
+
+
+def places(rig: Rig) -> Any:
+    return rig.queue._places
+
+
+def a_full_rig() -> Rig:
+    """One pod in each place; their names say where."""
+    rig = Rig()
+    rig.parked(a_pending("parked"))
+    rig.add(a_pending("gated", schedulingGates=[{"name": "wait"}]))
+    rig.add(a_pending("backoff"))
+    rig.fail(rig.pop())
+    rig.add(a_pending("active"))
+    assert [rig.where(name) for name in ("active", "backoff", "parked", "gated")] == [
+        *("active", "backoff", "unschedulable", "gated")
+    ]
+    assert rig.queue.check() == []
+    return rig
+
+
+def entry(rig: Rig, name: str) -> Any:
+    return rig.queue.get(f"default/{name}")
+
+
+SPOILED: dict[str, tuple[Callable[[Rig], object], list[str]]] = {
+    "gated and active": (
+        lambda rig: setattr(entry(rig, "active"), "gating_plugin", "Gate"),
+        ["default/active: active, but gated"],
+    ),
+    "active without a beginning": (
+        lambda rig: setattr(entry(rig, "active"), "initial_attempt_ns", None),
+        ["default/active: active, but it never became so"],
+    ),
+    "active and in backoff": (
+        lambda rig: places(rig).active.push(entry(rig, "backoff")),
+        ["default/backoff: active, and in another place too"],
+    ),
+    "active and parked": (
+        lambda rig: places(rig).active.push(entry(rig, "parked")),
+        ["default/parked: active, and in another place too"],
+    ),
+    "parked and in backoff": (
+        lambda rig: places(rig).backoff.push(entry(rig, "parked")),
+        ["default/parked: in backoff, and parked too"],
+    ),
+    "a heap": (lambda rig: places(rig).active._heap.clear(), ["active heap: default/active is not in it"]),
+}
+
+
+@pytest.mark.parametrize("case", SPOILED)
+def test_the_check_finds_what_is_wrong(case: str) -> None:
+    spoil, problems = SPOILED[case]
+    rig = a_full_rig()
+    spoil(rig)
+    assert rig.queue.check() == problems
+
+
+def test_the_check_looks_everywhere() -> None:
+    rig = a_full_rig()
+    entry(rig, "backoff").backoff_until_ns = None
+    places(rig).parked.gated += 1
+    rig.queue._in_flight._counts["NodeAdd"] += 1
+    rig.queue.nominations._by_node["n1"] = {}
+    assert rig.queue.check() == [
+        "default/backoff: backs off until nobody knows",
+        "parked: 2 pods are counted as gated",
+        "in flight: 1 events are counted, 0 are there",
+        "nominations: node n1 is kept without pods",
+    ]
+
+
+def test_a_pod_in_both_backoff_heaps_is_reported_and_put_right() -> None:
+    rig = Rig()
+    rig.add(a_pending())
+    failed = rig.pop()
+    rig.fail(failed)
+    places(rig).backoff.errors.remove(failed.key)
+    places(rig).backoff.rejected.push(failed)
+    assert places(rig).to_backoff(failed, "Test") == "backoff"
+    assert rig.reports == [("pod default/pod was in both backoff heaps", None)]
+    assert rig.queue.check() == []
+
+
+# ---- faults
+
+
+class Fault(Exception):
+    pass
+
+
+def test_a_pod_that_cannot_be_sorted_comes_last_and_is_reported() -> None:
+    fault = Fault("no idea")
+
+    def sort_key(self: Any, pod: Pod, queued_at: float) -> Any:
+        if pod.name.startswith("odd"):
+            raise fault
+        return -pod.priority, queued_at
+
+    with mock.patch.object(ByPriority, "sort_key", sort_key):
+        rig = Rig()
+        rig.add(a_pending("odd1", priority=9), a_pending("low"), a_pending("high", priority=5))
+        rig.at(1)
+        rig.add(a_pending("odd2", priority=9))
+        assert rig.reports == [
+            (f"QueueSort of plugin ByPriority failed on pod default/{name}", fault) for name in ("odd1", "odd2")
+        ]
+        assert [rig.pop().pod.name for _ in range(4)] == ["high", "low", "odd1", "odd2"]
+        assert rig.queue.check() == []
+
+
+@pytest.mark.parametrize("name", ["backoff", "parked", "gated"])
+def test_a_move_that_fails_leaves_the_pod_where_it_is(name: str) -> None:
+    rig = a_full_rig()
+    rig.gate.objects_to = lambda pod: False
+    where = rig.where(name)
+    with mock.patch.object(KeyedHeap, "push", side_effect=Fault), pytest.raises(Fault):
+        rig.queue.activate((entry(rig, name).pod,))
+    assert rig.where(name) in (where, "unschedulable")
+    assert rig.where("active") == "active"
+    rig.queue.activate((entry(rig, name).pod,))
+    assert rig.where(name) == "active" and rig.queue.check() == []
+
+
+def test_a_parked_pod_that_cannot_back_off_stays_parked() -> None:
+    rig = a_full_rig()
+    parked = entry(rig, "parked")
+    with mock.patch.object(KeyedHeap, "push", side_effect=Fault), pytest.raises(Fault):
+        places(rig).to_backoff(parked, "Test")
+    assert rig.where("parked") == "unschedulable" and rig.queue.check() == []
+
+
+def test_a_fault_while_a_pod_is_added_or_changed_or_deleted_leaves_the_queue_in_order() -> None:
+    rig = a_full_rig()
+    newer = a_pending("active", priority=3)
+    for act in (
+        lambda: rig.queue.add(a_pending("new")),
+        lambda: rig.queue.update(entry(rig, "active").pod, newer),
+        lambda: rig.queue.delete(newer),
+    ):
+        for name in ("add", "update", "delete"):
+            with mock.patch.object(Nominations, name, side_effect=Fault):
+                try:
+                    act()
+                except Fault:
+                    assert rig.queue.check() == []
+        act()
+        assert rig.queue.check() == []
+    assert (rig.where("new"), rig.where("active")) == ("active", None)
+
+
+def test_keys_that_cannot_be_compared_leave_the_heap_in_order() -> None:
+    heap: KeyedHeap[Any] = KeyedHeap(lambda item: item[0], lambda item: item[1])
+    for item in (("a", 3), ("b", 1), ("c", 2)):
+        heap.push(item)
+    with pytest.raises(TypeError):
+        heap.push(("d", "text"))
+    with pytest.raises(TypeError):
+        heap.push(("a", "text"))
+    assert heap.check() == [] and [heap.pop() for _ in range(4)] == [("b", 1), ("c", 2), ("a", 3), None]
+
+
+def test_a_hint_that_fails_wakes_the_pod() -> None:
+    rig = Rig()
+    rig.parked(a_pending())
+    rig.fit.answer = fault = Fault("boom")
+    rig.queue.wake(NODE_ADD)
+    assert rig.where() == "backoff"
+    assert rig.reports == [("the hint of plugin Fit for NodeAdd failed on pod default/pod", fault)]
