@@ -1,15 +1,16 @@
 """Running the tests of a module in this process: to see which lines they reach, and on a mutant of it."""
 
+import gc
 import importlib.abc
 import importlib.machinery
 import os
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 import pytest
@@ -78,6 +79,50 @@ class Chosen:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed and not self.killer:
             self.killer = report.nodeid
+
+
+class Loop:
+    """A pytest plugin that, once the tests are collected, hands the session to a function instead of running it."""
+
+    def __init__(self, work: Callable[[pytest.Session], None]) -> None:
+        self._work = work
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        self._work(session)
+        return True
+
+
+def run_items(session: pytest.Session, items: Sequence[pytest.Item]) -> bool:
+    """Run collected tests until one fails. Whether all passed."""
+    for item, following in zip(items, [*items[1:], None], strict=True):
+        session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        if session.testsfailed:
+            return False
+    return True
+
+
+def patch_functions(path: str, mutant: CodeType) -> bool:
+    """Give the functions that a file has defined the code that they have in the mutant. False: it does not fit.
+
+    Hot: whoever imported such a function has the mutant's, and nothing is imported anew. Forking a session that has
+    collected its tests takes 30 ms for a mutant, a fresh import and collection two seconds.
+    """
+    codes = {(code.co_qualname, code.co_firstlineno): code for code in _codes_in(mutant)}
+    live = [f for f in gc.get_objects() if isinstance(f, FunctionType) and f.__code__.co_filename == path]
+    for function in live:
+        code = codes.get((function.__code__.co_qualname, function.__code__.co_firstlineno))
+        if code is None or code.co_freevars != function.__code__.co_freevars:
+            return False
+        function.__code__ = code
+    return bool(live)
+
+
+def _codes_in(code: CodeType) -> Iterator[CodeType]:
+    for part in code.co_consts:
+        if isinstance(part, CodeType):
+            yield part
+            yield from _codes_in(part)
 
 
 class MutantFinder(importlib.abc.MetaPathFinder):

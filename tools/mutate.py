@@ -4,7 +4,8 @@
 
 The tests run once to see which of them reach which line, and how long they take. Then each fault (a mutant,
 mutations.py) meets the tests that reach its line, the quickest first, until one fails: the mutant is killed.
-The files stay as they are: a mutant exists only in the memory of the process that is forked for it.
+The files stay as they are: a mutant exists only in the memory of the process that is forked for it, as a rule from a
+session that has collected its tests. What takes effect when a module is imported gets a session of its own.
 
 `mutants.toml` says which tests belong to a module, and which mutants no test can kill because they change nothing.
 """
@@ -21,22 +22,40 @@ import sys
 import tempfile
 import time
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from types import CodeType
 from typing import Any, NoReturn
 
 import aiohttp  # noqa: F401  these are here so that no forked process has to import them
 import hypothesis.stateful  # noqa: F401
 import msgspec  # noqa: F401
 import numpy as np  # noqa: F401
+import pytest
 import yaml  # noqa: F401
-from mutant_tests import ROOT, Chosen, MutantFinder, Reach, Tracer, run_by_file, run_tests
+from mutant_tests import (
+    ROOT,
+    Chosen,
+    Loop,
+    MutantFinder,
+    Reach,
+    Tracer,
+    patch_functions,
+    run_by_file,
+    run_items,
+    run_tests,
+)
 from mutations import Mutation, mutations_of
 
 SETTINGS = ROOT / "tools" / "mutants.toml"
 PACKAGES = ROOT / "src"
 
+ALIVE = ("survived", "unreached")
+CRASHED, DOES_NOT_FIT = 70, 71
+"""Exit codes beside those of pytest: the mutant did not even get to its tests; it needs a session of its own."""
 MEMORY_BYTES = 3 << 30
 """A mutant that collects without end stops here, and the machine goes on."""
 SLACK_S = 20.0
@@ -62,15 +81,32 @@ def in_fork(work: Callable[[], Any]) -> Any:
         return json.loads(Path(answer.name).read_text())
 
 
-def explore(tests: Sequence[str], paths: Sequence[Path]) -> dict[str, Any]:
+def in_session(tests: Sequence[str], plans: Sequence["Plan"], options: argparse.Namespace) -> dict[str, Any]:
+    """Collect the tests once; see what they reach; run the mutants that need no new import. All as plain data."""
+    answer: dict[str, Any] = {}
+
+    def work(session: pytest.Session) -> None:
+        answer["reach"] = in_fork(lambda: explore(session, [plan.path for plan in plans]))
+        reach = Reach(**answer["reach"])
+        with tempfile.TemporaryDirectory() as folder:
+            for plan in plans:
+                line = SessionLine(plan, reach, options.jobs, Path(folder), session)
+                answer[_inside(plan.path)] = {m.name: list(found) for m, *found in line.run(plan.chosen)}
+
+    errors = os.dup(2)
+    status = run_tests(tests, Loop(work))
+    if "reach" not in answer:
+        os.write(errors, f"{' '.join(tests)}: the tests cannot be run (pytest ends with {status})\n".encode())
+        os._exit(1)
+    return answer
+
+
+def explore(session: pytest.Session, paths: Sequence[Path]) -> dict[str, Any]:
     """Run the tests once, without a fault."""
     tracer = Tracer([str(path) for path in paths])
-    errors = os.fdopen(os.dup(2), "w")
-    status = run_tests(tests, tracer)
-    if status != 0:
-        errors.write(f"{' '.join(tests)}: the tests fail without a fault (pytest ends with {status}); run them first\n")
-        errors.flush()
-        os._exit(1)
+    session.config.pluginmanager.register(tracer)
+    if not run_items(session, session.items):
+        raise SystemExit("the tests fail without a fault; make them pass first")
     tracer.reach.imported = [name for name in sys.modules if name.startswith("mooring.")]
     return vars(tracer.reach)
 
@@ -108,28 +144,46 @@ class Job:
     """The file for the name of the test that fails."""
 
 
-class Laboratory:
-    """One module and its mutants, of which some run at a time."""
+@dataclass(frozen=True)
+class Plan:
+    """One module and the mutants of it that are wanted."""
 
-    def __init__(self, path: Path, reach: Reach, jobs: int, folder: Path) -> None:
-        self.path = path
-        self.module = _module_name(path)
-        self.tree = ast.parse(path.read_text())
-        self._reach, self._jobs, self._folder = reach, jobs, folder
+    path: Path
+    tree: ast.Module
+    chosen: list[Mutation]
+    excluded: int
+    excluded_unknown: list[str]
+
+
+class Line:
+    """The mutants of one module, of which some run at a time, each in a process of its own."""
+
+    def __init__(self, plan: Plan, reach: Reach, jobs: int, folder: Path) -> None:
+        self.path, self._plan, self._reach, self._jobs, self._folder = plan.path, plan, reach, jobs, folder
         self._running: dict[int, Job] = {}
 
     def run(self, mutations: Sequence[Mutation]) -> Iterator[tuple[Mutation, str, str]]:
         """Each mutant with what became of it (killed, timeout, survived, unreached) and the test that noticed."""
-        for i, mutation in enumerate(mutations):
+        for i, mutation in enumerate(m for m in mutations if self.takes(m)):
             tests = self._reach.tests_for(str(self.path), mutation.lines)
             if not tests:
                 yield mutation, "unreached", ""
                 continue
             while len(self._running) >= self._jobs:
-                yield self._wait()
-            self._start(Job(mutation, self._folder / f"{i}.txt"), tests)
+                yield from self._wait()
+            self._start(Job(mutation, self._folder / f"{self.path.stem}{i}.txt"), tests)
         while self._running:
-            yield self._wait()
+            yield from self._wait()
+
+    def takes(self, mutation: Mutation) -> bool:
+        return True
+
+    def test(self, code: CodeType, tests: list[str]) -> tuple[int, str]:
+        """In the process of the mutant: pytest's exit code, and the test that failed."""
+        preload(_module_name(self.path), self._reach.imported)
+        sys.meta_path.insert(0, MutantFinder(_module_name(self.path), str(self.path), code))
+        chosen = Chosen(tests)
+        return run_by_file(tests, chosen), chosen.killer or "(the tests cannot be collected)"
 
     def _start(self, job: Job, tests: list[str]) -> None:
         limit_s = SLACK_S + SLOWER * sum(self._reach.seconds[test] for test in tests)
@@ -141,54 +195,84 @@ class Laboratory:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, limit_s)
-        chosen = Chosen(tests)
+        status = CRASHED
         try:
-            code = compile(job.mutation.apply(self.tree), str(self.path), "exec", dont_inherit=True)
-            sys.meta_path.insert(0, MutantFinder(self.module, str(self.path), code))
-            status = run_by_file(tests, chosen)
-            job.killer.write_text(chosen.killer or "(the tests cannot be collected)")
-        except BaseException:
-            status = 3
-        os._exit(status)
+            code = compile(job.mutation.apply(self._plan.tree), str(self.path), "exec", dont_inherit=True)
+            status, killer = self.test(code, tests)
+            job.killer.write_text(killer)
+        finally:
+            os._exit(status)
 
-    def _wait(self) -> tuple[Mutation, str, str]:
+    def _wait(self) -> Iterator[tuple[Mutation, str, str]]:
         pid, status = os.wait()
         job = self._running.pop(pid)
         exit_code = os.waitstatus_to_exitcode(status)
         if exit_code == 0:
-            return job.mutation, "survived", ""
-        if exit_code == -signal.SIGALRM:
-            return job.mutation, "timeout", ""
-        return job.mutation, "killed", job.killer.read_text() if job.killer.exists() else "(the process died)"
+            yield job.mutation, "survived", ""
+        elif exit_code == -signal.SIGALRM:
+            yield job.mutation, "timeout", ""
+        elif exit_code != DOES_NOT_FIT:
+            yield job.mutation, "killed", job.killer.read_text() if job.killer.exists() else "(the process died)"
 
 
-def examine(path: Path, reach: Reach, excluded: dict[str, str], options: argparse.Namespace) -> dict[str, Any]:
-    """The result for one module, as plain data."""
-    began = time.monotonic()
-    preload(_module_name(path), reach.imported)
-    with tempfile.TemporaryDirectory() as folder:
-        laboratory = Laboratory(path, reach, options.jobs, Path(folder))
-        mutations = mutations_of(laboratory.tree)
-        chosen = _chosen(mutations, excluded, options)
-        outcomes = {"killed": 0, "timeout": 0, "survived": 0, "unreached": 0}
-        survivors = []
-        for mutation, outcome, killer in laboratory.run(chosen):
-            outcomes[outcome] += 1
-            if outcome in ("survived", "unreached"):
-                survivors.append({"name": mutation.name, "line": mutation.line, "outcome": outcome})
-            if options.verbose or outcome in ("survived", "unreached"):
-                shown = path.relative_to(ROOT)
-                print(f"{shown}:{mutation.line}: {outcome}: {mutation.name}  {killer}".rstrip(), flush=True)
+class SessionLine(Line):
+    """The mutants whose functions can be patched in a session that has its tests already."""
+
+    def __init__(self, plan: Plan, reach: Reach, jobs: int, folder: Path, session: pytest.Session) -> None:
+        super().__init__(plan, reach, jobs, folder)
+        self._session = session
+        self._items = {item.nodeid: item for item in session.items}
+
+    def takes(self, mutation: Mutation) -> bool:
+        return bool(mutation.lines)
+
+    def test(self, code: CodeType, tests: list[str]) -> tuple[int, str]:
+        if not patch_functions(str(self.path), code):
+            return DOES_NOT_FIT, ""
+        chosen = Chosen(tests)
+        self._session.config.pluginmanager.register(chosen)
+        passed = run_items(self._session, [self._items[test] for test in tests])
+        return int(not passed), chosen.killer
+
+
+def plan_for(path: Path, settings: dict[str, Any], options: argparse.Namespace) -> Plan:
+    tree = ast.parse(path.read_text())
+    mutations = mutations_of(tree)
+    excluded = settings.get("equivalent", {}).get(_inside(path), {})
     known = {mutation.name for mutation in mutations}
+    chosen = _chosen(mutations, excluded, options)
+    return Plan(path, tree, chosen, len(known & excluded.keys()), sorted(excluded.keys() - known))
+
+
+def finish(plan: Plan, reach: Reach, found: dict[str, list[str]], options: argparse.Namespace) -> dict[str, list[str]]:
+    """Run the mutants that the session left, and tell of all of them."""
+    with tempfile.TemporaryDirectory() as folder:
+        line = Line(plan, reach, options.jobs, Path(folder))
+        rest = [mutation for mutation in plan.chosen if mutation.name not in found]
+        found |= {mutation.name: list(outcome) for mutation, *outcome in line.run(rest)}
+    for mutation in plan.chosen:
+        outcome, killer = found[mutation.name]
+        if options.verbose or outcome in ALIVE:
+            shown = plan.path.relative_to(ROOT)
+            print(f"{shown}:{mutation.line}: {outcome}: {mutation.name}  {killer}".rstrip())
+    return found
+
+
+def result_of(plan: Plan, found: dict[str, list[str]]) -> dict[str, Any]:
+    """The result for one module, as plain data."""
+    outcomes = Counter(outcome for outcome, _ in found.values())
     return {
-        "module": laboratory.module,
-        "mutants": len(chosen),
-        **outcomes,
-        "killed_percent": _percent(outcomes["killed"] + outcomes["timeout"], len(chosen)),
-        "excluded": len(known & excluded.keys()),
-        "excluded_unknown": sorted(excluded.keys() - known),
-        "seconds": round(time.monotonic() - began, 1),
-        "survivors": sorted(survivors, key=lambda s: (s["line"], s["name"])),
+        "module": _module_name(plan.path),
+        "mutants": len(plan.chosen),
+        **{outcome: outcomes[outcome] for outcome in ("killed", "timeout", *ALIVE)},
+        "killed_percent": _percent(outcomes["killed"] + outcomes["timeout"], len(plan.chosen)),
+        "excluded": plan.excluded,
+        "excluded_unknown": plan.excluded_unknown,
+        "survivors": [
+            {"name": m.name, "line": m.line, "outcome": found[m.name][0]}
+            for m in plan.chosen
+            if found[m.name][0] in ALIVE
+        ],
     }
 
 
@@ -226,10 +310,12 @@ def examine_all(settings: dict[str, Any], options: argparse.Namespace) -> Iterat
         tests = tuple(options.tests or tests_of(path, settings.get("tests", {})))
         groups.setdefault(tests, []).append(path)
     for tests, paths in groups.items():
-        reach = Reach(**in_fork(lambda tests=tests, paths=paths: explore(tests, paths)))  # type: ignore[misc]
-        for path in paths:
-            excluded = settings.get("equivalent", {}).get(_inside(path), {})
-            yield in_fork(lambda p=path, r=reach, e=excluded: examine(p, r, e, options))  # type: ignore[misc]
+        plans = [plan_for(path, settings, options) for path in paths]
+        answer = in_fork(partial(in_session, tests, plans, options))
+        reach = Reach(**answer["reach"])
+        for plan in plans:
+            found = in_fork(partial(finish, plan, reach, answer[_inside(plan.path)], options))
+            yield result_of(plan, found)
 
 
 def parse_options() -> argparse.Namespace:
@@ -249,20 +335,21 @@ def parse_options() -> argparse.Namespace:
 def main() -> int:
     options = parse_options()
     os.chdir(ROOT)
+    began = time.monotonic()
     results = []
     for result in examine_all(tomllib.loads(SETTINGS.read_text()), options):
         results.append(result)
         line = (
             "{module}: {killed_percent} % of {mutants} mutants killed ({survived} survived, {unreached} not reached, "
         )
-        print(f"{line}{{timeout}} hung, {{excluded}} excluded), {{seconds}} s".format(**result), flush=True)
+        print(f"{line}{{timeout}} hung, {{excluded}} excluded)".format(**result), flush=True)
         for name in result["excluded_unknown"]:
             print(f"tools/mutants.toml: {result['module']} has no mutant {name!r}; remove the line", flush=True)
     if options.json:
         options.json.write_text(json.dumps(results, indent=2) + "\n")
     mutants = sum(result["mutants"] for result in results)
     percent = _percent(sum(result["killed"] + result["timeout"] for result in results), mutants)
-    print(f"all: {percent} % of {mutants} mutants killed")
+    print(f"all: {percent} % of {mutants} mutants killed, in {time.monotonic() - began:.0f} s")
     return 0 if percent >= options.minimum else 1
 
 
