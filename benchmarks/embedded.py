@@ -20,6 +20,7 @@ from mooring.api.client.client import ApiClient
 from mooring.api.client.kubeconfig import find_access
 from mooring.api.resources import RESOURCES
 from mooring.app.embedded import EmbeddedCluster
+from mooring.app.own_cluster import own_access
 from mooring.app.seeding import seed
 from mooring.controllers.node_making import make_nodes
 from mooring.kit.collector import relax_collector
@@ -75,6 +76,7 @@ def over_http(nodes: int, pods: int) -> int:
 
 async def client(nodes: int, pods: int) -> dict[str, Any]:
     path = "/api/v1/namespaces/default/pods"
+    await own_access(find_access(), "bench")  # it fills the cluster: no other than `mooring up`
     async with ApiClient(find_access(), "bench", qps=-1) as api:
         running = asyncio.create_task(_see_running(api, path, pods))
         begin = time.perf_counter()

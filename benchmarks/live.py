@@ -22,6 +22,7 @@ from typing import Any
 from mooring.api.client.client import ApiClient
 from mooring.api.client.kubeconfig import find_access
 from mooring.api.client.quick_client import QuickClient
+from mooring.app.own_cluster import own_access
 from mooring.controllers.node_making import make_nodes
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -50,6 +51,7 @@ def serve(nodes: int, placed: int, pods: int) -> int:
 
 
 async def measure(nodes: int, placed: int, pods: int) -> dict[str, Any]:
+    await own_access(find_access(), "bench")  # it fills the cluster: no other than `mooring up`
     async with ApiClient(find_access(), "bench", qps=-1) as api:
         await api.post(PODS, pod("first"))
         begin = time.perf_counter()

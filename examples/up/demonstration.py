@@ -13,6 +13,7 @@ import yaml
 from mooring.api.client.client import ApiClient
 from mooring.api.client.kubeconfig import find_access
 from mooring.api.resources import BY_KIND
+from mooring.app.own_cluster import own_access
 
 FOLDER = Path(__file__).parent
 PODS = "/api/v1/namespaces/default/pods"
@@ -20,7 +21,8 @@ PATIENCE_S = 30.0
 
 
 async def main() -> None:
-    async with ApiClient(find_access(), "demonstration", qps=-1) as client:
+    access = await own_access(find_access(), "demonstration")  # it fills the cluster: no other than `mooring up`
+    async with ApiClient(access, "demonstration", qps=-1) as client:
         say("Five simulated nodes of 8 cores each, in three zones:")
         show(await client.list("/api/v1/nodes"), lambda node: [name(node), zone(node), ready(node)])
 

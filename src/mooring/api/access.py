@@ -69,6 +69,8 @@ class Api:
     clock: Clock
     taints_new_nodes: bool = False
     """Whether a new node is tainted not-ready, for the node controller to lift."""
+    cluster_id: str = field(default_factory=_new_uid)
+    """By which clients tell this cluster from others; see api.identity."""
     new_uid: Callable[[], str] = _new_uid
     random_suffix: Callable[[], str] = _random_suffix
     lookups: StoreLookups = field(init=False)

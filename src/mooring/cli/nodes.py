@@ -13,6 +13,7 @@ from mooring.api.client.kubeconfig_files import KubeconfigError
 from mooring.api.client.unanswered import Unanswered
 from mooring.api.errors import ApiError
 from mooring.app import node_actions
+from mooring.app.own_cluster import NotOurs, own_access
 from mooring.cli.node_template import read_node_template
 from mooring.cli.refusal import refuse
 
@@ -20,18 +21,21 @@ EPILOG = """
 \b
 Examples:
   mooring nodes add 10                    ten more
-  mooring nodes fail node-0001            its kubelet falls silent; watch its pods move
+  mooring nodes fail node-0001            its kubelet stops its heartbeats; watch its pods move
   mooring nodes recover node-0001
   mooring nodes drain node-0002           evict its pods, as their budgets allow
   mooring nodes remove node-0002
 
-The cluster is that of $KUBECONFIG, as `mooring up` prints it.
+The cluster is that of $KUBECONFIG, as `mooring up` prints it. Any other cluster is refused: nothing is written to it.
 """
 
 _kubeconfig = click.option(
     "--kubeconfig", type=click.Path(dir_okay=False, path_type=Path), help="Instead of $KUBECONFIG."
 )
 _names = click.argument("names", nargs=-1, required=True, metavar="NODE...")
+
+_USER_AGENT = "mooring-nodes"
+_HINT = "Use the export line that `mooring up` prints, or --kubeconfig"
 
 Act = Callable[[ApiClient], Awaitable[None]]
 
@@ -68,7 +72,7 @@ def remove(names: tuple[str, ...], kubeconfig: Path | None) -> None:
 @_names
 @_kubeconfig
 def fail(names: tuple[str, ...], kubeconfig: Path | None) -> None:
-    """Let the kubelets of nodes fall silent."""
+    """Stop the heartbeats of nodes, as if their machines failed."""
     _run_each(node_actions.fail, names, "failed", kubeconfig)
 
 
@@ -76,7 +80,7 @@ def fail(names: tuple[str, ...], kubeconfig: Path | None) -> None:
 @_names
 @_kubeconfig
 def recover(names: tuple[str, ...], kubeconfig: Path | None) -> None:
-    """Let the kubelets of failed nodes speak again."""
+    """Let failed nodes send heartbeats again."""
     _run_each(node_actions.recover, names, "recovered", kubeconfig)
 
 
@@ -107,12 +111,13 @@ def _run_each(
 
 def _run(act: Act, kubeconfig: Path | None) -> None:
     async def run() -> None:
-        async with ApiClient(find_access(kubeconfig), "mooring-nodes", qps=-1) as client:
+        access = await own_access(find_access(kubeconfig), _USER_AGENT)
+        async with ApiClient(access, _USER_AGENT, qps=-1) as client:
             await act(client)
 
     try:
         asyncio.run(run())
-    except KubeconfigError as fault:
-        refuse(f"{fault}. Use the export line that `mooring up` prints, or --kubeconfig")
+    except (KubeconfigError, NotOurs) as fault:
+        refuse(f"{fault}. {_HINT}")
     except (ApiError, Unanswered, CredentialsError) as fault:
         refuse(fault)

@@ -1,9 +1,11 @@
 """From a request to its answer. Whatever a client sends, it gets an answer, and a refusal is always a Status."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from mooring.api.access import Api
 from mooring.api.errors import ApiError, method_not_supported
+from mooring.api.identity import prefix_of
 from mooring.api.schema.discovery import REQUESTS
 from mooring.api.server import reading, subresources, writing
 from mooring.api.server.documents import document
@@ -43,7 +45,7 @@ _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DE
 def answer(api: Api, request: Request, address: str = "", token: str = "") -> Answer | Watch:
     """`address` is where clients reach the server, `token` how they get in."""
     try:
-        return _answer(api, request, address, token)
+        return _answer(api, _without_prefix(api, request), address, token)
     except ApiError as error:
         return refusal(error)
 
@@ -51,7 +53,7 @@ def answer(api: Api, request: Request, address: str = "", token: str = "") -> An
 def _answer(api: Api, request: Request, address: str, token: str) -> Answer | Watch:
     target = target_of(request.path)
     if target is None:
-        found = document(request, address) if request.method in ("GET", "HEAD") else None
+        found = document(api, request, address) if request.method in ("GET", "HEAD") else None
         return found or Answer(404, "404 page not found\n", "text/plain; charset=utf-8")
     check_yaml(request)
     if target.resource in REQUESTS:
@@ -67,6 +69,12 @@ def _answer(api: Api, request: Request, address: str, token: str) -> Answer | Wa
     if target.subresource != "log":  # which is text, whatever the client would rather have
         check_form_asked(request)
     return handler(api, target, request)
+
+
+def _without_prefix(api: Api, request: Request) -> Request:
+    """A request for this cluster and no other, as a usual one. The id of another cluster leads to no path."""
+    prefix = f"{prefix_of(api.cluster_id)}/"
+    return replace(request, path=request.path[len(prefix) - 1 :]) if request.path.startswith(prefix) else request
 
 
 def _handlers(target: Target) -> dict[str, Handler]:
