@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from mooring.api.client.kubeconfig_files import KubeconfigError
 from mooring.app.embedded import EmbeddedCluster, EmbeddedSettings
 from mooring.app.embedded_service import Service, ServiceSettings, serving
 from running_cluster import Client, a_neighbour
@@ -62,7 +63,7 @@ def test_plain_http_needs_no_token_and_is_on_loopback_only(tmp_path: Path) -> No
         assert cluster.server.startswith("http://127.0.0.1:")
         assert cluster.token == ""
         assert cluster.ask("GET", "/api/v1/nodes").code == 200
-    written = yaml.safe_load(settings.kubeconfig.read_text()) if settings.kubeconfig else {}
+        written = yaml.safe_load(cluster.kubeconfig.read_text())
     assert "certificate-authority-data" not in written["clusters"][0]["cluster"]
 
 
@@ -71,3 +72,23 @@ def test_a_port_that_is_taken() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(OSError, match=str(port)):
             live(ServiceSettings(port=port))
+
+
+def test_a_file_of_the_users_has_a_context_as_long_as_the_cluster_runs(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text("kind: Config\ncurrent-context: prod\ncontexts: [{name: prod, context: {}}]\n")
+    with a_neighbour(nodes=1, settings=ServiceSettings(kubeconfig=path)) as cluster:
+        assert yaml.safe_load(path.read_text())["current-context"] == "mooring"
+        assert cluster.ask("GET", "/api/v1/nodes").code == 200
+    assert yaml.safe_load(path.read_text())["current-context"] == "prod"
+    assert live(ServiceSettings(kubeconfig=tmp_path / "new")).context == "mooring"
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_file_that_is_no_kubeconfig_ends_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text("[")
+    with pytest.raises(KubeconfigError):
+        live(ServiceSettings(kubeconfig=path, data_dir=tmp_path / "data"))
+    assert path.read_text() == "["
+    live(ServiceSettings(data_dir=tmp_path / "data"))  # the data directory was given back

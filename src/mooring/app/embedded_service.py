@@ -4,13 +4,15 @@ import asyncio
 import secrets
 import ssl
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mooring.api.client.certificate_files import CertificateFiles
 from mooring.api.client.certificates import KeyPair
+from mooring.api.client.kubeconfig_files import KubeconfigError
+from mooring.api.client.kubeconfig_merging import add_context, remove_context
 from mooring.api.client.kubeconfig_writing import Login, write_kubeconfig
 from mooring.api.client.private_files import write_private
 from mooring.api.server.http import HttpLimits, HttpServer
@@ -29,7 +31,7 @@ class ServiceSettings:
     data_dir: Path | None = None
     """Where certificates and token are kept, so that a kubeconfig stays good over a restart."""
     kubeconfig: Path | None = None
-    """Where to write it; None: into the data directory, or a temporary one."""
+    """A file of the user's that gets a context while the cluster runs; None: there is only our own file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,31 +41,56 @@ class Service:
     cluster: EmbeddedCluster
     url: str
     kubeconfig: Path
+    context: str
+    """The context of this cluster in the kubeconfig."""
+    own_kubeconfig: Path
+    """A file that names this cluster only, whatever becomes the current context of the other."""
 
 
 @asynccontextmanager
 async def serving(cluster: EmbeddedCluster, settings: ServiceSettings, report: Report) -> AsyncIterator[Service]:
-    """Inside, the cluster runs and answers. Raises OSError when the port cannot be had."""
-    with tempfile.TemporaryDirectory(prefix="mooring-") as scratch:
+    """Inside, the cluster runs and answers. Raises OSError when the port cannot be had, KubeconfigError."""
+    async with AsyncExitStack() as ending:
+        scratch = ending.enter_context(tempfile.TemporaryDirectory(prefix="mooring-"))
         home = settings.data_dir or Path(scratch)
         files = CertificateFiles(home / "pki")
         token = "" if settings.is_plain else _token(home / "token")
         limits = HttpLimits.within(raise_limit())
         server = HttpServer(cluster.api, token, cluster.flush, report, limits=limits)
         tls = None if settings.is_plain else _server_context(files.server(), Path(scratch))
+        ending.callback(cluster.close)
+        ending.push_async_callback(server.stop)
         port = await server.start(LOOPBACK, settings.port, tls)
         url = f"{'http' if settings.is_plain else 'https'}://{LOOPBACK}:{port}"
-        kubeconfig = settings.kubeconfig or home / "kubeconfig"
-        write_kubeconfig(kubeconfig, Login(url, b"" if settings.is_plain else files.authority_pem, token or None))
+        login = Login(url, b"" if settings.is_plain else files.authority_pem, token or None)
+        own = home / "kubeconfig"
+        write_kubeconfig(own, login)
+        kubeconfig = settings.kubeconfig or own
+        if settings.kubeconfig is not None:
+            login = ending.enter_context(_context(kubeconfig, login, cluster.api.cluster_id, report))
         running = asyncio.create_task(cluster.run())
+        ending.push_async_callback(_end, running)
+        yield Service(cluster, url, kubeconfig.absolute(), login.context, own.absolute())
+
+
+async def _end(running: "asyncio.Task[None]") -> None:
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+
+
+@contextmanager
+def _context(path: Path, login: Login, cluster_id: str, report: Report) -> Iterator[Login]:
+    """A context in a file of the user's, as long as the cluster runs. The login then has the name of the context."""
+    is_new = not path.exists()
+    name = add_context(path, login, cluster_id)
+    try:
+        yield replace(login, context=name)
+    finally:
         try:
-            yield Service(cluster, url, kubeconfig.absolute())
-        finally:
-            await server.stop()
-            running.cancel()
-            with suppress(asyncio.CancelledError):
-                await running
-            cluster.close()
+            remove_context(path, name, cluster_id, removes_empty=is_new)
+        except KubeconfigError as fault:
+            report(f"the context {name} stays in the kubeconfig", fault)
 
 
 def _token(path: Path) -> str:

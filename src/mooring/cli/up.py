@@ -13,6 +13,7 @@ from typing import Any
 import click
 from rich.live import Live
 
+from mooring.api.client.kubeconfig_files import KubeconfigError
 from mooring.api.journal import JournalError
 from mooring.app.embedded import EmbeddedCluster, EmbeddedSettings
 from mooring.app.embedded_service import Service, ServiceSettings, serving
@@ -69,7 +70,11 @@ Exit status: that of the command with --exec; 0 when stopped by Ctrl-C; 2 for in
     type=click.IntRange(0, 65535),
     help=f"0 takes any free one.  [default: {DEFAULT_PORT}, or any with --exec]",
 )
-@click.option("--kubeconfig", type=click.Path(dir_okay=False, path_type=Path), help="Where to write the kubeconfig.")
+@click.option(
+    "--kubeconfig",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Add a context to this file while the cluster runs.",
+)
 @click.option("--plain-http", is_flag=True, help="No TLS and no token; on loopback only.")
 @click.option("--config", metavar="FILE", help="A KubeSchedulerConfiguration (v1), as kube-scheduler takes it.")
 @click.option("--plugin", "plugins", multiple=True, metavar="FILE.py", help="A Python file with plugins of your own.")
@@ -138,6 +143,8 @@ class _Up:
                     return await _execute(self.command, service, stopped)
                 self._announce(service)
                 await self._watch(service, stopped)
+        except KubeconfigError as fault:
+            refuse(fault)
         except OSError as fault:
             if fault.errno is None or not self.settings.port:
                 raise
@@ -147,6 +154,8 @@ class _Up:
 
     def _announce(self, service: Service) -> None:
         click.echo(f"export KUBECONFIG={shlex.quote(str(service.kubeconfig))}")
+        if self.settings.kubeconfig is not None:
+            click.echo(f"The current context is {service.context} until this cluster stops.", err=True)
         click.echo(
             "\nTry, in another terminal, after that line:\n"
             "  kubectl get nodes\n"
@@ -170,8 +179,11 @@ class _Up:
 
 
 async def _execute(command: str, service: Service, stopped: asyncio.Event) -> int:
-    """The status of the command; it is asked to stop when we are."""
-    environment = {**os.environ, "KUBECONFIG": str(service.kubeconfig)}
+    """The status of the command; it is asked to stop when we are.
+
+    It gets a kubeconfig that names this cluster only: in one that is shared, someone may choose another context.
+    """
+    environment = {**os.environ, "KUBECONFIG": str(service.own_kubeconfig)}
     process = await asyncio.create_subprocess_shell(command, env=environment)
     waiting = asyncio.create_task(process.wait())
     stopping = asyncio.create_task(stopped.wait())

@@ -154,7 +154,7 @@ def kubeconfig_paths(explicit: Path | None, environment: Mapping[str, str] = os.
 def merged(paths: Sequence[Path]) -> Kubeconfig:
     whole = Kubeconfig(tuple(paths))
     for path in paths:
-        file = _parsed(path)
+        file = _parsed(path, _read(path))
         whole.current_context = whole.current_context or file.current_context
         _add(whole.clusters, path, "clusters", [(item.name, item.cluster) for item in file.clusters])
         _add(whole.users, path, "users", [(item.name, item.user) for item in file.users])
@@ -171,9 +171,16 @@ def _add(entries: dict[str, Entry[T]], path: Path, section: str, items: Sequence
         entries.setdefault(name, Entry(path, f"{section}[{name}].{section[:-1]}", value))
 
 
-def _parsed(path: Path) -> _File:
+def check_kubeconfig(path: Path) -> bytes:
+    """The text of a file that is a kubeconfig. Raises KubeconfigError."""
+    text = _read(path)
+    _parsed(path, text)
+    return text
+
+
+def _parsed(path: Path, text: bytes) -> _File:
     try:
-        file = msgspec.convert(_without_nulls(_yaml(path) or {}), _File)
+        file = msgspec.convert(_without_nulls(_yaml(path, text) or {}), _File)
     except msgspec.ValidationError as error:
         # Safe to show: such a message tells types and the place, never the value.
         problem, _, place = str(error).partition(" - at ")
@@ -193,12 +200,17 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-def _yaml(path: Path) -> Any:
-    """The parser's messages may quote the file, and so a secret: only the place of the fault is told."""
+def _read(path: Path) -> bytes:
     try:
-        return yaml.load(path.read_bytes(), Loader=_Loader)
+        return path.read_bytes()
     except OSError as error:
         raise KubeconfigError(path, "", f"cannot be read: {error.strerror}") from None
+
+
+def _yaml(path: Path, text: bytes) -> Any:
+    """The parser's messages may quote the file, and so a secret: only the place of the fault is told."""
+    try:
+        return yaml.load(text, Loader=_Loader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""

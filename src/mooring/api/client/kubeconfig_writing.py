@@ -28,22 +28,25 @@ def write_kubeconfig(path: Path, login: Login) -> None:
 
 
 def kubeconfig_text(login: Login) -> str:
+    entries = {section: [entry] for section, entry in kubeconfig_entries(login).items()}
+    whole = {"apiVersion": "v1", "kind": "Config", "current-context": login.context, **entries}
+    return yaml.safe_dump(whole, sort_keys=False, width=1 << 20)
+
+
+def kubeconfig_entries(login: Login) -> dict[str, dict[str, Any]]:
+    """The one entry of each section."""
     name = login.context
     cluster: dict[str, Any] = {"server": login.server}
     if login.authority_pem:
         cluster["certificate-authority-data"] = _base64(login.authority_pem)
-    context = {"cluster": name, "user": name}
+    context: dict[str, Any] = {"cluster": name, "user": name}
     if login.namespace:
         context["namespace"] = login.namespace
-    whole = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": name,
-        "clusters": [{"name": name, "cluster": cluster}],
-        "users": [{"name": name, "user": _user(login.secret)}],
-        "contexts": [{"name": name, "context": context}],
+    return {
+        "clusters": {"name": name, "cluster": cluster},
+        "users": {"name": name, "user": _user(login.secret)},
+        "contexts": {"name": name, "context": context},
     }
-    return yaml.safe_dump(whole, sort_keys=False, width=1 << 20)
 
 
 def _user(secret: str | KeyPair | None) -> dict[str, str]:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command import Ran, mooring
 
 from asking import NODES, ask
-from cli.command import Ran, mooring
 from cluster_api import an_api
 from mooring.api.client.client import ApiClient
 from mooring.api.client.kubeconfig import find_access
