@@ -6,13 +6,19 @@ from mooring.api.access import Api
 from mooring.api.admission.deletion import Deletion
 from mooring.api.store import JsonObject, Key, Write, key_of
 from mooring.controllers.addresses import Addresses
+from mooring.controllers.cluster_events import WARNING, tell
 from mooring.controllers.cluster_kinds import NODE_STORE, POD_STORE, PODS
 from mooring.controllers.index import Index
+from mooring.controllers.kubelet_admission import KubeletAdmission, PodRejection
 from mooring.controllers.node_hosts import Host
-from mooring.controllers.pod_life import Moment, next_step
+from mooring.controllers.node_loads import NodeLoads
+from mooring.controllers.pod_life import Moment, next_step, rejected, scheduled_ns
 from mooring.controllers.pod_scripts import Script, script_of
 from mooring.controllers.status_conditions import holds
 from mooring.kit.clock import NS_PER_S
+
+REJECTED_AFTER_NS = NS_PER_S
+"""A kubelet needs a moment, too: controllers replace a rejected pod at once, which would otherwise never pause."""
 
 FIRST_POD_ADDRESS, POD_ADDRESSES = "10.128.0.1", (1 << 23) - 2
 
@@ -32,6 +38,8 @@ class Kubelets:
         held = (pod.get("status", {}).get("podIP", "") for pod in api.store.all(POD_STORE))
         self._addresses = Addresses(FIRST_POD_ADDRESS, POD_ADDRESSES, held)
         self._hosts: dict[str, Host] = {}
+        self._loads = NodeLoads()
+        self._admission = KubeletAdmission(self._loads)
         self._moment = Moment(0)
 
     def concerned(self, write: Write) -> Iterable[Key]:
@@ -39,6 +47,7 @@ class Kubelets:
         if write.storage == NODE_STORE:
             return self._pods_of(write)
         pod, before = write.object, write.before
+        self._loads.hear(write)
         if write.type == "DELETED":
             self._addresses.free(pod.get("status", {}).get("podIP", ""))
             return ()
@@ -53,6 +62,7 @@ class Kubelets:
         node, before = write.object, write.before
         if write.type == "DELETED":
             self._hosts.pop(node["metadata"]["name"], None)
+            self._admission.forget(node["metadata"]["name"])
             return ()
         if (
             before is not None
@@ -67,12 +77,25 @@ class Kubelets:
         host = self._host(pod) if pod is not None else None
         if pod is None or host is None or not host.lives:
             return None
+        if _is_new(pod):
+            rejection = self._admission.rejection_of(pod, host.node)
+            if rejection is not None:
+                return self._reject(pod, rejection)
         step = next_step(pod, host, self._addresses.take, script_of(pod, self._usual), self._present())
         if step.status is not None:
             self._api.put_status(PODS, pod, step.status)
         if step.is_over:
             self._api.delete(PODS, *key, Deletion(grace_s=0, uid=pod["metadata"]["uid"]))
         return step.again_ns
+
+    def _reject(self, pod: JsonObject, rejection: PodRejection) -> int | None:
+        """Fail the pod as soon as it is time; what holds it back may be gone until then."""
+        due_ns = scheduled_ns(pod) + REJECTED_AFTER_NS
+        if self._api.clock.now_ns() < due_ns:
+            return due_ns
+        self._api.put_status(PODS, pod, rejected(pod, *rejection, self._present()))
+        tell(self._api, "kubelet", pod, rejection.reason, rejection.message, WARNING)
+        return None
 
     def _host(self, pod: JsonObject) -> Host | None:
         name = pod["spec"].get("nodeName", "")
@@ -90,6 +113,12 @@ class Kubelets:
             self._moment = Moment(now_ns)
         self._moment.now_ns = now_ns
         return self._moment
+
+
+def _is_new(pod: JsonObject) -> bool:
+    """Whether the kubelet has not admitted the pod yet, and still may."""
+    status = pod["status"]
+    return status.get("phase") == "Pending" and "startTime" not in status and "deletionTimestamp" not in pod["metadata"]
 
 
 def _is_asked_anew(pod: JsonObject, before: JsonObject) -> bool:

@@ -20,6 +20,8 @@ _FORGIVEN_AFTER_S = 2 * LAST_BACKOFF_S
 SANDBOX, INITIALIZED, READY, CONTAINERS_READY = "PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady"
 _OURS = frozenset((SANDBOX, INITIALIZED, READY, CONTAINERS_READY))
 _SCHEDULED = "PodScheduled"
+_NOT_THE_KUBELETS = ("qosClass", "resourceClaimStatuses", "extendedResourceClaimStatus")
+"""What stays of a status when a kubelet writes a new one."""
 
 TakeAddress = Callable[[], str]
 
@@ -73,7 +75,7 @@ def next_step(pod: JsonObject, host: Host, take: TakeAddress, script: Script, mo
 
 def _start(pod: JsonObject, host: Host, take: TakeAddress, script: Script, moment: Moment) -> Step:
     if script.start_s:
-        due_ns = _scheduled_ns(pod) + round(script.start_s * NS_PER_S)
+        due_ns = scheduled_ns(pod) + round(script.start_s * NS_PER_S)
         if moment.now_ns < due_ns:
             return Step(_being_created(pod, host, moment), due_ns)
     is_plain = script.is_plain and "readinessGates" not in pod["spec"] and "activeDeadlineSeconds" not in pod["spec"]
@@ -158,7 +160,7 @@ def _with_others(held: JsonObject, status: JsonObject) -> JsonObject:
     return status | {key: held[key] for key in others} if others else status
 
 
-def _scheduled_ns(pod: JsonObject) -> int:
+def scheduled_ns(pod: JsonObject) -> int:
     scheduled = condition_of(pod, _SCHEDULED) or {}
     return moment_ns(scheduled.get("lastTransitionTime") or pod["metadata"]["creationTimestamp"])
 
@@ -318,6 +320,15 @@ def _killed(pod: JsonObject, moment: Moment) -> JsonObject:
 def _ended(pod: JsonObject, exit_code: int, moment: Moment) -> JsonObject:
     statuses = container_statuses.ended(pod["status"]["containerStatuses"], moment.now, exit_code)
     return _finished(pod, "Failed" if exit_code else "Succeeded", statuses, moment)
+
+
+def rejected(pod: JsonObject, reason: str, message: str, moment: Moment) -> JsonObject:
+    """The status of a pod that its kubelet does not admit. No container of it ever was, so none is spoken of."""
+    held = pod["status"]
+    others = [condition for condition in held.get("conditions", ()) if condition["type"] not in _OURS]
+    status = {"phase": "Failed", "reason": reason, "message": f"Pod was rejected: {message}", "startTime": moment.now}
+    kept = {key: held[key] for key in _NOT_THE_KUBELETS if key in held}
+    return {**status, "conditions": others, **kept}
 
 
 def _past_deadline(pod: JsonObject, moment: Moment) -> JsonObject:
