@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from living_cluster import LivingCluster
+from mooring.api.admission.deletion import Deletion
+from mooring.api.store import JsonObject
 from mooring.controllers.cluster_services import Pace, cluster_services
 from mooring.controllers.pod_life import backoff_s
 from mooring.controllers.pod_scripts import Script
@@ -190,6 +192,78 @@ def test_a_deleted_pod_stops(cluster: LivingCluster, annotations: dict[str, int]
     cluster.wait(stop_s - 0.5)
     assert cluster.phase() == "Running"
     cluster.wait(0.5)
+    assert cluster.phase() == "gone"
+
+
+def hooked(**hook: Any) -> list[JsonObject]:
+    return [{"name": "main", "image": "x", "lifecycle": {"preStop": hook}}]
+
+
+HOOKS = {
+    "a sleep and then the usual second": (hooked(sleep={"seconds": 20}), {}, 30, 21),
+    "a sleep and then as its annotation says": (hooked(sleep={"seconds": 5}), {"stop-seconds": 7}, 30, 12),
+    "both within the grace": (hooked(sleep={"seconds": 20}), {"stop-seconds": 60}, 30, 30),
+    "two seconds when the sleep has used up the grace": (hooked(sleep={"seconds": 30}), {"stop-seconds": 60}, 30, 32),
+    "a sleep of less than nothing is none": (hooked(sleep={"seconds": -5}), {}, 30, 1),
+    "a command takes no time": (hooked(exec={"command": ["sleep", "20"]}), {}, 30, 1),
+    "a request takes no time": (hooked(httpGet={"port": 80}), {}, 30, 1),
+}
+
+
+@pytest.mark.parametrize(("containers", "annotations", "grace_s", "stop_s"), HOOKS.values(), ids=HOOKS.keys())
+def test_a_hook_holds_a_deleted_pod_back(
+    cluster: LivingCluster, containers: list[JsonObject], annotations: dict[str, int], grace_s: int, stop_s: int
+) -> None:
+    cluster.pod(node="node", containers=containers, annotations=annotations, terminationGracePeriodSeconds=grace_s)
+    cluster.delete("pods", "pod")
+    cluster.wait(stop_s - 0.5)
+    assert cluster.phase() == "Running"
+    cluster.wait(0.5)
+    assert cluster.phase() == "gone"
+
+
+def test_the_longest_hook_of_all_containers_counts_those_of_sidecars_too(cluster: LivingCluster) -> None:
+    sidecar = {**hooked(sleep={"seconds": 9})[0], "name": "sidecar", "restartPolicy": "Always"}
+    done = {**hooked(sleep={"seconds": 20})[0], "name": "init"}
+    cluster.pod(node="node", containers=hooked(sleep={"seconds": 3}), initContainers=[done, sidecar])
+    cluster.delete("pods", "pod")
+    cluster.wait(9.5)
+    assert cluster.phase() == "Running"
+    cluster.wait(0.5)
+    assert cluster.phase() == "gone"
+
+
+def test_containers_that_do_not_run_have_no_hooks_to_run(cluster: LivingCluster) -> None:
+    cluster.pod(node="node", containers=hooked(sleep={"seconds": 20}), annotations={"start-seconds": 60})
+    cluster.delete("pods", "pod")
+    cluster.wait(1)
+    assert cluster.phase() == "gone"
+
+
+def test_a_shorter_grace_counts_from_the_first_request(cluster: LivingCluster) -> None:
+    cluster.pod(node="node", containers=hooked(sleep={"seconds": 30}), annotations={"stop-seconds": 60})
+    cluster.delete("pods", "pod")
+    cluster.wait(5)
+    cluster.delete("pods", "pod", Deletion(grace_s=8))
+    assert cluster.get("pods", "pod")["metadata"]["deletionGracePeriodSeconds"] == 8
+    cluster.wait(4.5)  # 8 seconds and the shortest stop are over after 10
+    assert cluster.phase() == "Running"
+    cluster.wait(0.5)
+    assert cluster.phase() == "gone"
+
+
+def test_a_forced_deletion_waits_for_no_hook(cluster: LivingCluster) -> None:
+    cluster.pod(node="node", containers=hooked(sleep={"seconds": 20}))
+    cluster.delete("pods", "pod", Deletion(grace_s=0))
+    assert cluster.phase() == "gone"
+
+
+def test_a_grace_longer_than_time_itself_is_waited_for(cluster: LivingCluster) -> None:
+    cluster.pod(node="node", terminationGracePeriodSeconds=2**62, annotations={"stop-seconds": 100})
+    cluster.delete("pods", "pod")
+    cluster.wait(99)
+    assert cluster.phase() == "Running"
+    cluster.wait(1)
     assert cluster.phase() == "gone"
 
 

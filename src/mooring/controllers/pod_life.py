@@ -4,10 +4,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from mooring.api.admission.deletion import deleted_ns
 from mooring.api.store import JsonObject
 from mooring.controllers import container_statuses
 from mooring.controllers.node_hosts import Host
 from mooring.controllers.pod_scripts import Script
+from mooring.controllers.pod_stopping import stop_time_s
 from mooring.controllers.status_conditions import condition_of, holds
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.rfc3339 import in_seconds, moment_ns
@@ -301,8 +303,7 @@ def _deadline_ns(pod: JsonObject) -> int | None:
 def _stop(pod: JsonObject, script: Script, moment: Moment) -> Step:
     meta = pod["metadata"]
     grace_s = meta.get("deletionGracePeriodSeconds") or 0
-    asked_ns = moment_ns(meta["deletionTimestamp"]) - grace_s * NS_PER_S
-    due_ns = asked_ns + round(min(grace_s, script.stop_s) * NS_PER_S)
+    due_ns = deleted_ns(meta) + round(stop_time_s(pod, script, grace_s) * NS_PER_S)
     if moment.now_ns < due_ns:
         return Step(again_ns=due_ns)
     if not meta.get("finalizers") or pod["status"].get("phase") in FINISHED_PHASES:

@@ -7,7 +7,7 @@ from mooring.api.errors import conflict
 from mooring.api.resources import Resource
 from mooring.api.store import JsonObject
 from mooring.kit.clock import NS_PER_S
-from mooring.kit.rfc3339 import in_seconds
+from mooring.kit.rfc3339 import in_seconds, moment_ns
 from mooring.model.pod import FINISHED_PHASES
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
@@ -16,7 +16,7 @@ FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 """The finalizers by which the garbage collector is asked to see to the dependents first."""
 
 _DEFAULT_GRACE_S = 30
-_LONGEST_GRACE_S = 1 << 32
+LONGEST_GRACE_S = 1 << 32
 """Longer than anybody waits, and short enough for a date to say when that is over."""
 
 
@@ -48,14 +48,31 @@ def ending(resource: Resource, item: JsonObject, how: Deletion, now_ns: int) -> 
     is_first = not meta.get("deletionTimestamp")
     if is_first and "generation" in meta:
         meta["generation"] += 1
-    if is_first or grace_s < meta.get("deletionGracePeriodSeconds", 0):
-        meta["deletionTimestamp"] = in_seconds(now_ns + min(grace_s, _LONGEST_GRACE_S) * NS_PER_S)
+    if is_first:
+        meta["deletionTimestamp"] = in_seconds(now_ns + min(grace_s, LONGEST_GRACE_S) * NS_PER_S)
         meta["deletionGracePeriodSeconds"] = grace_s
+    elif grace_s < meta.get("deletionGracePeriodSeconds", 0) and (how.grace_s is not None or not grace_s):
+        _shorten(meta, grace_s, now_ns)
     _ask_collector(meta, how)
     ended = {**item, "metadata": meta}
     if resource.plural == "namespaces":
         ended["status"] = {**item.get("status", {}), "phase": "Terminating"}
     return ended
+
+
+def deleted_ns(meta: JsonObject) -> int:
+    """When an object that is on its way out was first deleted."""
+    grace_s = min(meta.get("deletionGracePeriodSeconds") or 0, LONGEST_GRACE_S)
+    return moment_ns(meta["deletionTimestamp"]) - grace_s * NS_PER_S
+
+
+def _shorten(meta: JsonObject, grace_s: int, now_ns: int) -> None:
+    """The grace counts from when the object was first deleted. One that is over by now becomes the shortest there is."""
+    end_ns = deleted_ns(meta) + min(grace_s, LONGEST_GRACE_S) * NS_PER_S
+    if end_ns < now_ns:
+        end_ns, grace_s = now_ns, min(grace_s, 1)
+    meta["deletionTimestamp"] = in_seconds(end_ns)
+    meta["deletionGracePeriodSeconds"] = grace_s
 
 
 def _grace_s(pod: JsonObject, how: Deletion) -> int:
