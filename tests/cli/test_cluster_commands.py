@@ -58,6 +58,31 @@ def test_a_port_in_use_is_told() -> None:
 
 
 @pytest.mark.slow
+def test_nodes_of_a_data_directory_stay_and_that_is_said(tmp_path: Path) -> None:
+    first, again = ("up", "-q", "--data-dir", str(tmp_path), "--exec", "true"), ("--nodes",)
+    assert ran(*first, *again, "5").stderr == ""
+    fewer = ran(*first, *again, "3").stderr
+    assert fewer == (
+        "--nodes 3: the cluster has 5 nodes: 5 were there already, none is new. "
+        "`mooring nodes remove NODE...` removes nodes\n"
+    )
+    more = ran(*first, *again, "7").stderr
+    assert more == "--nodes 7: the cluster has 7 nodes: 5 were there already, 2 nodes are new\n"
+    assert ran(*first).stderr == ""
+
+
+@pytest.mark.slow
+def test_a_new_cluster_has_a_default_storage_class_and_only_then(tmp_path: Path) -> None:
+    classes = "/apis/storage.k8s.io/v1/storageclasses"
+    with a_process("--nodes", "1", "--data-dir", str(tmp_path)) as cluster:
+        (held,) = cluster.ask("GET", classes).body["items"]
+        assert held["metadata"]["annotations"] == {"storageclass.kubernetes.io/is-default-class": "true"}
+        assert cluster.ask("DELETE", f"{classes}/standard").code == 200
+    with a_process("--data-dir", str(tmp_path)) as cluster:
+        assert cluster.ask("GET", classes).body["items"] == []
+
+
+@pytest.mark.slow
 def test_nodes_come_and_go(tmp_path: Path) -> None:
     with a_process("--nodes", "2") as cluster:
         at = {"KUBECONFIG": str(cluster.kubeconfig)}

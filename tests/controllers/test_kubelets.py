@@ -178,6 +178,36 @@ def test_a_changed_image_starts_the_container_again(cluster: LivingCluster) -> N
     assert cluster.status("pods", "pod")["observedGeneration"] == 2
 
 
+def test_pods_of_jobs_complete_unless_they_say_otherwise(cluster: LivingCluster) -> None:
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "x"}]}}
+    uid = cluster.create("jobs", "j", {"spec": {"template": template}})["metadata"]["uid"]
+    job = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": uid, "controller": True}
+    owned = {"ownerReferences": [job]}
+    meta: dict[str, dict[str, Any]] = {
+        "never": {"run-seconds": "never"},
+        "long": {"run-seconds": 60},
+        "fails": {"exit-code": 1},
+        "usual": {},
+    }
+    for name, annotations in meta.items():
+        marks = {f"mooring.dev/{key}": str(value) for key, value in annotations.items()}
+        cluster.pod(name, node="node", metadata={**owned, "annotations": marks}, restartPolicy="Never")
+    cluster.pod("alone", node="node", restartPolicy="Never")
+    cluster.wait(4)
+    assert cluster.phase("usual") == "Running"
+    cluster.wait(1)
+    phases = {name: cluster.phase(name) for name in (*meta, "alone")}
+    assert phases == {
+        "never": "Running",
+        "long": "Running",
+        "fails": "Failed",
+        "usual": "Succeeded",
+        "alone": "Running",
+    }
+    cluster.wait(1000)
+    assert cluster.phase("never") == "Running" and cluster.phase("long") == "Succeeded"
+
+
 STOPS = {
     "usually after a second": ({}, 30, 1),
     "as its annotation says": ({"stop-seconds": 12}, 30, 12),

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mooring.controllers.node_making import ZONE, make_node, make_nodes
+from mooring.controllers.node_making import ZONE, make_node, make_nodes, missing_nodes, more_nodes
 
 
 def test_the_usual_node() -> None:
@@ -59,3 +59,24 @@ def test_a_template_gives_all_that_nodes_can_share() -> None:
     capacity = {"cpu": "64", "nvidia.com/gpu": "8"}
     assert node["status"] == {"capacity": capacity, "allocatable": capacity}
     assert template["metadata"]["name"] == "gpu", "the template itself stays as it was"
+
+
+def names_of(nodes: list[dict[str, Any]]) -> list[str]:
+    return [node["metadata"]["name"] for node in nodes]
+
+
+def test_only_the_missing_ones_are_made() -> None:
+    assert names_of(missing_nodes(4, ["node-0001", "node-0003", "other-0002", "node-x"])) == ["node-0002", "node-0004"]
+    assert missing_nodes(3, names_of(make_nodes(5))) == []
+
+
+def test_names_of_another_length_count_as_well() -> None:
+    many = names_of(make_nodes(12_000))
+    assert missing_nodes(5, many) == []
+    assert names_of(more_nodes(2, many)) == ["node-12001", "node-12002"]
+    assert names_of(missing_nodes(10_001, names_of(make_nodes(9_999)))) == ["node-10000", "node-10001"]
+
+
+def test_more_nodes_take_the_first_free_numbers() -> None:
+    assert names_of(more_nodes(3, ["node-0002"])) == ["node-0001", "node-0003", "node-0004"]
+    assert names_of(more_nodes(1, [], {"metadata": {"name": "gpu"}})) == ["gpu-0001"]

@@ -62,6 +62,8 @@ class EmbeddedCluster:
             clock,
             taints_new_nodes=settings.taints_new_nodes,
         )
+        self.is_new = not self.api.store.version
+        """Whether nothing was kept from an earlier time."""
         furnish(self.api)
         self.scheduler = build_scheduler(
             settings.config,

@@ -8,7 +8,7 @@ from mooring.api.client.client import ApiClient
 from mooring.api.errors import ApiError
 from mooring.api.media_types import MERGE_PATCH
 from mooring.controllers.node_hosts import FAILED
-from mooring.controllers.node_making import make_node
+from mooring.controllers.node_making import more_nodes
 
 JsonObject = dict[str, Any]
 
@@ -19,13 +19,7 @@ _RETRY_S = 1.0
 async def add(client: ApiClient, count: int, template: JsonObject | None) -> AsyncIterator[str]:
     """That many more, under the first names that are free. Tells the name of each."""
     taken = {node["metadata"]["name"] for node in (await client.list(NODES))["items"]}
-    number = 0
-    for _ in range(count):
-        while True:
-            number += 1
-            node = make_node(number, template)
-            if node["metadata"]["name"] not in taken:
-                break
+    for node in more_nodes(count, taken, template):
         await client.post(NODES, node)
         yield node["metadata"]["name"]
 

@@ -6,25 +6,47 @@ from mooring.api.access import Api
 from mooring.api.errors import ApiError
 from mooring.api.resources import BY_KIND, Resource
 from mooring.api.store import JsonObject
+from mooring.model.pod import FINISHED_PHASES
 
 _SERVER_OWNED = ("uid", "resourceVersion", "generation", "creationTimestamp", "selfLink", "managedFields")
 _ENDING = ("deletionTimestamp", "deletionGracePeriodSeconds")
-_EARLY = ("Namespace", "PriorityClass", "RuntimeClass", "LimitRange", "StorageClass", "Node")
+_EARLY = (
+    *("Namespace", "PriorityClass", "RuntimeClass", "LimitRange", "StorageClass", "Node"),
+    *("PersistentVolumeClaim", "PersistentVolume"),
+)
 _LATE = ("Deployment", "CronJob", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "ReplicationController", "Pod")
 """Owners come before those that they own, and what admission looks up comes first."""
+_OVER = ("Complete", "Failed")
 _UNTOLD = ("Event", "Lease")
 """Kinds that a new cluster writes for itself."""
+
+
+_DEFAULT_CLASS: JsonObject = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {"name": "standard", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+    "provisioner": "mooring.dev/simulated",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
+"""As in clusters of kind and of cloud providers: a claim that names no class gets a volume."""
+
+
+def default_class(items: Iterable[JsonObject]) -> list[JsonObject]:
+    """The class to add to the objects of a new cluster. Objects that bring classes of their own are left alone."""
+    return [] if any(item.get("kind") == "StorageClass" for item in items) else [_DEFAULT_CLASS]
 
 
 def seed(api: Api, items: Iterable[JsonObject]) -> list[str]:
     """Create the objects, in an order in which they find each other. Returns what was refused, in words.
 
-    An object that is there already is left as it is. Owners are found again though they get other uids; owners that
-    are not among the objects are left out, or else everything they own would be taken for garbage.
+    An object that is there already is left as it is. Namespaces that objects name are made where they are missing, as
+    in dumps of one namespace. Owners are found again though they get other uids; owners that are not among the objects
+    are left out, or else everything they own would be taken for garbage.
     """
     refusals = []
     uids: dict[str, str] = {}
-    for item in sorted(items, key=_rank):
+    written = list(items)
+    for item in sorted((*_missing_namespaces(written), *written), key=_rank):
         kind, version = item.get("kind", ""), item.get("apiVersion", "")
         resource = BY_KIND.get((version, kind))
         if kind in _UNTOLD:
@@ -46,10 +68,60 @@ def _create(api: Api, resource: Resource, item: JsonObject, uids: dict[str, str]
     if owners:
         metadata["ownerReferences"] = [{**owner, "uid": uids[owner["uid"]]} for owner in owners]
     namespace = metadata.get("namespace") or "default"
-    found = api.find(resource, namespace, metadata.get("name", ""))
-    made = found or api.create(resource, namespace, {**item, "metadata": metadata})
+    made = api.find(resource, namespace, metadata.get("name", ""))
+    if made is None:
+        made = api.create(resource, namespace, _with_claim_found({**item, "metadata": metadata}, uids))
+        if _is_finished(item):  # or else it would run again
+            status = item["status"]
+            made = api.change(
+                resource,
+                namespace,
+                made["metadata"]["name"],
+                lambda held: {**held, "status": status},
+                subresource="status",
+            )
     if written.get("uid"):
         uids[written["uid"]] = made["metadata"]["uid"]
+
+
+def _missing_namespaces(items: Iterable[JsonObject]) -> list[JsonObject]:
+    """A Namespace for each name that objects are in and that no Namespace among them has."""
+    homes: dict[str, None] = {}
+    written = set()
+    for item in items:
+        resource = BY_KIND.get((item.get("apiVersion", ""), item.get("kind", "")))
+        metadata = item.get("metadata")
+        if resource is None or not isinstance(metadata, dict) or item["kind"] in _UNTOLD:
+            continue
+        if item["kind"] == "Namespace":
+            written.add(metadata.get("name"))
+        elif resource.namespaced and metadata.get("namespace"):
+            homes[metadata["namespace"]] = None
+    return [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in homes if name not in written
+    ]
+
+
+def _with_claim_found(item: JsonObject, uids: dict[str, str]) -> JsonObject:
+    """A volume is bound to the claim that its own cluster had, which has another uid here."""
+    spec = item.get("spec")
+    claim = spec.get("claimRef") if item.get("kind") == "PersistentVolume" and isinstance(spec, dict) else None
+    if not isinstance(claim, dict) or claim.get("uid") not in uids:
+        return item
+    found = {key: value for key, value in claim.items() if key != "resourceVersion"}
+    return {**item, "spec": {**item["spec"], "claimRef": {**found, "uid": uids[claim["uid"]]}}}
+
+
+def _is_finished(item: JsonObject) -> bool:
+    """Whether it is a pod or a Job whose work is done."""
+    status = item.get("status")
+    if not isinstance(status, dict):
+        return False
+    if item["kind"] == "Pod":
+        return status.get("phase") in FINISHED_PHASES
+    held = status.get("conditions") if item["kind"] == "Job" else None
+    conditions = [condition for condition in held if isinstance(condition, dict)] if isinstance(held, list) else []
+    return any(condition.get("type") in _OVER and condition.get("status") == "True" for condition in conditions)
 
 
 def _rank(item: JsonObject) -> int:

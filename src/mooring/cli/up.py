@@ -18,12 +18,12 @@ from mooring.api.journal import JournalError
 from mooring.app.embedded import EmbeddedCluster, EmbeddedSettings
 from mooring.app.embedded_service import Service, ServiceSettings, serving
 from mooring.app.pulse import Pulse
-from mooring.app.seeding import seed
+from mooring.app.seeding import default_class, seed
 from mooring.cli.configured import chosen_gates, configured, feature_gates, registry_with
 from mooring.cli.node_template import read_node_template
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.up_view import UpView, console
-from mooring.controllers.node_making import make_nodes
+from mooring.controllers.node_making import missing_nodes
 from mooring.kit import loops
 from mooring.kit.collector import relax_collector
 from mooring.kit.tasks import first_of
@@ -48,7 +48,7 @@ Examples:
 
 \b
 Annotations that simulated pods heed:
-  mooring.dev/run-seconds: "60"     finish after a minute
+  mooring.dev/run-seconds: "60"     finish after a minute (pods of Jobs: after 5 seconds unless they say)
   mooring.dev/exit-code: "1"        and fail
   mooring.dev/start-seconds: "5"    take that long to start
   mooring.dev/stop-seconds: "10"    and to stop
@@ -117,7 +117,8 @@ def up(
             cluster = EmbeddedCluster(settings, report=_report)
         except JournalError as fault:
             refuse(fault)
-    for refusal in seed(cluster.api, items):
+    classes = default_class(items) if cluster.is_new else []
+    for refusal in seed(cluster.api, [*classes, *items]):
         click.echo(f"left out: {refusal}", err=True)
     _add_nodes(cluster, nodes, template, has_own=bool(items))
     default_port = 0 if command is not None else DEFAULT_PORT
@@ -196,12 +197,22 @@ async def _execute(command: str, service: Service, stopped: asyncio.Event) -> in
 
 
 def _add_nodes(cluster: EmbeddedCluster, count: int | None, template: dict[str, Any] | None, has_own: bool) -> None:
-    """As many as were asked for; without a word about it the usual few, unless there are nodes already."""
+    """Make the nodes that are missing among those numbered up to `count`; without a count five, if there are no nodes.
+
+    Nodes that are there stay: their pods, and what the user changed on them, are worth more than a number.
+    """
     existing = {node["metadata"]["name"] for node in cluster.api.store.all("/nodes")}
-    if count is None:
-        count = 0 if existing or has_own else DEFAULT_NODES
-    made = make_nodes(count, template)
-    seed(cluster.api, [node for node in made if node["metadata"]["name"] not in existing])
+    wanted = count if count is not None else 0 if existing or has_own else DEFAULT_NODES
+    missing = missing_nodes(wanted, existing, template)
+    seed(cluster.api, missing)
+    if count is not None and existing:
+        click.echo(_told_nodes(count, len(existing), len(missing)), err=True)
+
+
+def _told_nodes(asked: int, existing: int, made: int) -> str:
+    made_text = f"{made} nodes are new" if made else "none is new"
+    text = f"--nodes {asked}: the cluster has {existing + made} nodes: {existing} were there already, {made_text}"
+    return text if existing <= asked else f"{text}. `mooring nodes remove NODE...` removes nodes"
 
 
 def _items(paths: tuple[str, ...]) -> list[dict[str, Any]]:
