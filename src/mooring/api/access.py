@@ -15,6 +15,7 @@ from mooring.api.admission.faults import check_form, check_valid
 from mooring.api.admission.object_meta import check_uid
 from mooring.api.admission.pod_fields import complete_pod
 from mooring.api.admission.pod_parts import take_part
+from mooring.api.admission.quotas import Quotas
 from mooring.api.admission.services import give_addresses
 from mooring.api.admission.store_lookups import StoreLookups
 from mooring.api.admission.template_pods import TemplatePods
@@ -75,10 +76,12 @@ class Api:
     random_suffix: Callable[[], str] = _random_suffix
     lookups: StoreLookups = field(init=False)
     templates: TemplatePods = field(init=False)
+    quotas: Quotas = field(init=False)
 
     def __post_init__(self) -> None:
         self.lookups = StoreLookups(self.store)
         self.templates = TemplatePods(self.store)
+        self.quotas = Quotas(self.store, self.clock.now_ns)
 
     def now(self) -> str:
         """The present moment in whole seconds, as objects carry it."""
@@ -102,6 +105,7 @@ class Api:
         """A new object, admitted and stored; a dry run only admits it."""
         for _ in range(_NAME_TRIES):
             made = self._prepare_new(resource, namespace, item, by)
+            self.quotas.check_create(resource, made)
             key = _key(resource, namespace, made["metadata"]["name"])
             if by.is_dry_run and self.store.find(resource.storage, key) is None:
                 return made
@@ -202,8 +206,11 @@ class Api:
         if subresource == "status":
             return admit.prepare_status(resource, old, new)
         if subresource:
-            return self._prepare_part(resource, old, new, subresource)
-        return admit.prepare_update(resource, old, new, self.lookups)
+            made = self._prepare_part(resource, old, new, subresource)
+        else:
+            made = admit.prepare_update(resource, old, new, self.lookups)
+        self.quotas.check_change(resource, old, made, subresource)
+        return made
 
     def _prepare_part(self, resource: Resource, old: JsonObject, new: JsonObject, subresource: str) -> JsonObject:
         check_form(resource, new)

@@ -19,6 +19,7 @@ from mooring.controllers.node_lifecycle import NodeLifecycle
 from mooring.controllers.pod_garbage import FinishedPods, StrandedPods
 from mooring.controllers.pod_scripts import Script
 from mooring.controllers.resource_claims import ClaimRelease, PodClaims
+from mooring.controllers.resource_quotas import ResourceQuotas
 from mooring.controllers.taint_eviction import TaintEviction
 from mooring.controllers.volumes import ClaimProtection, Volumes
 
@@ -55,4 +56,5 @@ def cluster_services(api: Api, pace: Pace | None = None) -> list[Controller]:
         Garbage(api),
         Namespaces(api, pace.root_certificate),
         EventExpiry(api),
+        ResourceQuotas(api),
     ]
