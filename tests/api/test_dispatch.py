@@ -488,7 +488,41 @@ def test_logs_are_text_whatever_is_asked_for() -> None:
     api = an_api()
     ask(api, "POST", PODS, a_manifest())
     reply = ask(api, "GET", f"{PODS}/p/log", accept="text/plain")
-    assert (reply.code, reply.body, reply.content_type) == (200, "", "text/plain")
+    said = "this pod is simulated by `mooring up` and no container runs: there is no log\n"
+    assert (reply.code, reply.body, reply.content_type) == (200, said, "text/plain")
+
+
+@pytest.mark.parametrize("part", ["exec", "attach", "portforward", "proxy/some/path"])
+def test_streams_are_refused_in_words(part: str) -> None:
+    reply = ask(an_api(), "GET", f"{PODS}/p/{part}")
+    word = part.partition("/")[0]
+    assert reply.code == 400
+    assert reply.body["message"] == (
+        f"this pod is simulated by `mooring up` and no container runs: {word} is not possible"
+    )
+
+
+def test_a_secret_is_opaque_unless_it_says() -> None:
+    api = an_api()
+    path = "/api/v1/namespaces/default/secrets"
+    assert ask(api, "POST", path, {"metadata": {"name": "a"}}).body["type"] == "Opaque"
+    assert ask(api, "POST", path, {"metadata": {"name": "b"}, "type": "x/y"}).body["type"] == "x/y"
+
+
+def test_services_get_ports_of_the_nodes_each_its_own() -> None:
+    api = an_api()
+    path = "/api/v1/namespaces/default/services"
+
+    def ports(name: str, *numbers: int, **spec: Any) -> list[Any]:
+        written = [{"name": f"p{i}", "port": 80 + i, "nodePort": number} for i, number in enumerate(numbers)]
+        made = ask(api, "POST", path, {"metadata": {"name": name}, "spec": {"ports": written, **spec}}).body
+        return [port.get("nodePort") or None for port in made["spec"]["ports"]]
+
+    assert ports("inside", 0) == [None]
+    assert ports("chosen", 30_001, type="NodePort") == [30_001]
+    assert ports("two", 0, 0, type="NodePort") == [30_000, 30_002]
+    assert ports("balanced", 0, type="LoadBalancer") == [30_003]
+    assert ports("none", 0, type="LoadBalancer", allocateLoadBalancerNodePorts=False) == [None]
 
 
 def test_every_kind_can_be_made_read_listed_and_deleted() -> None:

@@ -174,6 +174,10 @@ def _service(service: JsonObject) -> None:
         fill(port, {"protocol": "TCP", "targetPort": port.get("port", 0)})
 
 
+def _secret(secret: JsonObject) -> None:
+    fill(secret, {"type": "Opaque"})
+
+
 def _templated(workload: JsonObject) -> None:
     template = workload["spec"].setdefault("template", {})
     template.setdefault("metadata", {})
@@ -241,6 +245,7 @@ _DEFAULTING: Mapping[str, Callable[[JsonObject], None]] = {
     "priorityclasses": _priority_class,
     "storageclasses": _storage_class,
     "services": _service,
+    "secrets": _secret,
     "limitranges": complete_limit_range,
     "deployments": _deployment,
     "replicasets": _templated,

@@ -53,6 +53,7 @@ def answer(api: Api, request: Request, address: str = "", token: str = "") -> An
 def _answer(api: Api, request: Request, address: str, token: str) -> Answer | Watch:
     target = target_of(request.path)
     if target is None:
+        subresources.refuse_stream(request.path)
         found = document(api, request, address) if request.method in ("GET", "HEAD") else None
         return found or Answer(404, "404 page not found\n", "text/plain; charset=utf-8")
     check_yaml(request)

@@ -1,5 +1,7 @@
 """Parts of objects with rules of their own: binding, eviction, scale, logs."""
 
+import re
+
 from mooring.api.access import Api, By, Change
 from mooring.api.admission.eviction import evict
 from mooring.api.admission.scale import scale_of, with_scale
@@ -11,6 +13,9 @@ from mooring.api.server.request import Answer, Request
 from mooring.api.server.routes import Target
 from mooring.api.server.writing import patcher, success
 from mooring.api.store import JsonObject
+
+_SIMULATED = "this pod is simulated by `mooring up` and no container runs"
+_STREAMED = re.compile(r"/api/v1/namespaces/[^/]+/pods/[^/]+/(exec|attach|portforward|proxy)(?:/.*)?")
 
 
 def post_binding(api: Api, target: Target, request: Request) -> Answer:
@@ -50,9 +55,16 @@ def patch_scale(api: Api, target: Target, request: Request) -> Answer:
 
 
 def get_log(api: Api, target: Target, request: Request) -> Answer:
-    """Simulated containers say nothing."""
+    """Simulated containers write nothing; users should not have to guess why."""
     api.get(target.resource, target.namespace, target.name)
-    return Answer(200, "", "text/plain")
+    return Answer(200, f"{_SIMULATED}: there is no log\n", "text/plain")
+
+
+def refuse_stream(path: str) -> None:
+    """kubectl exec, attach, cp, port-forward and proxy: there is no container to talk to."""
+    found = _STREAMED.fullmatch(path)
+    if found is not None:
+        raise bad_request(f"{_SIMULATED}: {found[1]} is not possible")
 
 
 def _rescale(api: Api, target: Target, request: Request, change: Change) -> Answer:
