@@ -1,12 +1,13 @@
 """What admission does to a new pod after defaulting, in kube-apiserver's order."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from mooring.api.admission.limit_ranges import apply_limit_ranges
 from mooring.api.admission.lookups import JsonObject, Lookups, name_of
 from mooring.api.admission.priority import set_priority
 from mooring.api.admission.qos import qos_class
 from mooring.api.errors import ApiError, forbidden, quoted
+from mooring.api.patches.merge_keys import compact
 from mooring.model.node import NO_EXECUTE
 from mooring.model.pod_defaults import DEFAULT_TOLERATION_S, NODE_TROUBLES
 
@@ -66,7 +67,7 @@ def _add_runtime(pod: JsonObject, cluster: Lookups) -> None:
             raise _forbid(pod, f"conflict: {sides}")
         spec["nodeSelector"] = {**spec.get("nodeSelector", {}), key: value}
     held = spec.get("tolerations", [])
-    spec["tolerations"] = [*held, *(t for t in scheduling.get("tolerations", ()) if t not in held)]
+    spec["tolerations"] = _joined(held, scheduling.get("tolerations", ()))
 
 
 def _add_overhead(pod: JsonObject, given: JsonObject) -> None:
@@ -87,9 +88,15 @@ def merge_label_keys(pod: JsonObject) -> None:
             continue
         lines = [*_lines(labels, term, "matchLabelKeys", "In"), *_lines(labels, term, "mismatchLabelKeys", "NotIn")]
         held = term["labelSelector"].get("matchExpressions", [])
-        merged = [*held, *(line for line in lines if line not in held)]
+        merged = _joined(held, lines)
         if merged:
             term["labelSelector"] = {**term["labelSelector"], "matchExpressions": merged}
+
+
+def _joined(held: Iterable[JsonObject], added: Iterable[JsonObject]) -> list[JsonObject]:
+    """What is held, then what is added and not held yet."""
+    known = {compact(line) for line in held}
+    return [*held, *(line for line in added if compact(line) not in known)]
 
 
 def _lines(labels: JsonObject, term: JsonObject, group: str, operator: str) -> Iterator[JsonObject]:

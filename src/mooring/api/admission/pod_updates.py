@@ -1,8 +1,8 @@
 """What may change in a pod that exists: little, and while it is gated only what narrows where it can go."""
 
 import json
-from collections.abc import Iterator
-from difflib import unified_diff
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from mooring.api.admission.lookups import JsonObject
 from mooring.api.errors import Cause, field_forbidden, field_invalid
@@ -15,6 +15,11 @@ _ALLOWED = (
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
+
+_CONTEXT_LINES = 3
+"""As diff shows around a change."""
+_SHOWN_LINES = 200
+"""More than this of one change is no help to a reader."""
 
 
 def update_faults(old: JsonObject, new: JsonObject) -> list[Cause]:
@@ -72,10 +77,32 @@ def _put_back_required(held: JsonObject, munged: JsonObject) -> None:
 
 
 def _diff(held: JsonObject, munged: JsonObject) -> str:
-    """What differs, for the message. Later: kube-apiserver shows its Go struct, with other names and line numbers."""
+    """What differs, for the message. Later: kube-apiserver shows its Go struct, with other names and line numbers.
+
+    One block from the first line that differs to the last: to find the shortest edit takes more than linear time.
+    """
     before, after = (json.dumps(spec, indent=1, sort_keys=True).splitlines() for spec in (held, munged))
-    lines = [*unified_diff(before, after, lineterm="", n=3)][2:]
+    start = _common(before, after)
+    tail = _common(before[:start:-1], after[:start:-1])
+    gone, new = before[start : len(before) - tail], after[start : len(after) - tail]
+    first = max(start - _CONTEXT_LINES, 0)
+    around = before[first:start], before[len(before) - tail :][:_CONTEXT_LINES]
+    lengths = [sum(map(len, (around[0], part, around[1]))) for part in (gone, new)]
+    lines = [f"@@ -{first + 1},{lengths[0]} +{first + 1},{lengths[1]} @@", *(f" {line}" for line in around[0])]
+    lines += [*_shown("-", gone), *_shown("+", new), *(f" {line}" for line in around[1])]
     return "".join(f"{line}\n" for line in lines)
+
+
+def _common(before: Sequence[str], after: Sequence[str]) -> int:
+    """How many lines both begin with."""
+    pairs = enumerate(zip(before, after, strict=False))
+    return next((i for i, (old, new) in pairs if old != new), min(len(before), len(after)))
+
+
+def _shown(sign: str, lines: Sequence[str]) -> Iterator[str]:
+    yield from (f"{sign}{line}" for line in lines[:_SHOWN_LINES])
+    if len(lines) > _SHOWN_LINES:
+        yield f"{sign}... and {len(lines) - _SHOWN_LINES} lines more"
 
 
 def _container_counts(held: JsonObject, wanted: JsonObject) -> Iterator[Cause]:
@@ -96,16 +123,17 @@ def _deadline(held: JsonObject, wanted: JsonObject) -> Iterator[Cause]:
 
 
 def _tolerations(held: JsonObject, wanted: JsonObject) -> Iterator[Cause]:
-    after = [_without_seconds(t) for t in wanted.get("tolerations", ())]
-    if not all(_without_seconds(t) in after for t in held.get("tolerations", ())):
+    after = {_without_seconds(toleration) for toleration in wanted.get("tolerations", ())}
+    if not all(_without_seconds(toleration) in after for toleration in held.get("tolerations", ())):
         yield field_forbidden(
             "spec.tolerations", "existing toleration can not be modified except its tolerationSeconds"
         )
 
 
-def _without_seconds(toleration: JsonObject) -> JsonObject:
+def _without_seconds(toleration: JsonObject) -> frozenset[tuple[str, Any]]:
+    """What may not change in a toleration: its values are plain ones."""
     is_timed = toleration.get("effect") == NO_EXECUTE
-    return {key: value for key, value in toleration.items() if not (is_timed and key == "tolerationSeconds")}
+    return frozenset((key, value) for key, value in toleration.items() if not (is_timed and key == "tolerationSeconds"))
 
 
 def _gates(held: JsonObject, wanted: JsonObject) -> Iterator[Cause]:

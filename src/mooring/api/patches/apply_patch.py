@@ -7,6 +7,8 @@ is the same as there.
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from mooring.api.errors import (
@@ -83,7 +85,8 @@ def record_update(live: dict[str, Any] | None, new: dict[str, Any], by: Writer) 
         me = Owner(by.manager, "Update", by.api_version, by.subresource, by.time)
         old = bare(live) if live is not None else _unwritten(new)
         difference = _difference(old, bare(new), _root(new), by)
-        owners_book = {owner.identity: owner.without(difference.changed | difference.removed) for owner in owners}
+        gone = difference.changed | difference.removed
+        owners_book = {owner.identity: owner.without(gone) for owner in owners}
         if gained := difference.changed - _NOBODYS:
             known = owners_book.get(me.identity, me)
             owners_book[me.identity] = replace(known, paths=known.paths | gained, time=by.time)
@@ -151,7 +154,8 @@ def _yielding(others: list[Owner], difference: "Difference", force: bool, allowe
     disputed = [(owner, path) for owner in others for path in (owner.paths & difference.changed) - allowed]
     if disputed and not force:
         raise _conflict(disputed)
-    return [owner.without(difference.changed | difference.removed) for owner in others]
+    gone = difference.changed | difference.removed
+    return [owner.without(gone) for owner in others]
 
 
 def _conflict(disputed: list[tuple[Owner, Path]]) -> ApiError:
@@ -160,8 +164,8 @@ def _conflict(disputed: list[tuple[Owner, Path]]) -> ApiError:
     if len(lines) == 1:
         return apply_conflict(f"Apply failed with 1 conflict: conflict with {lines[0][0]}: {lines[0][1]}", causes)
     told = []
-    for owner in dict.fromkeys(owner for owner, _ in lines):
-        told += [f"conflicts with {owner}:", *(f"- {path}" for other, path in lines if other == owner)]
+    for owner, disputes in groupby(lines, key=itemgetter(0)):
+        told += [f"conflicts with {owner}:", *(f"- {path}" for _, path in disputes)]
     return apply_conflict(f"Apply failed with {len(lines)} conflicts: " + "\n".join(told), causes)
 
 
@@ -223,15 +227,15 @@ def _merged_items(live: list[Any], wanted: list[Any], place: Place) -> list[Any]
 
 
 def _wanted_keys(wanted: list[Any], place: Place) -> list[str]:
-    keys: list[str] = []
+    keys: dict[str, None] = {}
     for i, item in enumerate(wanted):
         key = place.key(item)
         if key is None:
             raise _unfit(place, f"element {i}: associative list has an element that omits all key fields")
         if key in keys:
             raise _unfit(place, f"duplicate entries for key {path_text((key,))}")
-        keys.append(key)
-    return keys
+        keys[key] = None
+    return list(keys)
 
 
 def _unfit(place: Place, fault: str) -> ApiError:

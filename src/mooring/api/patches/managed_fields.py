@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mooring.api.errors import quoted
-from mooring.api.patches.merge_keys import Path, compact
+from mooring.api.patches.merge_keys import DEEPEST, Path, compact
 
 Paths = frozenset[Path]
 
@@ -51,9 +51,9 @@ def _owner(entry: dict[str, Any]) -> Owner:
 def _paths(fields: object, path: Path) -> Iterator[Path]:
     if not isinstance(fields, dict):
         return
-    if path and (not fields or "." in fields):
+    if path and (not fields or "." in fields or len(path) == DEEPEST):
         yield path
-    for key, inner in fields.items():
+    for key, inner in fields.items() if len(path) < DEEPEST else ():
         if (known := _known_key(key)) is not None:
             yield from _paths(inner, (*path, known))
 

@@ -17,6 +17,11 @@ Path = tuple[str, ...]
 
 T = TypeVar("T")
 
+DEEPEST = 64
+"""How many keys a path has at most: what lies deeper is owned as a whole. No kind with known fields goes half as deep.
+A path is as long as it is deep, so without a bound a short body that is nested a thousand times has a million keys.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class ListRule:
@@ -147,6 +152,8 @@ class Place:
 
         A list is such a value too if its items cannot be told apart.
         """
+        if len(self.path) >= DEEPEST:
+            return None
         if isinstance(value, dict):
             atomic = list_rule(self.names).atomic_items if self.is_item else is_atomic(self.names)
             return None if atomic else {f"f:{name}": (self.at(name), part) for name, part in value.items()}

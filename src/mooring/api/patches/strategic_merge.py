@@ -98,9 +98,10 @@ def _retained(original: dict[str, Any], fields: _Fields) -> dict[str, Any]:
     """A copy of the original with the keys that are to stay; the patch may not set others."""
     if fields.retained is None:
         return dict(original)
-    if any(key not in fields.retained for key, value in fields.values.items() if value is not None):
+    retained = {key for key in fields.retained if isinstance(key, str)}
+    if any(key not in retained for key, value in fields.values.items() if value is not None):
         raise bad_request(_BAD_RETAINED)
-    return {key: value for key, value in original.items() if key in fields.retained}
+    return {key: value for key, value in original.items() if key in retained}
 
 
 def _merge_values(result: dict[str, Any], fields: _Fields, names: Names) -> None:
@@ -162,22 +163,36 @@ def _merged_list(original: list[Any] | None, patch: list[Any], names: Names, ord
 
 
 def _merged_items(original: list[Any], patch: list[Any], key: str, names: Names) -> list[Any]:
+    """Items of the patch go into the first item of the same identity, or to the end; a deletion takes all of them.
+
+    The places of all identities are looked up once, so that a patch of every item of a long list takes linear time.
+    """
     result = list(original)
+    places: dict[str, list[int]] = {}
+    for i, known in enumerate(result):
+        places.setdefault(_text(known.get(key)), []).append(i)
     for item in patch:
-        identity = _identity(item, key)
-        places = [i for i, known in enumerate(result) if _text(known.get(key)) == identity]
-        match item.get(PATCH):
-            case None if places:
-                result[places[0]] = _merged_map(result[places[0]], item, names)
-            case None:
-                result.append(_cleaned_map(item))
-            case "delete":
-                result = [known for i, known in enumerate(result) if i not in places]
-            case "merge":
-                raise bad_request("merging lists cannot yet be specified in the patch")
-            case unknown:
-                raise bad_request(f"unknown patch type: {_go_text(unknown)} in map: {_go_text(item)}")
-    return result
+        _merge_item(result, places, item, key, names)
+    return [item for item in result if item is not _DROPPED]
+
+
+def _merge_item(result: list[Any], places: dict[str, list[int]], item: Any, key: str, names: Names) -> None:
+    """`result` has _DROPPED where an item is deleted, so that the places of others stay true."""
+    identity = _identity(item, key)
+    found = places.get(identity)
+    match item.get(PATCH):
+        case None if found:
+            result[found[0]] = _merged_map(result[found[0]], item, names)
+        case None:
+            places[identity] = [len(result)]
+            result.append(_cleaned_map(item))
+        case "delete":
+            for place in places.pop(identity, ()):
+                result[place] = _DROPPED
+        case "merge":
+            raise bad_request("merging lists cannot yet be specified in the patch")
+        case unknown:
+            raise bad_request(f"unknown patch type: {_go_text(unknown)} in map: {_go_text(item)}")
 
 
 def _check_alike(items: Sequence[Any]) -> None:
