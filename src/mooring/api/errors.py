@@ -94,6 +94,15 @@ def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
+_LONGEST_SHOWN = 253
+"""What the longest names have that Kubernetes knows."""
+
+
+def shortened(text: str) -> str:
+    """A part of a message that clients choose: one that is too long for a name is cut."""
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+
+
 # The object and its state
 
 

@@ -28,6 +28,8 @@ from mooring.api.patches.merge_keys import Path, Place, compact, path_text
 BEFORE_FIRST_APPLY = "before-first-apply"
 """Owns what an object without managedFields has when it is applied to for the first time."""
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_MOST_TOLD = 1000
+"""As many conflicts as a refusal tells: each has the whole way to its field, which may be long."""
 _ABSENT = object()
 _BOOKKEEPING = (
     *("name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "selfLink", "clusterName"),
@@ -151,7 +153,7 @@ def _applied(
 
 def _yielding(others: list[Owner], difference: "Difference", force: bool, allowed: Paths) -> list[Owner]:
     """The other owners, without the fields that changed or went; to change what they own takes force."""
-    disputed = [(owner, path) for owner in others for path in (owner.paths & difference.changed) - allowed]
+    disputed = [(owner, path) for owner in others for path in sorted((owner.paths & difference.changed) - allowed)]
     if disputed and not force:
         raise _conflict(disputed)
     gone = difference.changed | difference.removed
@@ -159,14 +161,15 @@ def _yielding(others: list[Owner], difference: "Difference", force: bool, allowe
 
 
 def _conflict(disputed: list[tuple[Owner, Path]]) -> ApiError:
-    lines = sorted((str(owner), path_text(path)) for owner, path in disputed)
+    """All are counted, and the first of them told."""
+    lines = sorted((str(owner), path_text(path)) for owner, path in disputed[:_MOST_TOLD])
     causes = [Cause("FieldManagerConflict", f"conflict with {owner}", path) for owner, path in lines]
-    if len(lines) == 1:
+    if len(disputed) == 1:
         return apply_conflict(f"Apply failed with 1 conflict: conflict with {lines[0][0]}: {lines[0][1]}", causes)
     told = []
     for owner, disputes in groupby(lines, key=itemgetter(0)):
         told += [f"conflicts with {owner}:", *(f"- {path}" for _, path in disputes)]
-    return apply_conflict(f"Apply failed with {len(lines)} conflicts: " + "\n".join(told), causes)
+    return apply_conflict(f"Apply failed with {len(disputed)} conflicts: " + "\n".join(told), causes)
 
 
 # The way over from client-side apply

@@ -18,14 +18,17 @@ from mooring.api.errors import (
     undecodable,
     unprocessable,
 )
+from mooring.api.nesting import check_depth
 
 OPERATION_LIMIT = 10_000
+"""As kube-apiserver."""
 COPY_LIMIT_BYTES = 3 * 1024 * 1024
 """How much all copy operations of a patch may add; without it a short patch grows a document beyond all bounds."""
 
 _DECODING = "error decoding patch: "
 _INDEX = re.compile(r"[+-]?[0-9]{1,18}")
 _ABSENT = object()
+
 
 class _Misfit(Exception):
     """An operation that does not fit the document. The text is for our own log: clients are not told."""
@@ -77,6 +80,7 @@ def _apply(document: dict[str, Any], operations: list[dict[str, Any]]) -> dict[s
             patched.step(operation)
         except _Misfit as fault:
             raise unprocessable() from fault
+    check_depth(patched.document)  # operations can move a part into another again and again
     if not isinstance(patched.document, dict):
         raise _not_an_object(patched.document)
     return patched.document
@@ -219,4 +223,3 @@ def _index(key: str, length: int) -> int:
     if not -length <= position < length:
         raise _Misfit(f"Unable to access invalid index: {position}")
     return position % length
-

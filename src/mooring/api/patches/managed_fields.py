@@ -3,9 +3,10 @@
 import json
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, replace
+from sys import intern
 from typing import Any
 
-from mooring.api.errors import quoted
+from mooring.api.errors import quoted, shortened
 from mooring.api.patches.merge_keys import DEEPEST, Path, compact
 
 Paths = frozenset[Path]
@@ -28,9 +29,9 @@ class Owner:
         return self.manager, self.operation, self.api_version * (self.operation != "Apply"), self.subresource
 
     def __str__(self) -> str:
-        through = f" with subresource {quoted(self.subresource)}" if self.subresource else ""
-        using = f" using {self.api_version}" if self.operation == "Update" else ""
-        return f"{quoted(self.manager)}{through}{using}"
+        through = f" with subresource {quoted(shortened(self.subresource))}" if self.subresource else ""
+        using = f" using {shortened(self.api_version)}" if self.operation == "Update" else ""
+        return f"{quoted(shortened(self.manager))}{through}{using}"
 
     def without(self, paths: Set[Path]) -> "Owner":
         return replace(self, paths=self.paths - paths)
@@ -55,7 +56,7 @@ def _paths(fields: object, path: Path) -> Iterator[Path]:
         yield path
     for key, inner in fields.items() if len(path) < DEEPEST else ():
         if (known := _known_key(key)) is not None:
-            yield from _paths(inner, (*path, known))
+            yield from _paths(inner, (*path, intern(known)))
 
 
 def _known_key(key: str) -> str | None:

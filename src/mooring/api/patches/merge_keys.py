@@ -7,7 +7,10 @@ Whatever is not named here is replaced whole if it is a list, and merged if it i
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from sys import intern
 from typing import Any, TypeVar
+
+from mooring.api.errors import shortened
 
 Names = tuple[str, ...]
 """The way to a field: the object's kind, then the fields; items of lists leave no trace."""
@@ -130,7 +133,10 @@ _REPLACED_BOOK = _split(_REPLACED_MAPS)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in an object: by names, for what is known of the type, and by path, for who owns it."""
+    """Where in an object: by names, for what is known of the type, and by path, for who owns it.
+
+    Keys of paths are interned: paths are compared and looked up by the thousand, and a key may be a megabyte long.
+    """
 
     names: Names
     path: Path = ()
@@ -142,10 +148,10 @@ class Place:
         return not self.is_item and list_rule(self.names).apply_keys is not None
 
     def at(self, name: str) -> "Place":
-        return Place((*self.names, name), (*self.path, f"f:{name}"))
+        return Place((*self.names, name), (*self.path, intern(f"f:{name}")))
 
     def among(self, key: str) -> "Place":
-        return Place(self.names, (*self.path, key), True)
+        return Place(self.names, (*self.path, intern(key)), True)
 
     def parts(self, value: object) -> dict[str, tuple["Place", Any]] | None:
         """What a value is made of, by key; None for a value that is owned as a whole.
@@ -186,7 +192,7 @@ def path_text(path: Path) -> str:
 def _key_text(key: str) -> str:
     form, _, text = key.partition(":")
     if form == "f":
-        return f".{text}"
+        return f".{shortened(text)}"
     if form == "v":
-        return f"[={text}]"
-    return f"[{','.join(f'{name}={compact(value)}' for name, value in json.loads(text).items())}]"
+        return f"[={shortened(text)}]"
+    return f"[{','.join(f'{name}={shortened(compact(value))}' for name, value in json.loads(text).items())}]"

@@ -7,14 +7,13 @@
 | JSON patch             | `json_patch_faults` | `unknown_fields` of the result, sorted | `patch_error`  |
 | server-side apply      | `yaml_duplicates`   | `check_declared`, whatever was asked   | `apply_error`  |
 
-A warning for each of them is a `warning_header`.
+Warnings of them are `warning_headers`.
 """
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice
 from typing import Any
 
 import yaml
@@ -27,6 +26,10 @@ from mooring.api.schema.fields import Field, Fields, core_of, fields_of, is_list
 
 _MOST_FAULTS = 100
 """Parity: no more are told of one body."""
+_MOST_CHARS = 256 * 1024
+"""... and none after so much text."""
+_WARNED_CHARS, _SHORT_CHARS = 4096, 256
+"""Parity: warnings that are longer than this altogether are cut, each to the second length."""
 
 _UNTYPED = "untyped"
 """Holds anything, and what is given twice in it counts; in an `object` of the table it does not."""
@@ -35,6 +38,10 @@ _OPERATION_FIELDS: Fields = {
     **{name: Field("string", True) for name in ("op", "path", "from")},
     "value": Field(_UNTYPED, False),
 }
+Way = tuple["Way", str] | None
+"""How a field is reached: the way to what holds it, and its own part. It is written out only for what is told: names
+may be long, and what is below them many."""
+_TWICE = 2
 
 
 # Finding
@@ -94,8 +101,21 @@ def apply_error(yaml_lines: Sequence[str]) -> ApiError:
     return bad_request(f"error strict decoding YAML: error converting YAML to JSON: {told}")
 
 
-def warning_header(text: str) -> str:
-    """The value of a Warning header: `299 - "unknown field \\"spec.foo\\""`."""
+def warning_headers(texts: Sequence[str]) -> list[str]:
+    """The values of the Warning headers that tell this."""
+    if sum(map(len, texts)) <= _WARNED_CHARS:
+        return [_warning_header(text) for text in texts]
+    headers, written_chars = [], 0
+    for text in texts:
+        if written_chars >= _WARNED_CHARS:
+            break
+        headers.append(_warning_header(text[:_SHORT_CHARS]))
+        written_chars += len(text[:_SHORT_CHARS])
+    return headers
+
+
+def _warning_header(text: str) -> str:
+    """`299 - "unknown field \\"spec.foo\\""`."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'299 - "{escaped}"'
 
@@ -109,7 +129,15 @@ def _yaml_text(lines: Sequence[str]) -> list[str]:
 
 
 def _told(faults: Iterable[str]) -> list[str]:
-    return list(islice(dict.fromkeys(faults), _MOST_FAULTS))
+    """The first of them, each once. Where they have long names it is fewer: each has the whole way to its field."""
+    told: dict[str, None] = {}
+    shown_chars = 0
+    for fault in faults:
+        shown_chars += 0 if fault in told else len(fault)
+        told[fault] = None
+        if len(told) == _MOST_FAULTS or shown_chars > _MOST_CHARS:
+            break
+    return list(told)
 
 
 # Whether there is anything to find
@@ -208,7 +236,7 @@ def _with_repeats(body: bytes) -> Any:
     return json.loads(body, object_pairs_hook=_Pairs)
 
 
-def _faults(value: Any, holds: str, path: str = "") -> Iterator[str]:
+def _faults(value: Any, holds: str, path: Way = None) -> Iterator[str]:
     if isinstance(value, dict | _Pairs):
         if is_type(holds):
             known = _OPERATION_FIELDS if holds == _OPERATION else fields_of(holds)
@@ -218,34 +246,39 @@ def _faults(value: Any, holds: str, path: str = "") -> Iterator[str]:
     elif isinstance(value, list) and (is_list(holds) or holds == _UNTYPED):
         part = part_of(holds) if is_list(holds) else _UNTYPED
         for i, item in enumerate(value):
-            yield from _faults(item, part, f"{path}[{i}]")
+            yield from _faults(item, part, (path, f"[{i}]"))
 
 
-def _faults_in_object(value: JsonObject | _Pairs, known: Fields, path: str) -> Iterator[str]:
-    seen = set()
+def _faults_in_object(value: JsonObject | _Pairs, known: Fields, path: Way) -> Iterator[str]:
+    seen: dict[str, int] = {}
     for name, inner in value.items():
-        place = _at(path, name)
+        place = (path, f".{name}")
+        seen[name] = seen.get(name, 0) + 1
         if name not in known:
-            yield f"unknown field {quoted(place)}"
+            if seen[name] == 1:
+                yield f"unknown field {quoted(_way_text(place))}"
             continue
-        if name in seen:
-            yield f"duplicate field {quoted(place)}"
-        seen.add(name)
+        if seen[name] == _TWICE:
+            yield f"duplicate field {quoted(_way_text(place))}"
         yield from _faults(inner, known[name].holds, place)
 
 
-def _faults_in_map(value: JsonObject | _Pairs, part: str, path: str) -> Iterator[str]:
-    seen = set()
+def _faults_in_map(value: JsonObject | _Pairs, part: str, path: Way) -> Iterator[str]:
+    seen: dict[str, int] = {}
     for name, inner in value.items():
-        place = _at(path, name)
-        if name in seen:
-            yield f"duplicate field {quoted(place)}"
-        seen.add(name)
+        place = (path, f".{name}")
+        seen[name] = seen.get(name, 0) + 1
+        if seen[name] == _TWICE:
+            yield f"duplicate field {quoted(_way_text(place))}"
         yield from _faults(inner, part, place)
 
 
-def _at(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
+def _way_text(way: Way) -> str:
+    parts = []
+    while way is not None:
+        way, part = way
+        parts.append(part)
+    return "".join(reversed(parts)).removeprefix(".")
 
 
 def _yaml_repeats(node: yaml.Node | None, gone: set[int]) -> Iterator[tuple[int, str]]:
@@ -270,8 +303,8 @@ def check_declared(resource: Resource, item: JsonObject) -> None:
     """Refuse what is applied if it has unknown fields. Parity: as an error of the server, and never as a warning."""
     if is_known(resource, item):
         return
-    paths = _undeclared(item, type_of(resource), Place((resource.kind,)), "")
-    found = [f"{path}: field not declared in schema" for path in paths]
+    paths = _undeclared(item, type_of(resource), Place((resource.kind,)), None)
+    found = _told(f".{_way_text(path)}: field not declared in schema" for path in paths)
     told = found[0] if len(found) == 1 else "\n  ".join(("errors:", *found))
     kind = f"{resource.group}/{resource.version}, Kind={resource.kind}"
     raise unexplained(f"failed to create typed patch object ({_namespaced_name(item)}; {kind}): {told}")
@@ -283,17 +316,17 @@ def _namespaced_name(item: JsonObject) -> str:
     return f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
 
 
-def _undeclared(value: Any, holds: str, place: Place, path: str) -> Iterator[str]:
+def _undeclared(value: Any, holds: str, place: Place, path: Way) -> Iterator[Way]:
     """The way to each unknown field; items of lists are named by what tells them apart, or else by number."""
     if isinstance(value, list) and is_list(holds):
         for i, item in enumerate(value):
             key = place.key(item) if place.is_keyed else None
-            item_path = path + (path_text((key,)) if key else f"[{i}]")
-            yield from _undeclared(item, part_of(holds), place.among(""), item_path)
+            item_path = path_text((key,)) if key else f"[{i}]"
+            yield from _undeclared(item, part_of(holds), place.among(""), (path, item_path))
     elif isinstance(value, dict) and (is_map(holds) or is_type(holds)):
         known = fields_of(holds) if is_type(holds) else dict.fromkeys(value, Field(part_of(holds), False))
         for name, inner in value.items():
             if name in known:
-                yield from _undeclared(inner, known[name].holds, place.at(name), f"{path}.{name}")
+                yield from _undeclared(inner, known[name].holds, place.at(name), (path, f".{name}"))
             else:
-                yield f"{path}.{name}"
+                yield (path, f".{name}")

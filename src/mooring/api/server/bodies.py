@@ -8,6 +8,7 @@ import yaml
 
 from mooring.api.errors import ApiError, bad_request, unsupported_media_type
 from mooring.api.media_types import media_type
+from mooring.api.nesting import check_body_depth
 from mooring.api.server.media import JSON, OFFERED, PROTOBUF, YAML
 from mooring.api.server.protobuf import read_protobuf
 from mooring.api.store import JsonObject
@@ -15,6 +16,7 @@ from mooring.api.store import JsonObject
 MAX_BODY_BYTES = 3 * 1024 * 1024
 """As kube-apiserver."""
 
+_UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 _SHOWN_BYTES = 30
 _YamlLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -23,7 +25,9 @@ def read_object(body: bytes, content_type: str, kind: str) -> JsonObject:
     """The object in a body that should hold one of this kind."""
     media = media_type(content_type) or JSON
     if media == PROTOBUF:
-        return read_protobuf(body, kind)
+        item = read_protobuf(body, kind)
+        check_body_depth(item, body)
+        return item
     if media not in OFFERED:
         raise unsupported_media_type((*OFFERED, PROTOBUF))
     data = read_yaml(body) if media == YAML else _read_json(body, kind)
@@ -32,26 +36,33 @@ def read_object(body: bytes, content_type: str, kind: str) -> JsonObject:
     return data
 
 
+def decode_json(body: bytes) -> Any:
+    """Raises ApiError 400 for what is nested too deeply, and one of _UNREADABLE for what is no JSON."""
+    data = msgspec.json.decode(body)
+    check_body_depth(data, body)
+    return data
+
+
 def _read_json(body: bytes, kind: str) -> Any:
     try:
-        return msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return decode_json(body)
+    except _UNREADABLE:
         raise _unrecognized(kind, f"couldn't get version/kind; json parse error: {_json_fault(body)}", body) from None
 
 
 def read_json(body: bytes) -> Any:
     """JSON of which nobody knows what kind it should be, such as a patch."""
     try:
-        return msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return decode_json(body)
+    except _UNREADABLE:
         raise bad_request(f"error decoding patch: {_json_fault(body)}") from None
 
 
 def read_yaml(body: bytes) -> Any:
     """One YAML document, as data that JSON can express. JSON is YAML too, and quicker read as what it is."""
     try:
-        return msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return decode_json(body)
+    except _UNREADABLE:
         pass
     try:
         data = yaml.load(body, Loader=_YamlLoader)

@@ -2,6 +2,7 @@
 
 from mooring.api.errors import bad_request
 from mooring.api.media_types import JSON_PATCH, STRATEGIC_MERGE_PATCH, media_type
+from mooring.api.patches.merge_keys import compact
 from mooring.api.resources import Resource
 from mooring.api.schema.fields import type_of
 from mooring.api.schema.pruning import pruned
@@ -15,7 +16,7 @@ from mooring.api.schema.strict import (
     patch_error,
     strict_error,
     unknown_fields,
-    warning_header,
+    warning_headers,
     yaml_duplicates,
 )
 from mooring.api.schema.typed_values import check_typed
@@ -42,7 +43,9 @@ def check_body(request: Request, resource: Resource, item: JsonObject) -> tuple[
     return _known(resource, item), _warnings([*lines, *faults])
 
 
-def check_patched(request: Request, resource: Resource, patched: JsonObject, shown: str) -> tuple[JsonObject, Headers]:
+def check_patched(
+    request: Request, resource: Resource, patched: JsonObject, shown: object
+) -> tuple[JsonObject, Headers]:
     """The same for an object after a patch; `shown` is what a refusal quotes."""
     policy, media = _policy(request), media_type(request.content_type)
     _check_types(resource, patched)
@@ -51,7 +54,7 @@ def check_patched(request: Request, resource: Resource, patched: JsonObject, sho
     twice = json_patch_faults(request.body) if media == JSON_PATCH else duplicates(request.body)
     faults = [*twice, *sorted(unknown_fields(resource, patched))]
     if policy == "Strict" and faults:
-        raise patch_error(shown, faults)
+        raise patch_error(compact(shown), faults)
     return _known(resource, patched), _warnings(faults)
 
 
@@ -95,4 +98,4 @@ def _known(resource: Resource, item: JsonObject) -> JsonObject:
 
 
 def _warnings(faults: list[str]) -> Headers:
-    return [("Warning", warning_header(fault)) for fault in faults]
+    return [("Warning", header) for header in warning_headers(faults)]

@@ -14,7 +14,6 @@ from mooring.api.media_types import (
     media_type,
 )
 from mooring.api.patches.json_patch import apply_json_patch
-from mooring.api.patches.merge_keys import compact
 from mooring.api.patches.merge_patch import apply_merge_patch
 from mooring.api.patches.strategic_merge import apply_strategic_merge_patch
 from mooring.api.resources import Resource
@@ -74,7 +73,7 @@ def patcher(request: Request, resource: Resource | None = None, warnings: Header
         if resource is None or warnings is None:
             return patched
         shown = body if quotes_patch(request.content_type) else patched
-        patched, found = check_patched(request, resource, patched, compact(shown))
+        patched, found = check_patched(request, resource, patched, shown)
         warnings.extend(found)
         return patched
 

@@ -7,17 +7,14 @@ import yaml
 
 from mooring.api.errors import bad_request, request_entity_too_large
 from mooring.api.media_types import APPLY_PATCH, media_type
-from mooring.api.server.bodies import MAX_BODY_BYTES
+from mooring.api.nesting import MAX_DEPTH
 from mooring.api.server.media import YAML
 from mooring.api.server.request import Request
 
-MAX_DEPTH = 1000
-"""libyaml overruns its stack at some 30,000; Python gives up at 1000 on what comes out."""
-MAX_WEIGHT = MAX_BODY_BYTES
-"""How many values a document may stand for once its aliases are written out: more than any has without them."""
-
 MAX_YAML_BYTES = 256 * 1024
 """Reading YAML takes some 5 µs a byte, and nobody else is answered meanwhile. kubectl sends JSON, whatever it read."""
+MAX_WEIGHT = MAX_YAML_BYTES
+"""How many values a document may stand for once its aliases are written out: more than any has without them."""
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -64,9 +61,8 @@ def _weight(body: bytes) -> int:
                     weights[anchor] = weight
             case yaml.AliasEvent():
                 # What is not closed yet, and so not known, is an alias within itself: endless.
-                open_weights[-1] += weights.get(
-                    event.anchor or "", 1 if event.anchor not in anchors else MAX_WEIGHT + 1
-                )
+                is_open = event.anchor in anchors and event.anchor not in weights
+                open_weights[-1] += MAX_WEIGHT + 1 if is_open else weights.get(event.anchor or "", 1)
             case yaml.ScalarEvent():
                 open_weights[-1] += 1
     return open_weights[0]
