@@ -37,7 +37,7 @@ def check(api: Api) -> None:
     start = api.store._forgotten
     assert [write.version for write in api.store.since(start)] == list(range(start + 1, api.store.version + 1))
     newest: dict[tuple[str, str, str], int] = {}
-    for write in api.store.since(start):
+    for write in (past.write() for past in api.store.since(start)):
         place = (write.storage, *write.key)
         assert version_of(write.object) == write.version
         assert (write.before is None) == (write.type == "ADDED")

@@ -419,6 +419,6 @@ async def _kubectl(api: Api, home: Path, arguments: list[str], given: str = "") 
 
 
 def _last_written(api: Api) -> Any:
-    item = dict(list(api.store.since(0))[-1].object)
+    item = dict(api.store.since(0)[-1].write().object)
     item["metadata"] = {key: value for key, value in item["metadata"].items() if key not in ASIDE}
     return item

@@ -50,7 +50,7 @@ ASIDE = (
 def answered() -> dict[str, tuple[int, Any, dict[str, str]]]:
     """All answers, by the name of the exchange: they depend on what came before."""
     furnished = an_api()
-    objects = [(write.storage, write.object) for write in furnished.store.since(0)]
+    objects = [(past.storage, past.write().object) for past in furnished.store.since(0)]
     api = replace(furnished, store=Store.restored(FIRST_VERSION, objects), random_suffix=lambda: GENERATED_SUFFIX)
     replies: dict[str, tuple[int, Any, dict[str, str]]] = {}
     names: dict[str, str] = {}
@@ -59,8 +59,8 @@ def answered() -> dict[str, tuple[int, Any, dict[str, str]]]:
             continue
         reply = answer(api, _request(exchange["request"], names))
         if isinstance(reply, Watch):
-            reply.close()
             replies[exchange["name"]] = 200, [json.loads(line) for line in reply.take().splitlines()], {}
+            reply.close()
             continue
         _learn(exchange["response"].get("body"), reply.body, names)
         replies[exchange["name"]] = reply.code, reply.body, dict(reply.headers)

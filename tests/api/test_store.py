@@ -107,7 +107,7 @@ def test_a_watch_from_any_version_leads_to_the_present(writes: list[tuple[str, s
     stop()
     if copy is None:
         copy, version = {}, 0
-    for write in store.since(version, PODS):
+    for write in (past.write() for past in store.since(version, PODS)):
         if write.type == "DELETED":
             del copy[write.object["metadata"]["name"]]
         else:

@@ -236,5 +236,5 @@ def test_what_is_declared_can_be_applied() -> None:
 
 
 def test_a_warning_header() -> None:
-    assert strict.warning_header('unknown field "spec.foo"') == r'299 - "unknown field \"spec.foo\""'
-    assert strict.warning_header(r'unknown field "a\tb"') == r'299 - "unknown field \"a\\tb\""'
+    assert strict.warning_headers(['unknown field "spec.foo"']) == [r'299 - "unknown field \"spec.foo\""']
+    assert strict.warning_headers([r'unknown field "a\tb"']) == [r'299 - "unknown field \"a\\tb\""']

@@ -64,7 +64,7 @@ def test_initial_events_as_recorded() -> None:
     for event in reversed(RECORDED["watch initial events"][:-1]):
         name = event["object"]["metadata"]["name"]
         store.create(PODS.storage, ("default", name), {**event["object"]})
-    events = opening(store, Watcher(PODS, "default"), send_initial=True)
+    events = list(opening(store, Watcher(PODS, "default"), send_initial=True))
     recorded = RECORDED["watch initial events"]
     assert [line[:2] for line in told(events)] == [line[:2] for line in told(recorded)]
     end = {"resourceVersion": str(store.version), "annotations": {"k8s.io/initial-events-end": "true"}}
@@ -94,7 +94,7 @@ OPENINGS: dict[str, tuple[Watcher, int, list[tuple[str, str, str]]]] = {
 
 @pytest.mark.parametrize(("watcher", "version", "expected"), OPENINGS.values(), ids=OPENINGS.keys())
 def test_opening(watcher: Watcher, version: int, expected: list[tuple[str, str, str]]) -> None:
-    assert told(opening(a_store(), watcher, version)) == expected
+    assert told(list(opening(a_store(), watcher, version))) == expected
 
 
 def test_a_version_that_is_forgotten_is_an_error_event() -> None:
@@ -110,7 +110,7 @@ def test_a_version_that_is_forgotten_is_an_error_event() -> None:
         "reason": "Expired",
         "code": 410,
     }
-    assert opening(store, Watcher(PODS), 1) == [{"type": "ERROR", "object": status}]
+    assert list(opening(store, Watcher(PODS), 1)) == [{"type": "ERROR", "object": status}]
 
 
 def test_a_version_of_the_future_is_for_the_server_to_refuse() -> None:
@@ -214,4 +214,4 @@ def test_a_client_that_believes_its_events_knows_what_a_list_would_say(
     versions = [int(event["object"]["metadata"]["resourceVersion"]) for event in later]
     assert versions == sorted(set(versions))
     if opened_at:
-        assert opening(store, watcher, opened_at) == later
+        assert list(opening(store, watcher, opened_at)) == later

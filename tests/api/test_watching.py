@@ -319,7 +319,7 @@ def test_a_watch_that_nobody_reads_is_given_up() -> None:
     for number in range(MAX_WAITING_BYTES // len(payload) + 2):
         body = {"metadata": {"name": "big"}, "data": {"n": str(number), "payload": payload}}
         ask(api, "PUT" if number else "POST", f"{CONFIG_MAPS}/big" if number else CONFIG_MAPS, body)
-    assert (watch.is_over, watch.is_behind, watch.lines) == (True, True, [])
+    assert (watch.is_over, watch.is_behind, watch.take()) == (True, True, b"")
 
 
 def test_a_watch_that_is_closed_hears_no_more() -> None:

@@ -19,11 +19,12 @@ from mooring.api.admission.quotas import Quotas
 from mooring.api.admission.services import give_addresses
 from mooring.api.admission.store_lookups import StoreLookups
 from mooring.api.admission.template_pods import TemplatePods
+from mooring.api.backlog import Backlog
 from mooring.api.errors import already_exists, bad_request, conflict, not_found
 from mooring.api.event_forms import shown_form, stored_form
 from mooring.api.patches.apply_patch import Writer, apply_configuration, record_update
 from mooring.api.resources import Resource
-from mooring.api.store import Exists, JsonObject, Key, Store
+from mooring.api.store import Exists, JsonObject, Key, Store, check_size
 from mooring.kit.clock import Clock
 from mooring.kit.rfc3339 import in_seconds
 
@@ -74,6 +75,8 @@ class Api:
     """By which clients tell this cluster from others; see api.identity."""
     new_uid: Callable[[], str] = _new_uid
     random_suffix: Callable[[], str] = _random_suffix
+    backlog: Backlog = field(default_factory=Backlog)
+    """What waits for those who watch."""
     lookups: StoreLookups = field(init=False)
     templates: TemplatePods = field(init=False)
     quotas: Quotas = field(init=False)
@@ -129,6 +132,7 @@ class Api:
         elif resource.plural == "services":
             give_addresses(made, self.store.all(resource.storage))
         if by.manager:
+            check_size(made)
             return record_update(None, made, by.writer(resource, now, ""))
         if resource is PODS:
             self.templates.remember(namespace, item, made)
@@ -152,6 +156,7 @@ class Api:
         old = self.get(resource, namespace, name)
         made = self._prepare_change(resource, old, change(old), subresource)
         if by.manager:
+            check_size(made)
             made = record_update(old, made, by.writer(resource, self.now(), subresource))
         return self._put(resource, namespace, name, made, by)
 

@@ -241,6 +241,11 @@ def unexplained(message: str) -> ApiError:
     return ApiError(500, "", message)
 
 
+def object_too_large() -> ApiError:
+    """Parity: as etcd refuses what is too large for it, which kube-apiserver passes on undressed."""
+    return unexplained("etcdserver: request is too large")
+
+
 # Faults of one field, the causes of `invalid`
 
 

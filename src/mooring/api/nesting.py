@@ -12,7 +12,7 @@ has is nested more than some thirty levels deep; Go's decoder gives up at 10,000
 def check_depth(value: Any) -> None:
     """Raises ApiError 400 for data that is nested too deeply. Goes level by level, so that it cannot recurse itself."""
     level = [value]
-    for _ in range(MAX_DEPTH + 1):
+    for _ in range(MAX_DEPTH):
         level = [part for outer in level for part in _parts(outer) if type(part) is dict or type(part) is list]
         if not level:
             return

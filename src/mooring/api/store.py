@@ -3,13 +3,20 @@
 Every write gets the next version. A watch is told of every write after the version it starts at, in order and without
 gaps; how far back that can be is bounded by the history. Objects are plain JSON data and are never changed in place:
 a write puts another object in their place, so readers can keep what they were given.
+
+Every write is serialised once, before anything changes: what cannot be stored changes nothing, and the same bytes go to
+the history, to the disk and to watchers.
 """
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+import msgspec
+
+from mooring.api.errors import object_too_large
 
 JsonObject = dict[str, Any]
 Key = tuple[str, str]
@@ -18,7 +25,15 @@ Key = tuple[str, str]
 EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 HISTORY = 100_000
-"""How many writes can be watched back."""
+"""How many writes can be watched back, if they are small enough:"""
+HISTORY_BYTES = 256 * 1024 * 1024
+"""... what they hold altogether. An object that is written twice counts twice as what was and as what is, though the
+history has it once, so that between half of this and all of it is really kept."""
+MAX_OBJECT_BYTES = 1536 * 1024
+"""Parity: what etcd takes by default. It counts what kube-apiserver sends, most kinds as protobuf; this is JSON."""
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
 
 
 class Missing(Exception):
@@ -57,7 +72,7 @@ class TooNew(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One change of one object, as the history keeps it."""
+    """One change of one object, as listeners are told of it."""
 
     version: int
     storage: str
@@ -66,12 +81,35 @@ class Write:
     """After the change; for a deletion the last content, at the version of the deletion."""
     before: JsonObject | None
     """Before the change; None for an addition."""
+    body: bytes = field(default=b"", compare=False, repr=False)
+    """`object` as JSON."""
     lines: dict[Any, bytes | None] = field(default_factory=dict, compare=False, repr=False)
     """What watchers are sent of it, by what they see: written once, however many are told."""
 
     @property
     def key(self) -> Key:
         return key_of(self.object)
+
+
+@dataclass(frozen=True, slots=True)
+class PastWrite:
+    """A write as the history keeps it: in JSON, which takes a tenth of the memory that objects take."""
+
+    version: int
+    storage: str
+    type: EventType
+    key: Key
+    body: bytes
+    before: bytes | None
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.body) + len(self.before or b"")
+
+    def write(self) -> Write:
+        """The write as it was told when it was made."""
+        before = None if self.before is None else _decode(self.before)
+        return Write(self.version, self.storage, self.type, _decode(self.body), before, self.body)
 
 
 @dataclass(slots=True)
@@ -92,9 +130,14 @@ class Store:
     """All objects of a cluster by storage name (`/pods`, `apps/deployments`, ...)."""
 
     history_limit: int = HISTORY
+    history_bytes: int = HISTORY_BYTES
     version: int = 0
     _objects: dict[str, dict[Key, JsonObject]] = field(default_factory=dict)
-    _history: deque[Write] = field(default_factory=deque)
+    _history: deque[PastWrite] = field(default_factory=deque)
+    _held_bytes: int = 0
+    """What the history holds: the sum of its `size_bytes`."""
+    _bodies: dict[tuple[str, Key], bytes] = field(default_factory=dict)
+    """The present JSON of each object whose last write is in the history: what the next write of it has as `before`."""
     _forgotten: int = 0
     """The version of the newest write that is no longer in the history."""
     _last_writes: dict[str, int] = field(default_factory=dict)
@@ -146,30 +189,33 @@ class Store:
 
         `at` asks for them as they were at that version. Raises TooOld, TooNew.
         """
-        objects = self._objects.get(storage, {}) if at is None else self._objects_at(storage, at)
+        objects: Mapping[Key, JsonObject | bytes] = self._objects.get(storage, {})
+        if at is not None:
+            objects = self._objects_at(storage, at)
         keys = sorted(key for key in objects if not namespace or key[0] == namespace)
         keys = keys[bisect_right(keys, after) :] if after is not None else keys
         version = self.version if at is None else at
         items: list[JsonObject] = []
         for i, key in enumerate(keys):
-            if matches is None or matches(objects[key]):
-                items.append(objects[key])
+            held = objects[key]
+            item = _decode(held) if isinstance(held, bytes) else held
+            if matches is None or matches(item):
+                items.append(item)
                 if limit and len(items) == limit and i + 1 < len(keys):
                     return Page(items, version, key, len(keys) - i - 1)
         return Page(items, version)
 
-    def _objects_at(self, storage: str, version: int) -> dict[Key, JsonObject]:
-        """What there was, by taking back every write since, the newest first."""
-        undone = self.since(version, storage)
-        objects = dict(self._objects.get(storage, {})) if undone else self._objects.get(storage, {})
-        for write in reversed(undone):
+    def _objects_at(self, storage: str, version: int) -> dict[Key, JsonObject | bytes]:
+        """What there was: of each object that was written since, what the first of those writes found, in JSON."""
+        objects: dict[Key, JsonObject | bytes] = {**self._objects.get(storage, {})}
+        for write in reversed(self.since(version, storage)):
             if write.before is None:
                 del objects[write.key]
             else:
                 objects[write.key] = write.before
         return objects
 
-    def since(self, version: int, storage: str = "") -> list[Write]:
+    def since(self, version: int, storage: str = "") -> list[PastWrite]:
         """The writes of one storage, or of all, after a version. Raises TooOld, TooNew."""
         if version > self.version:
             raise TooNew(version, self.version)
@@ -222,20 +268,45 @@ class Store:
     def _commit(
         self, storage: str, key: Key, type: EventType, item: JsonObject, before: JsonObject | None
     ) -> JsonObject:
-        self.version += 1
-        written = {**item, "metadata": {**item.get("metadata", {}), "resourceVersion": str(self.version)}}
+        version = self.version + 1
+        written = {**item, "metadata": {**item.get("metadata", {}), "resourceVersion": str(version)}}
+        body = _encode(written)
+        if len(body) > MAX_OBJECT_BYTES and type != "DELETED":
+            raise object_too_large()
+        self.version = self._last_writes[storage] = version
         objects = self._objects.setdefault(storage, {})
         if type == "DELETED":
             del objects[key]
         else:
             objects[key] = written
-        self._last_writes[storage] = self.version
-        write = Write(self.version, storage, type, written, before)
-        self._history.append(write)
-        while len(self._history) > self.history_limit:
-            self._forgotten = self._history.popleft().version
+        write = Write(version, storage, type, written, before, body)
+        self._remember(write, key)
+        self._tell(write)
+        return written
+
+    def _remember(self, write: Write, key: Key) -> None:
+        place = (write.storage, key)
+        before = self._bodies.pop(place, None)
+        if before is None and write.before is not None:
+            before = _encode(write.before)
+        past = PastWrite(write.version, write.storage, write.type, key, write.body, before)
+        if write.type != "DELETED":
+            self._bodies[place] = write.body
+        self._history.append(past)
+        self._held_bytes += past.size_bytes
+        while len(self._history) > self.history_limit or self._held_bytes > self.history_bytes:
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        oldest = self._history.popleft()
+        self._forgotten = oldest.version
+        self._held_bytes -= oldest.size_bytes
+        if self._bodies.get((oldest.storage, oldest.key)) is oldest.body:
+            del self._bodies[oldest.storage, oldest.key]
+
+    def _tell(self, write: Write) -> None:
         fault: Exception | None = None
-        for listener in (*self._listeners, *self._listeners_of.get(storage, ())):
+        for listener in (*self._listeners, *self._listeners_of.get(write.storage, ())):
             try:
                 listener(write)
             except Exception as raised:  # the others must not miss a write because of one
@@ -243,9 +314,8 @@ class Store:
         write.lines.clear()
         if fault is not None:
             raise fault
-        return written
 
-    def _history_after(self, version: int) -> Iterator[Write]:
+    def _history_after(self, version: int) -> Iterator[PastWrite]:
         """Versions in the history have no gaps, so the place of one can be counted."""
         for i in range(max(version - self._forgotten, 0), len(self._history)):
             yield self._history[i]
@@ -254,6 +324,12 @@ class Store:
 def key_of(item: JsonObject) -> Key:
     metadata = item["metadata"]
     return metadata.get("namespace", ""), metadata["name"]
+
+
+def check_size(item: JsonObject) -> None:
+    """Refuse an object that the store will refuse, before more work is done for it. Raises ApiError 500."""
+    if len(_encode(item)) > MAX_OBJECT_BYTES:
+        raise object_too_large()
 
 
 def version_of(item: JsonObject) -> int:

@@ -6,6 +6,7 @@ happened to it. Nothing here waits or sends: the server asks for the opening eve
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal, TypedDict
 
 from mooring.api.errors import ApiError, version_too_old
@@ -76,8 +77,11 @@ class Watcher:
         return stamped(self.view(item), self.resource)
 
     def initial(self, store: Store) -> Iterator[Event]:
-        """What there is now, as if it were just added."""
-        for item in store.page(self.resource.storage, self.namespace).items:
+        """What there is now, as if it were just added: as of this call, however late the events are asked for."""
+        return self._added(store.page(self.resource.storage, self.namespace).items)
+
+    def _added(self, items: list[JsonObject]) -> Iterator[Event]:
+        for item in items:
             seen = self._picked(item)
             if seen is not None:
                 yield {"type": "ADDED", "object": stamped(seen, self.resource)}
@@ -97,21 +101,23 @@ class Watcher:
         return seen if self.matches(seen) else None
 
 
-def opening(store: Store, watcher: Watcher, version: int = 0, send_initial: bool = False) -> list[Event]:
+def opening(store: Store, watcher: Watcher, version: int = 0, send_initial: bool = False) -> Iterator[Event]:
     """What a watch starts with. The caller must translate every write from then on, without a pause between the two.
+
+    The events are made as they are asked for, from what there is now: a client that reads slowly costs no memory.
 
     Version 0 (or none): everything there is. `send_initial`: the same, and a bookmark that says so. Any other version:
     what happened since, or an ERROR (after which the watch is over) if that is no longer known. Raises TooNew.
     """
     if send_initial:
-        return [*watcher.initial(store), watcher.bookmark(store.version, ends_initial=True)]
+        return chain(watcher.initial(store), (watcher.bookmark(store.version, ends_initial=True),))
     if not version:
-        return list(watcher.initial(store))
+        return watcher.initial(store)
     try:
         writes = store.since(version, watcher.resource.storage)
     except TooOld as refusal:
-        return [failure(version_too_old(refusal.version, refusal.oldest))]
-    return [event for write in writes if (event := watcher.translate(write)) is not None]
+        return iter((failure(version_too_old(refusal.version, refusal.oldest)),))
+    return (event for past in writes if (event := watcher.translate(past.write())) is not None)
 
 
 def failure(refusal: ApiError) -> Event:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mooring.api.admission import event_rules, object_meta, other_kinds
+from mooring.api.admission.data_limits import data_faults
 from mooring.api.admission.faults import check_form, check_valid, reading
 from mooring.api.admission.lookups import JsonObject, Lookups
 from mooring.api.admission.pod_admission import add_tolerations, admit_pod, finish_pod
@@ -43,7 +44,7 @@ def prepare_create(
     else:
         _admit(resource, made, cluster)
         _reset_status(resource, made)
-    check_valid(resource, made, _event_faults(resource, made))
+    check_valid(resource, made, [*_event_faults(resource, made), *data_faults(resource.plural, made)])
     return made
 
 
@@ -61,7 +62,7 @@ def prepare_update(resource: Resource, old: JsonObject, new: JsonObject, cluster
     else:
         if resource.plural == "priorityclasses":
             check_only_default(made, cluster)
-        faults = other_kinds.change_faults(resource.plural, old, made)
+        faults = [*other_kinds.change_faults(resource.plural, old, made), *data_faults(resource.plural, made)]
     check_valid(resource, made, faults)
     object_meta.count_change(resource, old, made)
     return made

@@ -170,8 +170,7 @@ class HttpServer:
                 incoming.transport.abort()  # it does not read, so it would not see a proper end either
 
         watch.wake = wake
-        if watch.lines:
-            news.set()
+        news.set()
         self._watches.add(news)
         try:
             await response.prepare(incoming)
@@ -205,10 +204,10 @@ class HttpServer:
                 if watch.has_bookmarks:
                     watch.bookmark()
             news.clear()
-            lines = watch.take()
-            if lines:
+            while lines := watch.take():
                 self.flush()
                 await response.write(lines)
+                await asyncio.sleep(0)  # a client that reads quickly would keep all others waiting
             if watch.is_over:
                 return
 

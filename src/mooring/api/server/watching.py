@@ -1,22 +1,24 @@
 """One client's watch: what it starts with, and a line for each write from then on."""
 
 import random
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 
 import msgspec
 
 from mooring.api.access import Api
 from mooring.api.errors import field_forbidden, invalid, version_too_large
-from mooring.api.event_forms import shown_form, stored_form
+from mooring.api.event_forms import is_event, shown_form, stored_form
 from mooring.api.selector_text import ObjectSelector
 from mooring.api.server import forms
 from mooring.api.server.media import Wanted, wanted
 from mooring.api.server.reading import selector_of, version_asked
 from mooring.api.server.request import Request
 from mooring.api.server.routes import Target
-from mooring.api.store import JsonObject, TooNew, Write
+from mooring.api.store import EventType, JsonObject, TooNew, Write
 from mooring.api.tables.tables import Include, table_of_one
 from mooring.api.watch import Event, Watcher, opening
 
@@ -24,13 +26,15 @@ MIN_TIMEOUT_S, MAX_TIMEOUT_S = 1800, 3600
 BOOKMARK_S = 60
 MAX_WAITING_BYTES = 64 * 1024 * 1024
 """A client that lags further behind is let go: it can come back and start where it was."""
+CHUNK_BYTES = 256 * 1024
+"""About how much a client is sent at once: a few milliseconds of work, between which others are answered."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 @dataclass(slots=True)
 class Watch:
-    """Lines wait here until the transport takes them; `wake` is called when the first one comes."""
+    """Lines wait here until the transport takes them; `wake` is called when one comes."""
 
     api: Api
     watcher: Watcher
@@ -39,12 +43,16 @@ class Watch:
     timeout_s: float
     has_bookmarks: bool
     wake: Callable[[], None] = lambda: None
-    lines: list[bytes] = field(default_factory=list)
+    lines: deque[bytes] = field(default_factory=deque)
+    """What was written since the watch began, and not taken yet."""
     waiting_bytes: int = 0
+    """How much that is."""
     is_over: bool = False
     """Nothing more will come: an ERROR was sent, or the client was too slow."""
     is_behind: bool = False
     """The client was too slow: what waits for it was thrown away, so it must not go on from there."""
+    _opening: Iterator[bytes] = field(default_factory=lambda: iter(()))
+    """What goes before all `lines`."""
     _is_headed: bool = True
     _stop: Callable[[], None] = lambda: None
 
@@ -54,9 +62,11 @@ class Watch:
             events = opening(self.api.store, self.watcher, version, send_initial)
         except TooNew as refusal:
             raise version_too_large(refusal.version, refusal.current) from None
-        for event in events:
-            self._add(self._line(event))
-            self.is_over |= event["type"] == "ERROR"
+        first = next(events, None)
+        if first is not None:
+            # The first line of a table has its columns, so it is written before any other can be.
+            self._opening = chain((self._line(first),), map(self._line, events))
+            self.is_over = first["type"] == "ERROR"
         if not self.is_over:
             self._stop = self.api.store.listen(self._hear, (self.watcher.resource.storage,))
 
@@ -64,11 +74,31 @@ class Watch:
         self._stop()
         self._stop = lambda: None
         self.is_over = True
+        self._clear()
 
     def take(self) -> bytes:
-        taken = b"".join(self.lines)
-        self.lines, self.waiting_bytes = [], 0
-        return taken
+        """The next lines, some CHUNK_BYTES of them; nothing if none waits."""
+        taken, size_bytes = [], 0
+        while size_bytes < CHUNK_BYTES and (line := next(self._opening, b"") or self._next_line()):
+            taken.append(line)
+            size_bytes += len(line)
+        return b"".join(taken)
+
+    def _next_line(self) -> bytes:
+        if not self.lines:
+            return b""
+        line = self.lines.popleft()
+        self._count(-len(line))
+        return line
+
+    def _count(self, added_bytes: int) -> None:
+        self.waiting_bytes += added_bytes
+        self.api.backlog.count(self, added_bytes)
+
+    def _clear(self) -> None:
+        self._opening = iter(())
+        self.lines.clear()
+        self._count(-self.waiting_bytes)
 
     def bookmark(self) -> None:
         self._add(self._line(self.watcher.bookmark(self.api.store.version)))
@@ -83,16 +113,29 @@ class Watch:
         seen_as = (self.watcher.resource.api_version, type, self.form, self.include)
         line = write.lines.get(seen_as)
         if line is None:
-            line = write.lines[seen_as] = self._line(self.watcher.event(write, type))
+            line = write.lines[seen_as] = self._line_of(write, type)
         self._add(line)
+
+    def _line_of(self, write: Write, type: EventType) -> bytes:
+        """What is told of a write. Hot: most watchers are told of the object as it is stored, which is JSON already."""
+        resource, item = self.watcher.resource, write.object
+        is_present = type != "DELETED" or write.type == "DELETED"
+        is_plain = self.form.form == "object" and not is_event(resource) and is_present
+        if is_plain and (item.get("apiVersion"), item.get("kind")) == (resource.api_version, resource.kind):
+            return b'{"type":"%s","object":%s}\n' % (type.encode(), write.body)
+        return self._line(self.watcher.event(write, type))
 
     def _add(self, line: bytes) -> None:
         self.lines.append(line)
-        self.waiting_bytes += len(line)
+        self._count(len(line))
         if self.waiting_bytes > MAX_WAITING_BYTES:
-            self.lines.clear()
-            self.close()
-            self.is_behind = True
+            self.give_up()
+        self.wake()
+
+    def give_up(self) -> None:
+        """The client is too slow: what waits for it is thrown away."""
+        self.is_behind = True
+        self.close()
         self.wake()
 
     def _line(self, event: Event) -> bytes:

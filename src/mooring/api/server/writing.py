@@ -3,6 +3,7 @@
 from typing import Any
 
 from mooring.api.access import Api, Change
+from mooring.api.admission.data_limits import HOLDERS
 from mooring.api.errors import ApiError, unsupported_media_type
 from mooring.api.event_forms import shown_form
 from mooring.api.media_types import (
@@ -25,13 +26,15 @@ from mooring.api.server.options import by_whom, check_not_forced, deletion
 from mooring.api.server.reading import selector_of
 from mooring.api.server.request import Answer, Request
 from mooring.api.server.routes import Target
-from mooring.api.store import JsonObject
+from mooring.api.store import JsonObject, check_size
 
 _PATCHERS = {
     JSON_PATCH: apply_json_patch,
     MERGE_PATCH: apply_merge_patch,
     STRATEGIC_MERGE_PATCH: apply_strategic_merge_patch,
 }
+_LARGE_BYTES = 256 * 1024
+"""From here on it is worth looking whether the result can be stored at all, before more is done with it."""
 _RETURNED = ("pods", "services", "persistentvolumeclaims", "serviceaccounts")
 """Kinds of which a deletion answers with the object itself."""
 
@@ -72,6 +75,7 @@ def patcher(request: Request, resource: Resource | None = None, warnings: Header
         patched: JsonObject = apply(item, body)
         if resource is None or warnings is None:
             return patched
+        _check_size(request, resource, patched)
         shown = body if quotes_patch(request.content_type) else patched
         patched, found = check_patched(request, resource, patched, shown)
         warnings.extend(found)
@@ -84,6 +88,7 @@ def _apply(api: Api, target: Target, request: Request) -> Answer:
     given: Any = read_yaml(request.body)
     warnings: Headers = []
     if isinstance(given, dict):
+        _check_size(request, target.resource, given)
         warnings = check_applied(request, target.resource, given)
     by, force = by_whom(request, is_named=True), request.flag("force")
     made, is_new = api.apply(target.resource, target.namespace, target.name, given, by, force, target.subresource)
@@ -127,9 +132,16 @@ def success(details: JsonObject | None = None, code: int = 0) -> JsonObject:
 
 def _body(request: Request, resource: Resource) -> tuple[JsonObject, Headers]:
     given = read_object(request.body, request.content_type, resource.kind)
+    _check_size(request, resource, given)
     if not says_kind(resource, given):
         return given, []  # admission says what is wrong with it
     return check_body(request, resource, given)
+
+
+def _check_size(request: Request, resource: Resource, item: JsonObject) -> None:
+    """Refuse early what the store would refuse in the end. Kinds that hold plain data have a limit of their own."""
+    if len(request.body) > _LARGE_BYTES and resource.plural not in HOLDERS:
+        check_size(item)
 
 
 def _shown(api: Api, resource: Resource, item: JsonObject, request: Request, code: int, headers: Headers) -> Answer:
