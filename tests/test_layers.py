@@ -16,6 +16,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "mooring"
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("kit",),
     ("model",),
+    ("cel",),
     ("cluster", "api"),
     ("framework", "controllers"),
     ("queue",),

@@ -47,7 +47,7 @@ ANSWERS = {
     f'{MEMORY}.sub(quantity("39Gi")).add(1).asInteger() == 1073741825': True,
     'device.capacity["other.example.com"].lanes.isInteger()': False,
     'device.capacity["other.example.com"].lanes.asApproximateFloat() > 1.4': True,
-    'quantity("-1").sign() == -1 && isQuantity("1Ki") && !isQuantity("1Kb")': True,
+    'sign(quantity("-1")) == -1 && isQuantity("1Ki") && !isQuantity("1Kb")': True,
     f'{OWN}.driverVersion.compareTo(semver("1.2.3")) < 0': True,
     f'{OWN}.driverVersion.isGreaterThan(semver("1.2.3-alpha"))': True,
     f"{OWN}.driverVersion.major() == 1 && {OWN}.driverVersion.minor() == 2 && {OWN}.driverVersion.patch() == 3": True,
@@ -60,14 +60,16 @@ ANSWERS = {
 def test_what_selects_the_device(expression: str) -> None:
     matcher = compile_selector(expression)
     assert not isinstance(matcher, CelFault), matcher
-    assert matcher.matches(facts_of(DRIVER, DEVICE)) is ANSWERS[expression]
+    assert matcher.matches(facts_of(DRIVER, DEVICE))[0] is ANSWERS[expression]
 
 
 NOT_COMPILED = {
     "device.": "compilation failed: ERROR: <input>:1:8: Syntax error",
     "nope == 1": "compilation failed: ERROR: <input>:1:1: undeclared reference to 'nope' (in container '')",
-    "device.nope": "compilation failed: ERROR: <input>:1:7: undeclared reference to 'device.nope'",
+    "device.nope": "compilation failed: ERROR: <input>:1:7: undefined field 'nope'",
     "device.driver == 1": "compilation failed: ERROR: <input>:1:15: found no matching overload for '_==_'",
+    f'{MEMORY}.compareTo(semver("1.0.0")) == 0': "compilation failed: ERROR: <input>:1:52: found no matching overload for "
+    "'compareTo' applied to 'kubernetes.Quantity.(kubernetes.Semver)'",
     "device.driver": "must evaluate to bool or the unknown type, not string",
 }
 
@@ -84,10 +86,10 @@ FAILS = {
     'device.attributes["unknown.example.com"].missing': "no such key: missing",
     f"{OWN}.numa / 0 == 1": "division by zero",
     f'{OWN}.model < 3 || {OWN}.model == "h100"': "no such overload",
-    f"{OWN}.model": "CEL result of type string could not be converted to bool",
+    f"{OWN}.model": "CEL result of type string could not be converted to bool: "
+    "unsupported native conversion from string to 'bool'",
     f'{MEMORY}.isGreaterThan(quantity("much"))': "quantities must match the regular expression "
     "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
-    f'{MEMORY}.compareTo(semver("1.0.0")) == 0': "no such overload",
 }
 
 
@@ -104,7 +106,7 @@ def test_what_fails_on_the_device(expression: str) -> None:
     ("attribute", "text"),
     [
         ({}, "attribute x: unsupported attribute value"),
-        ({"version": "1.2"}, "attribute x: parse semantic version: No Major.Minor.Patch elements found in '1.2'"),
+        ({"version": "1.2"}, "attribute x: parse semantic version: No Major.Minor.Patch elements found"),
     ],
 )
 def test_attributes_that_have_no_value(attribute: dict[str, str], text: str) -> None:

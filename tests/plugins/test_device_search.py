@@ -12,7 +12,7 @@ from mooring.plugins.device_demand import Fatal, read_demand
 from mooring.plugins.device_features import DeviceFeatures
 from mooring.plugins.device_landscape import Group
 from mooring.plugins.device_pools import gather_pools
-from mooring.plugins.device_search import InvalidPools, TookTooLong, search
+from mooring.plugins.device_search import Effort, InvalidPools, TookTooLong, search
 from mooring.plugins.device_sites import view_of
 
 OWN = f'device.attributes["{DRIVER}"]'
@@ -39,7 +39,7 @@ def found(
     group = Group(gather_pools(views, whole), frozenset())
     classes = {each.name: each for each in (a_class(), a_class("picky", f"{OWN}.numa == 0"), a_class("bad", "1 +"))}
     demand = read_demand(claims, classes.get)
-    choice = search(demand, group, ledger, features or DeviceFeatures(), max_steps)
+    choice = search(demand, group, ledger, features or DeviceFeatures(), Effort(max_steps))
     if choice is None:
         return None
     return [[f"{pick.ask.full_name}={pick.site.id[2]}" for pick in picks] for picks in choice.picks]
@@ -321,6 +321,26 @@ def test_a_search_that_takes_too_long() -> None:
     claim = a_claim("c", an_ask(10), an_ask(11))
     with pytest.raises(TookTooLong):
         found([a_slice("s", *devices)], [claim], max_steps=1000)
+
+
+def test_what_selectors_cost_counts_as_steps() -> None:
+    """Ten units of cost are a step, also where the answer is known from an earlier search."""
+    claim = a_claim("c", an_ask(4, "lists.range(100).all(x, x >= 0)"))  # 610 units for each device
+    devices = [a_device(f"d{i}", numa=i) for i in range(4)]
+    for _ in range(2):
+        with pytest.raises(TookTooLong):
+            found([a_slice("s", *devices)], [claim], max_steps=200)
+        assert found([a_slice("s", *devices)], [claim], max_steps=400) == [["r0=d0", "r0=d1", "r0=d2", "r0=d3"]]
+
+
+def test_a_selector_that_costs_too_much_ends_the_attempt_as_upstream_does() -> None:
+    ten = "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]"
+    costly = "".join(f"{ten}.all(x{i}, " for i in range(7)) + "x0 > 0" + ")" * 7
+    with pytest.raises(Fatal) as fault:
+        found([a_slice("s", a_device("d0"))], [a_claim("c", an_ask(1, costly))])
+    assert fault.value.told([a_claim("c")]) == (
+        "claim default/c: selector #0: CEL runtime error: operation cancelled: actual cost limit exceeded"
+    )
 
 
 GATES: dict[str, tuple[DeviceFeatures, Any, Any, list[list[str]] | None]] = {

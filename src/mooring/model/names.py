@@ -24,10 +24,17 @@ _DNS_LABEL_RULE = (
     f"an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{_DNS_LABEL}')"
 )
 
+_DNS_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
+_DNS_1035_RULE = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and "
+    f"end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '{_DNS_1035}')"
+)
+
 _name = re.compile(_NAME)
 _value = re.compile(f"({_NAME})?")
 _subdomain = re.compile(_SUBDOMAIN)
 _dns_label = re.compile(_DNS_LABEL)
+_dns_1035 = re.compile(_DNS_1035)
 
 
 def qualified_name_faults(text: str) -> list[str]:
@@ -68,6 +75,14 @@ def dns_label_faults(text: str) -> list[str]:
     faults = ["must be no more than 63 bytes"] if len(text) > 63 else []
     if not _dns_label.fullmatch(text):
         faults.append(_DNS_LABEL_RULE)
+    return faults
+
+
+def dns_1035_faults(text: str) -> list[str]:
+    """What is wrong with the name of a service."""
+    faults = ["must be no more than 63 bytes"] if len(text) > 63 else []
+    if not _dns_1035.fullmatch(text):
+        faults.append(_DNS_1035_RULE)
     return faults
 
 

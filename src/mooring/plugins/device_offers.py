@@ -15,7 +15,7 @@ from mooring.model.devices import DeviceClass, ResourceClaim
 from mooring.plugins.device_demand import Demand, Fatal, read_demand
 from mooring.plugins.device_features import DeviceFeatures
 from mooring.plugins.device_landscape import Group, Landscape
-from mooring.plugins.device_search import Choice, InvalidPools, TookTooLong, search
+from mooring.plugins.device_search import Choice, Effort, InvalidPools, TookTooLong, search
 
 NO_CHOICE, INVALID_POOLS = 1, 2
 """Codes of groups without an offer."""
@@ -113,12 +113,19 @@ class Market:
     def _asked(
         self, cluster: Cluster, claims: Sequence[ResourceClaim], rows: RowArray
     ) -> tuple[Offers, NDArray[np.intp]]:
-        """The offers with all groups known that these rows belong to."""
+        """The offers with all groups known that these rows belong to. Raises PluginError.
+
+        What takes longer in all than one search may take is given up: the next attempt goes on from there.
+        """
         offers = self.offers(cluster, claims)
         groups = self.landscape.group_of[rows]
         unknown = groups[offers.codes[groups] == _UNKNOWN]
+        effort = Effort(self._max_steps)
         for index in np.unique(unknown).tolist() if len(unknown) else ():
-            self._put(offers, index, self._seek(cluster, offers.demand, self.landscape.groups[index]))
+            if effort.is_spent:
+                row = int(rows[np.flatnonzero(groups == index)[0]])
+                raise PluginError(_timed_out(cluster.nodes.names[row]))
+            self._put(offers, index, self._seek(cluster, offers.demand, self.landscape.groups[index], effort))
         return offers, groups
 
     def _refresh(self, cluster: Cluster, offers: Offers) -> None:
@@ -150,9 +157,9 @@ class Market:
         offers.codes[index] = offer.code
         offers.scores[index] = offer.score
 
-    def _seek(self, cluster: Cluster, demand: Demand, group: Group) -> Offer:
+    def _seek(self, cluster: Cluster, demand: Demand, group: Group, effort: Effort) -> Offer:
         try:
-            choice = search(demand, group, cluster.claims, self._features, self._max_steps)
+            choice = search(demand, group, cluster.claims, self._features, effort)
         except InvalidPools:
             return Offer(INVALID_POOLS)
         except TookTooLong:
@@ -163,8 +170,12 @@ class Market:
 
     def _complain(self, offer: Offer, claims: Sequence[ResourceClaim], node_name: str) -> None:
         if offer.fault is None:
-            raise PluginError(f"node {node_name}: timed out trying to allocate devices")
+            raise PluginError(_timed_out(node_name))
         raise PluginError(offer.fault.told(claims))
+
+
+def _timed_out(node_name: str) -> str:
+    return f"node {node_name}: timed out trying to allocate devices"
 
 
 def _worth(choice: Choice) -> int:

@@ -18,7 +18,12 @@ from mooring.plugins.device_counters import Counters
 from mooring.plugins.device_demand import MAX_DEVICES, Ask, Demand, Fatal
 from mooring.plugins.device_features import DeviceFeatures
 from mooring.plugins.device_landscape import Group
-from mooring.plugins.device_sites import Site
+from mooring.plugins.device_sites import Likeness, Site
+
+COST_A_STEP = 10
+"""A step stands for ten microseconds; so long it takes to evaluate what costs this much."""
+BYTES_A_STEP = 2
+"""... and to compile so many bytes of a selector."""
 
 
 class TookTooLong(Exception):
@@ -57,14 +62,28 @@ class _Result(Enum):
     """More devices than a claim can have: other devices will not do either, only another alternative."""
 
 
+@dataclass(slots=True, eq=False)
+class Effort:
+    """How many steps one attempt takes. They stand for time, so that a decision can be replayed."""
+
+    max_steps: int | None = None
+    """Of one search; None: there is no limit."""
+    total: int = 0
+    """Of all searches so far."""
+
+    @property
+    def is_spent(self) -> bool:
+        return self.max_steps is not None and self.total > self.max_steps
+
+
 def search(
-    demand: Demand, group: Group, ledger: ClaimLedger, features: DeviceFeatures, max_steps: int | None = None
+    demand: Demand, group: Group, ledger: ClaimLedger, features: DeviceFeatures, effort: Effort | None = None
 ) -> Choice | None:
     """Devices for all claims on the nodes of the group; None: there are none.
 
-    Raises Fatal, TookTooLong or InvalidPools. `max_steps` stands for time, so that a decision can be replayed.
+    Raises Fatal, TookTooLong or InvalidPools.
     """
-    return _Search(demand, group, ledger, features, max_steps).run()
+    return _Search(demand, group, ledger, features, effort or Effort()).run()
 
 
 @dataclass(slots=True, eq=False)
@@ -73,7 +92,8 @@ class _Search:
     group: Group
     ledger: ClaimLedger
     features: DeviceFeatures
-    steps_left: int | None
+    effort: Effort
+    steps: int = 0
     picks: list[list[Pick]] = field(default_factory=list)
     preferences: list[list[int]] = field(default_factory=list)
     constraints: list[list[Constraint]] = field(default_factory=list)
@@ -85,6 +105,10 @@ class _Search:
     """Devices that were picked and can be shared -> what each share consumes."""
     hopeless: set[Ask] = field(default_factory=set)
     """Requests that no device serves, whatever else is picked. Hot: or each choice before them would look again."""
+    selected: dict[tuple[Ask, Likeness], bool] = field(default_factory=dict)
+    """Whether a request selects devices that are alike."""
+    compiled: set[str] = field(default_factory=set)
+    """Selectors that were counted as steps."""
     counters: Counters = field(init=False)
 
     def __post_init__(self) -> None:
@@ -195,11 +219,11 @@ class _Search:
             self._drop(ask.claim)
         return result
 
-    def _step(self) -> None:
-        if self.steps_left is not None:
-            self.steps_left -= 1
-            if self.steps_left < 0:
-                raise TookTooLong
+    def _step(self, steps: int = 1) -> None:
+        self.steps += steps
+        self.effort.total += steps
+        if self.effort.max_steps is not None and self.steps > self.effort.max_steps:
+            raise TookTooLong
 
     # ---- one device
 
@@ -217,20 +241,36 @@ class _Search:
         """Whether the class and the request select the device, and it is for these nodes."""
         if not self.features.binding_conditions and site.device.binding_conditions:
             return False
-        matches = site.likeness.matches
+        is_selected = self.selected.get((ask, site.likeness))
+        if is_selected is None:
+            is_selected = self._matches(ask, site.likeness)
+            self.selected[ask, site.likeness] = is_selected
+        return is_selected and site.id not in self.group.hidden
+
+    def _matches(self, ask: Ask, likeness: Likeness) -> bool:
         for i, selector in enumerate(ask.class_selectors):
-            try:
-                if not matches(selector):
-                    return False
-            except CelFault as fault:
-                raise Fatal(f"class {ask.class_name}: selector #{i}: {_told(fault)}") from fault
+            answer = self._answer(selector, likeness)
+            if isinstance(answer, CelFault):
+                raise Fatal(f"class {ask.class_name}: selector #{i}: {_told(answer)}")
+            if not answer:
+                return False
         for i, selector in enumerate(ask.selectors):
-            try:
-                if not matches(selector):
-                    return False
-            except CelFault as fault:
-                raise Fatal(f": selector #{i}: {_told(fault)}", ask.claim) from fault
-        return site.id not in self.group.hidden
+            answer = self._answer(selector, likeness)
+            if isinstance(answer, CelFault):
+                raise Fatal(f": selector #{i}: {_told(answer)}", ask.claim)
+            if not answer:
+                return False
+        return True
+
+    def _answer(self, selector: str, likeness: Likeness) -> bool | CelFault:
+        """Evaluating takes time, so it counts as steps. The search takes as many whether or not the answer is known
+        already, or decisions could not be replayed."""
+        if selector not in self.compiled:
+            self.compiled.add(selector)
+            self._step(len(selector) // BYTES_A_STEP)
+        answer, cost = likeness.answer(selector)
+        self._step(cost // COST_A_STEP)
+        return answer
 
     def _has_capacity(self, ask: Ask, site: Site) -> bool:
         if not self.features.consumable_capacity or (not site.device.capacity and not ask.capacity):
@@ -307,5 +347,5 @@ class _Search:
 
 def _told(fault: CelFault) -> str:
     text = str(fault)
-    is_compilation = text.startswith(("compilation failed", "must evaluate"))
+    is_compilation = text.startswith(("compilation failed", "must evaluate", "program instantiation failed"))
     return f"CEL {'compile' if is_compilation else 'runtime'} error: {text}"

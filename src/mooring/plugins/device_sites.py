@@ -1,5 +1,6 @@
 """Devices where they are: each with its slice and its pool, and with what selectors said of it."""
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -14,6 +15,12 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 _serials = count(1)
 
 
+Answer = tuple[bool | CelFault, int]
+
+MAX_ANSWERS = 1024
+"""Selectors that are remembered for each kind of device. Clusters have few; claims of hostile users may all differ."""
+
+
 class Likeness:
     """What devices have in common that no selector can tell apart: each selector is evaluated once for all of them."""
 
@@ -23,27 +30,27 @@ class Likeness:
         self._driver = driver
         self._device = device
         self._facts: Facts | None = None
-        self._answers: dict[str, bool | CelFault] = {}
+        self._answers: OrderedDict[str, Answer] = OrderedDict()
 
-    def matches(self, selector: str) -> bool:
-        """Raises CelFault."""
-        answer = self._answers.get(selector)
-        if answer is None:
-            answer = self._answers[selector] = self._ask(selector)
-        if isinstance(answer, CelFault):
-            raise CelFault(str(answer))  # not itself: it would keep the trace of each time it is raised
-        return answer
+    def answer(self, selector: str) -> Answer:
+        """What the selector says of the devices, and what it cost to find out when that was done for the first time."""
+        known = self._answers.get(selector)
+        if known is None:
+            known = self._answers[selector] = self._ask(selector)
+            if len(self._answers) > MAX_ANSWERS:
+                self._answers.popitem(last=False)
+        return known
 
-    def _ask(self, selector: str) -> bool | CelFault:
+    def _ask(self, selector: str) -> Answer:
         matcher = compile_selector(selector)
         if isinstance(matcher, CelFault):
-            return matcher
+            return matcher, 0
         try:
             if self._facts is None:
                 self._facts = facts_of(self._driver, self._device)
             return matcher.matches(self._facts)
         except CelFault as fault:
-            return fault
+            return fault.with_traceback(None), fault.cost
 
 
 _likenesses: WeakValueDictionary[bytes, Likeness] = WeakValueDictionary()

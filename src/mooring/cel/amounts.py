@@ -1,0 +1,171 @@
+"""Kubernetes' quantities and versions as values of CEL."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from mooring.cel.library import Overload, member, plain
+from mooring.cel.types import Type
+from mooring.cel.values import MAX_INT64, MAX_UINT64, Extension, Fault
+from mooring.model.quantity import NANO, parse
+
+QUANTITY, SEMVER = Type("kubernetes.Quantity"), Type("kubernetes.Semver")
+_BAD_QUANTITY = Fault("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")
+_BAD_SUFFIX = Fault("unable to parse quantity's suffix")
+MAX_DIGITS = 1000
+"""Of a number in a version before a release; Python reads no number of more than 4300."""
+_WORD = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-")
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity(Extension):
+    nano: int
+    type: ClassVar[Type] = QUANTITY
+
+    def order(self) -> int:
+        return self.nano
+
+
+@dataclass(frozen=True, slots=True)
+class Semver(Extension):
+    """A version without its build, which does not count when versions are compared."""
+
+    numbers: tuple[int, int, int]
+    before: tuple[tuple[int, int, str], ...] = ()
+    """The words of a version before a release; numbers come before other words."""
+    type: ClassVar[Type] = SEMVER
+
+    def order(self) -> Any:
+        return (*self.numbers, not self.before, self.before)
+
+
+def quantity_of(text: str) -> Quantity | Fault:
+    """Parity: Kubernetes tells a number with a suffix that there is not from what is no number at all."""
+    try:
+        return Quantity(parse(text))
+    except ValueError:  # a QuantityError, or a number of more digits than Python reads
+        body = text[1:] if text[:1] in ("+", "-") else text
+        rest = body.lstrip("0123456789.")
+        is_suffix = len(rest) < len(body) and bool(rest) and all(letter in "eEinumkKMGTP" for letter in rest)
+        return _BAD_SUFFIX if is_suffix else _BAD_QUANTITY
+
+
+def _as_integer(value: Quantity) -> int | Fault:
+    if value.nano % NANO or abs(value.nano) > MAX_INT64 * NANO:
+        return Fault("cannot convert value to integer")
+    return value.nano // NANO
+
+
+# ---- versions
+
+
+def semver_of(text: str, is_lenient: bool = False) -> Semver | Fault:
+    try:
+        return _semver(_normal(text) if is_lenient else text)
+    except ValueError as fault:
+        return Fault(str(fault))
+
+
+def _semver(text: str) -> Semver:
+    """Raises ValueError with the words of the library that upstream uses."""
+    if not text:
+        raise ValueError("Version string empty")
+    parts = text.split(".", 2)
+    if len(parts) != 3:
+        raise ValueError("No Major.Minor.Patch elements found")
+    last, plus, build = parts[2].partition("+")
+    patch, minus, before = last.partition("-")
+    numbers = (_number(parts[0], "major"), _number(parts[1], "minor"), _number(patch, "patch"))
+    words = tuple(_word(word) for word in before.split(".")) if minus else ()
+    for word in build.split(".") if plus else ():
+        if not word:
+            raise ValueError("Build meta data is empty")
+        if not _WORD.issuperset(word):
+            raise ValueError(f'Invalid character(s) found in build meta data "{word}"')
+    return Semver(numbers, words)
+
+
+def _number(text: str, name: str) -> int:
+    if not (text.isascii() and (text.isdigit() or not text)):
+        raise ValueError(f'Invalid character(s) found in {name} number "{text}"')
+    if len(text) > 1 and text[0] == "0":
+        raise ValueError(f'{name.capitalize()} number must not contain leading zeroes "{text}"')
+    if not text:
+        raise ValueError('strconv.ParseUint: parsing "": invalid syntax')
+    if len(text) > 20 or int(text) > MAX_UINT64:
+        raise ValueError(f'strconv.ParseUint: parsing "{text}": value out of range')
+    return int(text)
+
+
+def _word(text: str) -> tuple[int, int, str]:
+    if not text:
+        raise ValueError("Prerelease is empty")
+    if text.isascii() and text.isdigit():
+        if len(text) > 1 and text[0] == "0":
+            raise ValueError(f'Numeric PreRelease version must not contain leading zeroes "{text}"')
+        return 0, int(text[:MAX_DIGITS]), text[MAX_DIGITS:]
+    if not _WORD.issuperset(text):
+        raise ValueError(f'Invalid character(s) found in prerelease "{text}"')
+    return 1, 0, text
+
+
+def _normal(text: str) -> str:
+    """`v01.2` -> `1.2.0`."""
+    parts = [_trimmed(part) for part in text.removeprefix("v").split(".", 2)]
+    if len(parts) < 3 and any(sign in parts[-1] for sign in "+-"):
+        raise ValueError("short version cannot contain PreRelease/Build meta data")
+    return ".".join([*parts, *["0"] * (3 - len(parts))])
+
+
+def _trimmed(part: str) -> str:
+    if len(part) < 2:
+        return part
+    part = part.lstrip("0")
+    return part if part[:1].isdigit() and part.isascii() else f"0{part}"
+
+
+# ---- functions
+
+
+def _is_valid(read: Callable[..., Any]) -> Callable[..., bool]:
+    return lambda *args: read(*args).__class__ is not Fault
+
+
+def _compare(one: Extension, other: Extension) -> int:
+    a, b = one.order(), other.order()
+    return int(a > b) - int(a < b)
+
+
+def _comparisons(kind: str, name: str) -> tuple[Overload, ...]:
+    both = f"{name}, {name}"
+    return (
+        member(f"{kind}_is_greater_than", "isGreaterThan", both, "bool", lambda a, b: _compare(a, b) > 0),
+        member(f"{kind}_is_less_than", "isLessThan", both, "bool", lambda a, b: _compare(a, b) < 0),
+        member(f"{kind}_compare_to", "compareTo", both, "int", _compare),
+    )
+
+
+_Q, _V = QUANTITY.name, SEMVER.name
+
+AMOUNTS: tuple[Overload, ...] = (
+    plain("string_to_quantity", "quantity", "string", _Q, quantity_of),
+    plain("is_quantity_string", "isQuantity", "string", "bool", _is_valid(quantity_of)),
+    *_comparisons("quantity", _Q),
+    # Parity: the documentation writes `<quantity>.sign()`, but upstream declares `sign(<quantity>)` only.
+    plain("quantity_sign", "sign", _Q, "int", lambda a: (a.nano > 0) - (a.nano < 0)),
+    member("quantity_get_float", "asApproximateFloat", _Q, "double", lambda a: a.nano / NANO),
+    member("quantity_get_int", "asInteger", _Q, "int", _as_integer),
+    member("quantity_is_integer", "isInteger", _Q, "bool", _is_valid(_as_integer)),
+    member("quantity_add", "add", f"{_Q}, {_Q}", _Q, lambda a, b: Quantity(a.nano + b.nano)),
+    member("quantity_add_int", "add", f"{_Q}, int", _Q, lambda a, b: Quantity(a.nano + b * NANO)),
+    member("quantity_sub", "sub", f"{_Q}, {_Q}", _Q, lambda a, b: Quantity(a.nano - b.nano)),
+    member("quantity_sub_int", "sub", f"{_Q}, int", _Q, lambda a, b: Quantity(a.nano - b * NANO)),
+    plain("string_to_semver", "semver", "string", _V, semver_of),
+    plain("string_bool_to_semver", "semver", "string, bool", _V, semver_of),
+    plain("is_semver_string", "isSemver", "string", "bool", _is_valid(semver_of)),
+    plain("is_semver_string_bool", "isSemver", "string, bool", "bool", _is_valid(semver_of)),
+    *_comparisons("semver", _V),
+    member("semver_major", "major", _V, "int", lambda a: a.numbers[0]),
+    member("semver_minor", "minor", _V, "int", lambda a: a.numbers[1]),
+    member("semver_patch", "patch", _V, "int", lambda a: a.numbers[2]),
+)

@@ -1,0 +1,152 @@
+"""What calls cost when they are evaluated: the rules of cel-go and of Kubernetes' functions, to the unit."""
+
+from collections.abc import Callable, Sequence
+from math import ceil
+from typing import Any
+
+from mooring.cel.values import Extension, size_of, traversal_of
+
+Cost = Callable[[Sequence[Any], Any], int]
+"""Arguments and result in, cost out."""
+
+TRAVERSAL, PATTERN = 0.1, 0.25
+"""Of a text for each of its characters; of a regular expression for each of its own."""
+LIST_LITERAL, MAP_LITERAL = 10, 30
+CALL = 1
+COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
+"""Types whose lists can be sorted, by their names in overloads."""
+
+
+def nominal(args: Sequence[Any], result: Any) -> int:
+    return CALL
+
+
+def _traversed(factor: float = TRAVERSAL) -> Cost:
+    return lambda args, result: ceil(size_of(args[0]) * factor)
+
+
+def _looked_through(args: Sequence[Any], result: Any) -> int:
+    return traversal_of(args[0])
+
+
+def _joined(args: Sequence[Any], result: Any) -> int:
+    return ceil(size_of(result) * 2 * TRAVERSAL)
+
+
+def _matched(args: Sequence[Any], result: Any) -> int:
+    return ceil((1 + size_of(args[0])) * TRAVERSAL) * ceil(size_of(args[1]) * PATTERN)
+
+
+def _contained(args: Sequence[Any], result: Any) -> int:
+    return ceil(size_of(args[0]) * TRAVERSAL) * ceil(size_of(args[1]) * TRAVERSAL)
+
+
+def _compared(args: Sequence[Any], result: Any) -> int:
+    return ceil(min(size_of(args[0]), size_of(args[1])) * TRAVERSAL)
+
+
+def _equated(args: Sequence[Any], result: Any) -> int:
+    return CALL if isinstance(args[0], Extension) else _compared(args, result)
+
+
+def _concatenated(args: Sequence[Any], result: Any) -> int:
+    return ceil((size_of(args[0]) + size_of(args[1])) * TRAVERSAL)
+
+
+def _sought(args: Sequence[Any], result: Any) -> int:
+    return size_of(args[1])
+
+
+def _validated(args: Sequence[Any], result: Any) -> int:
+    return ceil((1 + size_of(args[1])) * TRAVERSAL) * ceil(getattr(args[0], "pattern_size", 0) * PATTERN)
+
+
+def _within(has_prefix: bool, is_text: bool) -> Cost:
+    """Whether an address or a network is in a network."""
+
+    def cost(args: Sequence[Any], result: Any) -> int:
+        own = size_of(args[0])
+        return (
+            ceil(2 * own * TRAVERSAL)
+            + (ceil(own * TRAVERSAL) + 1 if has_prefix else 0)
+            + (ceil(size_of(args[1]) * TRAVERSAL) if is_text else 0)
+        )
+
+    return cost
+
+
+def _of_sets(factor: int) -> Cost:
+    return lambda args, result: size_of(args[0]) * size_of(args[1]) * factor + CALL
+
+
+def _of_new_list(factor: float, size: int) -> int:
+    return int(size * factor) + CALL + LIST_LITERAL
+
+
+def _of_result(args: Sequence[Any], result: Any) -> int:
+    return _of_new_list(1, size_of(result))
+
+
+def _flattened(args: Sequence[Any], result: Any) -> int:
+    return _of_new_list(args[1] if len(args) == 2 else 1, size_of(args[0]))
+
+
+def _against_itself(place: int) -> Cost:
+    """As if each element were compared with each."""
+
+    def cost(args: Sequence[Any], result: Any) -> int:
+        elements = args[place]
+        is_text = bool(elements) and isinstance(elements[0], str | bytes)
+        return _of_new_list(2 + TRAVERSAL * is_text, len(elements) ** 2)
+
+    return cost
+
+
+BY_OVERLOAD: dict[str, Cost] = {
+    "list_sets_contains_list": _of_sets(1),
+    "list_sets_intersects_list": _of_sets(1),
+    "list_sets_equivalent_list": _of_sets(2),
+    **dict.fromkeys(("list_slice", "lists_range", "list_reverse"), _of_result),
+    **dict.fromkeys(("list_flatten", "list_flatten_int"), _flattened),
+    "list_distinct": _against_itself(0),
+    **{f"list_{kind}_sort": _against_itself(0) for kind in COMPARABLE},
+    **{f"list_{kind}_sortByAssociatedKeys": _against_itself(1) for kind in COMPARABLE},
+    "cidr_ip": nominal,
+    "cidr_contains_ip_string": _within(False, True),
+    "cidr_contains_ip_ip": _within(False, False),
+    "cidr_contains_cidr_string": _within(True, True),
+    "cidr_contains_cidr": _within(True, False),
+}
+BY_FUNCTION: dict[str, Cost] = {
+    **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _looked_through),
+    **dict.fromkeys(("url", "lowerAscii", "upperAscii", "substring", "trim"), _traversed()),
+    **dict.fromkeys(("cidr", "isIP", "isCIDR", "ip", "quantity", "isQuantity", "semver", "isSemver"), _traversed()),
+    **dict.fromkeys(("replace", "split", "ip.isCanonical"), _traversed(2 * TRAVERSAL)),
+    "join": _joined,
+    **dict.fromkeys(("find", "findAll"), _matched),
+    "validate": _validated,
+    "_==_": _equated,
+    "_!=_": _compared,
+}
+STANDARD: dict[str, Cost] = {
+    **dict.fromkeys(("starts_with_string", "ends_with_string", "string_to_bytes", "bytes_to_string"), _traversed()),
+    **dict.fromkeys(("strings_quote", "string_format"), _traversed()),
+    "in_list": _sought,
+    **dict.fromkeys(
+        (
+            f"{order}_{kind}"
+            for order in ("less", "greater", "less_equals", "greater_equals")
+            for kind in ("string", "bytes")
+        ),
+        _compared,
+    ),
+    **dict.fromkeys(("add_string", "add_bytes"), _concatenated),
+    "matches_string": _matched,
+    "matches": _matched,
+    "contains_string": _contained,
+}
+
+
+def cost_of(function: str, overload: str) -> Cost:
+    """`overload` is empty where the types do not tell which one it is."""
+    return BY_OVERLOAD.get(overload) or BY_FUNCTION.get(function) or STANDARD.get(overload) or nominal

@@ -1,0 +1,193 @@
+"""The parts that plans are made of: what is done when an expression is evaluated."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mooring.cel.access import type_name
+from mooring.cel.budget import WORK, Frame
+from mooring.cel.values import NO_OVERLOAD, Fault, Maybe, key_of, keys_of
+
+Run = Callable[[Frame], Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    run: Run
+    is_constant: bool = False
+    value: Any = None
+    """Of a constant."""
+    bare: Run | None = None
+    """How a conditional reads what it chooses: without the cost of the variable."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loop:
+    accu: int
+    var: int
+    var2: int | None
+    condition: Plan
+    step: Run
+
+    def run(self, frame: Frame, elements: list[Any] | dict[Any, Any]) -> None:
+        if self.condition.is_constant and not self.condition.value:
+            return  # `cel.bind`
+        slots, goes_on, step = frame.slots, self.condition.run, self.step
+        for first, second in self._pairs(elements):
+            slots[self.var] = first
+            if self.var2 is not None:
+                slots[self.var2] = second
+            if goes_on(frame) is False:
+                break
+            slots[self.accu] = step(frame)
+
+    def _pairs(self, elements: list[Any] | dict[Any, Any]) -> Any:
+        if isinstance(elements, dict):
+            return zip(keys_of(elements), elements.values(), strict=True)
+        return enumerate(elements) if self.var2 is not None else zip(elements, elements, strict=True)
+
+
+def no_overload(function: str, values: Sequence[Any]) -> Fault:
+    """Parity: operators do not tell what they were used for; functions do."""
+    if not function[0].isalpha():
+        return NO_OVERLOAD
+    return Fault(f"no such overload: {function}({', '.join(type_name(value) for value in values)})")
+
+
+def fresh(init: Plan) -> Run:
+    """A result that starts as a constant list or map must not be the constant itself: it is changed in place."""
+    value = init.value
+    if init.is_constant and isinstance(value, list | dict):
+        return lambda frame: value.copy()
+    return init.run
+
+
+def appending(accu: int, listed: Run) -> Run:
+    def run(frame: Frame) -> Any:
+        so_far, more = frame.slots[accu], listed(frame)
+        frame.charge(2)  # the result so far, and the sum
+        for value in (so_far, more):
+            if value.__class__ is Fault:
+                return value
+        if so_far.__class__ is not list:
+            return NO_OVERLOAD
+        so_far += more
+        return so_far
+
+    return run
+
+
+def inserting(accu: int, args: Sequence[Run]) -> Run:
+    def run(frame: Frame) -> Any:
+        so_far, values = frame.slots[accu], [arg(frame) for arg in args]
+        frame.charge(2)
+        for value in (so_far, *values):
+            if value.__class__ is Fault:
+                return value
+        entries = values[0].items() if len(values) == 1 else ((key_of(values[0]), values[1]),)
+        for key, value in entries:
+            if key in so_far:
+                return Fault(f"insert failed: key {_shown(key)} already exists")
+            so_far[key] = value
+        return so_far
+
+    return run
+
+
+def _shown(key: Any) -> str:
+    return str(key)
+
+
+def logical(terms: Sequence[Run], decisive: bool) -> Run:
+    """`a && b` is false if one of them is, even where the other fails."""
+
+    def run(frame: Frame) -> Any:
+        fault: Fault | None = None
+        for term in terms:
+            value = term(frame)
+            if value is decisive:
+                return decisive
+            if value.__class__ is not bool and fault is None:
+                fault = value if value.__class__ is Fault else NO_OVERLOAD
+        return not decisive if fault is None else fault
+
+    return run
+
+
+def conditional(condition: Run, then: Run, otherwise: Run) -> Run:
+    def run(frame: Frame) -> Any:
+        WORK.spend(1)
+        chosen = condition(frame)
+        if chosen is True:
+            return then(frame)
+        if chosen is False:
+            return otherwise(frame)
+        return chosen if chosen.__class__ is Fault else NO_OVERLOAD
+
+    return run
+
+
+def alternative(optional: Run, other: Run, is_value: bool) -> Run:
+    """`a.or(b)` and `a.orValue(b)`: b is evaluated only where it is needed."""
+
+    def run(frame: Frame) -> Any:
+        value = optional(frame)
+        if value.__class__ is Fault:
+            return value
+        if value.__class__ is not Maybe:
+            return NO_OVERLOAD
+        if value.has_value:
+            return value.value if is_value else value
+        return other(frame)
+
+    return run
+
+
+def not_strictly_false(condition: Run) -> Run:
+    def run(frame: Frame) -> Any:
+        value = condition(frame)
+        frame.charge(1)
+        return value is not False
+
+    return run
+
+
+def listed(values: list[Any], optional: frozenset[int]) -> Any:
+    made = []
+    for i, value in enumerate(values):
+        if value.__class__ is Fault:
+            return value
+        if i not in optional:
+            made.append(value)
+        elif value.__class__ is not Maybe:
+            return Fault(f"cannot initialize optional list element from non-optional value {value}")
+        elif value.has_value:
+            made.append(value.value)
+    return made
+
+
+def mapped(entries: Sequence[tuple[Any, Any, bool]]) -> Any:
+    made: dict[Any, Any] = {}
+    for key, value, is_optional in entries:
+        if key.__class__ is Fault or value.__class__ is Fault:
+            return key if key.__class__ is Fault else value
+        if isinstance(key, list | dict) or key is None:
+            return Fault("unsupported key type")
+        if is_optional:
+            if value.__class__ is not Maybe:
+                return Fault(f"cannot initialize optional entry '{key}' from non-optional value {value}")
+            if not value.has_value:
+                continue
+            value = value.value
+        made[key_of(key)] = value
+    return made
+
+
+_GO_NAMES = {int: "types.Int", bool: "types.Bool", str: "types.String", float: "types.Double", bytes: "types.Bytes"}
+
+
+def not_iterable(value: Any, has_two: bool) -> Fault:
+    name = _GO_NAMES.get(value.__class__) or f"cel.{value.__class__.__name__}"
+    return Fault(
+        f"unsupported comprehension range type: {name}" if has_two else f"got '{name}', expected iterable type"
+    )

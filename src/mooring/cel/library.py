@@ -1,0 +1,107 @@
+"""Functions that expressions may call: each has overloads, which differ by the types of their parameters."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mooring.cel.types import Type, read_type, read_types
+from mooring.cel.values import Defaulting, Extension, Maybe, Uint
+
+Act = Callable[..., Any]
+"""Arguments in, value or Fault out. None of the arguments is a Fault."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Overload:
+    """`id` is cel-go's: what a call costs may depend on it."""
+
+    id: str
+    function: str
+    params: tuple[Type, ...]
+    result: Type
+    act: Act
+    is_member: bool = False
+
+    @property
+    def is_generic(self) -> bool:
+        return any(_has_variable(type) for type in (*self.params, self.result))
+
+
+def plain(id: str, function: str, params: str, result: str, act: Act) -> Overload:
+    """`function(a, b)`."""
+    return Overload(id, function, read_types(params), read_type(result), act)
+
+
+def member(id: str, function: str, params: str, result: str, act: Act) -> Overload:
+    """`a.function(b)`: the first parameter is the receiver."""
+    return Overload(id, function, read_types(params), read_type(result), act, is_member=True)
+
+
+def _has_variable(type: Type) -> bool:
+    return type.is_variable or any(map(_has_variable, type.params))
+
+
+class Library:
+    """All functions by name. Later ones add overloads to earlier ones."""
+
+    def __init__(self, overloads: Iterable[Overload]) -> None:
+        self._functions: dict[str, list[Overload]] = {}
+        self._acts: dict[tuple[Any, ...], Act | None] = {}
+        for overload in overloads:
+            self._functions.setdefault(overload.function, []).append(overload)
+
+    def overloads(self, function: str) -> Sequence[Overload] | None:
+        return self._functions.get(function)
+
+    def act_of(self, function: str, is_member: bool, args: Sequence[Any]) -> Act | None:
+        """What to do with these very arguments; None: nothing is declared for them.
+
+        Hot: asked for at every call of an expression; remembered for each combination of types.
+        """
+        key = (function, is_member, *map(_kind_of, args))
+        try:
+            return self._acts[key]
+        except KeyError:
+            found = (each.act for each in self._functions[function] if _accepts(each, is_member, args))
+            act = self._acts[key] = next(found, None)
+            return act
+
+
+def _kind_of(value: Any) -> Any:
+    """What decides which overload a value is for. An element stands for its list: lists have one type of elements."""
+    kind = value.__class__
+    if kind is list:
+        return (list, value[0].__class__ if value else None)
+    if isinstance(value, Extension):
+        return value.type
+    return kind
+
+
+def _accepts(overload: Overload, is_member: bool, args: Sequence[Any]) -> bool:
+    if overload.is_member is not is_member or len(overload.params) != len(args):
+        return False
+    return all(map(_is_of, overload.params, args))
+
+
+_CLASSES: dict[str, tuple[type, ...]] = {
+    "bool": (bool,),
+    "int": (int,),
+    "uint": (Uint,),
+    "double": (float,),
+    "string": (str,),
+    "bytes": (bytes,),
+    "null": (type(None),),
+    "list": (list,),
+    "map": (dict, Defaulting),
+    "optional_type": (Maybe,),
+}
+
+
+def _is_of(type: Type, value: Any) -> bool:
+    if type.is_variable or type.name in ("dyn", "any"):
+        return True
+    if isinstance(value, Extension):
+        return value.type.name == type.name
+    if value.__class__ not in _CLASSES.get(type.name, ()):
+        return False
+    return not isinstance(value, list) or not value or _is_of(type.params[0], value[0])

@@ -1,0 +1,344 @@
+"""From a checked tree to functions that evaluate it: planned once, run for each device.
+
+Costs are cel-go's: reading a variable and each step from there costs 1, constants are free, and so is what is made of
+constants alone. Parity: presence tests cost what they read, and a variable that a conditional chooses costs nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mooring.cel.access import Step, path_of
+from mooring.cel.budget import WORK, Exceeded, Frame
+from mooring.cel.costs import LIST_LITERAL, MAP_LITERAL, Cost, cost_of, nominal
+from mooring.cel.evaluation import (
+    Loop,
+    Plan,
+    Run,
+    alternative,
+    appending,
+    conditional,
+    fresh,
+    inserting,
+    listed,
+    logical,
+    mapped,
+    no_overload,
+    not_iterable,
+    not_strictly_false,
+)
+from mooring.cel.library import Library
+from mooring.cel.macros import ADD, MAP_INSERT, NOT_STRICTLY_FALSE
+from mooring.cel.regex import compiled
+from mooring.cel.syntax import Call, Fold, Ident, ListLiteral, Literal, MapLiteral, Node, Select
+from mooring.cel.values import Fault, TypeName, Uint, equal, key_of
+
+_PLAIN = frozenset((bool, int, Uint, float, str, bytes))
+"""Types whose class alone tells which function is meant."""
+FOLD_STEPS = 5
+"""What a comprehension counts for by itself: it costs nothing, but it takes some microseconds."""
+_CONVERSIONS = frozenset(["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"])
+
+
+class PlanFault(Exception):
+    """A constant part of the expression cannot be evaluated."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    run: Run
+    slots: int
+
+
+def plan(root: Node, library: Library) -> Program:
+    """Raises PlanFault."""
+    planner = _Planner(library)
+    return Program(planner.plan(root).run, planner.slots)
+
+
+def _constant(value: Any) -> Plan:
+    return Plan(lambda frame: value, True, value)
+
+
+class _Planner:
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._scopes: list[dict[str, int]] = []
+        self._planned: dict[int, Plan] = {}
+        """By the identity of the node; the tree outlives the plan."""
+        self.slots = 0
+
+    def plan(self, node: Node) -> Plan:
+        """A macro may use a node twice, and those in it again: each is planned once."""
+        planned = self._planned.get(id(node))
+        if planned is None:
+            planned = self._planned[id(node)] = self._plan(node)
+        return planned
+
+    def _plan(self, node: Node) -> Plan:
+        match node:
+            case Literal():
+                return _constant(node.value)
+            case Ident() | Select() if self._is_type(node):
+                return _constant(TypeName(str(node.type.params[0])))
+            case Ident() | Select():
+                return self._path(node)
+            case Call():
+                return self._call(node)
+            case ListLiteral():
+                return self._list(node)
+            case MapLiteral():
+                return self._map(node)
+            case Fold():
+                return self._fold(node)
+        raise AssertionError(node)
+
+    def _is_type(self, node: Ident | Select) -> bool:
+        """Whether the name is that of a type."""
+        if isinstance(node, Select):
+            return node.qualified is not None
+        return node.type.name == "type" and not any(node.name in scope for scope in self._scopes)
+
+    # ---- variables, and the way from there
+
+    def _path(self, node: Node) -> Plan:
+        """`device.attributes["x"].b` is one variable with three steps."""
+        steps: list[Step] = []
+        while True:
+            if isinstance(node, Select) and node.qualified is None:
+                steps.append(Step(node.name, is_test=node.is_test))
+                node = node.operand
+            elif isinstance(node, Call) and node.function in ("_[_]", "_[?_]", "_?._"):
+                steps.append(self._index(node.args[1], node.function != "_[_]"))
+                node = node.args[0]
+            else:
+                break
+        root, cost = self._root(node)
+        return self._walk(root, cost, steps[::-1])
+
+    def _walk(self, root: Run, cost: int, steps: Sequence[Step]) -> Plan:
+        is_test = bool(steps) and steps[-1].is_test
+        run = path_of(root, steps, cost - is_test)
+        return Plan(run, bare=path_of(root, steps, 0) if cost and not is_test else run)
+
+    def _root(self, node: Node) -> tuple[Run, int]:
+        """How to get at the first value, and what that costs besides."""
+        if isinstance(node, Ident) and not self._is_type(node):
+            return self._variable(node), 1
+        planned = self.plan(node)
+        if isinstance(node, Call) and node.function == "_?_:_":
+            return planned.run, 0
+        return planned.run, 1
+
+    def _variable(self, node: Ident) -> Run:
+        name = node.name
+        for scope in reversed(self._scopes):
+            if name in scope:
+                slot = scope[name]
+                return lambda frame: frame.slots[slot]
+        return lambda frame: frame.variables[name]
+
+    def _index(self, key: Node, is_optional: bool) -> Step:
+        planned = self.plan(key)
+        if planned.is_constant:
+            return Step(planned.value, is_optional=is_optional)
+        is_path = isinstance(key, Ident | Select) or (isinstance(key, Call) and key.function in _PATHS)
+        return Step(None, planned.run, 0 if is_path else 1, is_optional)
+
+    # ---- calls
+
+    def _call(self, node: Call) -> Plan:
+        function = node.function
+        if function in ("_[_]", "_[?_]", "_?._"):
+            return self._path(node)
+        args = [self.plan(operand) for operand in node.operands()]
+        if function in ("_&&_", "_||_"):
+            return Plan(logical([arg.run for arg in args], function == "_||_"))
+        if function == "_?_:_":
+            return Plan(conditional(args[0].run, args[1].bare or args[1].run, args[2].bare or args[2].run))
+        if function in ("or", "orValue") and node.target is not None:
+            return Plan(alternative(args[0].run, args[1].run, function == "orValue"))
+        if function == NOT_STRICTLY_FALSE:
+            return Plan(not_strictly_false(args[0].run))
+        if function in ("_==_", "_!=_"):
+            return Plan(self._equality(function, args))
+        return self._declared(node, args)
+
+    def _equality(self, function: str, args: Sequence[Plan]) -> Run:
+        one, other = args[0].run, args[1].run
+        cost, wanted = cost_of(function, "equals"), function == "_==_"
+
+        def run(frame: Frame) -> Any:
+            a, b = one(frame), other(frame)
+            frame.charge(cost((a, b), None))
+            if a.__class__ is Fault:
+                return a
+            return b if b.__class__ is Fault else equal(a, b) is wanted
+
+        return run
+
+    def _declared(self, node: Call, args: Sequence[Plan]) -> Plan:
+        function = node.function
+        overload = node.overloads[0].id if len(node.overloads) == 1 else ""
+        if overload == "in_list" and args[1].is_constant:
+            found = _membership(args[0], args[1].value)
+            if found is not None:
+                return found
+        if function in ("find", "findAll") and args[1].is_constant:
+            pattern = compiled(args[1].value)
+            if isinstance(pattern, Fault):
+                raise PlanFault(pattern.text)
+        calling = self._calling_two if len(args) == 2 else self._calling
+        run = calling(node, [arg.run for arg in args], cost_of(function, overload))
+        if function in _CONVERSIONS and len(args) == 1 and args[0].is_constant:
+            value = run(Frame({}, 0, 1 << 62))
+            if value.__class__ is Fault:
+                raise PlanFault(value.text)
+            return _constant(value)
+        return Plan(run)
+
+    def _calling(self, node: Call, args: Sequence[Run], cost: Cost) -> Run:
+        function, is_member, act_of = node.function, node.target is not None, self._library.act_of
+
+        def run(frame: Frame) -> Any:
+            values = [arg(frame) for arg in args]
+            for value in values:
+                if value.__class__ is Fault:
+                    result = value
+                    break
+            else:
+                act = act_of(function, is_member, values)
+                result = act(*values) if act is not None else no_overload(function, values)
+            frame.charge(cost(values, result))
+            return result
+
+        return run
+
+    def _calling_two(self, node: Call, args: Sequence[Run], cost: Cost) -> Run:
+        """Hot: as above for two arguments, with the functions at hand that were found for plain types before."""
+        function, is_member, act_of = node.function, node.target is not None, self._library.act_of
+        one, other = args
+        known: dict[tuple[type, type], Any] = {}
+
+        def run(frame: Frame) -> Any:
+            a, b = one(frame), other(frame)
+            kinds = (a.__class__, b.__class__)
+            act = known.get(kinds)
+            if act is not None:
+                result = act(a, b)
+            elif Fault in kinds:
+                result = a if kinds[0] is Fault else b
+            else:
+                act = act_of(function, is_member, (a, b))
+                if act is not None and _PLAIN.issuperset(kinds):
+                    known[kinds] = act
+                result = act(a, b) if act is not None else no_overload(function, (a, b))
+            frame.cost += 1 if cost is nominal else cost((a, b), result)
+            if frame.cost > frame.limit:
+                raise Exceeded
+            return result
+
+        return run
+
+    # ---- lists and maps
+
+    def _list(self, node: ListLiteral) -> Plan:
+        plans = [self.plan(element) for element in node.elements]
+        if not node.optional and all(each.is_constant for each in plans):
+            return _constant([each.value for each in plans])
+        runs, optional = [each.run for each in plans], node.optional
+
+        def run(frame: Frame) -> Any:
+            values = [each(frame) for each in runs]
+            frame.charge(LIST_LITERAL)
+            return listed(values, optional)
+
+        return Plan(run)
+
+    def _map(self, node: MapLiteral) -> Plan:
+        plans = [(self.plan(key), self.plan(value), is_optional) for key, value, is_optional in node.entries]
+        if all(key.is_constant and value.is_constant and not is_optional for key, value, is_optional in plans):
+            made = mapped([(key.value, value.value, False) for key, value, _ in plans])
+            if made.__class__ is Fault:
+                raise PlanFault(made.text)
+            return _constant(made)
+        runs = [(key.run, value.run, is_optional) for key, value, is_optional in plans]
+
+        def run(frame: Frame) -> Any:
+            entries = [(key(frame), value(frame), is_optional) for key, value, is_optional in runs]
+            frame.charge(MAP_LITERAL)
+            return mapped(entries)
+
+        return Plan(run)
+
+    # ---- comprehensions
+
+    def _fold(self, node: Fold) -> Plan:
+        ranged, init = self.plan(node.range).run, self.plan(node.init)
+        accu, var, var2 = self.slots, self.slots + 1, self.slots + 2
+        self.slots += 3
+        self._scopes.append({node.accu: accu})
+        self._scopes.append({node.var: var, **({node.var2: var2} if node.var2 else {})})
+        condition, step = self.plan(node.condition), self._step(node, node.step, accu)
+        self._scopes.pop()
+        result = self.plan(node.result).run
+        self._scopes.pop()
+        start = fresh(init)
+        loop = Loop(accu, var, var2 if node.var2 else None, condition, step)
+
+        def run(frame: Frame) -> Any:
+            WORK.spend(FOLD_STEPS)
+            elements = ranged(frame)
+            if elements.__class__ is Fault:
+                return elements
+            if not isinstance(elements, list | dict):
+                return not_iterable(elements, loop.var2 is not None)
+            frame.slots[accu] = start(frame)
+            loop.run(frame, elements)
+            return result(frame)
+
+        return Plan(run)
+
+    def _step(self, node: Fold, step: Node, accu: int) -> Run:
+        """What a step makes of the result so far.
+
+        Hot: `result + [x]` and the insertion into a map are done in place, or the work would grow with the square of
+        the elements: nothing else can see the result before it is done.
+        """
+        if isinstance(step, Call) and step.function == "_?_:_" and step.type.name in ("list", "map"):
+            condition, then, other = step.args
+            otherwise = self.plan(other)
+            return conditional(self.plan(condition).run, self._step(node, then, accu), otherwise.bare or otherwise.run)
+        if isinstance(step, Call) and _is_ident(step.args[:1], node.accu):
+            if step.function == ADD and isinstance(step.args[1], ListLiteral):
+                return appending(accu, self.plan(step.args[1]).run)
+            if step.function == MAP_INSERT:
+                return inserting(accu, [self.plan(arg).run for arg in step.args[1:]])
+        return self.plan(step).run
+
+
+_PATHS = ("_[_]", "_[?_]", "_?._", "_?_:_")
+
+
+def _is_ident(nodes: Sequence[Node], name: str) -> bool:
+    return bool(nodes) and isinstance(nodes[0], Ident) and nodes[0].name == name
+
+
+def _membership(value: Plan, elements: list[Any]) -> Plan | None:
+    """`x in [1, 2]` with constants: a look into a set, which costs nothing."""
+    if not elements:
+        return _constant(False)
+    if any(element.__class__ is bytes or isinstance(element, list | dict) for element in elements):
+        return None
+    found, run = frozenset(map(key_of, elements)), value.run
+
+    def look(frame: Frame) -> Any:
+        sought = run(frame)
+        if sought.__class__ is Fault:
+            return sought
+        try:
+            return key_of(sought) in found
+        except TypeError:  # a list or a map: it is in no set
+            return False
+
+    return Plan(look)
