@@ -88,12 +88,12 @@ def test_a_reservation_is_taken_out_of_the_list() -> None:
     assert pod.uid == uids["p"]
     held = cluster.cluster.scheduler.core.cluster.claims.get("default/c")
     assert held is not None
-    carry_out(cluster.api, give_back_reservation(held, pod))
+    carry_out(cluster.api, give_back_reservation(held, pod.id))
     assert [user["name"] for user in status_of(cluster, "c")["reservedFor"]] == ["q"]
 
 
 def test_what_it_is_sent_as() -> None:
     pod: Any = type("P", (), {"id": "u"})
-    write = give_back_reservation(a_claim("c"), pod)
+    write = give_back_reservation(a_claim("c"), pod.id)
     assert write.kind is ResourceClaim
     assert request_of(write) == (f"{CLAIMS}/c/status", "application/strategic-merge-patch+json")

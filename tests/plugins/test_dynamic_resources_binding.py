@@ -114,6 +114,8 @@ def test_a_conflict_is_tried_again() -> None:
         )
     )
     late.settle()
+    assert not pod_in(late).spec.node_name, "the write is tried again after a pause"
+    wait(late, 1)
     assert pod_in(late).spec.node_name == "a"
     assert claim_in(late).labels == {"x": "y"}
 
@@ -124,6 +126,9 @@ def changed_meanwhile(change: Any) -> str:
     late.attempt()
     change(late)
     late.settle(lambda: "default/p" in late.told)
+    if "default/p" not in late.told:
+        late.second()
+        late.settle(lambda: "default/p" in late.told)
     assert pending(late) == set()
     return error_of(late)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from mooring.cluster.claim_turns import ClaimTurns
 from mooring.model.devices import AllocatedDevice, DeviceId, PoolId, ResourceClaim
 from mooring.model.quantity import parse
 
@@ -77,6 +78,7 @@ class ClaimLedger:
         self.consumed: dict[DeviceId, Consumption] = {}
         """... -> what those consume that have a capacity."""
         self.log = PoolLog()
+        self.turns = ClaimTurns()
 
     # ---- claims
 

@@ -106,8 +106,8 @@ class Core:
     looked_ns: int = 0
     """When all of them were last let go on."""
     last_token: int = 0
-    writers: dict[int, str] = field(default_factory=dict)
-    """Token of a write -> id of the pod whose PreBind waits for it."""
+    writers: dict[int, tuple[str, tuple[type[KubeObject], str]]] = field(default_factory=dict)
+    """Token of a write -> id of the pod whose PreBind waits for it, and kind and key of what is written."""
     late_writes: dict[int, Callable[[KubeObject | WriteFault | None], None]] = field(default_factory=dict)
     """Token of a write whose PreBind was stopped -> who wants to know the answer all the same."""
     watchers: dict[tuple[type[KubeObject], str], dict[str, None]] = field(default_factory=dict)

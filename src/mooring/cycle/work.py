@@ -38,19 +38,28 @@ def prepare(core: Core, binding: Binding, others: Iterator[PreBindPlugin], then:
 
 
 def written(core: Core, token: int, item: KubeObject | None, fault: WriteFault | None) -> None:
-    """A write was carried out, or failed. Nobody may be waiting for it any more."""
-    preparation = core.preparations.get(core.writers.pop(token, ""))
+    """A write was carried out, or failed: the one who asked for it goes on, then those who paused for the object.
+
+    Nobody may be waiting for it any more.
+    """
+    pod_id, key = core.writers.pop(token, ("", None))
+    preparation = core.preparations.get(pod_id)
     late = core.late_writes.pop(token, None)
     if late is not None:
         late(fault or item)
     elif preparation is not None and preparation.token == token:
         _step(core, preparation, fault or item)
+    if key is not None:
+        _wake(core, key)
 
 
 def changed(core: Core, item: KubeObject) -> None:
     """An object changed: whoever paused for it goes on."""
-    watchers = core.watchers.get((type(item), item.key))
-    for pod_id in list(watchers or ()):
+    _wake(core, (type(item), item.key))
+
+
+def _wake(core: Core, key: tuple[type[KubeObject], str]) -> None:
+    for pod_id in list(core.watchers.get(key) or ()):
         preparation = core.preparations.get(pod_id)
         if preparation is not None and preparation.pause is not None:
             _step(core, preparation, None)
@@ -143,7 +152,8 @@ def _wait(core: Core, preparation: Preparation, step: object) -> None:
     pod_id = preparation.binding.pod.id
     if isinstance(step, Write):
         core.last_token = preparation.token = core.last_token + 1
-        core.writers[preparation.token] = pod_id
+        key = f"{step.namespace}/{step.name}" if step.namespace else step.name
+        core.writers[preparation.token] = (pod_id, (step.kind, key))
         preparation.late = step.late
         core.outbox.append(replace(step, token=preparation.token))
     elif isinstance(step, Pause):

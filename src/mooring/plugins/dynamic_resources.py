@@ -297,7 +297,7 @@ class DynamicResources(
                 ledger.end(claim_id(claim))
             if claim.status.allocation is not None and is_reserved_for(claim, cycle.pod):
                 answered = ledger.give_back(claim, cycle.pod.id)
-                self._desk.want(replace(give_back_reservation(claim, cycle.pod), late=answered))
+                self._desk.want(replace(give_back_reservation(claim, cycle.pod.id), late=answered))
         state.allocations.clear()
 
     def _give_up_extended(self, cycle: Cycle, state: ClaimState, claim: ResourceClaim) -> None:

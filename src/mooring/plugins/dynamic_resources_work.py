@@ -1,6 +1,6 @@
 """What is left to do for claims when a node is chosen: write who gets which device, then wait until it is prepared."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,6 +34,7 @@ from mooring.plugins.dynamic_resources_writes import (
     add_finalizer,
     allocated,
     create_extended,
+    give_back_reservation,
     name_extended,
     read_again,
     write_status,
@@ -45,6 +46,10 @@ POLL_NS = 5 * NS_PER_S
 SHOWN_NS = 120 * NS_PER_S
 """How long to wait until the watch shows a claim that was created; after that it is taken as shown."""
 CONFLICT = 409
+RETRY_NS = NS_PER_S // 100
+"""How long to wait when another client wrote the claim at the same time. Upstream waits ten milliseconds as well."""
+MAX_CONSUMERS = 256
+"""Of one claim (ResourceClaimReservedForMaxSize)."""
 
 Steps = Generator[Write | Pause, KubeObject | WriteFault | None, ResourceClaim]
 
@@ -66,6 +71,8 @@ class ClaimWork:
         """Whether a write is under way."""
         self._is_in_doubt = False
         """Whether one was, and nobody knows what became of it."""
+        self._along: list[ClaimConsumer] = []
+        """Other pods whose reservation was in a write of which nobody knows yet what became of it."""
         self._pending = ""
         """What the claim is known by that is being written."""
 
@@ -76,7 +83,8 @@ class ClaimWork:
             yield from self._hear_of_others(index)
             if is_reserved_for(state.claims[index], pod) or (is_extended and index not in state.allocations):
                 continue
-            state.claims[index] = yield from self._bind(index, is_extended)
+            bind = self._bind(index, True) if is_extended else self._bind_in_turn(index)
+            state.claims[index] = yield from bind
         if self._timeout_ns is not None and any(map(must_be_prepared, state.claims)):
             note = f"waiting for binding conditions for device on node {node_name}"
             self._desk.want(Record(pod, "Normal", "BindingConditionsPending", "Scheduling", note))
@@ -90,10 +98,36 @@ class ClaimWork:
         must not be taken for one that stays."""
         claim = self._state.claims[index]
         while self._ledger.is_given_back(claim, self._pod.id):
-            yield Pause(None, frozenset(((ResourceClaim, claim.key),)))
+            yield _news_of(claim)
+        self._refresh(index)
+
+    def _refresh(self, index: int) -> ResourceClaim:
+        """The claim as it is known by now."""
+        claim = self._state.claims[index]
         known = self._ledger.get(claim.key)
         if known is not None and known.uid == claim.uid:
-            self._state.claims[index] = known
+            self._state.claims[index] = claim = known
+        return claim
+
+    def _bind_in_turn(self, index: int) -> Steps:
+        """Write the claim when no other pod is writing it. Meanwhile others may write the reservation of this one too."""
+        claim, turns = self._state.claims[index], self._ledger.turns
+        id, consumer = claim_id(claim), None
+        if self._state.allocations.get(index) is None:
+            consumer = ClaimConsumer(resource="pods", name=self._pod.name, uid=self._pod.id)
+        is_served = False
+        try:
+            while not turns.take(id, self._pod.id, consumer):
+                yield _news_of(claim)
+                if consumer is not None and is_reserved_for(self._refresh(index), self._pod):
+                    is_served = True
+                    return self._state.claims[index]
+            self._refresh(index)
+            claim = yield from self._bind(index, False)
+            is_served = True
+            return claim
+        finally:
+            turns.leave(id, self._pod.id, is_served)
 
     def _bind(self, index: int, is_extended: bool) -> Steps:
         """Write the claim. Until that is done, or has failed, its devices count as given.
@@ -118,6 +152,8 @@ class ClaimWork:
             raise
         finally:
             self._ledger.end(self._pending)
+            if not self._is_asking:
+                self._ledger.turns.end(self._pending, self._along)
         return claim
 
     def _leave_in_doubt(self, claim: ResourceClaim) -> None:
@@ -137,6 +173,8 @@ class ClaimWork:
                 claim = yield from self._read_again(claim)
             if self._is_in_doubt and self._is_ours(claim, allocation):
                 return claim
+            if attempt and allocation is None and is_reserved_for(claim, self._pod):
+                return claim  # another pod wrote it along
             self._check(claim, allocation)
             what = "add finalizer to claim"
             answer: ResourceClaim | WriteFault = claim
@@ -144,13 +182,16 @@ class ClaimWork:
                 answer = yield from self._ask(add_finalizer(claim))
             if not isinstance(answer, WriteFault):
                 what = "add reservation to claim" if allocation is None else "add allocation and reservation to claim"
-                answer = yield from self._ask(self._reservation(answer, allocation))
+                consumers = self._consumers(answer)
+                answer = yield from self._ask(self._reservation(answer, allocation, consumers), consumers)
             self._is_in_doubt = isinstance(answer, WriteFault) and _is_unreliable(answer)
             if not isinstance(answer, WriteFault):
                 return answer
             if self._is_in_doubt:
                 yield Pause(self._desk.now_ns() + NS_PER_S)
-            elif answer.code != CONFLICT:
+            elif answer.code == CONFLICT:
+                yield Pause(self._desk.now_ns() + RETRY_NS)
+            else:
                 break
         if self._is_in_doubt:
             claim = yield from self._read_again(claim)
@@ -187,31 +228,52 @@ class ClaimWork:
         if allocation is None and claim.status.allocation is None and self._timeout_ns is not None:
             raise PluginError(f"claim {claim.key} got deallocated elsewhere in the meantime")
 
-    def _reservation(self, claim: ResourceClaim, allocation: Allocation | None) -> Write:
-        pod = self._pod
+    def _consumers(self, claim: ResourceClaim) -> list[ClaimConsumer]:
+        """This pod, and as many of those that wait for their reservation as there is room for."""
+        known = claim.status.reserved_for or ()
+        reserved = {each.uid for each in known}
+        own = ClaimConsumer(resource="pods", name=self._pod.name, uid=self._pod.id)
+        others = [each for each in self._ledger.turns.consumers(claim_id(claim)) if each.uid not in reserved]
+        return [own, *others[: max(0, MAX_CONSUMERS - len(known) - 1)]]
+
+    def _reservation(
+        self, claim: ResourceClaim, allocation: Allocation | None, consumers: Sequence[ClaimConsumer]
+    ) -> Write:
         status: dict[str, Any] = {}
         if allocation is not None:
             status["allocation"] = msgspec.to_builtins(allocation)
         known = allocation or claim.status.allocation
         if self._timeout_ns is not None and known is not None and known.allocation_timestamp is None:
             status.setdefault("allocation", {})["allocationTimestamp"] = in_seconds(self._desk.now_ns())
-        consumer = ClaimConsumer(resource="pods", name=pod.name, uid=pod.id)
-        status["reservedFor"] = msgspec.to_builtins([*(claim.status.reserved_for or ()), consumer])
+        status["reservedFor"] = msgspec.to_builtins([*(claim.status.reserved_for or ()), *consumers])
         return write_status(claim, status)
 
     def _ask(
-        self, write: Write
+        self, write: Write, consumers: Sequence[ClaimConsumer] = ()
     ) -> Generator[Write | Pause, KubeObject | WriteFault | None, ResourceClaim | WriteFault]:
         """Have something written, and note while nobody knows whether it was."""
         self._is_asking = True
-        answer = yield self._followed(write, ATTEMPTS)
+        self._ledger.turns.begin(self._pending, consumers[1:])
+        self._along = [*self._along, *consumers[1:]]
+        answer = yield self._followed(write, ATTEMPTS, self._along)
         self._is_asking = False
         if isinstance(answer, WriteFault):
             return answer
         assert isinstance(answer, ResourceClaim)
+        self._release(answer, self._along)
+        self._along = []
         return answer
 
-    def _followed(self, write: Write, tries: int) -> Write:
+    def _release(self, claim: ResourceClaim, consumers: Sequence[ClaimConsumer]) -> None:
+        """Give back what was reserved for pods that do not want it any more: they were stopped during the write."""
+        self._ledger.wrote(claim)
+        reserved = {each.uid for each in claim.status.reserved_for or ()}
+        for consumer in self._ledger.turns.end(claim_id(claim), consumers):
+            if consumer.uid in reserved:
+                answered = self._ledger.give_back(claim, consumer.uid)
+                self._desk.want(replace(give_back_reservation(claim, consumer.uid), late=answered))
+
+    def _followed(self, write: Write, tries: int, consumers: Sequence[ClaimConsumer] = ()) -> Write:
         """The write, with someone to hear of it when the work is stopped before the answer: then the doubt is settled.
 
         An answer that is not to be relied on leads to a question about the claim, so many times at most.
@@ -220,10 +282,11 @@ class ClaimWork:
 
         def answered_late(answer: KubeObject | WriteFault | None) -> None:
             if isinstance(answer, WriteFault) and _is_unreliable(answer) and tries and write.name:
-                self._desk.want(self._followed(replace(write, method="PATCH", body={}, subresource=""), tries - 1))
+                question = replace(write, method="PATCH", body={}, subresource="")
+                self._desk.want(self._followed(question, tries - 1, consumers))
                 return
             if isinstance(answer, ResourceClaim):
-                self._ledger.wrote(answer)
+                self._release(answer, consumers)
             self._ledger.settle(pending)
             self._desk.activate((self._pod,))
 
@@ -300,6 +363,10 @@ class ClaimWork:
                 raise PluginError(f"{TIMEOUT}: claim={known.name}")
             return False
         return True
+
+
+def _news_of(claim: ResourceClaim) -> Pause:
+    return Pause(None, frozenset(((ResourceClaim, claim.key),)))
 
 
 def _is_unreliable(fault: WriteFault) -> bool:

@@ -44,9 +44,9 @@ def deallocate(claim: ResourceClaim) -> Write:
     return write_status(claim, {"allocation": None, "reservedFor": None, "devices": None})
 
 
-def give_back_reservation(claim: ResourceClaim, pod: Pod) -> Write:
+def give_back_reservation(claim: ResourceClaim, pod_id: str) -> Write:
     """A strategic patch: it takes out one entry of a list, whatever else was changed meanwhile."""
-    entry = {"$patch": "delete", "uid": pod.id}
+    entry = {"$patch": "delete", "uid": pod_id}
     body = {"metadata": {"uid": claim.uid} if claim.uid else {}, "status": {"reservedFor": [entry]}}
     return Write("PATCH", ResourceClaim, claim.name, claim.namespace, body, "status", form="strategic")
 
