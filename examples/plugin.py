@@ -18,7 +18,7 @@ class LimitPerNode(PlainPlugin):
         self.label: str = written.get("label", "app")
         self.most: int = written.get("maxPerNode", 1)
         if not isinstance(self.most, int) or self.most < 1:
-            raise ValueError(f"maxPerNode: found {self.most!r}; allowed: a whole number from 1")
+            raise ValueError(f"maxPerNode: Invalid value: {self.most!r}: must be a whole number from 1")
 
     def filter(self, pod: Pod, node: NodeView) -> str | None:
         if self.count(pod, node) < self.most:

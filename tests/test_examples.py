@@ -121,7 +121,7 @@ def test_the_plugin_refuses_arguments_that_make_no_sense(tmp_path: Path, most: A
     arguments = ["simulate", CLUSTER, "--plugin", "examples/plugin.py", "--config", str(tmp_path / "odd.yaml")]
     result = CliRunner().invoke(main, arguments, catch_exceptions=False)
     assert result.exit_code == 2
-    assert result.stderr.endswith(f"maxPerNode: found {most!r}; allowed: a whole number from 1\n")
+    assert result.stderr.endswith(f"maxPerNode: Invalid value: {most!r}: must be a whole number from 1\n")
 
 
 def test_the_notebook_script_answers_its_questions() -> None:

@@ -241,7 +241,7 @@ def test_objects_that_cannot_be_read_are_reported_once_and_stay_as_they_were() -
     mirror.take(line("MODIFIED", {**broken, "metadata": {**broken["metadata"], "resourceVersion": "11"}}))
     relist(mirror, 12, broken)
     assert reports == [
-        "pods x: skipped, because it cannot be read: spec.containers[0].resources: found 7; allowed: an object"
+        "pods x: skipped, because it cannot be read: spec.containers[0].resources: Invalid value: 7: must be an object"
     ]
     assert replay.told == [] and "x" in mirror.known.objects
     assert mirror.statistics.malformed == 3 and not mirror.is_in_doubt

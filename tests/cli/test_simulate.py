@@ -214,7 +214,7 @@ def test_manifests_come_from_all_files_of_a_folder(tmp_path: Path) -> None:
 def test_a_folder_without_manifests_is_refused(tmp_path: Path) -> None:
     ran = mooring("simulate", tmp_path)
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == f"{tmp_path}: found no manifest in this folder; allowed: *.yaml, *.yml, *.json\n"
+    assert ran.err == f"{tmp_path}: the folder has no manifest; manifests are *.yaml, *.yml, *.json\n"
 
 
 def test_a_dump_of_kubectl_with_a_file_of_more_pods(tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ def test_a_dump_of_kubectl_with_a_file_of_more_pods(tmp_path: Path) -> None:
 # ---- Input that cannot be used
 
 
-def test_each_problem_is_one_line_with_file_object_path_found_and_allowed(tmp_path: Path) -> None:
+def test_each_problem_is_one_line_with_file_line_object_path_value_and_rule(tmp_path: Path) -> None:
     pods = tmp_path / "pods.yaml"
     pods.write_text(
         "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: {name: c}}\n---\n"
@@ -242,10 +242,28 @@ def test_each_problem_is_one_line_with_file_object_path_found_and_allowed(tmp_pa
     ran = mooring("simulate", pods)
     assert (ran.code, ran.out) == (2, "")
     assert ran.complaints == [
-        f"{pods}: Pod default/a: spec.containers: found an object; allowed: a list",
-        f"{pods}: Node n: status.allocatable.pods: found -5; "
-        "allowed: a quantity of zero or more, e.g. 500m, 2 or 1.5Gi",
+        f"{pods}:4: Pod default/a: spec.containers: Invalid value: an object: must be a list",
+        f"{pods}:9: Node n: status.allocatable.pods: Invalid value: -5: "
+        "must be a quantity of zero or more, e.g. 500m, 2 or 1.5Gi",
     ]
+
+
+def a_misspelt_pod(folder: Path) -> Path:
+    pod = as_manifest(a_pod("web", cpu="1", image="web"))
+    pod["spec"]["nodeSelectr"] = {"disk": "ssd"}
+    return write(folder / "misspelt.json", *NODES, pod)
+
+
+def test_an_unknown_field_is_refused(tmp_path: Path) -> None:
+    path = a_misspelt_pod(tmp_path)
+    ran = mooring("simulate", path)
+    complaint = f"{path}:1: Pod default/web: spec.nodeSelectr: unknown field; did you mean nodeSelector?\n"
+    assert (ran.code, ran.out, ran.err) == (2, "", complaint)
+    ran = mooring("simulate", path, "--validate=warn")
+    assert (ran.code, ran.err) == (0, f"warning: {complaint}")
+    assert "1 of 1 pending pods placed" in ran.out
+    ran = mooring("simulate", path, "--validate", "ignore")
+    assert (ran.code, ran.err) == (0, "")
 
 
 @pytest.mark.parametrize(
@@ -265,7 +283,7 @@ def test_text_that_is_no_manifest_is_refused(tmp_path: Path, content: bytes) -> 
     (tmp_path / "odd.yaml").write_bytes(content)
     ran = mooring("simulate", tmp_path / "odd.yaml")
     assert (ran.code, ran.out) == (2, "")
-    assert ran.complaints and all(line.startswith(f"{tmp_path / 'odd.yaml'}: ") for line in ran.complaints)
+    assert ran.complaints and all(line.startswith(f"{tmp_path / 'odd.yaml'}:") for line in ran.complaints)
 
 
 def test_amounts_that_cannot_be_counted_are_refused(tmp_path: Path) -> None:

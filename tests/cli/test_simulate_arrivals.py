@@ -130,16 +130,27 @@ def test_problems_of_arrivals_are_told_one_a_line(cluster: Path, tmp_path: Path)
     ran = mooring("simulate", cluster, "--arrivals", path)
     assert (ran.code, ran.out) == (2, "")
     assert ran.complaints == [
-        f'{path}: arrivals[0].at: found "soon"; '
-        "allowed: seconds, or a duration such as 90s, 15m, 1h30m; up to ten years",
-        f"{path}: arrivals[1].count: found 0; allowed: a whole number from 1",
+        f'{path}:1: arrivals[0].at: Invalid value: "soon": '
+        "must be seconds, or a duration such as 90s, 15m, 1h30m; up to ten years",
+        f"{path}:2: arrivals[1].count: Invalid value: 0: must be a whole number from 1",
     ]
+
+
+def test_unknown_fields_of_arriving_pods_are_refused_unless_they_are_let_pass(cluster: Path, tmp_path: Path) -> None:
+    path = tmp_path / "odd.yaml"
+    path.write_text("arrivals:\n- at: 0\n  pod:\n    spec:\n      nodeSelectr: {a: b}\n")
+    complaint = f"{path}:5: arrivals[0].pod.spec.nodeSelectr: unknown field; did you mean nodeSelector?\n"
+    ran = mooring("simulate", cluster, "--arrivals", path)
+    assert (ran.code, ran.err) == (2, complaint)
+    ran = mooring("simulate", cluster, "--arrivals", path, "--validate=warn")
+    assert (ran.code, ran.err) == (0, f"warning: {complaint}")
+    assert mooring("simulate", cluster, "--arrivals", path, "--validate=ignore").err == ""
 
 
 def test_arrivals_that_cannot_be_read_are_refused(cluster: Path) -> None:
     ran = mooring("simulate", cluster, "--arrivals", "/nowhere")
     assert (ran.code, ran.err) == (
-        2, "/nowhere: found No such file or directory; allowed: a file that can be read\n"
+        2, "/nowhere: cannot be read: No such file or directory\n"
     )  # fmt: skip
 
 
@@ -147,13 +158,16 @@ def test_arrivals_that_cannot_be_read_are_refused(cluster: Path) -> None:
 def test_a_limit_that_is_none_is_refused(cluster: Path, until: str) -> None:
     ran = mooring("simulate", cluster, "--until", until)
     assert ran.code == 2
-    assert ran.err == f"--until: found {json.dumps(until)}; allowed: seconds, or a duration such as 90s, 15m, 24h\n"
+    assert (
+        ran.err
+        == f"--until: Invalid value: {json.dumps(until)}: must be seconds, or a duration such as 90s, 15m, 24h\n"
+    )
 
 
 def test_explain_is_for_one_moment_only(cluster: Path, arrivals: Path) -> None:
     ran = mooring("simulate", cluster, "--arrivals", arrivals, "--explain", "first-0")
     assert (ran.code, ran.err) == (
-        2, '--explain: found "first-0"; allowed: not with --arrivals; --story tells what happened to a pod\n'
+        2, "--explain cannot be used with --arrivals; --story POD shows what happened to a pod\n"
     )  # fmt: skip
 
 

@@ -41,15 +41,15 @@ def test_every_mismatch_is_told() -> None:
     )
     assert pod is None
     assert told(problems) == [
-        "metadata.name: found 3; allowed: a string",
-        "metadata.labels.app: found true; allowed: a string",
-        "metadata.labels[example.com/tier]: found 1; allowed: a string",
-        "spec.containers[0].resources.requests.cpu: found a list; allowed: a quantity, e.g. 500m, 2 or 1.5Gi",
-        'spec.containers[1].ports[0].containerPort: found "80"; allowed: an integer',
-        'spec.containers[2]: found "c"; allowed: an object',
-        "spec.priority: found 1.5; allowed: an integer",
-        "spec.tolerations: found an object; allowed: a list",
-        'spec.hostNetwork: found "yes"; allowed: true or false',
+        "metadata.name: Invalid value: 3: must be a string",
+        "metadata.labels.app: Invalid value: true: must be a string",
+        "metadata.labels[example.com/tier]: Invalid value: 1: must be a string",
+        "spec.containers[0].resources.requests.cpu: Invalid value: a list: must be a quantity, e.g. 500m, 2 or 1.5Gi",
+        'spec.containers[1].ports[0].containerPort: Invalid value: "80": must be an integer',
+        'spec.containers[2]: Invalid value: "c": must be an object',
+        "spec.priority: Invalid value: 1.5: must be an integer",
+        "spec.tolerations: Invalid value: an object: must be a list",
+        'spec.hostNetwork: Invalid value: "yes": must be true or false',
     ]
 
 
@@ -74,36 +74,36 @@ def test_null_means_left_out() -> None:
 
 
 OTHERS = [
-    pytest.param("Pod", ["x"], ["found a list; allowed: an object"], id="not an object"),
-    pytest.param("Pot", {}, ['kind: found "Pot"; allowed: a kind that Mooring reads'], id="an unknown kind"),
+    pytest.param("Pod", ["x"], ["Invalid value: a list: must be an object"], id="not an object"),
+    pytest.param("Pot", {}, ['kind: Invalid value: "Pot": must be a kind that Mooring reads'], id="an unknown kind"),
     pytest.param(
         "PodDisruptionBudget",
         {"spec": {"minAvailable": 1.5}},
-        ["spec.minAvailable: found 1.5; allowed: an integer or a string"],
+        ["spec.minAvailable: Invalid value: 1.5: must be an integer or a string"],
         id="a number that must be whole",
     ),
     pytest.param(
         "Pod",
         {"metadata": {"labels": {1: "x"}}},
-        ["metadata.labels.1: found the key 1; allowed: a string as key"],
+        ["metadata.labels.1: Invalid value: the key 1: must be a string as key"],
         id="a key",
     ),
     pytest.param(
         "Node",
         {"spec": {"taints": [{"key": "k" * 100, "effect": 1}]}},
-        ["spec.taints[0].effect: found 1; allowed: a string"],
+        ["spec.taints[0].effect: Invalid value: 1: must be a string"],
         id="deep",
     ),
     pytest.param(
         "Node",
         {"metadata": {"name": {"x": "y" * 10**6}}},
-        ["metadata.name: found an object; allowed: a string"],
+        ["metadata.name: Invalid value: an object: must be a string"],
         id="large values are not printed",
     ),
     pytest.param(
         "Node",
         {"spec": {"unschedulable": "y" * 200}},
-        [f'spec.unschedulable: found "{"y" * 80}..."; allowed: true or false'],
+        [f'spec.unschedulable: Invalid value: "{"y" * 80}...": must be true or false'],
         id="long text is cut",
     ),
 ]
@@ -117,7 +117,7 @@ def test_other_faults(kind: str, written: Any, texts: list[str]) -> None:
 
 
 def test_a_problem_is_one_line_whatever_it_shows() -> None:
-    assert str(Problem("a\nb", 'x\x00"', "c", "f\r")) == 'f\\r: a\\nb: found x\\u0000"; allowed: c'
+    assert str(Problem("a\nb", 'x\x00"', "c", "f\r")) == 'f\\r: a\\nb: Invalid value: x\\u0000": must be c'
 
 
 def test_json_goes_straight_into_the_struct() -> None:
@@ -132,14 +132,14 @@ def test_json_goes_straight_into_the_struct() -> None:
 
 MISSPELT = [
     pytest.param(
-        {"spec": {"nodeselector": {}}}, ["spec.nodeselector: found an unknown field; allowed: nodeSelector"], id="case"
+        {"spec": {"nodeselector": {}}}, ["spec.nodeselector: unknown field; did you mean nodeSelector?"], id="case"
     ),
     pytest.param(
-        {"spec": {"node_name": "n"}}, ["spec.node_name: found an unknown field; allowed: nodeName"], id="underscore"
+        {"spec": {"node_name": "n"}}, ["spec.node_name: unknown field; did you mean nodeName?"], id="underscore"
     ),
     pytest.param(
         {"spec": {"containers": [{"resources": {"Requests": {}}}]}},
-        ["spec.containers[0].resources.Requests: found an unknown field; allowed: requests"],
+        ["spec.containers[0].resources.Requests: unknown field; did you mean requests?"],
         id="inside a list",
     ),
     pytest.param({"spec": {"dnsPolicy": "x", "restartPolicy": "y"}}, [], id="fields that a scheduler does not read"),
@@ -159,17 +159,20 @@ PAIRS = [
     pytest.param("Service", "serving.knative.dev/v1", None, id="the same name in another group"),
     pytest.param("Widget", "example.com/v1", None, id="a custom resource"),
     pytest.param(
-        "Deployment", "extensions/v1beta1", 'apiVersion: found "extensions/v1beta1"; allowed: apps/v1', id="old"
+        "Deployment", "extensions/v1beta1", 'apiVersion: Invalid value: "extensions/v1beta1": must be apps/v1', id="old"
     ),
     pytest.param(
         "ResourceClaim",
         "resource.k8s.io/v1beta1",
-        'apiVersion: found "resource.k8s.io/v1beta1"; allowed: resource.k8s.io/v1, resource.k8s.io/v1beta2',
+        'apiVersion: Invalid value: "resource.k8s.io/v1beta1": must be resource.k8s.io/v1 or resource.k8s.io/v1beta2',
         id="a version of another form",
     ),
-    pytest.param("pod", "v1", 'kind: found "pod"; allowed: Pod', id="wrong case"),
+    pytest.param("pod", "v1", 'kind: Invalid value: "pod": must be Pod', id="wrong case"),
     pytest.param(
-        "Jobb", "batch/v1", 'kind: found "Jobb"; allowed: a kind of batch/v1: CronJob, Job', id="a slip of the pen"
+        "Jobb",
+        "batch/v1",
+        'kind: Invalid value: "Jobb": must be one of the kinds of batch/v1: CronJob, Job',
+        id="a slip of the pen",
     ),
 ]
 

@@ -151,23 +151,23 @@ def test_priority(spec: dict[str, Any], classes: list[dict[str, Any]], expected:
 REFUSED = [
     pytest.param(
         {"priorityClassName": "nope"},
-        'spec.priorityClassName: found "nope"; '
-        "allowed: a known class: high, system-cluster-critical, system-node-critical",
+        'spec.priorityClassName: Invalid value: "nope": must be a known class: '
+        "high, system-cluster-critical, system-node-critical",
         id="an unknown class",
     ),
     pytest.param(
         {"priorityClassName": "high", "priority": 5},
-        "spec.priority: found 5; allowed: 1000, the value of PriorityClass high",
+        "spec.priority: Invalid value: 5: must be 1000, the value of PriorityClass high",
         id="a priority that is not that of its class",
     ),
     pytest.param(
         {"priorityClassName": "high", "preemptionPolicy": LOWER},
-        f'spec.preemptionPolicy: found "{LOWER}"; allowed: Never, the policy of PriorityClass high',
+        f'spec.preemptionPolicy: Invalid value: "{LOWER}": must be Never, the policy of PriorityClass high',
         id="a policy that is not that of its class",
     ),
     pytest.param(
         {"runtimeClassName": "vm", "nodeSelector": {"kvm": "no"}},
-        'spec.nodeSelector.kvm: found "no"; allowed: yes, as RuntimeClass vm has it',
+        'spec.nodeSelector.kvm: Invalid value: "no": must be yes, as RuntimeClass vm has it',
         id="a node selector that contradicts the runtime class",
     ),
 ]

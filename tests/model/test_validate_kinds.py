@@ -39,46 +39,46 @@ OTHER_KINDS: list[Any] = [
     pytest.param(
         "Node",
         {"spec": {"taints": [{"key": "a", "effect": "Go"}]}},
-        [f'spec.taints[0].effect: found "Go"; allowed: {EFFECTS}'],
+        [f'spec.taints[0].effect: Unsupported value: "Go": supported values: {EFFECTS}'],
         id="a taint effect",
     ),
     pytest.param(
         "Node",
         {"spec": {"taints": [{"key": "a", "effect": "NoExecute"}, {"key": "a", "value": "b", "effect": "NoExecute"}]}},
-        ['spec.taints[1]: found "a", "NoExecute" a second time; allowed: each key with one effect once'],
+        ['spec.taints[1]: Duplicate value: "a", "NoExecute"'],
         id="a taint given twice",
     ),
     pytest.param(
         "Node",
         {"status": {"allocatable": {"cpu": "four"}}},
-        [f'status.allocatable.cpu: found "four"; allowed: {QUANTITY}'],
+        [f'status.allocatable.cpu: Invalid value: "four": must be {QUANTITY}'],
         id="allocatable",
     ),
     pytest.param(
         "Node",
         {"status": {"images": [{"sizeBytes": -1}]}},
-        ["status.images[0].sizeBytes: found -1; allowed: 0 or more"],
+        ["status.images[0].sizeBytes: Invalid value: -1: must be 0 or more"],
         id="an image size",
     ),
     pytest.param(
-        "Namespace", {"metadata": {"name": "a.b"}}, [f'metadata.name: found "a.b"; allowed: {LABEL_RULE}'], id="dots"
+        "Namespace", {"metadata": {"name": "a.b"}}, [f'metadata.name: Invalid value: "a.b": {LABEL_RULE}'], id="dots"
     ),
     pytest.param(
         "PriorityClass",
         {"value": 2_000_000_000},
-        ["value: found 2000000000; allowed: -2147483648 to 1000000000"],
+        ["value: Invalid value: 2000000000: must be between -2147483648 and 1000000000"],
         id="a priority class that is too high",
     ),
     pytest.param(
         "PriorityClass",
         {"preemptionPolicy": "Maybe"},
-        ['preemptionPolicy: found "Maybe"; allowed: PreemptLowerPriority, Never'],
+        ['preemptionPolicy: Unsupported value: "Maybe": supported values: PreemptLowerPriority, Never'],
         id="a preemption policy",
     ),
     pytest.param(
         "PriorityClass",
         {"metadata": {"name": "system-mine"}},
-        ['metadata.name: found "system-mine"; allowed: a name that does not start with system-'],
+        ['metadata.name: Invalid value: "system-mine": must be a name that does not start with system-'],
         id="a reserved name",
     ),
     pytest.param(
@@ -90,28 +90,28 @@ OTHER_KINDS: list[Any] = [
     pytest.param(
         "PriorityClass",
         {"metadata": {"name": "system-node-critical"}, "value": 1},
-        ["value: found 1; allowed: 2000001000, the value of this system class"],
+        ["value: Invalid value: 1: must be 2000001000, the value of this system class"],
         id="a system class with another value",
     ),
     pytest.param(
         "PodDisruptionBudget",
         {"spec": {"minAvailable": 1, "maxUnavailable": "half"}},
         [
-            "spec: found both minAvailable and maxUnavailable; allowed: one of them",
-            'spec.maxUnavailable: found "half"; allowed: a number of pods, or a percentage, e.g. 50%',
+            "spec: Invalid value: both minAvailable and maxUnavailable: at most one of them must be set",
+            'spec.maxUnavailable: Invalid value: "half": must be a number of pods, or a percentage, e.g. 50%',
         ],
         id="a budget with both, one of them a word",
     ),
     pytest.param("PodDisruptionBudget", {"spec": {"minAvailable": "50%"}}, [], id="a percentage"),
     pytest.param(
-        "Service", {"spec": {"selector": {"a": "-"}}}, [f'spec.selector.a: found "-"; allowed: {VALUE_RULE}'], id="svc"
+        "Service", {"spec": {"selector": {"a": "-"}}}, [f'spec.selector.a: Invalid value: "-": {VALUE_RULE}'], id="svc"
     ),
     pytest.param(
         "StorageClass",
         {"volumeBindingMode": "Later"},
         [
-            "provisioner: found nothing; allowed: the name of a provisioner",
-            'volumeBindingMode: found "Later"; allowed: Immediate, WaitForFirstConsumer',
+            "provisioner: Required value: the name of a provisioner",
+            'volumeBindingMode: Unsupported value: "Later": supported values: Immediate, WaitForFirstConsumer',
         ],
         id="a storage class",
     ),
@@ -119,8 +119,9 @@ OTHER_KINDS: list[Any] = [
         "PersistentVolumeClaim",
         {"spec": {"accessModes": ["Mine"]}},
         [
-            'spec.accessModes[0]: found "Mine"; allowed: ReadWriteOnce, ReadOnlyMany, ReadWriteMany, ReadWriteOncePod',
-            "spec.resources.requests.storage: found nothing; allowed: a size, e.g. 10Gi",
+            'spec.accessModes[0]: Unsupported value: "Mine": supported values: ReadWriteOnce, '
+            "ReadOnlyMany, ReadWriteMany, ReadWriteOncePod",
+            "spec.resources.requests.storage: Required value: a size, e.g. 10Gi",
         ],
         id="a claim",
     ),
@@ -128,21 +129,21 @@ OTHER_KINDS: list[Any] = [
     pytest.param(
         "PersistentVolume",
         {"spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "nodeAffinity": {"required": {}}}},
-        ["spec.nodeAffinity.required.nodeSelectorTerms: found nothing; allowed: one term or more"],
+        ["spec.nodeAffinity.required.nodeSelectorTerms: Required value: one term or more"],
         id="a volume",
     ),
     pytest.param(
         "ResourceClaim",
         a_request(),
-        ["spec.devices.requests[0]: found nothing; allowed: one of exactly and firstAvailable"],
+        ["spec.devices.requests[0]: Required value: exactly one of exactly and firstAvailable must be set"],
         id="an empty device request",
     ),
     pytest.param(
         "ResourceClaim",
         a_request(exactly={"deviceClassName": "gpu", "allocationMode": "All", "count": 2, "selectors": [{}]}),
         [
-            "spec.devices.requests[0].exactly.selectors[0].cel.expression: found nothing; allowed: a CEL expression",
-            "spec.devices.requests[0].exactly.count: found 2; allowed: nothing with allocationMode All",
+            "spec.devices.requests[0].exactly.selectors[0].cel.expression: Required value: a CEL expression",
+            "spec.devices.requests[0].exactly.count: Invalid value: 2: must be empty with allocationMode All",
         ],
         id="a device request",
     ),
@@ -150,15 +151,19 @@ OTHER_KINDS: list[Any] = [
     pytest.param(
         "ResourceSlice",
         {"spec": {**SLICE, "nodeName": "n"}},
-        ["spec: found 2 of them; allowed: one of nodeName, nodeSelector, allNodes and perDeviceNodeSelection"],
+        [
+            "spec: Invalid value: 2 of them: exactly one of nodeName, nodeSelector, allNodes and "
+            "perDeviceNodeSelection must be set"
+        ],
         id="a slice in two places",
     ),
     pytest.param(
         "ResourceSlice",
         {"spec": {**SLICE, "devices": [{"name": "d", "attributes": {"a": {}}, "capacity": {"m": {"value": "x"}}}]}},
         [
-            "spec.devices[0].attributes.a: found 0 of them; allowed: one of int, bool, string and version",
-            f'spec.devices[0].capacity.m.value: found "x"; allowed: {QUANTITY}',
+            "spec.devices[0].attributes.a: Invalid value: 0 of them: exactly one of int, bool, string and "
+            "version must be set",
+            f'spec.devices[0].capacity.m.value: Invalid value: "x": must be {QUANTITY}',
         ],
         id="a device",
     ),
@@ -176,12 +181,12 @@ OTHER_KINDS: list[Any] = [
             }
         },
         [
-            "spec.pool.resourceSliceCount: found 0; allowed: 1 or more",
-            "spec.pool.generation: found -1; allowed: 0 or more",
-            "spec.nodeSelector.nodeSelectorTerms: found nothing; allowed: one term or more",
-            f'spec.devices[0].name: found "D"; allowed: {LABEL_RULE}',
-            f'spec.devices[0].consumesCounters[0].counters.m.value: found "x"; allowed: {QUANTITY}',
-            f'spec.sharedCounters[0].counters.m.value: found "y"; allowed: {QUANTITY}',
+            "spec.pool.resourceSliceCount: Invalid value: 0: must be 1 or more",
+            "spec.pool.generation: Invalid value: -1: must be 0 or more",
+            "spec.nodeSelector.nodeSelectorTerms: Required value: one term or more",
+            f'spec.devices[0].name: Invalid value: "D": {LABEL_RULE}',
+            f'spec.devices[0].consumesCounters[0].counters.m.value: Invalid value: "x": must be {QUANTITY}',
+            f'spec.sharedCounters[0].counters.m.value: Invalid value: "y": must be {QUANTITY}',
         ],
         id="counts, places, names and counters of a slice",
     ),
@@ -189,9 +194,9 @@ OTHER_KINDS: list[Any] = [
         "ResourceSlice",
         {"spec": {"allNodes": True}},
         [
-            "spec.driver: found nothing; allowed: a name",
-            "spec.pool.name: found nothing; allowed: the name of a pool",
-            "spec.pool.resourceSliceCount: found 0; allowed: 1 or more",
+            "spec.driver: Required value: a name",
+            "spec.pool.name: Required value: the name of a pool",
+            "spec.pool.resourceSliceCount: Invalid value: 0: must be 1 or more",
         ],
         id="a slice of nobody",
     ),
@@ -199,9 +204,10 @@ OTHER_KINDS: list[Any] = [
         "ResourceClaimTemplate",
         {"spec": {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"count": -1}}], "constraints": [{}]}}}},
         [
-            "spec.spec.devices.requests[0].exactly.deviceClassName: found nothing; allowed: a name",
-            "spec.spec.devices.requests[0].exactly.count: found -1; allowed: 0 or more",
-            "spec.spec.devices.constraints[0]: found nothing; allowed: one of matchAttribute and distinctAttribute",
+            "spec.spec.devices.requests[0].exactly.deviceClassName: Required value: a name",
+            "spec.spec.devices.requests[0].exactly.count: Invalid value: -1: must be 0 or more",
+            "spec.spec.devices.constraints[0]: Required value: exactly one of matchAttribute and "
+            "distinctAttribute must be set",
         ],
         id="a claim template",
     ),
@@ -220,10 +226,10 @@ OTHER_KINDS: list[Any] = [
             }
         },
         [
-            "spec.devices.requests[0].name: found nothing; allowed: a name",
-            f'spec.devices.requests[0].firstAvailable[0].name: found "S"; allowed: {LABEL_RULE}',
-            "spec.devices.requests[1].name: found nothing; allowed: a name",
-            'spec.devices.requests[3].name: found "r" a second time; allowed: each request name once',
+            "spec.devices.requests[0].name: Required value: a name",
+            f'spec.devices.requests[0].firstAvailable[0].name: Invalid value: "S": {LABEL_RULE}',
+            "spec.devices.requests[1].name: Required value: a name",
+            'spec.devices.requests[3].name: Duplicate value: "r"',
         ],
         id="names of requests",
     ),
@@ -239,32 +245,33 @@ OTHER_KINDS: list[Any] = [
             firstAvailable=[{"name": "s", "deviceClassName": "gpu"}],
         ),
         [
-            "spec.devices.requests[0]: found both; allowed: one of exactly and firstAvailable",
-            'spec.devices.requests[0].exactly.allocationMode: found "Some"; allowed: ExactCount, All',
-            'spec.devices.requests[0].exactly.tolerations[0].effect: found "PreferNoSchedule"; '
-            "allowed: None, NoSchedule, NoExecute",
-            f'spec.devices.requests[0].exactly.capacity.requests.m: found "x"; allowed: {QUANTITY}',
+            "spec.devices.requests[0]: Invalid value: both: exactly one of exactly and firstAvailable must be set",
+            'spec.devices.requests[0].exactly.allocationMode: Unsupported value: "Some": supported values: ExactCount, All',
+            "spec.devices.requests[0].exactly.tolerations[0].effect: Unsupported value: "
+            '"PreferNoSchedule": supported values: '
+            "None, NoSchedule, NoExecute",
+            f'spec.devices.requests[0].exactly.capacity.requests.m: Invalid value: "x": must be {QUANTITY}',
         ],
         id="modes, tolerations and capacity of a request",
     ),
     pytest.param(
         "DeviceClass",
         {"spec": {"selectors": [{"cel": {}}]}},
-        ["spec.selectors[0].cel.expression: found nothing; allowed: a CEL expression"],
+        ["spec.selectors[0].cel.expression: Required value: a CEL expression"],
         id="a device class",
     ),
     pytest.param(
         "CSINode",
         {"spec": {"drivers": [{"name": "a"}, {"name": "b", "allocatable": {"count": -1}}]}},
-        ["spec.drivers[1].allocatable.count: found -1; allowed: 0 or more"],
+        ["spec.drivers[1].allocatable.count: Invalid value: -1: must be 0 or more"],
         id="a count of volumes",
     ),
     pytest.param(
         "StorageClass",
         {"provisioner": "x", "allowedTopologies": [{"matchLabelExpressions": [{"key": "", "values": []}]}]},
         [
-            "allowedTopologies[0].matchLabelExpressions[0].key: found nothing; allowed: a label key",
-            "allowedTopologies[0].matchLabelExpressions[0].values: found nothing; allowed: one value or more",
+            "allowedTopologies[0].matchLabelExpressions[0].key: Required value: a label key",
+            "allowedTopologies[0].matchLabelExpressions[0].values: Required value: one value or more",
         ],
         id="topologies of a storage class",
     ),
@@ -272,10 +279,10 @@ OTHER_KINDS: list[Any] = [
         "PersistentVolume",
         {"spec": {"volumeMode": "Tape", "capacity": {"iops": "x"}}},
         [
-            "spec.accessModes: found nothing; allowed: ReadWriteOnce, ReadOnlyMany, ReadWriteMany, ReadWriteOncePod",
-            f'spec.capacity.iops: found "x"; allowed: {QUANTITY}',
-            "spec.capacity.storage: found nothing; allowed: a size, e.g. 10Gi",
-            'spec.volumeMode: found "Tape"; allowed: Filesystem, Block',
+            "spec.accessModes: Required value: ReadWriteOnce, ReadOnlyMany, ReadWriteMany, ReadWriteOncePod",
+            f'spec.capacity.iops: Invalid value: "x": must be {QUANTITY}',
+            "spec.capacity.storage: Required value: a size, e.g. 10Gi",
+            'spec.volumeMode: Unsupported value: "Tape": supported values: Filesystem, Block',
         ],
         id="an empty volume",
     ),
@@ -283,8 +290,8 @@ OTHER_KINDS: list[Any] = [
         "PersistentVolumeClaim",
         {"spec": {**CLAIM, "volumeMode": "Tape", "selector": {"matchLabels": {"a": "-"}}}},
         [
-            f'spec.selector.matchLabels.a: found "-"; allowed: {VALUE_RULE}',
-            'spec.volumeMode: found "Tape"; allowed: Filesystem, Block',
+            f'spec.selector.matchLabels.a: Invalid value: "-": {VALUE_RULE}',
+            'spec.volumeMode: Unsupported value: "Tape": supported values: Filesystem, Block',
         ],
         id="selector and mode of a claim",
     ),
@@ -292,8 +299,8 @@ OTHER_KINDS: list[Any] = [
         "ReplicaSet",
         {"spec": {"selector": {"matchExpressions": [{"key": "", "operator": ""}]}}},
         [
-            "spec.selector.matchExpressions[0].key: found nothing; allowed: a label key",
-            "spec.selector.matchExpressions[0].operator: found nothing; allowed: In, NotIn, Exists, DoesNotExist",
+            "spec.selector.matchExpressions[0].key: Required value: a label key",
+            "spec.selector.matchExpressions[0].operator: Required value: In, NotIn, Exists, DoesNotExist",
         ],
         id="an empty requirement",
     ),
@@ -301,8 +308,8 @@ OTHER_KINDS: list[Any] = [
         "RuntimeClass",
         {"scheduling": {"nodeSelector": {"a": "-"}, "tolerations": [{"key": "a", "effect": "Odd"}]}},
         [
-            f'scheduling.nodeSelector.a: found "-"; allowed: {VALUE_RULE}',
-            f'scheduling.tolerations[0].effect: found "Odd"; allowed: {EFFECTS}',
+            f'scheduling.nodeSelector.a: Invalid value: "-": {VALUE_RULE}',
+            f'scheduling.tolerations[0].effect: Unsupported value: "Odd": supported values: {EFFECTS}',
         ],
         id="placement of a runtime class",
     ),
@@ -310,28 +317,28 @@ OTHER_KINDS: list[Any] = [
         "CSIStorageCapacity",
         {"maximumVolumeSize": "-1", "nodeTopology": {"matchLabels": {"a": "-"}}},
         [
-            "storageClassName: found nothing; allowed: the name of a StorageClass",
-            f'nodeTopology.matchLabels.a: found "-"; allowed: {VALUE_RULE}',
-            f'maximumVolumeSize: found "-1"; allowed: {QUANTITY}',
+            "storageClassName: Required value: the name of a StorageClass",
+            f'nodeTopology.matchLabels.a: Invalid value: "-": {VALUE_RULE}',
+            f'maximumVolumeSize: Invalid value: "-1": must be {QUANTITY}',
         ],
         id="a capacity of no class",
     ),
     pytest.param(
         "LimitRange",
         {"spec": {"limits": [{"type": "Container", "max": {"cpu": "x"}}]}},
-        [f'spec.limits[0].max.cpu: found "x"; allowed: {QUANTITY}'],
+        [f'spec.limits[0].max.cpu: Invalid value: "x": must be {QUANTITY}'],
         id="a limit range",
     ),
     pytest.param(
         "RuntimeClass",
         {"overhead": {"podFixed": {"cpu": "x"}}},
-        [f'overhead.podFixed.cpu: found "x"; allowed: {QUANTITY}'],
+        [f'overhead.podFixed.cpu: Invalid value: "x": must be {QUANTITY}'],
         id="a runtime class",
     ),
     pytest.param(
         "CSIStorageCapacity",
         {"storageClassName": "fast", "capacity": "x"},
-        [f'capacity: found "x"; allowed: {QUANTITY}'],
+        [f'capacity: Invalid value: "x": must be {QUANTITY}'],
         id="a storage capacity",
     ),
 ]
@@ -345,17 +352,18 @@ def test_other_kinds(kind: str, written: dict[str, Any], texts: list[str]) -> No
 TEMPLATE = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c"}]}}
 WORKLOADS: list[Any] = [
     pytest.param({"selector": {"matchLabels": {"app": "web"}}}, [], id="sound"),
-    pytest.param(
-        {}, ["spec.selector: found nothing; allowed: a selector that matches the labels of the template"], id="bare"
-    ),
+    pytest.param({}, ["spec.selector: Required value: a selector that matches the labels of the template"], id="bare"),
     pytest.param(
         {"selector": {"matchLabels": {"app": "db"}}},
-        ["spec.template.metadata.labels: found labels that spec.selector does not match; allowed: labels that it does"],
+        [
+            "spec.template.metadata.labels: Invalid value: labels that spec.selector does not match: must "
+            "be labels that it matches"
+        ],
         id="a selector for other labels",
     ),
     pytest.param(
         {"selector": {"matchLabels": {"app": "web"}}, "replicas": -1},
-        ["spec.replicas: found -1; allowed: 0 or more"],
+        ["spec.replicas: Invalid value: -1: must be 0 or more"],
         id="fewer than no replicas",
     ),
     pytest.param(
@@ -364,8 +372,8 @@ WORKLOADS: list[Any] = [
             "volumeClaimTemplates": [{"metadata": {"name": "d"}, "spec": {**CLAIM, "accessModes": None}}],
         },
         [
-            "spec.volumeClaimTemplates[0].spec.accessModes: found nothing; "
-            "allowed: ReadWriteOnce, ReadOnlyMany, ReadWriteMany, ReadWriteOncePod"
+            "spec.volumeClaimTemplates[0].spec.accessModes: Required value: "
+            "ReadWriteOnce, ReadOnlyMany, ReadWriteMany, ReadWriteOncePod"
         ],
         id="a claim template",
     ),

@@ -87,8 +87,8 @@ def test_the_cluster_lends_its_classes() -> None:
     (arrival,) = arrivals_of([{"pod": {"spec": {"priorityClassName": "important"}}}], [important])
     assert arrival.pod.priority == 1000
     assert problems_of({"pod": {"spec": {"priorityClassName": "important"}}}) == [
-        'arrivals[0].pod.spec.priorityClassName: found "important"; '
-        "allowed: a known class: system-cluster-critical, system-node-critical"
+        'arrivals[0].pod.spec.priorityClassName: Invalid value: "important": must be a known class: '
+        "system-cluster-critical, system-node-critical"
     ]
 
 
@@ -126,54 +126,53 @@ def test_csv_as_spreadsheets_write_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "complaints"),
     [
-        pytest.param("a.yaml", b"", [": found null; allowed: a list of arrivals, or one under `arrivals:`"], id="empty"),
+        pytest.param(
+            "a.yaml", b"", [": Invalid value: null: must be a list of arrivals, or one under `arrivals:`"], id="empty"
+        ),
         pytest.param(
             "a.yaml",
             b"at: 0",
-            [": found an object; allowed: a list of arrivals, or one under `arrivals:`"],
+            [":1: Invalid value: an object: must be a list of arrivals, or one under `arrivals:`"],
             id="an object",
         ),
         pytest.param(
             "a.yaml",
             b"- {at: 0",
-            [": line 2, column 1: found text that does not parse (did not find expected ',' or '}', while parsing a flow "
-             "mapping); allowed: YAML"],
+            [":2: column 1: the text does not parse (did not find expected ',' or '}', while parsing a flow mapping)"],
             id="torn YAML",
         ),
-        pytest.param("a.yaml", b"- {}\n---\n- {}\n", [": found 2 documents; allowed: one"], id="two documents"),
-        pytest.param("a.csv", b"\xff,at\n", [": found text that is not UTF-8; allowed: CSV in UTF-8"], id="no UTF-8"),
+        pytest.param("a.yaml", b"- {}\n---\n- {}\n", [":1: the file has 2 documents; write one"], id="two documents"),
+        pytest.param("a.csv", b"\xff,at\n", [": the text is not UTF-8: write CSV in UTF-8"], id="no UTF-8"),
         pytest.param(
             "a.csv",
             b"",
-            [": line 1: found nothing; allowed: a header: at, run, name, namespace, priority, count, resources"],
+            [":1: Required value: a header: at, run, name, namespace, priority, count, resources"],
             id="empty CSV",
         ),
         pytest.param(
             "a.csv",
             b"at,cpu\n1\n2,1,x\n3,1\n",
             [
-                ": line 2: found 1 cells; allowed: 2, as many as the header has",
-                ": line 3: found 3 cells; allowed: 2, as many as the header has",
+                ":2: the row has 1 cells; write 2, as many as the header has",
+                ":3: the row has 3 cells; write 2, as many as the header has",
             ],
             id="lines of another length",
         ),
         pytest.param(
-            "a.csv", b"at,cpu,at\n", [': line 1: found 2 columns "at"; allowed: each column once'], id="a column twice"
+            "a.csv", b"at,cpu,at\n", [':1: the header has 2 columns "at"; name each column once'], id="a column twice"
         ),
-        pytest.param(
-            "a.csv", b'at\n"1\n', [": line 2: found text that is not CSV (unexpected end of data); allowed: CSV"], id="torn"
-        ),
+        pytest.param("a.csv", b'at\n"1\n', [":2: the text does not parse (unexpected end of data)"], id="torn"),
         pytest.param(
             "a.csv",
             b"at,cpu\nsoon,1\n0,much\n",
             [
-                ': line 2.at: found "soon"; allowed: seconds, or a duration such as 90s, 15m, 1h30m; up to ten years',
-                ': line 3.requests.cpu: found "much"; allowed: a quantity of zero or more, e.g. 500m, 2 or 1.5Gi',
+                ':2: at: Invalid value: "soon": must be seconds, or a duration such as 90s, 15m, 1h30m; up to ten years',
+                ':3: requests.cpu: Invalid value: "much": must be a quantity of zero or more, e.g. 500m, 2 or 1.5Gi',
             ],
             id="cells that are wrong",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_file_that_cannot_be_used_is_refused(
     tmp_path: Path, name: str, content: bytes, complaints: list[str]
 ) -> None:
@@ -197,121 +196,142 @@ def test_a_path_that_cannot_be_read_is_refused(path: str, reason: str) -> None:
     with pytest.raises(ArrivalsError) as caught:
         read_arrivals(path)
     (problem,) = caught.value.problems
-    assert (problem.found, problem.allowed, problem.where) == (reason, "a file that can be read", path)
+    assert (problem.found, problem.file) == (f"cannot be read: {reason}", path)
 
 
 def test_a_file_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrivals_module, "MAX_BYTES", 10)
     (tmp_path / "a.yaml").write_text("- {at: 10s}")
-    with pytest.raises(ArrivalsError, match="found more than 10 bytes; allowed: at most 10 bytes$"):
+    with pytest.raises(ArrivalsError, match="the file has more than 10 bytes; split it$"):
         read_arrivals(f"{tmp_path}/a.yaml")
 
 
 # ---- Entries that cannot be used
 
-DURATION = "allowed: seconds, or a duration such as 90s, 15m, 1h30m; up to ten years"
-QUANTITY = "allowed: a quantity of zero or more, e.g. 500m, 2 or 1.5Gi"
+DURATION = "must be seconds, or a duration such as 90s, 15m, 1h30m; up to ten years"
+QUANTITY = "must be a quantity of zero or more, e.g. 500m, 2 or 1.5Gi"
 
 
 @pytest.mark.parametrize(
     ("entry", "complaints"),
     [
-        pytest.param(7, ["arrivals[0]: found 7; allowed: an object with `at` and a pod"], id="no object"),
-        pytest.param({"at": "noon"}, [f'arrivals[0].at: found "noon"; {DURATION}'], id="a time in words"),
-        pytest.param({"at": -1}, [f"arrivals[0].at: found -1; {DURATION}"], id="a time before the beginning"),
-        pytest.param({"at": True}, [f"arrivals[0].at: found true; {DURATION}"], id="a time that is a truth"),
-        pytest.param({"run": float("nan")}, [f"arrivals[0].run: found nan; {DURATION}"], id="a time that is no number"),
-        pytest.param({"run": 1e300}, [f"arrivals[0].run: found 1e+300; {DURATION}"], id="a time beyond all days"),
-        pytest.param({"run": [1]}, [f"arrivals[0].run: found a list; {DURATION}"], id="a time that is a list"),
+        pytest.param(7, ["arrivals[0]: Invalid value: 7: must be an object with `at` and a pod"], id="no object"),
+        pytest.param({"at": "noon"}, [f'arrivals[0].at: Invalid value: "noon": {DURATION}'], id="a time in words"),
+        pytest.param({"at": -1}, [f"arrivals[0].at: Invalid value: -1: {DURATION}"], id="a time before the beginning"),
+        pytest.param({"at": True}, [f"arrivals[0].at: Invalid value: true: {DURATION}"], id="a time that is a truth"),
+        pytest.param(
+            {"run": float("nan")}, [f"arrivals[0].run: Invalid value: nan: {DURATION}"], id="a time that is no number"
+        ),
+        pytest.param(
+            {"run": 1e300}, [f"arrivals[0].run: Invalid value: 1e+300: {DURATION}"], id="a time beyond all days"
+        ),
+        pytest.param({"run": [1]}, [f"arrivals[0].run: Invalid value: a list: {DURATION}"], id="a time that is a list"),
         pytest.param(
             {"every": "1m"},
-            ['arrivals[0].every: found "1m"; allowed: only beside `until`, which ends it'],
+            ["arrivals[0].every: `every` needs `until`, which ends it; add `until`"],
             id="a stream without end",
         ),
         pytest.param(
-            {"every": 0, "until": "1h"}, ["arrivals[0].every: found 0; allowed: more than 0"], id="a flood"
+            {"every": 0, "until": "1h"}, ["arrivals[0].every: Invalid value: 0: must be more than 0"], id="a flood"
         ),
         pytest.param(
-            {"until": "1h"}, ['arrivals[0].until: found "1h"; allowed: only beside `every`'], id="an end of nothing"
+            {"until": "1h"},
+            ["arrivals[0].until: `until` ends what `every` repeats; add `every` or remove `until`"],
+            id="an end of nothing",
         ),
-        pytest.param({"count": 0}, ["arrivals[0].count: found 0; allowed: a whole number from 1"], id="no pods"),
-        pytest.param({"count": 1.5}, ["arrivals[0].count: found 1.5; allowed: a whole number from 1"], id="half pods"),
-        pytest.param({"count": "two"}, ['arrivals[0].count: found "two"; allowed: a whole number from 1'], id="words"),
-        pytest.param({"priority": "high"}, ['arrivals[0].priority: found "high"; allowed: a whole number'], id="rank"),
+        pytest.param(
+            {"count": 0}, ["arrivals[0].count: Invalid value: 0: must be a whole number from 1"], id="no pods"
+        ),
+        pytest.param(
+            {"count": 1.5}, ["arrivals[0].count: Invalid value: 1.5: must be a whole number from 1"], id="half pods"
+        ),
+        pytest.param(
+            {"count": "two"}, ['arrivals[0].count: Invalid value: "two": must be a whole number from 1'], id="words"
+        ),
+        pytest.param(
+            {"priority": "high"}, ['arrivals[0].priority: Invalid value: "high": must be a whole number'], id="rank"
+        ),
         pytest.param(
             {"cpus": 1},
             [
-                "arrivals[0].cpus: found a field that is not known; allowed: at, count, cpu, every, labels, memory, "
-                "name, namespace, pod, priority, requests, run, until"
+                "arrivals[0].cpus: unknown field; the fields are at, count, cpu, every, labels, memory, name, "
+                "namespace, pod, priority, requests, run, until"
             ],
             id="an unknown field",
         ),
-        pytest.param({"cpu": "a lot"}, [f'arrivals[0].cpu: found "a lot"; {QUANTITY}'], id="an amount in words"),
-        pytest.param({"memory": -5}, [f"arrivals[0].memory: found -5; {QUANTITY}"], id="less than nothing"),
+        pytest.param(
+            {"cpu": "a lot"}, [f'arrivals[0].cpu: Invalid value: "a lot": {QUANTITY}'], id="an amount in words"
+        ),
+        pytest.param({"memory": -5}, [f"arrivals[0].memory: Invalid value: -5: {QUANTITY}"], id="less than nothing"),
         pytest.param(
             {"requests": {"example.com/gpu": "x"}},
-            [f'arrivals[0].requests[example.com/gpu]: found "x"; {QUANTITY}'],
+            [f'arrivals[0].requests[example.com/gpu]: Invalid value: "x": {QUANTITY}'],
             id="an odd amount of something else",
         ),
         pytest.param(
             {"cpu": 1, "requests": {"cpu": 2}},
-            ["arrivals[0].requests.cpu: found 2; allowed: nothing beside `cpu`"],
+            ["arrivals[0].requests.cpu: Invalid value: 2: must be empty beside `cpu`"],
             id="an amount twice",
         ),
-        pytest.param({"requests": "cpu"}, ['arrivals[0].requests: found "cpu"; allowed: an object'], id="no amounts"),
+        pytest.param(
+            {"requests": "cpu"}, ['arrivals[0].requests: Invalid value: "cpu": must be an object'], id="no amounts"
+        ),
         pytest.param(
             {"cpu": "9223372036854775807"},
-            [
-                "arrivals[0].pod.spec: found an amount that 64 bits do not hold; "
-                "allowed: less than 2^63 (cpu: less than 2^63 m)"
-            ],
+            ["arrivals[0].pod.spec: an amount does not fit 64 bits; it must be less than 2^63 (cpu: less than 2^63 m)"],
             id="an amount beyond counting",
         ),
-        pytest.param({"labels": ["a"]}, ["arrivals[0].labels: found a list; allowed: an object"], id="labels in a list"),
-        pytest.param({"name": 7}, ["arrivals[0].name: found 7; allowed: a string"], id="a number for a name"),
-        pytest.param({"pod": "web"}, ['arrivals[0].pod: found "web"; allowed: an object'], id="a name for a pod"),
-        pytest.param({"pod": {"spec": 5}}, ["arrivals[0].pod.spec: found 5; allowed: an object"], id="no spec"),
         pytest.param(
-            {"pod": {"metadata": []}}, ["arrivals[0].pod.metadata: found a list; allowed: an object"], id="no metadata"
+            {"labels": ["a"]}, ["arrivals[0].labels: Invalid value: a list: must be an object"], id="labels in a list"
+        ),
+        pytest.param({"name": 7}, ["arrivals[0].name: Invalid value: 7: must be a string"], id="a number for a name"),
+        pytest.param(
+            {"pod": "web"}, ['arrivals[0].pod: Invalid value: "web": must be an object'], id="a name for a pod"
+        ),
+        pytest.param({"pod": {"spec": 5}}, ["arrivals[0].pod.spec: Invalid value: 5: must be an object"], id="no spec"),
+        pytest.param(
+            {"pod": {"metadata": []}},
+            ["arrivals[0].pod.metadata: Invalid value: a list: must be an object"],
+            id="no metadata",
         ),
         pytest.param(
             {"pod": {"spec": {"nodeName": "n"}}},
-            ['arrivals[0].pod.spec.nodeName: found "n"; allowed: nothing: the scheduler decides'],
+            ['arrivals[0].pod.spec.nodeName: Invalid value: "n": must be empty: the scheduler decides'],
             id="a pod that has a node",
         ),
         pytest.param(
             {"cpu": 1, "pod": {"spec": {"containers": [{"name": "c", "image": "i"}]}}},
-            ["arrivals[0].cpu: found 1; allowed: nothing beside containers of the pod's own"],
+            ["arrivals[0].cpu: Invalid value: 1: must be empty beside containers of the pod's own"],
             id="both forms",
         ),
         pytest.param(
             {"at": "x", "count": -1, "cpu": "y"},
             [
-                f'arrivals[0].at: found "x"; {DURATION}',
-                "arrivals[0].count: found -1; allowed: a whole number from 1",
-                f'arrivals[0].cpu: found "y"; {QUANTITY}',
+                f'arrivals[0].at: Invalid value: "x": {DURATION}',
+                "arrivals[0].count: Invalid value: -1: must be a whole number from 1",
+                f'arrivals[0].cpu: Invalid value: "y": {QUANTITY}',
             ],
             id="all faults at once",
         ),
     ],
-)  # fmt: skip
+)
 def test_an_entry_that_cannot_be_used_is_refused(entry: Any, complaints: list[str]) -> None:
     assert problems_of(entry) == complaints
 
 
 def test_misspelt_fields_of_a_pod_are_told() -> None:
     (complaint,) = problems_of({"pod": {"spec": {"nodeselector": {"a": "b"}}}})
-    assert complaint.startswith("arrivals[0].pod.spec.nodeselector: found ")
+    assert complaint.startswith("arrivals[0].pod.spec.nodeselector: unknown field; ")
 
 
 def test_names_that_kubernetes_refuses_are_told_where_they_stand() -> None:
     (complaint,) = problems_of({"name": "No Good"})
-    assert complaint.startswith('arrivals[0].name: found "No Good"; allowed: ')
+    assert complaint.startswith('arrivals[0].name: Invalid value: "No Good"')
 
 
 def test_too_many_pods_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrivals_module, "MAX_ARRIVALS", 100)
-    assert problems_of({"count": 10**12}) == ["arrivals[0]: found more than 100 pods in all; allowed: fewer"]
+    assert problems_of({"count": 10**12}) == ["arrivals[0]: the arrivals are more than 100 pods in all; write fewer"]
 
 
 @pytest.mark.parametrize(

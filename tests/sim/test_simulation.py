@@ -334,7 +334,7 @@ def test_pods_that_share_a_uid_are_refused_all_together() -> None:
     with pytest.raises(InputError) as caught:
         a_simulation(*pods)
     assert [str(problem) for problem in caught.value.problems] == [
-        f'Pod default/{name}: metadata.uid: found "u", which Pod default/a has; allowed: a uid of its own, or none'
+        f'Pod default/{name}: metadata.uid: Invalid value: "u", which Pod default/a has: must be a uid of its own, or empty'
         for name in ("b", "c")
     ]
 
@@ -344,10 +344,10 @@ def test_amounts_beyond_64_bits_are_refused_all_together() -> None:
     with pytest.raises(InputError) as caught:
         a_simulation(a_node("n", cpu=huge), a_node("fine"), a_pod("p", cpu=huge, nodeName="fine"))
     assert [problem.where for problem in caught.value.problems] == ["Node n", "Pod default/p"]
-    with pytest.raises(InputError, match=r"^Pod default/waiting: found an amount that 64 bits do not hold; "):
+    with pytest.raises(InputError, match=r"^Pod default/waiting: an amount does not fit 64 bits; "):
         a_simulation(a_node("n"), pending("waiting", cpu=huge))
     assert str(caught.value).splitlines()[0] == (
-        "Node n: found an amount that 64 bits do not hold; allowed: less than 2^63 (cpu: less than 2^63 m)"
+        "Node n: an amount does not fit 64 bits; it must be less than 2^63 (cpu: less than 2^63 m)"
     )
 
 

@@ -54,40 +54,58 @@ def test_documents(text: str, documents: list[Any]) -> None:
 
 
 FAULTS = [
-    pytest.param("a: 1\nb: 2\na: 3", 3, 1, 'the key "a" a second time in one mapping', id="a key twice"),
-    pytest.param("1: a\n'1': b", 2, 1, 'the key "1" a second time in one mapping', id="a key twice once it is text"),
-    pytest.param("a: *x", 1, 4, "the alias *x has no anchor before it", id="an unknown alias"),
-    pytest.param("a: &x [*x]", 1, 8, "the alias *x has no anchor before it", id="an alias inside its anchor"),
-    pytest.param("? [a]\n: b", 1, 5, "a key that is not a string", id="a list as key"),
-    pytest.param("~: b", 1, 1, "a key that is not a string", id="null as key"),
-    pytest.param("<<: 3", 1, 5, "something other than mappings to merge after <<", id="a merged number"),
+    pytest.param("a: 1\nb: 2\na: 3", 3, 1, 'duplicate key "a"; remove all but one', id="a key twice"),
+    pytest.param("1: a\n'1': b", 2, 1, 'duplicate key "1"; remove all but one', id="a key twice once it is text"),
+    pytest.param("a: *x", 1, 4, "the alias *x has no anchor before it; define &x first", id="an unknown alias"),
+    pytest.param(
+        "a: &x [*x]", 1, 8, "the alias *x has no anchor before it; define &x first", id="an alias inside its anchor"
+    ),
+    pytest.param("? [a]\n: b", 1, 5, "the key is not a string; write a string", id="a list as key"),
+    pytest.param("~: b", 1, 1, "the key is not a string; write a string", id="null as key"),
+    pytest.param("<<: 3", 1, 5, "only mappings can be merged after <<; write a mapping", id="a merged number"),
     pytest.param(
         "a: !!python/name:os.system x",
         1,
         4,
-        "the tag tag:yaml.org,2002:python/name:os.system is not used in manifests",
+        "the tag tag:yaml.org,2002:python/name:os.system is not supported; remove it",
         id="a tag that runs code",
     ),
-    pytest.param("a: !mine {}", 1, 4, "the tag !mine is not used in manifests", id="a tag of one's own"),
-    pytest.param("a: !!int x", 1, 4, "a value that is not of its tag tag:yaml.org,2002:int", id="a tag that lies"),
+    pytest.param("a: !mine {}", 1, 4, "the tag !mine is not supported; remove it", id="a tag of one's own"),
     pytest.param(
-        "a: !!int yes", 1, 4, "a value that is not of its tag tag:yaml.org,2002:int", id="a boolean is no integer"
+        "a: !!int x",
+        1,
+        4,
+        "the value does not match its tag tag:yaml.org,2002:int; correct one of them",
+        id="a tag that lies",
+    ),
+    pytest.param(
+        "a: !!int yes",
+        1,
+        4,
+        "the value does not match its tag tag:yaml.org,2002:int; correct one of them",
+        id="a boolean is no integer",
     ),
     pytest.param(
         "a: {",
         2,
         1,
-        "text that does not parse (did not find expected node content, while parsing a flow node)",
+        "the text does not parse (did not find expected node content, while parsing a flow node)",
         id="a torn text",
     ),
     pytest.param(
         "a:\n\t- b",
         2,
         1,
-        "text that does not parse (found character that cannot start any token, while scanning for the next token)",
+        "the text does not parse (found character that cannot start any token, while scanning for the next token)",
         id="a tab",
     ),
-    pytest.param("[" * (MAX_DEPTH + 1), 1, MAX_DEPTH + 1, f"more than {MAX_DEPTH} levels of nesting", id="too deep"),
+    pytest.param(
+        "[" * (MAX_DEPTH + 1),
+        1,
+        MAX_DEPTH + 1,
+        f"the nesting is too deep; at most {MAX_DEPTH} levels are supported",
+        id="too deep",
+    ),
 ]
 
 
@@ -109,7 +127,7 @@ def test_documents_before_a_fault_are_read() -> None:
 def test_aliases_of_aliases_are_bounded(shape: str) -> None:
     seed = "&l0 [x]" if shape == "[{}]" else "&l0 {x: y}"
     lines = [f"l0: {seed}", *(f"l{i}: &l{i} {shape.format(', '.join([f'*l{i - 1}'] * 9))}" for i in range(1, 20))]
-    with pytest.raises(YamlFault, match=f"aliases that stand for more than {MAX_ALIASED_NODES} nodes"):
+    with pytest.raises(YamlFault, match=f"the aliases stand for more than {MAX_ALIASED_NODES} nodes"):
         list(read_documents("\n".join(lines).encode()))
 
 

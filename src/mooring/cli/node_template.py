@@ -19,5 +19,5 @@ def read_node_template(path: str | None) -> dict[str, Any] | None:
     except yaml.YAMLError as fault:
         refuse(f"{path}: {fault}")
     if not isinstance(written, dict) or written.get("kind", "Node") != "Node":
-        refuse(Problem("", show(written), "one Node manifest", path))
+        refuse(Problem("", show(written), "one Node manifest", file=path))
     return written

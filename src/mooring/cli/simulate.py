@@ -21,6 +21,7 @@ from mooring.model.meta import KubeObject
 from mooring.model.problem import Problem, show
 from mooring.sim.arrivals import ArrivalsError, parse_duration, read_arrivals
 from mooring.sim.day import Day
+from mooring.sim.field_checks import Validation
 from mooring.sim.manifests import Manifests, read
 from mooring.sim.results import Report
 from mooring.sim.simulation import UNTIL_NS, Simulation, note_ignored
@@ -57,6 +58,13 @@ Exit status:
 @click.option("--plugin", "plugins", multiple=True, metavar="FILE.py", help="A Python file with plugins of your own.")
 @feature_gates
 @click.option(
+    "--validate",
+    type=click.Choice([each.value for each in Validation]),
+    default=Validation.STRICT.value,
+    show_default=True,
+    help="Unknown or repeated fields: refuse the input, warn, or ignore them, as kubectl does.",
+)
+@click.option(
     "-o",
     "--output",
     type=click.Choice(["table", "wide", "json"]),
@@ -80,6 +88,7 @@ def simulate(
     config: str | None,
     plugins: tuple[str, ...],
     feature_gates: str,
+    validate: str,
     output: str,
     explain: str | None,
     story: str | None,
@@ -94,17 +103,25 @@ def simulate(
     """
     until_ns = _until(until)
     if arrivals is not None and explain is not None:
-        refuse(Problem("--explain", show(explain), "not with --arrivals; --story tells what happened to a pod"))
+        refuse("--explain cannot be used with --arrivals; --story POD shows what happened to a pod")
     with LateBar("reading") as bar:
-        manifests = read(files, sys.stdin.buffer, bar)
+        manifests = read(files, sys.stdin.buffer, bar, validation=Validation(validate))
+    for warning in manifests.warnings:
+        _warn(warning)
     if manifests.problems:
         refuse(*manifests.problems)
     gates = chosen_gates(feature_gates)
     with refusals(config or "configuration", plugins):
-        task = _Task(manifests, configured(config, gates), plugins, gates, story, until_ns, output)
+        task = _Task(
+            manifests, configured(config, gates), plugins, gates, Validation(validate), story, until_ns, output
+        )
         is_done = task.place(explain) if arrivals is None else task.run_day(arrivals)
     if exit_code and not is_done:
         sys.exit(NOT_ALL_PLACED)
+
+
+def _warn(problem: object) -> None:
+    click.echo(f"warning: {problem}", err=True)
 
 
 def _until(text: str | None) -> int | None:
@@ -122,6 +139,7 @@ class _Task:
     config: KubeSchedulerConfiguration
     plugins: tuple[str, ...]
     gates: dict[str, bool]
+    validation: Validation
     story: str | None
     until_ns: int | None
     output: str
@@ -142,7 +160,7 @@ class _Task:
         """Let pods arrive over time. Returns whether none of them waits in the end, and none was preempted."""
         objects = self._objects()
         try:
-            arrivals = read_arrivals(path, objects)
+            arrivals = read_arrivals(path, objects, self.validation, _warn)
         except ArrivalsError as error:
             refuse(*error.problems)
         day = Day(objects, arrivals, self.config, registry_with(self.plugins), self.gates)

@@ -111,14 +111,16 @@ def _device_claim(path: str, claim: DeviceClaim) -> Problems:
         attributes = [name for name in (constraint.match_attribute, constraint.distinct_attribute) if name]
         if len(attributes) != 1:
             found = "both" if attributes else NOTHING_THERE
-            yield Problem(f"{path}.constraints[{i}]", found, "one of matchAttribute and distinctAttribute")
+            yield Problem(
+                f"{path}.constraints[{i}]", found, "exactly one of matchAttribute and distinctAttribute must be set"
+            )
 
 
 def _request(path: str, request: DeviceRequest) -> Problems:
     yield from rules.short_name(f"{path}.name", request.name)
     if (request.exactly is None) == (not request.first_available):
         found = NOTHING_THERE if request.exactly is None else "both"
-        yield Problem(path, found, "one of exactly and firstAvailable")
+        yield Problem(path, found, "exactly one of exactly and firstAvailable must be set")
     if request.exactly is not None:
         yield from _device_request(f"{path}.exactly", request.exactly)
     for i, sub in enumerate(request.first_available or ()):
@@ -152,7 +154,7 @@ def check_resource_slice(written: ResourceSlice) -> Problems:
     yield from rules.in_range("spec.pool.generation", spec.pool.generation, 0, MAX_INT64)
     chosen = [spec.node_name, spec.node_selector, spec.all_nodes, spec.per_device_node_selection]
     if sum(bool(way) for way in chosen) != 1:
-        allowed = "one of nodeName, nodeSelector, allNodes and perDeviceNodeSelection"
+        allowed = "exactly one of nodeName, nodeSelector, allNodes and perDeviceNodeSelection must be set"
         yield Problem("spec", f"{sum(bool(way) for way in chosen)} of them", allowed)
     if spec.node_selector is not None:
         yield from rules.node_selector("spec.nodeSelector", spec.node_selector)
@@ -171,7 +173,9 @@ def _device(path: str, device: Device) -> Problems:
         values = (attribute.int_value, attribute.bool_value, attribute.string_value, attribute.version_value)
         if sum(value is not None for value in values) != 1:
             found = f"{sum(value is not None for value in values)} of them"
-            yield Problem(at_key(f"{path}.attributes", name), found, "one of int, bool, string and version")
+            yield Problem(
+                at_key(f"{path}.attributes", name), found, "exactly one of int, bool, string and version must be set"
+            )
     for name, capacity in (device.capacity or {}).items():
         yield from rules.quantity(f"{at_key(f'{path}.capacity', name)}.value", capacity.value)
     for i, consumed in enumerate(device.consumes_counters or ()):

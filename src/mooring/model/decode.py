@@ -44,7 +44,7 @@ def decode_as(struct: type[T], written: Any) -> tuple[T | None, list[Problem]]:
         return msgspec.convert(cleaned, struct), []
     except msgspec.ValidationError as error:
         # The walk covers all that our structs use; what slips through is told in msgspec's words rather than lost.
-        return None, [Problem("", str(error), f"the form of a {struct.__name__}")]
+        return None, [Problem("", f"does not have the form of a {struct.__name__}: {error}")]
 
 
 def misspelt_fields(struct: type[Wire], written: Any) -> list[Problem]:
@@ -65,7 +65,7 @@ def _misspelt(value: Any, form: inspect.Type, path: str) -> Problems:
             if key in deeper:
                 yield from _misspelt(entry, deeper[key], at_key(path, key))
             elif (meant := folded.get(_fold(str(key)), key)) != key:
-                yield Problem(at_key(path, str(key)), "an unknown field", meant)
+                yield Problem(at_key(path, str(key)), f"unknown field; did you mean {meant}?")
 
 
 @cache

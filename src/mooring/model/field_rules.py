@@ -16,10 +16,11 @@ from mooring.model.names import (
 )
 from mooring.model.node import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint
 from mooring.model.pod import NodeSelector, NodeSelectorTerm, ResourceList, ResourceRequirements, Toleration
-from mooring.model.problem import NOTHING_THERE, Problem, Problems, at_key, show, show_text
+from mooring.model.problem import AGAIN, NOTHING_THERE, Problem, Problems, at_key, show, show_text
 from mooring.model.quantity import NANO, QuantityText, parse
 from mooring.model.selectors import parse_int64
 
+AMOUNT_TOO_LARGE = "an amount does not fit 64 bits; it must be less than 2^63 (cpu: less than 2^63 m)"
 EFFECTS = (NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE)
 LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 NODE_OPERATORS = (*LABEL_OPERATORS, "Gt", "Lt")
@@ -45,7 +46,9 @@ def required(path: str, value: object, allowed: str) -> Problems:
 
 def in_range(path: str, value: int | None, low: int, high: int = MAX_INT32) -> Problems:
     if value is not None and not low <= value <= high:
-        yield Problem(path, show(value), f"{low} or more" if high >= MAX_INT32 and value < low else f"{low} to {high}")
+        yield Problem(
+            path, show(value), f"{low} or more" if high >= MAX_INT32 and value < low else f"between {low} and {high}"
+        )
 
 
 def unique(places: Iterable[tuple[str, Hashable]], what: str) -> Problems:
@@ -54,7 +57,7 @@ def unique(places: Iterable[tuple[str, Hashable]], what: str) -> Problems:
     for path, value in places:
         if value and value in seen:
             shown = ", ".join(map(show, value)) if isinstance(value, tuple) else show(value)
-            yield Problem(path, f"{shown} a second time", f"each {what} once")
+            yield Problem(path, f"{shown}{AGAIN}", f"each {what} once")
         seen.add(value)
 
 
@@ -113,7 +116,7 @@ def requirement(path: str, line: Requirement, operators: Collection[str]) -> Pro
     if line.operator in FIELD_OPERATORS and not values:
         yield Problem(place, NOTHING_THERE, f"one value or more with {line.operator}")
     elif line.operator in ("Exists", "DoesNotExist") and values:
-        yield Problem(place, f"{len(values)} values", f"no values with {line.operator}")
+        yield Problem(place, f"{len(values)} values", f"nothing with {line.operator}")
     elif line.operator in ("Gt", "Lt") and (len(values) != 1 or parse_int64(values[0]) is None):
         shown = show(values[0]) if len(values) == 1 else f"{len(values)} values"
         yield Problem(place, shown, f"one integer with {line.operator}")
@@ -195,7 +198,7 @@ def _within_limits(path: str, written: ResourceRequirements) -> Problems:
         if asked is None or limit is None or asked == limit:
             continue
         if is_extended_resource(name) or name.startswith("hugepages-"):
-            yield Problem(at_key(f"{path}.requests", name), show(text), f"its limit of {show(limits[name])}")
+            yield Problem(at_key(f"{path}.requests", name), show(text), f"equal to its limit of {show(limits[name])}")
         elif asked > limit:
             yield Problem(at_key(f"{path}.requests", name), show(text), f"at most its limit of {show(limits[name])}")
 
@@ -226,7 +229,7 @@ def _toleration(path: str, toleration: Toleration, effects: Collection[str]) -> 
     if operator == "Equal":
         yield from label_value(f"{path}.value", toleration.value)
     elif toleration.value:
-        yield Problem(f"{path}.value", show(toleration.value), "no value with Exists")
+        yield Problem(f"{path}.value", show(toleration.value), "nothing with Exists")
     yield from one_of(f"{path}.effect", toleration.effect, effects)
     if toleration.toleration_seconds is not None and toleration.effect != NO_EXECUTE:
         allowed = "NoExecute, because tolerationSeconds is set"

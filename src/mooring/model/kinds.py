@@ -84,12 +84,12 @@ def kind_problem(name: str, api_version: str) -> Problem | None:
     if kind is not None:
         if api_version in kind.api_versions or _is_foreign(api_version):
             return None
-        return Problem("apiVersion", show(api_version), ", ".join(kind.api_versions))
+        return Problem("apiVersion", show(api_version), " or ".join(kind.api_versions))
     alike = next((known for known in (*KINDS, *WORKLOADS) if known.casefold() == name.casefold()), None)
     if alike is not None:
         return Problem("kind", show(name), alike)
     if api_version in _IRRELEVANT and name not in _IRRELEVANT[api_version]:
-        return Problem("kind", show(name), f"a kind of {api_version}: {', '.join(_kinds_in(api_version))}")
+        return Problem("kind", show(name), f"one of the kinds of {api_version}: {', '.join(_kinds_in(api_version))}")
     return None
 
 

@@ -182,7 +182,9 @@ def _constraint(path: str, constraint: TopologySpreadConstraint) -> Problems:
     yield from one_of(f"{path}.whenUnsatisfiable", constraint.when_unsatisfiable, actions)
     yield from rules.in_range(f"{path}.minDomains", constraint.min_domains, 1)
     if constraint.min_domains is not None and constraint.when_unsatisfiable != DO_NOT_SCHEDULE:
-        yield Problem(f"{path}.minDomains", show(constraint.min_domains), "nothing, unless with DoNotSchedule")
+        yield Problem(
+            f"{path}.minDomains", show(constraint.min_domains), "nothing unless whenUnsatisfiable is DoNotSchedule"
+        )
     yield from one_of(f"{path}.nodeAffinityPolicy", constraint.node_affinity_policy, ("Honor", "Ignore"))
     yield from one_of(f"{path}.nodeTaintsPolicy", constraint.node_taints_policy, ("Honor", "Ignore"))
     yield from rules.label_selector(f"{path}.labelSelector", constraint.label_selector)
@@ -220,5 +222,7 @@ def _claims(path: str, spec: PodSpec) -> Problems:
         sources = [name for name in (claim.resource_claim_name, claim.resource_claim_template_name) if name]
         if len(sources) != 1:
             found = "both" if sources else NOTHING_THERE
-            yield Problem(f"{path}[{i}]", found, "one of resourceClaimName and resourceClaimTemplateName")
+            yield Problem(
+                f"{path}[{i}]", found, "exactly one of resourceClaimName and resourceClaimTemplateName must be set"
+            )
     yield from unique(((f"{path}[{i}].name", claim.name) for i, claim in enumerate(claims)), "claim name")

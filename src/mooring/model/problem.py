@@ -1,4 +1,4 @@
-"""What is wrong with a manifest, in terms its author understands: where, what was found, what is allowed there."""
+"""What is wrong with a manifest: in which file, line, object and field, what stands there, and what must stand there."""
 
 import json
 import re
@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 NOTHING_THERE = "nothing"
+AGAIN = " a second time"
+CHOICES = re.compile(r"[A-Z]\w*(?:, [A-Z]\w*)+")
+"""Names of which one is to be chosen."""
 _SHOWN_CHARACTERS = 80
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -16,21 +19,48 @@ class Problem:
 
     path: str
     found: str
-    allowed: str
+    """The value as `show` shows it, or, where `allowed` is empty, a clause that says what is wrong and what to do."""
+    allowed: str = ""
+    """What `must be` goes before, or a clause with a `must` of its own."""
     where: str = ""
-    """The file and the object, as far as they are known: `pods.yaml: Pod default/web`."""
+    """The object, as far as it is known: `Pod default/web`."""
+    file: str = ""
+    line: int = 0
+    """Counts from 1; 0: not known."""
 
     def __str__(self) -> str:
-        fault = f"found {self.found}; allowed: {self.allowed}"
-        text = ": ".join(part for part in (self.where, self.path, fault) if part)
+        place = f"{self.file}:{self.line}" if self.file and self.line else self.file
+        text = ": ".join(part for part in (place, self.where, self.path, self._fault()) if part)
         return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
-    def at(self, where: str) -> "Problem":
-        return replace(self, where=where)
+    def at(self, where: str, file: str = "") -> "Problem":
+        return replace(self, where=where, file=file or self.file)
+
+    def on(self, line: int) -> "Problem":
+        return replace(self, line=line)
 
     def under(self, prefix: str) -> "Problem":
         """The same fault seen from further out: `spec.x` under `spec.template` is `spec.template.spec.x`."""
         return replace(self, path=f"{prefix}.{self.path}" if self.path else prefix)
+
+    def _fault(self) -> str:
+        """In the form that the API server has for faults of fields."""
+        if not self.allowed:
+            return self.found
+        if self.found == NOTHING_THERE:
+            return f"Required value: {self.allowed}"
+        if self.found.endswith(AGAIN):
+            return f"Duplicate value: {self.found.removesuffix(AGAIN)}"
+        if CHOICES.fullmatch(self.allowed):
+            return f"Unsupported value: {self.found}: supported values: {self.allowed}"
+        return f"Invalid value: {self.found}: {self._rule()}"
+
+    def _rule(self) -> str:
+        if " must " in f" {self.allowed}":
+            return self.allowed
+        if self.allowed.startswith(NOTHING_THERE):
+            return f"must be empty{self.allowed.removeprefix(NOTHING_THERE)}"
+        return f"must be {self.allowed}"
 
 
 Problems = Iterator[Problem]

@@ -64,7 +64,7 @@ def _disruption_budget(budget: workloads.PodDisruptionBudget) -> Problems:
     spec = budget.spec
     yield from rules.label_selector("spec.selector", spec.selector)
     if spec.min_available is not None and spec.max_unavailable is not None:
-        yield Problem("spec", "both minAvailable and maxUnavailable", "one of them")
+        yield Problem("spec", "both minAvailable and maxUnavailable", "at most one of them must be set")
     for name, value in (("minAvailable", spec.min_available), ("maxUnavailable", spec.max_unavailable)):
         good = bool(_PERCENTAGE.fullmatch(value)) if isinstance(value, str) else value is None or value >= 0
         if not good:
@@ -107,7 +107,7 @@ def _template_is_selected(workload: workloads.Workload) -> Problems:
         return
     if not matches and not faults:
         yield Problem(
-            "spec.template.metadata.labels", "labels that spec.selector does not match", "labels that it does"
+            "spec.template.metadata.labels", "labels that spec.selector does not match", "labels that it matches"
         )
 
 

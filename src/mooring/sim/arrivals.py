@@ -23,21 +23,27 @@ resource (cpu, memory, example.com/gpu, ...). An empty cell is as good as none.
 import codecs
 import csv
 import io
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 
 from mooring.framework.config.durations import Duration
 from mooring.kit.clock import NS_PER_S
-from mooring.model.decode import decode_as, misspelt_fields
+from mooring.model.decode import decode_as
 from mooring.model.defaults import Admission
+from mooring.model.field_rules import AMOUNT_TOO_LARGE
 from mooring.model.meta import MAX_INT64, KubeObject
 from mooring.model.pod import Pod
 from mooring.model.problem import NOTHING_THERE, Problem, at_key, show
 from mooring.model.validate import validate
+from mooring.sim.documents import Place
+from mooring.sim.field_checks import Validation, check_pod_fields
+from mooring.sim.lines import lines_of
+from mooring.sim.manifest_files import ManifestFile
 from mooring.sim.yaml_text import YamlFault, read_documents
 
 MAX_BYTES = 256 << 20
@@ -49,6 +55,7 @@ _TIMES = ("at", "every", "until", "run")
 _SHORTHAND = ("cpu", "memory", "requests")
 _FIELDS = frozenset((*_TIMES, *_SHORTHAND, "count", "name", "namespace", "labels", "priority", "pod"))
 _CSV_FIELDS = frozenset(("at", "run", "name", "namespace", "priority", "count"))
+_CSV_PLACE = re.compile(r"line (\d+)\.?(.*)")
 _DURATION = "seconds, or a duration such as 90s, 15m, 1h30m; up to ten years"
 
 
@@ -69,27 +76,65 @@ class ArrivalsError(ValueError):
         self.problems = list(problems)
 
 
-def read_arrivals(path: str, objects: Sequence[KubeObject] = ()) -> list[Arrival]:
+def read_arrivals(
+    path: str,
+    objects: Sequence[KubeObject] = (),
+    validation: Validation = Validation.STRICT,
+    on_warning: Callable[[Problem], None] | None = None,
+) -> list[Arrival]:
     """All arrivals of a file, in the order of their time. Raises ArrivalsError.
 
     `objects` are the cluster that the pods come to: its classes and limits count for them, and its pods have names that
-    are taken.
+    are taken. `on_warning` hears of unknown fields where `validation` says so.
     """
     try:
         with open(path, "rb") as file:
             text = file.read(MAX_BYTES + 1).removeprefix(codecs.BOM_UTF8)
     except (OSError, ValueError) as error:  # a path with a NUL in it is a ValueError
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise ArrivalsError([Problem("", reason, "a file that can be read", path)]) from error
+        raise ArrivalsError([Problem("", f"cannot be read: {reason}", file=path)]) from error
     if len(text) > MAX_BYTES:
-        raise ArrivalsError([Problem("", f"more than {MAX_BYTES} bytes", f"at most {MAX_BYTES} bytes", path)])
-    entries = _from_csv(text, path) if path.lower().endswith(".csv") else _from_yaml(text, path)
-    return _Reader(path, objects).read(entries)
+        raise ArrivalsError([Problem("", f"the file has more than {MAX_BYTES} bytes; split it", file=path)])
+    reader = _Reader(path, objects, validation)
+    if path.lower().endswith(".csv"):
+        return _read_csv(reader, text, path)
+    written = ManifestFile(path, text)
+    try:
+        arrivals = reader.read(_from_yaml(text, path))
+    except ArrivalsError as error:
+        raise ArrivalsError(_with_lines(written, error.problems)) from None
+    if reader.warnings and on_warning is not None:
+        for warning in _with_lines(written, reader.warnings):
+            on_warning(warning)
+    return arrivals
 
 
 def arrivals_of(written: Any, objects: Sequence[KubeObject] = ()) -> list[Arrival]:
     """Arrivals from plain data, in the form that the YAML has. Raises ArrivalsError."""
-    return _Reader("", objects).read(_listed(written, ""))
+    return _Reader("", objects, Validation.STRICT).read(_listed(written, ""))
+
+
+def _read_csv(reader: "_Reader", text: bytes, path: str) -> list[Arrival]:
+    """The reader calls an entry of CSV `line 3`, which is its line and no part of a path."""
+    try:
+        return reader.read(_from_csv(text, path))
+    except ArrivalsError as error:
+        parts = [(problem, _CSV_PLACE.fullmatch(problem.path)) for problem in error.problems]
+        named = [replace(problem, line=int(at[1]), path=at[2]) if at else problem for problem, at in parts]
+        raise ArrivalsError(named) from None
+
+
+def _with_lines(file: ManifestFile, problems: Sequence[Problem]) -> list[Problem]:
+    """The file may be the list itself, of which messages speak as `arrivals` all the same."""
+    document = Place(file.name, (1,))
+    under, bare = (
+        lines_of(file, [(document, problem.path.removeprefix(prefix)) for problem in problems])
+        for prefix in ("", "arrivals")
+    )
+    return [
+        problem if problem.line else problem.on(max(lines))
+        for problem, lines in zip(problems, zip(under, bare, strict=True), strict=True)
+    ]
 
 
 def parse_duration(value: Any) -> int | None:
@@ -123,13 +168,14 @@ def _from_csv(text: bytes, path: str) -> list[_Entry]:
             cells = [cell.strip() for cell in row]
             where = f"line {rows.line_num}"
             if len(cells) != len(heads) and any(cells):
-                problems.append(Problem(where, f"{len(cells)} cells", f"{len(heads)}, as many as the header has", path))
+                fault = f"the row has {len(cells)} cells; write {len(heads)}, as many as the header has"
+                problems.append(Problem("", fault, file=path, line=rows.line_num))
             elif any(cells):
                 entries.append((where, _from_cells(dict(zip(heads, cells, strict=True)))))
     except UnicodeDecodeError:
-        problems.append(Problem("", "text that is not UTF-8", "CSV in UTF-8", path))
-    except csv.Error as fault:
-        problems.append(Problem(f"line {rows.line_num}", f"text that is not CSV ({fault})", "CSV", path))
+        problems.append(Problem("", "the text is not UTF-8: write CSV in UTF-8", file=path))
+    except csv.Error as error:
+        problems.append(Problem("", f"the text does not parse ({error})", file=path, line=rows.line_num))
     if problems:
         raise ArrivalsError(problems)
     return entries
@@ -137,10 +183,12 @@ def _from_csv(text: bytes, path: str) -> list[_Entry]:
 
 def _check_heads(heads: Sequence[str], path: str) -> Iterator[Problem]:
     if not any(heads):
-        yield Problem("line 1", NOTHING_THERE, "a header: at, run, name, namespace, priority, count, resources", path)
+        header = "a header: at, run, name, namespace, priority, count, resources"
+        yield Problem("", NOTHING_THERE, header, file=path, line=1)
     for name, times in Counter(heads).items():
         if times > 1:
-            yield Problem("line 1", f"{times} columns {show(name)}", "each column once", path)
+            text = f"the header has {times} columns {show(name)}; name each column once"
+            yield Problem("", text, file=path, line=1)
 
 
 def _from_cells(cells: Mapping[str, str]) -> dict[str, Any]:
@@ -153,10 +201,10 @@ def _from_yaml(text: bytes, path: str) -> list[_Entry]:
     try:
         documents = [document for document in read_documents(text) if document is not None]
     except YamlFault as fault:
-        where = f"line {fault.line}, column {fault.column}"
-        raise ArrivalsError([Problem(where, str(fault), "YAML", path)]) from fault
+        problem = Problem(f"column {fault.column}", str(fault), file=path, line=fault.line)
+        raise ArrivalsError([problem]) from fault
     if len(documents) > 1:
-        raise ArrivalsError([Problem("", f"{len(documents)} documents", "one", path)])
+        raise ArrivalsError([Problem("", f"the file has {len(documents)} documents; write one", file=path)])
     return _listed(documents[0] if documents else None, path)
 
 
@@ -164,7 +212,8 @@ def _listed(written: Any, path: str) -> list[_Entry]:
     if isinstance(written, Mapping) and set(written) == {"arrivals"}:
         written = written["arrivals"]
     if not isinstance(written, list | tuple):
-        raise ArrivalsError([Problem("", show(written), "a list of arrivals, or one under `arrivals:`", path)])
+        form = "a list of arrivals, or one under `arrivals:`"
+        raise ArrivalsError([Problem("", show(written), form, file=path)])
     return [(f"arrivals[{i}]", entry) for i, entry in enumerate(written)]
 
 
@@ -174,12 +223,14 @@ def _listed(written: Any, path: str) -> list[_Entry]:
 class _Reader:
     """Turns entries into arrivals and gathers what is wrong with them."""
 
-    def __init__(self, path: str, objects: Sequence[KubeObject]) -> None:
+    def __init__(self, path: str, objects: Sequence[KubeObject], validation: Validation) -> None:
         self._path = path
+        self._validation = validation
         self._admission = Admission.of(objects)
         self._taken = {item.key for item in objects if isinstance(item, Pod)}
         self._numbers: Counter[tuple[str, str]] = Counter()
         self._problems: list[Problem] = []
+        self.warnings: list[Problem] = []
 
     def read(self, entries: Sequence[_Entry]) -> list[Arrival]:
         arrivals: list[Arrival] = []
@@ -187,7 +238,7 @@ class _Reader:
             for arrival in self._expand(entry, where):
                 arrivals.append(arrival)
                 if len(arrivals) > MAX_ARRIVALS:
-                    self._fault(where, f"more than {MAX_ARRIVALS} pods in all", "fewer")
+                    self._fault(where, f"the arrivals are more than {MAX_ARRIVALS} pods in all; write fewer")
                     raise ArrivalsError(self._problems)
         if self._problems:
             raise ArrivalsError(self._problems)
@@ -201,7 +252,7 @@ class _Reader:
             return
         for key in entry:
             if key not in _FIELDS:
-                self._fault(at_key(where, str(key)), "a field that is not known", ", ".join(sorted(_FIELDS)))
+                self._fault(at_key(where, str(key)), f"unknown field; the fields are {', '.join(sorted(_FIELDS))}")
         times = {key: self._duration(entry, key, where) for key in _TIMES}
         count = self._whole(entry, "count", where, 1, least=1)
         self._check_stream(entry, times, where)
@@ -220,9 +271,9 @@ class _Reader:
         if times["every"] == 0:
             self._fault(f"{where}.every", show(entry["every"]), "more than 0")
         if times["every"] and "until" not in entry:
-            self._fault(f"{where}.every", show(entry["every"]), "only beside `until`, which ends it")
+            self._fault(f"{where}.every", "`every` needs `until`, which ends it; add `until`")
         if times["until"] is not None and "every" not in entry:
-            self._fault(f"{where}.until", show(entry["until"]), "only beside `every`")
+            self._fault(f"{where}.until", "`until` ends what `every` repeats; add `every` or remove `until`")
 
     def _template(self, entry: Mapping[str, Any], where: str) -> Pod | None:
         """The pod that the entry describes, without the number in its name."""
@@ -230,11 +281,15 @@ class _Reader:
         if written is None:
             return None
         pod, problems = decode_as(Pod, written)
-        problems += misspelt_fields(Pod, written)
+        unknown = check_pod_fields(written) if self._validation is not Validation.IGNORE else []
+        if self._validation is Validation.STRICT:
+            problems += unknown
+        else:
+            self.warnings += [_as_written(problem, paths, where).at("", self._path) for problem in unknown]
         if pod is not None and not problems:
             problems += self._admission.admit(pod) + validate(pod)
             problems += _check_template(pod) if not problems else ()
-        self._problems += [_as_written(problem, paths, where).at(self._path) for problem in problems]
+        self._problems += [_as_written(problem, paths, where).at("", self._path) for problem in problems]
         return pod
 
     def _written(self, entry: Mapping[str, Any], where: str) -> tuple[dict[str, Any] | None, dict[str, str]]:
@@ -315,8 +370,8 @@ class _Reader:
             return default
         return found
 
-    def _fault(self, path: str, found: str, allowed: str) -> None:
-        self._problems.append(Problem(path, found, allowed, self._path))
+    def _fault(self, path: str, found: str, allowed: str = "") -> None:
+        self._problems.append(Problem(path, found, allowed, file=self._path))
 
 
 def _check_template(pod: Pod) -> Iterator[Problem]:
@@ -324,12 +379,12 @@ def _check_template(pod: Pod) -> Iterator[Problem]:
     if pod.spec.node_name:
         yield Problem("spec.nodeName", show(pod.spec.node_name), "nothing: the scheduler decides")
     if max(pod.shape.request.values(), default=0) > MAX_INT64:
-        yield Problem("spec", "an amount that 64 bits do not hold", "less than 2^63 (cpu: less than 2^63 m)")
+        yield Problem("spec", AMOUNT_TOO_LARGE)
 
 
 def _as_written(problem: Problem, paths: Mapping[str, str], where: str) -> Problem:
     """A fault of the pod where the reader of the file will find it: in the short form, or under `pod`."""
     for long, short in paths.items():
         if problem.path == long or problem.path.startswith((f"{long}.", f"{long}[")):
-            return Problem(f"{where}.{short}{problem.path[len(long) :]}", problem.found, problem.allowed)
+            return replace(problem, path=f"{where}.{short}{problem.path[len(long) :]}")
     return problem.under(f"{where}.pod")

@@ -1,8 +1,8 @@
 """From the text of a file to single Kubernetes documents: YAML or JSON, many in a file, lists taken apart."""
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from mooring.model.kinds import kind_of
 from mooring.model.problem import NOTHING_THERE, Problem, show
 from mooring.sim.manifest_files import ManifestFile
-from mooring.sim.yaml_text import YamlFault, read_documents
+from mooring.sim.yaml_text import Repeat, YamlFault, read_documents
 
 OnPosition = Callable[[int], None]
 
@@ -27,13 +27,28 @@ class Place:
     """Where a document stands."""
 
     file: str
-    label: str
+    numbers: tuple[int, ...]
+    """The number of the document in its file; then, for what stands in a list, that of the item. All count from 1."""
+
+    @property
+    def label(self) -> str:
+        """`document 1, item 7`."""
+        document, *items = self.numbers
+        return ", ".join((f"document {document}", *(f"item {number}" for number in items)))
 
     def item(self, number: int) -> "Place":
-        return Place(self.file, f"{self.label}, item {number}")
+        return Place(self.file, (*self.numbers, number))
 
-    def problem(self, path: str, found: str, allowed: str) -> Problem:
-        return Problem(path, found, allowed, f"{self.file}: {self.label}")
+    def problem(self, path: str, found: str, allowed: str = "") -> "PlacedProblem":
+        return PlacedProblem(path, found, allowed, self.label, self.file, place=self)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedProblem(Problem):
+    """A problem of what stands at a place, where that is no document that can be read."""
+
+    place: Place | None = None
+    """None: the text does not parse, and the line is known already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +59,16 @@ class Document:
     kind: str
     api_version: str
     body: dict[str, Any] | msgspec.Raw
+    repeats: Sequence[Repeat] = ()
+    """Keys that YAML has twice. Those of JSON are still in the text."""
 
     def plain(self) -> dict[str, Any]:
         """The body as plain data. Raises ValueError for JSON whose strings are not UTF-8."""
         return msgspec.json.decode(self.body, type=dict[str, Any]) if isinstance(self.body, msgspec.Raw) else self.body
 
     def where(self) -> str:
-        """How messages call this object: `pods.yaml: Pod default/web`."""
-        return f"{self.place.file}: {self.kind} {self._key() or 'in ' + self.place.label}"
+        """How messages call this object: `Pod default/web`."""
+        return f"{self.kind} {self._key() or 'in ' + self.place.label}"
 
     def _key(self) -> str:
         try:
@@ -68,7 +85,7 @@ class Document:
         return f"{namespace if isinstance(namespace, str) and namespace else 'default'}/{name}"
 
 
-Found = Iterator[Document | Problem]
+Found = Iterator[Document | PlacedProblem]
 
 
 class _Envelope(msgspec.Struct, rename="camel"):
@@ -81,38 +98,36 @@ class _Envelope(msgspec.Struct, rename="camel"):
 
 class _JsonFault(ValueError):
     def __init__(self, text: bytes, position: int, reason: str) -> None:
-        super().__init__(f"text that does not parse ({reason})")
+        super().__init__(f"the text does not parse ({reason})")
         self.line = text.count(b"\n", 0, position) + 1
         self.column = position - text.rfind(b"\n", 0, position)
 
 
-def split(file: ManifestFile, on_position: OnPosition | None = None) -> Found:
-    """All documents of a file, and a problem for each that is not one. Text that cannot be parsed ends the file."""
+def split(file: ManifestFile, on_position: OnPosition | None = None, keeps_repeats: bool = False) -> Found:
+    """All documents of a file, and a problem for each that is not one. Text that cannot be parsed ends the file.
+
+    A key that a mapping of YAML has twice is such text, unless the documents are to keep their repeats.
+    """
     report = on_position or (lambda position: None)
     try:
-        if _is_json(file):
-            yield from _split_json(file, report)
-        else:
-            for number, data in enumerate(read_documents(file.text, report), 1):
-                if data is not None:
-                    yield from _unpack(Place(file.name, f"document {number}"), data)
+        yield from _split_json(file, report) if is_json(file) else _split_yaml(file, report, keeps_repeats)
     except (YamlFault, _JsonFault) as fault:
-        yield Problem(f"line {fault.line}, column {fault.column}", str(fault), "YAML or JSON", file.name)
+        yield PlacedProblem(f"column {fault.column}", str(fault), file=file.name, line=fault.line)
 
 
-def _is_json(file: ManifestFile) -> bool:
+def is_json(file: ManifestFile) -> bool:
     """`{a: b}` opens like JSON and is YAML."""
     if not _OPENS_LIKE_JSON.match(file.text):
         return False
     if file.name.lower().endswith(".json") or len(file.text) > _WORTH_A_SECOND_LOOK:
         return True
     try:
-        return bool([*_json_pieces(file.text)])
+        return bool([*json_pieces(file.text)])
     except _JsonFault:
         return False
 
 
-def _json_pieces(text: bytes) -> Iterator[tuple[int, memoryview]]:
+def json_pieces(text: bytes) -> Iterator[tuple[int, memoryview]]:
     """(offset, text) of each JSON value: `kubectl` writes one, `jq` one after another."""
     start, view = 0, memoryview(text)
     while start < len(text):
@@ -120,7 +135,7 @@ def _json_pieces(text: bytes) -> Iterator[tuple[int, memoryview]]:
         try:
             msgspec.json.decode(view[start:], type=msgspec.Raw)
         except RecursionError:
-            raise _JsonFault(text, start, "nesting that is too deep") from None
+            raise _JsonFault(text, start, "the nesting is too deep") from None
         except msgspec.DecodeError as error:
             trailing, byte = _TRAILING.search(str(error)), _BYTE.search(str(error))
             if trailing is None:
@@ -131,10 +146,30 @@ def _json_pieces(text: bytes) -> Iterator[tuple[int, memoryview]]:
         start = end
 
 
+def _split_yaml(file: ManifestFile, report: OnPosition, keeps_repeats: bool) -> Found:
+    repeats: list[Repeat] = []
+    on_repeat = repeats.append if keeps_repeats else None
+    for number, data in enumerate(read_documents(file.text, report, on_repeat), 1):
+        of_document, repeats[:] = [*repeats], []
+        if data is None:
+            continue
+        for found in _unpack(Place(file.name, (number,)), data):
+            if isinstance(found, Document) and of_document:
+                yield replace(found, repeats=_inside(found.place, of_document))
+            else:
+                yield found
+
+
+def _inside(place: Place, repeats: Sequence[Repeat]) -> Sequence[Repeat]:
+    """The repeats in a document, as seen from there: it may be an item of a list. There are at most MAX_REPEATS."""
+    way = tuple(step for number in place.numbers[1:] for step in ("items", number - 1))
+    return [Repeat(line, path[len(way) :]) for line, path in repeats if path[: len(way)] == way]
+
+
 def _split_json(file: ManifestFile, report: OnPosition) -> Found:
-    for number, (start, piece) in enumerate(_json_pieces(file.text), 1):
+    for number, (start, piece) in enumerate(json_pieces(file.text), 1):
         read = start
-        for found in _unpack(Place(file.name, f"document {number}"), msgspec.Raw(piece)):
+        for found in _unpack(Place(file.name, (number,)), msgspec.Raw(piece)):
             yield found
             if isinstance(found, Document) and isinstance(found.body, msgspec.Raw):
                 read += len(memoryview(found.body))
@@ -146,7 +181,7 @@ def _unpack(place: Place, body: Any, kind: str = "", api_version: str = "", dept
     try:
         written_kind, written_version, items = _peek(body)
     except (ValueError, RecursionError):
-        yield place.problem("", "a document that cannot be decoded", "JSON in UTF-8")
+        yield place.problem("", "the document cannot be decoded: write JSON in UTF-8")
         return
     except TypeError:
         shown = show(msgspec.json.decode(body) if isinstance(body, msgspec.Raw) else body)
@@ -175,8 +210,9 @@ def _peek(body: Any) -> tuple[Any, Any, Any]:
     return body.get("kind"), body.get("apiVersion"), body.get("items")
 
 
-def _header_problems(place: Place, kind: Any, api_version: Any) -> Iterator[Problem]:
-    for path, value, allowed in (("kind", kind, "a kind, e.g. Pod"), ("apiVersion", api_version, "a version, e.g. v1")):
+def _header_problems(place: Place, kind: Any, api_version: Any) -> Iterator[PlacedProblem]:
+    examples = (("kind", kind, "a kind, such as Pod"), ("apiVersion", api_version, "a version, such as v1"))
+    for path, value, allowed in examples:
         if not isinstance(value, str) or not value:
             yield place.problem(path, show(value) if value else NOTHING_THERE, allowed)
 
@@ -185,7 +221,7 @@ def _unpack_list(place: Place, items: Any, kind: str, api_version: str, depth: i
     if not isinstance(items, list):
         yield place.problem("items", show(items), "a list")
     elif depth >= _MAX_LIST_DEPTH:
-        yield place.problem("items", "lists in lists", f"at most {_MAX_LIST_DEPTH} levels")
+        yield place.problem("items", f"lists are nested more than {_MAX_LIST_DEPTH} levels deep: write fewer levels")
     else:
         inherited = (kind, api_version) if kind else ("", "")
         for number, item in enumerate(items, 1):

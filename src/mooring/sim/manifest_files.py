@@ -12,6 +12,8 @@ from mooring.model.problem import Problem
 MAX_BYTES = 1 << 30
 SUFFIXES = (".yaml", ".yml", ".json")
 STDIN = "-"
+STDIN_NAME = "standard input"
+_NO_MANIFEST = f"the folder has no manifest; manifests are {', '.join(f'*{suffix}' for suffix in SUFFIXES)}"
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -49,7 +51,7 @@ def _expand(path: str) -> list[str | Problem]:
         for name in names
         if name.lower().endswith(SUFFIXES)
     )
-    return [*below] or [Problem("", "no manifest in this folder", ", ".join(f"*{s}" for s in SUFFIXES), _shown(path))]
+    return [*below] or [Problem("", _NO_MANIFEST, file=_shown(path))]
 
 
 def _read(path: str, stdin: BinaryIO | None, left: int, max_bytes: int) -> bytes | Problem:
@@ -61,9 +63,9 @@ def _read(path: str, stdin: BinaryIO | None, left: int, max_bytes: int) -> bytes
                 raw = file.read(left + 1)
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        return Problem("", reason, "a file that can be read", _shown(path))
+        return Problem("", f"cannot be read: {reason}", file=_shown(path))
     if len(raw) > left:
-        return Problem("", f"more than {max_bytes} bytes in all", f"at most {max_bytes} bytes", _shown(path))
+        return Problem("", f"all input together has more than {max_bytes} bytes; give fewer files", file=_shown(path))
     return raw
 
 
@@ -76,4 +78,4 @@ def _to_utf8(raw: bytes) -> bytes:
 
 def _shown(path: str) -> str:
     """A file name that can be printed, whatever bytes it is made of."""
-    return "standard input" if path == STDIN else path.encode("utf-8", "backslashreplace").decode()
+    return STDIN_NAME if path == STDIN else path.encode("utf-8", "backslashreplace").decode()

@@ -1,6 +1,6 @@
 """Manifests as people have them, made ready to simulate: read, typed, expanded, defaulted and checked.
 
-Nothing that is wrong with the input raises: each fault becomes a Problem, and all of them are told together.
+Nothing that is wrong with the input raises: each fault becomes a Problem, and all of them are reported together.
 """
 
 import gc
@@ -12,7 +12,7 @@ from typing import BinaryIO, TypeVar
 
 import msgspec
 
-from mooring.model.decode import decode_as, decode_json, misspelt_fields
+from mooring.model.decode import decode_as, decode_json
 from mooring.model.defaults import Admission, missing_namespaces, was_admitted
 from mooring.model.devices import ResourceClaimTemplate
 from mooring.model.kinds import KINDS, WORKLOADS, is_read, kind_problem
@@ -24,8 +24,10 @@ from mooring.model.problem import Problem
 from mooring.model.validate import validate
 from mooring.model.workload_pods import Ownership, count_pods, expand
 from mooring.model.workloads import Workload
-from mooring.sim.documents import Document, split
-from mooring.sim.manifest_files import MAX_BYTES, gather
+from mooring.sim.documents import Document, Place, PlacedProblem, split
+from mooring.sim.field_checks import Validation, check_fields
+from mooring.sim.lines import lines_of
+from mooring.sim.manifest_files import MAX_BYTES, ManifestFile, gather
 
 OnProgress = Callable[[int, int], None]
 """Told (bytes done, bytes in all)."""
@@ -41,9 +43,8 @@ class Manifest:
     """One object and where it came from."""
 
     object: KubeObject
-    file: str
-    document: str
-    """`document 3`, or `document 1, item 7` for what stood in a list."""
+    place: Place | None
+    """None for an object that no file has."""
     made_from: str = ""
     """The workload or pod, `Deployment default/web`, for an object that no file has."""
     order: int = 0
@@ -55,8 +56,11 @@ class Manifest:
 
     @property
     def where(self) -> str:
-        name = self.made_from or f"{self.kind} {self.object.key}"
-        return f"{self.file}: {name}" if self.file else name
+        return self.made_from or f"{self.kind} {self.object.key}"
+
+    @property
+    def file(self) -> str:
+        return self.place.file if self.place is not None else ""
 
 
 @dataclass(slots=True)
@@ -67,6 +71,8 @@ class Manifests:
     ignored: Counter[str] = field(default_factory=Counter)
     """Kinds that cannot change where a pod goes, and how many of each there were."""
     problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+    """What does not keep the objects from being used."""
 
 
 def read(
@@ -74,20 +80,21 @@ def read(
     stdin: BinaryIO | None = None,
     on_progress: OnProgress | None = None,
     max_bytes: int = MAX_BYTES,
+    validation: Validation = Validation.STRICT,
 ) -> Manifests:
     """Read files, folders and `-` for standard input, as `kubectl apply -f` and `kubectl get -o json` know them."""
     files, problems = gather(paths, stdin, max_bytes)
     total, done = sum(len(file.text) for file in files), 0
-    intake = _Intake()
+    intake = _Intake(validation)
     with _collector_paused():
         for file in files:
             report = None if on_progress is None else _from(done, total, on_progress)
-            for found in split(file, report):
+            for found in split(file, report, keeps_repeats=True):
                 intake.take(found)
             done += len(file.text)
             if on_progress is not None:
                 on_progress(done, total)
-        result = intake.finish()
+        result = intake.finish(files)
     result.problems = problems + result.problems
     return result
 
@@ -108,24 +115,37 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A problem, and the document that has it."""
+
+    order: int
+    place: Place | None
+    problem: Problem
+
+
 class _Intake:
     """Objects on their way from documents to a cluster."""
 
-    def __init__(self) -> None:
+    def __init__(self, validation: Validation) -> None:
+        self._validation = validation
         self._objects: list[Manifest] = []
         self._workloads: list[Manifest] = []
         self._ignored: Counter[str] = Counter()
-        self._problems: list[tuple[int, Problem]] = []
+        self._problems: list[_Told] = []
+        self._odd_fields: list[_Told] = []
+        """Problems too, but of objects that can still be checked for others."""
+        self._warnings: list[_Told] = []
         self._order = 0
 
-    def take(self, found: Document | Problem) -> None:
+    def take(self, found: Document | PlacedProblem) -> None:
         self._order += 1
-        if isinstance(found, Problem):
-            self._problems.append((self._order, found))
+        if isinstance(found, PlacedProblem):
+            self._problems.append(_Told(self._order, found.place, found))
             return
         problem = kind_problem(found.kind, found.api_version)
         if problem is not None:
-            self._problems.append((self._order, problem.at(found.where())))
+            self._problems += self._told(found, [problem])
         elif not is_read(found.kind, found.api_version):
             self._ignored[found.kind] += 1
         else:
@@ -133,24 +153,41 @@ class _Intake:
 
     def _type(self, document: Document) -> None:
         """Make the document an object, and a workload too where its kind is both."""
+        typed: list[KubeObject] = []
         problems: list[Problem] = []
         if document.kind in WORKLOADS:
             workload, problems = _decode_workload(document)
             if workload is not None:
                 self._workloads.append(self._manifest(workload, document))
+                typed.append(workload)
         if document.kind in KINDS:
-            typed, more = _decode(document)
+            item, more = _decode(document)
             problems += [problem for problem in more if problem not in problems]
-            if typed is not None and not problems:
-                self._objects.append(self._manifest(typed, document))
-        if problems:
-            where = document.where()
-            self._problems += [(self._order, problem.at(where)) for problem in problems]
+            if item is not None and not problems:
+                self._objects.append(self._manifest(item, document))
+                typed.append(item)
+        self._problems += self._told(document, problems)
+        if self._validation is not Validation.IGNORE and not _is_undecodable(problems):
+            self._check_fields(document, any(was_admitted(item) for item in typed))
+
+    def _check_fields(self, document: Document, is_admitted: bool) -> None:
+        """What a server has admitted and we do not know is a field of a newer version, or was edited in later."""
+        found = self._told(document, check_fields(document, is_admitted))
+        if self._validation is Validation.STRICT and not is_admitted:
+            self._odd_fields += found
+        else:
+            self._warnings += found
+
+    def _told(self, document: Document, problems: Sequence[Problem]) -> list[_Told]:
+        if not problems:
+            return []
+        where, file = document.where(), document.place.file
+        return [_Told(self._order, document.place, problem.at(where, file)) for problem in problems]
 
     def _manifest(self, typed: KubeObject, document: Document) -> Manifest:
-        return Manifest(typed, document.place.file, document.place.label, order=self._order)
+        return Manifest(typed, document.place, order=self._order)
 
-    def finish(self) -> Manifests:
+    def finish(self, files: Sequence[ManifestFile]) -> Manifests:
         """Do with all of it what API server and controllers would do."""
         admission = Admission.of([manifest.object for manifest in self._objects])
         for manifest in (*self._objects, *self._workloads):
@@ -160,29 +197,53 @@ class _Intake:
             self._tell(manifest, validate(manifest.object))
         self._objects = self._sound(self._objects)
         self._objects += _Controllers(self._objects, admission, self._tell).run(self._sound(self._workloads))
+        self._problems += self._odd_fields
         self._objects = self._sound(self._objects)
         namespaces = missing_namespaces([manifest.object for manifest in self._objects])
-        self._objects += [Manifest(namespace, file="", document="") for namespace in namespaces]
+        self._objects += [Manifest(namespace, None) for namespace in namespaces]
         self._objects.sort(key=lambda manifest: manifest.order)
-        self._problems.sort(key=lambda entry: entry[0])
-        return Manifests(self._objects, self._ignored, [problem for _, problem in self._problems])
+        problems, warnings = _with_lines(files, self._problems), _with_lines(files, self._warnings)
+        return Manifests(self._objects, self._ignored, problems, warnings)
 
     def _tell(self, manifest: Manifest, problems: Sequence[Problem]) -> None:
         if problems:
-            self._problems += [(manifest.order, problem.at(manifest.where)) for problem in problems]
+            where, file = manifest.where, manifest.file
+            self._problems += [_Told(manifest.order, manifest.place, each.at(where, file)) for each in problems]
 
     def _tell_doubles(self) -> None:
         first: dict[tuple[str, str], Manifest] = {}
         kept_twice = [manifest for manifest in self._workloads if manifest.kind not in KINDS]
         for manifest in sorted((*self._objects, *kept_twice), key=lambda manifest: manifest.order):
             other = first.setdefault((manifest.kind, manifest.object.key), manifest)
-            if other is not manifest:
-                found = f"the same object as in {other.file}, {other.document}"
-                self._tell(manifest, [Problem("metadata.name", found, "each object once")])
+            if other is not manifest and other.place is not None:
+                text = f"the object is in {other.file}, {other.place.label}, already; remove one of the two"
+                self._tell(manifest, [Problem("metadata.name", text)])
 
     def _sound(self, manifests: list[Manifest]) -> list[Manifest]:
-        faulty = {order for order, _ in self._problems}
+        faulty = {told.order for told in self._problems}
         return [manifest for manifest in manifests if manifest.order not in faulty] if faulty else manifests
+
+
+def _is_undecodable(problems: Sequence[Problem]) -> bool:
+    """Whether there is nothing in the document that could be looked at."""
+    return any(not problem.path for problem in problems)
+
+
+def _with_lines(files: Sequence[ManifestFile], told: list[_Told]) -> list[Problem]:
+    """The problems in the order of their documents, and in each of their lines."""
+    wanted: dict[str, list[_Told]] = {}
+    for each in told:
+        if each.place is not None and not each.problem.line:
+            wanted.setdefault(each.place.file, []).append(each)
+    lines: dict[int, int] = {}
+    for file in files:
+        asked = wanted.pop(file.name, [])
+        if not asked:
+            continue
+        found = lines_of(file, [(each.place, each.problem.path) for each in asked if each.place is not None])
+        lines |= {id(each): line for each, line in zip(asked, found, strict=True)}
+    numbered = [(each.order, each.problem.line or lines.get(id(each), 0), each.problem) for each in told]
+    return [problem.on(line) for _, line, problem in sorted(numbered, key=lambda entry: entry[:2])]
 
 
 class _Controllers:
@@ -211,7 +272,7 @@ class _Controllers:
         wanted = 0 if workload.kind == "DaemonSet" else count_pods(workload)
         if wanted > MAX_PODS:
             path = "spec.parallelism" if workload.kind == "Job" else "spec.replicas"
-            self._tell(manifest, [Problem(path, str(wanted), f"at most {MAX_PODS} pods in a simulation")])
+            self._tell(manifest, [Problem(path, str(wanted), f"at most {MAX_PODS} in a simulation")])
             return []
         made = []
         is_checked = False
@@ -236,7 +297,7 @@ class _Controllers:
     def _keep(self, product: KubeObject, maker: Manifest) -> list[Manifest]:
         """The product, unless it was there before: then the controller would have found it and made none."""
         made_from = f"{maker.kind} {maker.object.key}"
-        manifest = Manifest(product, maker.file, maker.document, made_from, maker.order)
+        manifest = Manifest(product, maker.place, made_from, maker.order)
         key = (manifest.kind, product.key)
         if key in self._keys:
             return []
@@ -253,15 +314,12 @@ def _of_template(problems: Sequence[Problem]) -> list[Problem]:
 
 def _decode(document: Document) -> tuple[KubeObject | None, list[Problem]]:
     """Hot: JSON goes straight into the struct; plain data of it is made only for a closer look."""
-    struct = KINDS[document.kind].struct
     if isinstance(document.body, msgspec.Raw):
         try:
-            typed = decode_json(document.body, document.kind)
-            problems = [] if was_admitted(typed) else misspelt_fields(struct, document.plain())
+            return decode_json(document.body, document.kind), []
         except ValueError:
-            return _decode_plain(document, struct)
-        return typed if not problems else None, problems
-    return _decode_plain(document, struct)
+            pass  # the plain data show every fault, not only the first
+    return _decode_plain(document, KINDS[document.kind].struct)
 
 
 def _decode_workload(document: Document) -> tuple[Workload | None, list[Problem]]:
@@ -275,8 +333,6 @@ def _decode_plain(document: Document, struct: type[T]) -> tuple[T | None, list[P
     try:
         plain = document.plain()
     except ValueError:
-        return None, [Problem("", "text that is not UTF-8", "JSON in UTF-8")]
+        return None, [Problem("", "the text is not UTF-8: write JSON in UTF-8")]
     typed, problems = decode_as(struct, plain)
-    if typed is None or not was_admitted(typed):
-        problems += misspelt_fields(struct, plain)
     return typed if not problems else None, problems

@@ -3,6 +3,7 @@
 import io
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, overload
 
 import msgspec
@@ -12,9 +13,10 @@ from mooring.framework import config as configuration
 from mooring.framework.plain import PlainPlugin
 from mooring.framework.points import Plugin
 from mooring.model.meta import KubeObject
+from mooring.model.problem import Problem
 from mooring.sim.arrivals import Arrival, ArrivalsError, arrivals_of, parse_duration, read_arrivals
 from mooring.sim.day import Day, DayReport
-from mooring.sim.manifest_files import STDIN
+from mooring.sim.manifest_files import STDIN, STDIN_NAME
 from mooring.sim.manifests import Manifests, read
 from mooring.sim.results import InputError, Report
 from mooring.sim.simulation import UNTIL_NS, Simulation, note_ignored
@@ -98,7 +100,7 @@ def simulate(
 def _until(until: float | str | None) -> int | None:
     until_ns = parse_duration(until)
     if until is not None and until_ns is None:
-        raise ValueError(f"until: found {until!r}; allowed: seconds, or a duration such as 90s, 15m, 24h")
+        raise ValueError(f"until: Invalid value: {until!r}: must be seconds, or a duration such as 90s, 15m, 24h")
     return until_ns
 
 
@@ -119,13 +121,15 @@ def _read(objects: Objects) -> Manifests:
         return read(paths)
     text = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": written})
     manifests = read([*paths, STDIN], io.BytesIO(text))
-    manifests.problems = [problem.at(_without_file(problem.where)) for problem in manifests.problems]
+    manifests.problems = [_as_dictionary(problem) for problem in manifests.problems]
     return manifests
 
 
-def _without_file(where: str) -> str:
+def _as_dictionary(problem: Problem) -> Problem:
     """Dictionaries are read as if they came from standard input; messages shall not say so."""
-    return where.removeprefix("standard input: ").replace("document 1, item", "object")
+    if problem.file != STDIN_NAME:
+        return problem
+    return replace(problem, file="", line=0, where=problem.where.replace("document 1, item", "object"))
 
 
 def _configuration(config: Source | Mapping[str, Any] | None) -> configuration.KubeSchedulerConfiguration:

@@ -17,6 +17,7 @@ from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.registry import Registry
 from mooring.framework.runner import Runner
 from mooring.kit.clock import VirtualClock
+from mooring.model.field_rules import AMOUNT_TOO_LARGE
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
@@ -128,7 +129,7 @@ class Stage:
                 self.driver.create(item)
         except OverflowError:
             where = f"{type(item).__name__} {item.key}"
-            yield Problem("", "an amount that 64 bits do not hold", "less than 2^63 (cpu: less than 2^63 m)", where)
+            yield Problem("", AMOUNT_TOO_LARGE, where=where)
 
     def _decide(self, runner: Runner, pod: Pod, cluster: Cluster, manner: Manner, seed: int) -> Decision:
         manner.explain = pod.key == self.explained
@@ -169,7 +170,7 @@ def _shared_ids(objects: Iterable[KubeObject]) -> Problems:
         other = first.setdefault(item.id, item) if isinstance(item, Pod) else item
         if isinstance(item, Pod) and other is not item:
             found = f"{show(item.id)}, which Pod {other.key} has"
-            yield Problem("metadata.uid", found, "a uid of its own, or none", f"Pod {item.key}")
+            yield Problem("metadata.uid", found, "a uid of its own, or empty", f"Pod {item.key}")
 
 
 def count(number: int, noun: str) -> str:

@@ -1,7 +1,7 @@
 """YAML text to plain data, by the rules that kubectl follows, whatever bytes come in.
 
 PyYAML's own loader does not serve: its C composer overflows the stack on deep nesting, it keeps the last of two equal
-keys without a word, and it turns dates and `12:30` into values that no manifest means. So the events of its parser are
+keys and says nothing, and it turns dates and `12:30` into values that no manifest means. So the events of its parser are
 put together here, in one loop that neither recurses nor expands aliases without bound.
 """
 
@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -17,6 +17,8 @@ LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 MAX_ALIASED_NODES = 1_000_000
 """How many nodes aliases may stand for in one document: a few lines of anchors can otherwise unfold to terabytes."""
 MAX_DEPTH = 1000
+MAX_REPEATS = 100
+"""How many repeated keys of one document are reported, as many as the API server reports."""
 _EVENTS_BETWEEN_REPORTS = 4096
 
 _TAG = "tag:yaml.org,2002:"
@@ -53,20 +55,39 @@ class _Frame:
     merged: list[Any] = field(default_factory=list)
 
 
-def read_documents(raw: bytes, on_position: Callable[[int], None] | None = None) -> Iterator[Any]:
+class Repeat(NamedTuple):
+    """A key that its mapping has already. The last value counts, as it does in kubectl."""
+
+    line: int
+    way: tuple[str | int, ...]
+
+
+OnRepeat = Callable[[Repeat], None]
+
+
+def read_documents(
+    raw: bytes, on_position: Callable[[int], None] | None = None, on_repeat: OnRepeat | None = None
+) -> Iterator[Any]:
     """The data of each document. Raises YamlFault at the first thing that cannot be read.
 
-    `on_position` is told now and then how far in the text the parser is, for a progress bar.
+    `on_position` hears now and then how far in the text the parser is, for a progress bar. `on_repeat` hears of each
+    repeated key of a document before the document comes; without it the first one is a YamlFault.
     """
     try:
-        yield from _assemble(yaml.parse(raw, Loader=LOADER), on_position)
+        yield from _assemble(events_of(raw), on_position, on_repeat)
     except yaml.MarkedYAMLError as error:
         mark: Any = error.problem_mark or error.context_mark
         reason = ", ".join(part for part in (error.problem, error.context) if part)
-        text = f"text that does not parse ({reason})"
+        text = f"the text does not parse ({reason})"
         raise YamlFault(mark.line + 1 if mark else 1, mark.column + 1 if mark else 1, text) from None
     except yaml.YAMLError as error:
         raise _undecodable(raw, error) from None
+
+
+def events_of(raw: bytes) -> Iterator[Any]:
+    """What PyYAML's parser finds, piece by piece, each with its marks."""
+    events: Iterator[Any] = yaml.parse(raw, Loader=LOADER)
+    return events
 
 
 def _undecodable(raw: bytes, error: yaml.YAMLError) -> YamlFault:
@@ -74,12 +95,14 @@ def _undecodable(raw: bytes, error: yaml.YAMLError) -> YamlFault:
     position = getattr(error, "position", 0) or 0
     before = raw[:position]
     reason = getattr(error, "reason", None) or str(error)
-    text = f"text that does not parse ({reason})"
+    text = f"the text does not parse ({reason})"
     return YamlFault(before.count(b"\n") + 1, position - before.rfind(b"\n"), text)
 
 
-def _assemble(events: Iterator[Any], on_position: Callable[[int], None] | None) -> Iterator[Any]:
-    document = _Document()
+def _assemble(
+    events: Iterator[Any], on_position: Callable[[int], None] | None, on_repeat: OnRepeat | None
+) -> Iterator[Any]:
+    document = _Document(on_repeat)
     for count, event in enumerate(events):
         if on_position is not None and count % _EVENTS_BETWEEN_REPORTS == 0:
             on_position(event.end_mark.index)
@@ -95,7 +118,7 @@ def _assemble(events: Iterator[Any], on_position: Callable[[int], None] | None) 
             case yaml.AliasEvent():
                 document.add_alias(event)
             case yaml.DocumentStartEvent():
-                document = _Document()
+                document = _Document(on_repeat)
             case yaml.DocumentEndEvent():
                 yield document.value
 
@@ -103,11 +126,13 @@ def _assemble(events: Iterator[Any], on_position: Callable[[int], None] | None) 
 class _Document:
     """One document: a stack of open containers and the anchors seen so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_repeat: OnRepeat | None) -> None:
         self.value: Any = None
+        self._on_repeat = on_repeat
         self._stack: list[_Frame] = []
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._nodes = 0
+        self._repeats = 0
         self._aliased = 0
 
     def add_scalar(self, event: Any) -> None:
@@ -123,9 +148,9 @@ class _Document:
 
     def open(self, container: Any, event: Any) -> None:
         if event.tag is not None and event.tag not in (f"{_TAG}map", f"{_TAG}seq", "!"):
-            raise _fault(event, f"the tag {event.tag} is not used in manifests")
+            raise _fault(event, f"the tag {event.tag} is not supported; remove it")
         if len(self._stack) >= MAX_DEPTH:
-            raise _fault(event, f"more than {MAX_DEPTH} levels of nesting")
+            raise _fault(event, f"the nesting is too deep; at most {MAX_DEPTH} levels are supported")
         self._nodes += 1
         self._stack.append(_Frame(container, event.anchor, self._nodes))
 
@@ -141,12 +166,12 @@ class _Document:
 
     def add_alias(self, event: Any) -> None:
         if event.anchor not in self._anchors:
-            raise _fault(event, f"the alias *{event.anchor} has no anchor before it")
+            raise _fault(event, f"the alias *{event.anchor} has no anchor before it; define &{event.anchor} first")
         value, nodes = self._anchors[event.anchor]
         self._nodes += nodes
         self._aliased += nodes
         if self._aliased > MAX_ALIASED_NODES:
-            raise _fault(event, f"aliases that stand for more than {MAX_ALIASED_NODES} nodes")
+            raise _fault(event, f"the aliases stand for more than {MAX_ALIASED_NODES} nodes; write fewer")
         self._place(value, event, plain=False)
 
     def _place(self, value: Any, event: Any, plain: bool) -> None:
@@ -170,8 +195,17 @@ class _Document:
     def _key(self, frame: _Frame, value: Any, event: Any) -> str:
         key = value if type(value) is str else _key_text(value, event)
         if key in frame.value:
-            raise _fault(event, f'the key "{key}" a second time in one mapping')
+            if self._on_repeat is None:
+                raise _fault(event, f'duplicate key "{key}"; remove all but one')
+            self._repeats += 1
+            if self._repeats <= MAX_REPEATS:
+                self._on_repeat(Repeat(event.start_mark.line + 1, (*self._way(), key)))
         return key
+
+    def _way(self) -> Iterator[str | int]:
+        """From the document to the innermost open container."""
+        for frame in self._stack[:-1]:
+            yield len(frame.value) if isinstance(frame.value, list) else frame.key or "<<"
 
 
 def resolve(text: str) -> Any:
@@ -215,9 +249,9 @@ def _tagged(event: Any) -> Any:
     kinds: dict[str, Any] = {"int": int, "float": (float, int), "bool": bool, "null": type(None)}
     wanted = kinds.get(event.tag.removeprefix(_TAG))
     if wanted is None:
-        raise _fault(event, f"the tag {event.tag} is not used in manifests")
+        raise _fault(event, f"the tag {event.tag} is not supported; remove it")
     if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
-        raise _fault(event, f"a value that is not of its tag {event.tag}")
+        raise _fault(event, f"the value does not match its tag {event.tag}; correct one of them")
     return value
 
 
@@ -227,14 +261,14 @@ def _key_text(value: Any, event: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, int | float):
         return str(value)
-    raise _fault(event, "a key that is not a string")
+    raise _fault(event, "the key is not a string; write a string")
 
 
 def _mergeable(value: Any, event: Any) -> list[Any]:
     """What follows `<<`: a mapping, or a list of mappings of which the first wins."""
     given = value if isinstance(value, list) else [value]
     if not all(isinstance(mapping, dict) for mapping in given):
-        raise _fault(event, "something other than mappings to merge after <<")
+        raise _fault(event, "only mappings can be merged after <<; write a mapping")
     return given
 
 

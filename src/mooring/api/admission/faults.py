@@ -18,13 +18,11 @@ from mooring.model.field_rules import QUANTITY_FORM, amount
 from mooring.model.kinds import kind_of
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.model.problem import NOTHING_THERE, Problem
+from mooring.model.problem import AGAIN, CHOICES, NOTHING_THERE, Problem
 from mooring.model.validate import HIGHEST_USER_PRIORITY, validate
 from mooring.model.workloads import SYSTEM_PRIORITIES
 
 _QUANTITIES = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-_CHOICES = re.compile(r"[A-Z]\w*(?:, [A-Z]\w*)+")
-_AGAIN = " a second time"
 _REQUEST = re.compile(r"(?P<place>.*\.requests)(?:\.(?P<plain>[\w-]+)|\[(?P<named>.+)\])")
 _GO_TYPES = {"a string": "string", "an integer": "int32", "true or false": "bool"}
 _DETAILS = (
@@ -118,9 +116,9 @@ def _cause(problem: Problem, item: JsonObject) -> Cause:
         return Cause("FieldValueInvalid", f'Invalid value: "": {_detail(problem)}', problem.path)
     if problem.found == NOTHING_THERE:
         return field_required(problem.path)
-    if problem.found.endswith(_AGAIN):
-        return field_duplicate(problem.path, _value(problem, problem.found.removesuffix(_AGAIN)))
-    if _CHOICES.fullmatch(problem.allowed):
+    if problem.found.endswith(AGAIN):
+        return field_duplicate(problem.path, _value(problem, problem.found.removesuffix(AGAIN)))
+    if CHOICES.fullmatch(problem.allowed):
         known_values = ", ".join(f'"{choice}"' for choice in problem.allowed.split(", "))
         message = f"Unsupported value: {problem.found}: supported values: {known_values}"
         return Cause("FieldValueNotSupported", message, problem.path)

@@ -11,10 +11,11 @@ Warnings of them are `warning_headers`.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -38,13 +39,42 @@ _OPERATION_FIELDS: Fields = {
     **{name: Field("string", True) for name in ("op", "path", "from")},
     "value": Field(_UNTYPED, False),
 }
-Way = tuple["Way", str] | None
-"""How a field is reached: the way to what holds it, and its own part. It is written out only for what is told: names
-may be long, and what is below them many."""
 _TWICE = 2
+
+Step = str | int
+"""The name of a field, the key of a map, or the index of an item."""
+Link = tuple["Link", Step] | None
+"""How a field is reached: the link to what holds it, and its own step. The way is written out only for what is reported:
+names may be long, and there may be many fields below them."""
+
+
+class FieldFault(NamedTuple):
+    """A field that its type does not have, or that is there a second time."""
+
+    link: Link
+    is_unknown: bool
+    known: Collection[str] = ()
+    """The fields that the type has, if this one is unknown."""
+
+    @property
+    def way(self) -> tuple[Step, ...]:
+        """From the object to the field."""
+        return _steps(self.link)
+
+    def __str__(self) -> str:
+        return f"{'unknown' if self.is_unknown else 'duplicate'} field {quoted(_path(self.way))}"
 
 
 # Finding
+
+
+def field_faults(resource: Resource, body: JsonObject | bytes) -> list[FieldFault]:
+    """All faults of an object that is decoded, or of its JSON text: only text still has what is given twice."""
+    item = json.loads(body) if isinstance(body, bytes) else body
+    if is_known(resource, item) and not (isinstance(body, bytes) and _repeats(body)):
+        return []
+    value = _with_repeats(body) if isinstance(body, bytes) else item
+    return list(islice(_faults(value, type_of(resource)), _MOST_FAULTS))
 
 
 def faults_in_body(resource: Resource, body: bytes, item: JsonObject) -> list[str]:
@@ -53,22 +83,23 @@ def faults_in_body(resource: Resource, body: bytes, item: JsonObject) -> list[st
     # one with three, probes, volumes and affinity (2.3 KiB); two thirds of that are for what is given twice.
     if is_known(resource, item) and not _repeats(body):
         return []
-    return _told(_faults(_with_repeats(body), type_of(resource)))
+    return _told(map(str, _faults(_with_repeats(body), type_of(resource))))
 
 
 def unknown_fields(resource: Resource, item: JsonObject) -> list[str]:
     """In the order of the object. Parity: of a patched object, or of one that was YAML, they are told sorted."""
-    return [] if is_known(resource, item) else _told(_faults(item, type_of(resource)))
+    return [] if is_known(resource, item) else _told(map(str, _faults(item, type_of(resource))))
 
 
 def duplicates(body: bytes) -> list[str]:
     """What is given twice in a JSON body, whatever its type, in the order of the body."""
-    return _told(_faults(_with_repeats(body), _UNTYPED)) if _repeats(body) else []
+    return _told(map(str, _faults(_with_repeats(body), _UNTYPED))) if _repeats(body) else []
 
 
 def json_patch_faults(body: bytes) -> list[str]:
     """Faults of the operations of a JSON patch, not of what they lead to."""
-    return [f"json patch {fault}" for fault in _told(_faults(_with_repeats(body), f"[{_OPERATION}]"))]
+    faults = _faults(_with_repeats(body), f"[{_OPERATION}]")
+    return [f"json patch {fault}" for fault in _told(map(str, faults))]
 
 
 def yaml_duplicates(text: bytes) -> list[str]:
@@ -236,49 +267,54 @@ def _with_repeats(body: bytes) -> Any:
     return json.loads(body, object_pairs_hook=_Pairs)
 
 
-def _faults(value: Any, holds: str, path: Way = None) -> Iterator[str]:
+def _faults(value: Any, holds: str, link: Link = None) -> Iterator[FieldFault]:
     if isinstance(value, dict | _Pairs):
         if is_type(holds):
             known = _OPERATION_FIELDS if holds == _OPERATION else fields_of(holds)
-            yield from _faults_in_object(value, known, path)
+            yield from _faults_in_object(value, known, link)
         elif is_map(holds) or holds == _UNTYPED:
-            yield from _faults_in_map(value, part_of(holds) if is_map(holds) else _UNTYPED, path)
+            yield from _faults_in_map(value, part_of(holds) if is_map(holds) else _UNTYPED, link)
     elif isinstance(value, list) and (is_list(holds) or holds == _UNTYPED):
         part = part_of(holds) if is_list(holds) else _UNTYPED
         for i, item in enumerate(value):
-            yield from _faults(item, part, (path, f"[{i}]"))
+            yield from _faults(item, part, (link, i))
 
 
-def _faults_in_object(value: JsonObject | _Pairs, known: Fields, path: Way) -> Iterator[str]:
+def _faults_in_object(value: JsonObject | _Pairs, known: Fields, link: Link) -> Iterator[FieldFault]:
     seen: dict[str, int] = {}
     for name, inner in value.items():
-        place = (path, f".{name}")
+        place = (link, name)
         seen[name] = seen.get(name, 0) + 1
         if name not in known:
             if seen[name] == 1:
-                yield f"unknown field {quoted(_way_text(place))}"
+                yield FieldFault(place, True, known)
             continue
         if seen[name] == _TWICE:
-            yield f"duplicate field {quoted(_way_text(place))}"
+            yield FieldFault(place, False)
         yield from _faults(inner, known[name].holds, place)
 
 
-def _faults_in_map(value: JsonObject | _Pairs, part: str, path: Way) -> Iterator[str]:
+def _faults_in_map(value: JsonObject | _Pairs, part: str, link: Link) -> Iterator[FieldFault]:
     seen: dict[str, int] = {}
     for name, inner in value.items():
-        place = (path, f".{name}")
+        place = (link, name)
         seen[name] = seen.get(name, 0) + 1
         if seen[name] == _TWICE:
-            yield f"duplicate field {quoted(_way_text(place))}"
+            yield FieldFault(place, False)
         yield from _faults(inner, part, place)
 
 
-def _way_text(way: Way) -> str:
-    parts = []
-    while way is not None:
-        way, part = way
-        parts.append(part)
-    return "".join(reversed(parts)).removeprefix(".")
+def _steps(link: Link) -> tuple[Step, ...]:
+    steps: list[Step] = []
+    while link is not None:
+        link, step = link
+        steps.append(step)
+    return tuple(reversed(steps))
+
+
+def _path(way: Iterable[Step]) -> str:
+    """`spec.containers[0].image`."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in way).removeprefix(".")
 
 
 def _yaml_repeats(node: yaml.Node | None, gone: set[int]) -> Iterator[tuple[int, str]]:
@@ -304,7 +340,7 @@ def check_declared(resource: Resource, item: JsonObject) -> None:
     if is_known(resource, item):
         return
     paths = _undeclared(item, type_of(resource), Place((resource.kind,)), None)
-    found = _told(f".{_way_text(path)}: field not declared in schema" for path in paths)
+    found = _told(f"{''.join(map(str, _steps(path)))}: field not declared in schema" for path in paths)
     told = found[0] if len(found) == 1 else "\n  ".join(("errors:", *found))
     kind = f"{resource.group}/{resource.version}, Kind={resource.kind}"
     raise unexplained(f"failed to create typed patch object ({_namespaced_name(item)}; {kind}): {told}")
@@ -316,8 +352,8 @@ def _namespaced_name(item: JsonObject) -> str:
     return f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
 
 
-def _undeclared(value: Any, holds: str, place: Place, path: Way) -> Iterator[Way]:
-    """The way to each unknown field; items of lists are named by what tells them apart, or else by number."""
+def _undeclared(value: Any, holds: str, place: Place, path: Link) -> Iterator[Link]:
+    """The way to each unknown field, its steps as text; items of lists are named by what tells them apart, or else by number."""
     if isinstance(value, list) and is_list(holds):
         for i, item in enumerate(value):
             key = place.key(item) if place.is_keyed else None
