@@ -13,7 +13,7 @@ from mooring.api.client.credentials import CredentialsError
 from mooring.api.client.unanswered import ConnectionRefused
 from mooring.api.errors import ApiError
 from mooring.app import event_writer
-from mooring.app.dry_writer import DryWriter
+from mooring.app.dry_run import DryWriter
 from mooring.app.event_series import IDLE_NS
 from mooring.app.event_writer import EventWriter
 from mooring.framework.intents import Record

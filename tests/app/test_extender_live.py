@@ -9,7 +9,7 @@ from build import a_node
 from extending import a_config, a_pending
 from mooring.api.client.throttle import Timing
 from mooring.app.assembly import build_scheduler
-from mooring.app.dry_writer import DryWriter
+from mooring.app.dry_run import DryWriter
 from mooring.app.event_writer import EventWriter
 from mooring.app.extender_calls import ExtenderCalls
 from mooring.app.live_driver import LiveDriver

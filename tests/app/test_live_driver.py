@@ -16,7 +16,7 @@ from mooring.api.client.unanswered import ConnectionLost, ConnectionRefused, Tim
 from mooring.api.errors import ApiError, conflict, internal_error, not_found
 from mooring.app import live_driver
 from mooring.app.assembly import build_scheduler
-from mooring.app.dry_writer import DryWriter
+from mooring.app.dry_run import DryWriter
 from mooring.app.event_writer import EventWriter
 from mooring.app.live_driver import LOOKUP_WAITS_S, LiveDriver
 from mooring.app.status_writer import StatusWriter

@@ -10,7 +10,7 @@ from build_storage import a_claim, a_class, using
 from mooring.api.client.throttle import Timing
 from mooring.api.errors import conflict
 from mooring.app.assembly import build_scheduler
-from mooring.app.dry_writer import DryWriter
+from mooring.app.dry_run import DryWriter
 from mooring.app.event_writer import EventWriter
 from mooring.app.live_driver import LiveDriver
 from mooring.app.status_writer import StatusWriter

@@ -12,7 +12,7 @@ from build import a_pod
 from mooring.api.client.credentials import CredentialsError
 from mooring.api.client.unanswered import TimedOut
 from mooring.api.errors import ApiError
-from mooring.app.dry_writer import DryWriter
+from mooring.app.dry_run import DryWriter
 from mooring.app.status_writer import StatusWriter
 from mooring.framework.intents import PatchStatus
 from mooring.kit.clock import NS_PER_S, VirtualClock

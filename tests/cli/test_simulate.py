@@ -261,7 +261,7 @@ def test_an_unknown_field_is_refused(tmp_path: Path) -> None:
     assert (ran.code, ran.out, ran.err) == (2, "", complaint)
     ran = mooring("simulate", path, "--validate=warn")
     assert (ran.code, ran.err) == (0, f"warning: {complaint}")
-    assert "1 of 1 pending pods placed" in ran.out
+    assert "1 of 1 pending pod placed" in ran.out
     ran = mooring("simulate", path, "--validate", "ignore")
     assert (ran.code, ran.err) == (0, "")
 

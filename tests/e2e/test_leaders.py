@@ -107,7 +107,7 @@ def test_a_second_opinion_writes_nothing(tmp_path: Path) -> None:
         before = cluster.ask("GET", PODS).body["metadata"]["resourceVersion"]
         process = _start(["run", "--dry-run", "-v=1", "--secure-port=0", f"--kubeconfig={cluster.kubeconfig}"], output)
         try:
-            _wait_until(lambda: len(re.findall(r"would bind pod", log.read_text())) >= 3, "three opinions")
+            _wait_until(lambda: len(re.findall(r"Would bind pod to node", log.read_text())) >= 3, "three opinions")
         finally:
             process.send_signal(signal.SIGTERM)
             assert process.wait(PATIENCE_S) == 0

@@ -17,7 +17,7 @@ from mooring.api.reflect.reflector import Conduct, WatchSource
 from mooring.api.reflect.reflectors import Reflectors
 from mooring.api.reflect.watched import POD_GROUPS, WATCHED
 from mooring.app.api_writer import ApiWriter, Writer
-from mooring.app.dry_writer import DryWriter
+from mooring.app.dry_run import DryRun, DryWriter, Hears
 from mooring.app.event_writer import EventWriter
 from mooring.app.extender_calls import ExtenderCalls
 from mooring.app.extender_originals import Originals
@@ -107,7 +107,10 @@ class LiveScheduler:
         events = EventWriter(writer, self._clock, socket.gethostname(), timing)
         statuses = StatusWriter(writer, self._clock)
         self.driver = LiveDriver(scheduler, self._clock, writer, events, statuses, timing, fence)
-        listener = Listener(scheduler, self.driver.wake)
+        listener: Hears = Listener(scheduler, self.driver.wake)
+        self.dry_run = DryRun() if is_dry_run else None
+        if self.dry_run is not None:
+            self.driver.report, listener = self.dry_run.report, self.dry_run.listen(listener)
         source: WatchSource = self._watcher
         if scheduler.core.manner.extenders:
             source = originals = Originals(self._watcher)

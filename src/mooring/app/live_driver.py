@@ -6,7 +6,7 @@ whether it was carried out is looked up first.
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, repeat
@@ -82,6 +82,8 @@ class LiveDriver:
         self._binds = 0
         self._pacemaker = Pacemaker(scheduler, clock, events.sweep)
         self.bound = 0
+        self.report: Callable[[Record], None] = _tell
+        """Says in the log what the scheduler recorded."""
 
     def wake(self) -> None:
         """Something changed: there may be work."""
@@ -163,7 +165,7 @@ class LiveDriver:
             case PatchStatus():
                 self._statuses.patch(intent)
             case Record():
-                _tell(intent)
+                self.report(intent)
                 self._events.record(intent)
             case Write():
                 self._start(self._write(intent))

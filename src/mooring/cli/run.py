@@ -39,7 +39,7 @@ Examples:
   mooring run --kubeconfig ~/.kube/config                           in the place of kube-scheduler
   mooring run --config /etc/kubernetes/scheduler.yaml -v=2          with its configuration file
   mooring run --config second.yaml --leader-elect-resource-name=mine    beside it, for pods of another schedulerName
-  mooring run --dry-run -v=1 --secure-port=0                        a second opinion: decide, report, write nothing
+  mooring run --dry-run --secure-port=0                             a second opinion: decide, report, write nothing
   mooring run --write-config-to=effective.yaml                      the configuration with all defaults
 
 \b
@@ -115,7 +115,11 @@ def _accept_ignored(command: Any) -> Any:
 @click.option("--master", metavar="URL", help="The API server; beats the kubeconfig.")
 @click.option("--write-config-to", metavar="FILE", help="Write the configuration with all defaults, and exit.")
 @click.option("--plugin", "plugins", multiple=True, metavar="FILE.py", help="A Python file with plugins of your own.")
-@click.option("--dry-run", is_flag=True, help="Decide and report (at -v=1), but write nothing.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Log what the scheduler would do and where another scheduler differs; write nothing.",
+)
 @_boolean("--leader-elect", help="Schedule only while holding the lease.  [default: true]")
 @click.option("--leader-elect-lease-duration", "lease_duration", type=_GoDuration(), help="[default: 15s]")
 @click.option("--leader-elect-renew-deadline", "renew_deadline", type=_GoDuration(), help="[default: 10s]")

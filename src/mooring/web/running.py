@@ -154,6 +154,8 @@ class Running:
         return self._settings.config.leader_election.leader_elect and not self._settings.is_dry_run
 
     def _finished(self) -> int:
+        if self._live.dry_run is not None:
+            self._live.dry_run.finish()
         self._log.info("Requested to terminate, exiting")
         return 0
 

@@ -353,7 +353,7 @@ def _namespaced_name(item: JsonObject) -> str:
 
 
 def _undeclared(value: Any, holds: str, place: Place, path: Link) -> Iterator[Link]:
-    """The way to each unknown field, its steps as text; items of lists are named by what tells them apart, or else by number."""
+    """The way to each unknown field, its steps as text. Items of lists are named by their merge key, or by number."""
     if isinstance(value, list) and is_list(holds):
         for i, item in enumerate(value):
             key = place.key(item) if place.is_keyed else None

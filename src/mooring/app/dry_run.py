@@ -1,0 +1,152 @@
+"""`mooring run --dry-run`: decides everything, writes nothing, says what it would do, and compares that with what the
+scheduler at work does."""
+
+import logging
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from mooring.framework.intents import Record
+from mooring.kit.logs import Log, ObjectRef
+from mooring.model.meta import KubeObject
+from mooring.model.pod import Pod
+
+JsonObject = dict[str, Any]
+
+_lines = Log(logging.getLogger(__name__))
+
+
+class Hears(Protocol):
+    """Whoever hears of changes."""
+
+    def added(self, item: KubeObject) -> None: ...
+
+    def updated(self, old: KubeObject, new: KubeObject) -> None: ...
+
+    def removed(self, item: KubeObject) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Opinion:
+    """What this scheduler would do with a pod: bind it to a node, or leave it pending for a reason."""
+
+    node_name: str = ""
+    reason: str = ""
+
+
+class DryRun:
+    """Reports every decision in the log when it is made, and again where another scheduler decides otherwise."""
+
+    def __init__(self, log: Log | None = None) -> None:
+        self._log = log or _lines
+        self._opinions: dict[str, _Opinion] = {}
+        """By pod, until another scheduler binds it or it is gone."""
+        self.compared: Counter[str] = Counter()
+        """How often another scheduler chose the same node, another one, or a node where we had none."""
+
+    def report(self, record: Record) -> None:
+        """Each attempt ends with a record, whether or not the status of the pod says the same already."""
+        pod = record.pod
+        match record.reason:
+            case "Scheduled":
+                if self._changes(pod, _Opinion(node_name=pod.spec.node_name)):
+                    self._log.info("Would bind pod to node", pod=_ref(pod), node=pod.spec.node_name)
+            case "FailedScheduling":
+                if self._changes(pod, _Opinion(reason=record.note)):
+                    self._log.info("Would not schedule pod", pod=_ref(pod), reason=record.note)
+            case "Preempted":
+                self._log.info("Would preempt pod", pod=_ref(pod), node=pod.spec.node_name, reason=record.note)
+
+    def _changes(self, pod: Pod, opinion: _Opinion) -> bool:
+        """Whether this is news: a pod is tried again and again, mostly with the same outcome."""
+        before = self._opinions.get(pod.id)
+        self._opinions[pod.id] = opinion
+        return before != opinion
+
+    def listen(self, listener: Hears) -> "Hears":
+        return _Comparing(listener, self)
+
+    def saw(self, pod: Pod) -> None:
+        """A pod as the API server has it now."""
+        if not pod.spec.node_name:
+            return
+        opinion = self._opinions.pop(pod.id, None)
+        if opinion is None:
+            return
+        keys: JsonObject = {"pod": _ref(pod), "node": pod.spec.node_name}
+        if opinion.node_name == pod.spec.node_name:
+            self.compared["same"] += 1
+            self._log.v(1, "Another scheduler bound pod to the same node", **keys)
+        elif opinion.node_name:
+            self.compared["different"] += 1
+            self._log.info("Another scheduler bound pod to a different node", **keys, wouldBind=opinion.node_name)
+        else:
+            self.compared["unexpected"] += 1
+            message = "Another scheduler bound a pod that this scheduler would not schedule"
+            self._log.info(message, **keys, reason=opinion.reason)
+
+    def forget(self, pod: Pod) -> None:
+        self._opinions.pop(pod.id, None)
+
+    def finish(self) -> None:
+        """The comparison in numbers."""
+        would_bind = sum(bool(opinion.node_name) for opinion in self._opinions.values())
+        self._log.info(
+            "Dry run finished",
+            sameNode=self.compared["same"],
+            differentNode=self.compared["different"],
+            boundThoughUnschedulableHere=self.compared["unexpected"],
+            wouldBind=would_bind,
+            wouldNotSchedule=len(self._opinions) - would_bind,
+        )
+
+
+class _Comparing:
+    """Passes every change on, and lets the dry run see the pods."""
+
+    def __init__(self, listener: Hears, dry_run: DryRun) -> None:
+        self._listener = listener
+        self._dry_run = dry_run
+
+    def added(self, item: KubeObject) -> None:
+        self._listener.added(item)
+
+    def updated(self, old: KubeObject, new: KubeObject) -> None:
+        if isinstance(new, Pod):
+            self._dry_run.saw(new)
+        self._listener.updated(old, new)
+
+    def removed(self, item: KubeObject) -> None:
+        if isinstance(item, Pod):
+            self._dry_run.forget(item)
+        self._listener.removed(item)
+
+
+class DryWriter:
+    """Stands where `ApiWriter` stands and writes nothing. What becomes of pods is reported by `DryRun`."""
+
+    async def bind(self, pod: Pod, node_name: str) -> None:
+        pass
+
+    async def read_pod(self, pod: Pod) -> JsonObject | None:
+        raise AssertionError("a bind that is not written is never in doubt")
+
+    async def patch_status(self, pod: Pod, patch: JsonObject) -> None:
+        pass
+
+    async def delete(self, pod: Pod) -> None:
+        pass
+
+    async def write(self, method: str, path: str, body: JsonObject, content_type: str) -> JsonObject:
+        _lines.v(1, "Would write object", method=method, path=path)
+        return body
+
+    async def create_event(self, event: JsonObject) -> None:
+        pass
+
+    async def patch_event(self, namespace: str, name: str, series: JsonObject) -> None:
+        pass
+
+
+def _ref(pod: Pod) -> ObjectRef:
+    return ObjectRef(pod.name, pod.namespace)
