@@ -369,7 +369,9 @@ def test_a_plugin_of_the_users_own_takes_part(tmp_path: Path, cluster: Path) -> 
     ("content", "complaint"),
     [
         pytest.param("def (", "cannot be loaded: SyntaxError: invalid syntax (mine.py, line 1)", id="no Python"),
-        pytest.param("1 / 0", "cannot be loaded: ZeroDivisionError: division by zero", id="code that raises"),
+        pytest.param(
+            "1 / 0", "cannot be loaded: ZeroDivisionError: division by zero (mine.py, line 1)", id="code that raises"
+        ),
         pytest.param(
             "x = 1", "defines no plugin: a class with a `name` that extends an extension point", id="no plugin"
         ),
@@ -412,14 +414,16 @@ def test_a_constructor_that_raises_is_told(tmp_path: Path, cluster: Path) -> Non
     methods = ("def __init__(self, args, handle): self.size = args['size']", "def score(self, pod, node): return 0")
     ran = with_plugin(tmp_path, cluster, *methods)
     assert ran.code == 2
-    assert len(ran.complaints) == 1 and ran.err.endswith("'NoneType' object is not subscriptable\n")
+    assert len(ran.complaints) == 1 and "TypeError: 'NoneType' object is not subscriptable (" in ran.err
 
 
 @pytest.mark.parametrize(
     ("method", "error"),
     [
         pytest.param(
-            "filter(self, pod, node): return 1 / 0", 'running "Mine" filter plugin: division by zero', id="filter"
+            "filter(self, pod, node): return 1 / 0",
+            'running "Mine" filter plugin: ZeroDivisionError: division by zero (PLUGIN, line 4)',
+            id="filter",
         ),
         pytest.param(
             "filter(self, pod, node): return True",
@@ -428,7 +432,7 @@ def test_a_constructor_that_raises_is_told(tmp_path: Path, cluster: Path) -> Non
         ),
         pytest.param(
             "score(self, pod, node): return 1 / 0",
-            'running Score plugins: plugin "Mine" failed with: division by zero',
+            'running Score plugins: plugin "Mine" failed with: ZeroDivisionError: division by zero (PLUGIN, line 4)',
             id="score",
         ),
         pytest.param(
@@ -444,20 +448,69 @@ def test_a_plugin_that_fails_ends_the_attempt_with_its_name(
 ) -> None:
     ran = with_plugin(tmp_path, cluster, f"def {method}")
     assert ran.code == 0
-    assert f"  default/web\n    error: {error}\n" in ran.out
+    assert f"  default/web\n    error: {error}\n".replace("PLUGIN", str(tmp_path / "mine.py")) in ran.out
+
+
+REJECTS = "def filter(self, pod, node): return 'not today'"
+
+
+def test_a_plugin_that_the_configuration_does_not_mention_is_enabled_in_all_profiles(
+    tmp_path: Path, cluster: Path
+) -> None:
+    plugin = a_plugin(tmp_path, REJECTS)
+    note = "note: plugin Mine is enabled in all profiles, because the configuration does not mention it"
+    ran = mooring("simulate", cluster, "--plugin", plugin)
+    assert "2 not today" in ran.out
+    assert ran.complaints == [note]
+    config = write_config(
+        tmp_path / "two.yaml", profiles=[{"schedulerName": "a"}, {"schedulerName": "default-scheduler"}]
+    )
+    assert "2 not today" in mooring("simulate", cluster, "--plugin", plugin, "--config", config).out
+
+
+def test_a_plugin_that_the_configuration_disables_stays_idle_and_is_noted(tmp_path: Path, cluster: Path) -> None:
+    plugin = a_plugin(tmp_path, REJECTS)
+    sets = {"multiPoint": {"disabled": [{"name": "Mine"}]}}
+    config = write_config(tmp_path / "config.yaml", profiles=[{"plugins": sets}])
+    ran = mooring("simulate", cluster, "--plugin", plugin, "--config", config)
+    assert "not today" not in ran.out
+    assert ran.complaints == ["note: plugin Mine is loaded, but no profile enables it"]
+
+
+def test_an_order_of_the_queue_is_not_enabled_beside_the_one_there_is(tmp_path: Path, cluster: Path) -> None:
+    plugin = a_plugin(tmp_path, "def sort_key(self, pod, queued_at): return 0", base="QueueSortPlugin")
+    ran = mooring("simulate", cluster, "--plugin", plugin)
+    assert (ran.code, ran.complaints) == (0, ["note: plugin Mine is loaded, but no profile enables it"])
+
+
+def test_what_a_plugin_prints_does_not_get_into_the_report(tmp_path: Path, cluster: Path) -> None:
+    plugin = a_plugin(tmp_path, "def score(self, pod, node): print('scoring', node.name); return 1")
+    plugin.write_text("print('loading')\n" + plugin.read_text())
+    ran = mooring("simulate", cluster, "--plugin", plugin, "-o", "json")
+    assert {pod["name"] for pod in json.loads(ran.out)["pods"]} == {"web", "giant"}
+    assert {"loading", "scoring east"} <= set(ran.complaints)
+
+
+def test_debug_shows_the_traceback_of_a_plugin_once(tmp_path: Path, cluster: Path) -> None:
+    plugin = a_plugin(tmp_path, "def filter(self, pod, node): return 1 / 0")
+    assert "Traceback" not in mooring("simulate", cluster, "--plugin", plugin).err
+    ran = mooring("simulate", cluster, "--plugin", plugin, "--debug")
+    assert ran.err.count("Traceback (most recent call last)") == 1
+    assert f'File "{plugin}", line 4, in filter' in ran.err
 
 
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
-        pytest.param("1 / 0", "division by zero", id="raises"),
-        pytest.param("'no'", "'str' object has no attribute 'message'", id="answers with text"),
+        pytest.param("1 / 0", "ZeroDivisionError: division by zero (PLUGIN, line 4)", id="raises"),
+        pytest.param("'no'", "AttributeError: 'str' object has no attribute 'message'", id="answers with text"),
     ],
 )
 def test_a_gate_that_fails_holds_pods_back_and_is_noted(tmp_path: Path, cluster: Path, answer: str, error: str) -> None:
     method = f"def pre_enqueue(self, pod): return {answer}"
     ran = with_plugin(tmp_path, cluster, method, base="PreEnqueuePlugin", **enabling("Mine", point="preEnqueue"))
     assert ran.code == 0
+    error = error.replace("PLUGIN", str(tmp_path / "mine.py"))
     assert f"  default/web, default/giant\n    gated: {error}\n" in ran.out
     assert ran.complaints == [
         f"note: PreEnqueue of plugin Mine failed on pod default/{name}: {error}" for name in ("web", "giant")
@@ -567,8 +620,13 @@ def test_explain_in_json(cluster: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [
-        pytest.param("nobody", "no pod 'nobody' in the input: it has 3 pods", id="unknown"),
-        pytest.param("", "no pod '' in the input: it has 3 pods", id="empty"),
+        pytest.param(
+            "thrid",
+            "no pod 'thrid' in the input, which has 3 pods; did you mean default/third?",
+            id="a slip of the pen",
+        ),
+        pytest.param("nobody", "no pod 'nobody' in the input, which has 3 pods", id="unknown"),
+        pytest.param("", "no pod '' in the input, which has 3 pods", id="empty"),
         pytest.param("web", "'web' could be any of default/web, other/web: add its namespace", id="ambiguous"),
         pytest.param("done", "pod 'done' has finished: there is nothing to decide about it", id="finished"),
     ],
@@ -583,7 +641,17 @@ def test_a_pod_that_cannot_be_explained_is_refused(tmp_path: Path, name: str, co
 
 def test_explain_on_an_empty_cluster_is_refused() -> None:
     ran = mooring("simulate", "-", "--explain", "p")
-    assert (ran.code, ran.err) == (2, "no pod 'p' in the input: it has 0 pods\n")
+    assert (ran.code, ran.err) == (2, "no pod 'p' in the input, which has 0 pods\n")
+
+
+def test_several_pods_are_explained_in_one_run(cluster: Path) -> None:
+    out = mooring("simulate", cluster, "--explain", "giant", "--explain", "default/web", "--explain", "web").out
+    heads = [line for line in out.splitlines() if line.startswith("default/")]
+    assert [head.split()[0] for head in heads] == ["default/giant", "default/web"]
+    assert "goes to east" in heads[1]
+    answer = json.loads(mooring("simulate", cluster, "--explain", "giant", "--explain", "web", "-o", "json").out)
+    assert [each["pod"] for each in answer["explanations"]] == ["default/giant", "default/web"]
+    assert answer["explanation"] == answer["explanations"][0]
 
 
 def test_long_explanations_are_cut_short_unless_wide(tmp_path: Path) -> None:

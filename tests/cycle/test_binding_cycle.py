@@ -20,7 +20,7 @@ from mooring.framework.points import (
     ReservePlugin,
     Wait,
 )
-from mooring.framework.status import SKIP, curable, final
+from mooring.framework.status import SKIP, PluginError, curable, final
 from mooring.framework.waiting import WaitingPod
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
@@ -203,7 +203,7 @@ def test_a_plugin_that_binds_by_itself_leaves_nothing_to_others() -> None:
 
 
 def test_what_post_bind_raises_is_reported_and_the_others_are_still_told() -> None:
-    world, pod = World({"postBind P": RuntimeError("boom")}), a_big_pod()
+    world, pod = World({"postBind P": PluginError("boom")}), a_big_pod()
     world.attempt(pod)
     world.bound(pod)
     assert world.log[-2:] == ["postBind P", "postBind Q"]
@@ -224,7 +224,7 @@ REFUSALS: dict[str, tuple[str, Any, str, str, tuple[str, tuple[str, ...]]]] = {
         "reserve P", curable("z", "a"), "Unschedulable", "0/1 nodes are available: 1 a, 1 z.", PARKED,
     ),
     "Reserve raises": (
-        "reserve P", RuntimeError("boom"), "SchedulerError", 'running Reserve plugin "P": boom', BACKS_OFF,
+        "reserve P", PluginError("boom"), "SchedulerError", 'running Reserve plugin "P": boom', BACKS_OFF,
     ),
     "the second Reserve plugin rejects the node": (
         "reserve Q", curable("no disk"), "Unschedulable", "0/1 nodes are available: 1 no disk.",
@@ -234,7 +234,7 @@ REFUSALS: dict[str, tuple[str, Any, str, str, tuple[str, tuple[str, ...]]]] = {
         "permit P", curable("not today"), "Unschedulable", "0/1 nodes are available: 1 not today.", PARKED,
     ),
     "Permit raises": (
-        "permit P", RuntimeError("boom"), "SchedulerError", 'running Permit plugin "P": boom', BACKS_OFF,
+        "permit P", PluginError("boom"), "SchedulerError", 'running Permit plugin "P": boom', BACKS_OFF,
     ),
 }  # fmt: skip
 
@@ -262,7 +262,7 @@ def test_a_plugin_that_rejects_wins_over_one_that_wants_to_wait() -> None:
 
 
 def test_what_unreserve_raises_is_reported_and_the_others_still_give_back() -> None:
-    world, pod = World({"permit P": curable("no"), "unreserve Q": RuntimeError("boom")}), a_big_pod()
+    world, pod = World({"permit P": curable("no"), "unreserve Q": PluginError("boom")}), a_big_pod()
     world.attempt(pod)
     assert world.unreserved() == ALL_BACK
     assert world.reports == ["Unreserve of plugin Q failed on pod default/pod: boom"]
@@ -313,13 +313,13 @@ LATE: dict[str, tuple[dict[str, Any], Callable[[World, Pod], None], str, str, tu
         {"preBind P": curable("no disk", "no net")}, allow, "Unschedulable", "no disk, no net", BACKS_OFF,
     ),
     "PreBind raises": (
-        {"preBind Q": RuntimeError("boom")}, allow, "SchedulerError", 'running PreBind plugin "Q": boom', BACKS_OFF,
+        {"preBind Q": PluginError("boom")}, allow, "SchedulerError", 'running PreBind plugin "Q": boom', BACKS_OFF,
     ),
     "Bind rejects it": (
         {"bind Binder": curable("no binding today")}, allow, "Unschedulable", "no binding today", BACKS_OFF,
     ),
     "Bind raises": (
-        {"bind Binder": RuntimeError("boom")}, allow, "SchedulerError", 'running Bind plugin "Binder": boom', BACKS_OFF,
+        {"bind Binder": PluginError("boom")}, allow, "SchedulerError", 'running Bind plugin "Binder": boom', BACKS_OFF,
     ),
     "the API server does not bind it": (
         {}, fail_to_bind, "SchedulerError", 'running Bind plugin "DefaultBinder": the server is on fire', BACKS_OFF,

@@ -38,7 +38,7 @@ from mooring.model.pod import Pod
 from mooring.plugins.builtin import in_tree
 from mooring.plugins.default_preemption import DefaultPreemption
 
-BOOM = RuntimeError("boom")
+BOOM = PluginError("boom")
 POINTS = (
     "preEnqueue",
     "preFilter",
@@ -276,7 +276,7 @@ def test_a_fault_is_one_failed_attempt(says: dict[str, Any], text: str) -> None:
 
 FULL = "0/2 nodes are available: 2 Insufficient cpu."
 ROOM: dict[str, tuple[Any, str]] = {
-    "PostFilter raises": (BOOM, 'running PostFilter plugin "Bad": boom'),
+    "PostFilter raises": (KeyError("boom"), "running PostFilter plugin \"Bad\": KeyError: 'boom'"),
     "PostFilter cannot do its work": (PluginError("not found"), "not found"),
     "PostFilter answers nonsense": (7, 'running PostFilter plugin "Bad": unexpected answer 7'),
     "PostFilter answers nothing": (lambda: None, 'running PostFilter plugin "Bad": unexpected answer None'),
@@ -292,7 +292,8 @@ def test_a_fault_in_making_room_leaves_the_pod_as_it_was_rejected(answer: Any, t
     world = World({"post_filter": answer})
     bad, good = world.add(a_pending("bad", cpu="9")), world.add(a_pending("good"))
     world.work()
-    assert world.told(bad) == [("Unschedulable", f"{FULL} {text}")]
+    ((reason, message),) = world.told(bad)
+    assert (reason, (message or "").partition(f" ({__file__}, line ")[0]) == ("Unschedulable", f"{FULL} {text}")
     assert world.queue.where(bad.key) == "unschedulable"
     assert world.queue.nominations.node_of(bad.id) is None
     assert world.node_of(good) is not None

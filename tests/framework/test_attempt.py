@@ -26,7 +26,7 @@ from mooring.framework.points import (
 )
 from mooring.framework.profiles import Profile
 from mooring.framework.runner import Runner
-from mooring.framework.status import SKIP, Code, Rejection, curable, final
+from mooring.framework.status import SKIP, Code, PluginError, Rejection, curable, final
 from mooring.model.pod import Pod
 
 NODES = ("n0", "n1", "n2")
@@ -467,16 +467,16 @@ class Oblivious(FakeFilter):
     """Rejects, and then does not know why."""
 
     def rejection(self, cycle: Cycle, code: int) -> Rejection:
-        raise KeyError("boom")
+        raise PluginError("boom")
 
 
 class Unsure(FakeFilter):
     @classmethod
     def concerns(cls, pod: Pod) -> bool:
-        raise ValueError("boom")
+        raise PluginError("boom")
 
 
-BOOM = ValueError("boom")
+BOOM = PluginError("boom")
 INVALID = (
     'applying score defaultWeights on Score plugins: plugin "Bad" returns an invalid score {}, '
     "it should in the range of [0, 100] after normalizing"
@@ -497,7 +497,7 @@ FAULTS: dict[str, tuple[Fake, str]] = {
     "Filter gives too few codes": (FakeFilter("Bad", np.array([0, 1])), f"{FILTERING}2 codes for 3 nodes"),
     "Filter gives too many codes, kept": (KeptFilter("Bad", np.zeros(4, np.int64)), f"{FILTERING}4 codes for 3 nodes"),
     "Filter gives a list": (FakeFilter("Bad", [0, 1, 0]), f"{FILTERING}codes must be an array of int64, not list"),
-    "Filter cannot tell what its code means": (Oblivious("Bad", {"n0": 1}), f"{FILTERING}'boom'"),
+    "Filter cannot tell what its code means": (Oblivious("Bad", {"n0": 1}), f"{FILTERING}boom"),
     "Filter cannot tell whom it concerns": (Unsure("Bad"), f"{FILTERING}boom"),
     "PreScore raises": (FakePreScore("Bad", BOOM), 'running PreScore plugin "Bad": boom'),
     "Score raises": (FakeScore("Bad", BOOM), f"{SCORING}boom"),
@@ -555,7 +555,7 @@ def test_a_failure_between_two_attempts_does_not_hide_what_was_touched() -> None
 
 
 def test_a_failing_plugin_does_not_stop_other_pods() -> None:
-    runner, cluster = Runner(a_profile(Both("B", ValueError("boom")))), three_nodes()
+    runner, cluster = Runner(a_profile(Both("B", PluginError("boom")))), three_nodes()
     assert error(decide(runner, a_pod(), cluster, Manner())) == 'running PreFilter plugin "B": boom'
     healthy = Runner(a_profile(FakeScore("S")))
     assert isinstance(decide(healthy, a_pod(), cluster, Manner()), Placement)

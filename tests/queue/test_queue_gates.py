@@ -3,7 +3,7 @@
 from queue_rig import GATES_ELIMINATED, NODE_LABEL, PROFILE, FakeGate, a_gate, a_pending, a_profile
 
 from mooring.framework.points import PreEnqueuePlugin
-from mooring.framework.status import Rejection
+from mooring.framework.status import PluginError, Rejection
 from mooring.model.pod import Pod
 from mooring.queue.counters import QueueCounters
 from mooring.queue.entry import QueuedPod
@@ -106,7 +106,7 @@ def test_a_plugin_that_waits_already_is_noted_but_not_counted_again() -> None:
 def test_a_plugin_that_fails_holds_the_pod_back_and_is_reported() -> None:
     gated = Gated()
     plugin: FakeGate = gated.plugins[1]
-    error = plugin.error = RuntimeError("no answer")
+    error = plugin.error = PluginError("no answer")
     assert gated.admit() == (False, ["A", "B"])
     assert (gated.entry.gating_plugin, gated.entry.gating_message) == ("B", "no answer")
     assert gated.reports == [("PreEnqueue of plugin B failed on pod default/pod", error)]

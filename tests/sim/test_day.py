@@ -216,7 +216,7 @@ def test_a_story_is_told_of_a_pod_that_arrives() -> None:
     assert [str(moment) for moment in report.story.moments][-1] == (
         "00:00:10.002 attempt 2 (cycle 3): is bound to n"
     )  # fmt: skip
-    with pytest.raises(NoSuchPod, match=r"^no pod 'third-0' in the input: it has 2 pods$"):
+    with pytest.raises(NoSuchPod, match=r"^no pod 'third-0' in the input, which has 2 pods$"):
         a_day(FIRST, SECOND).run(story="third-0")
 
 

@@ -108,7 +108,7 @@ def test_what_is_wrong_with_a_configuration_is_raised() -> None:
 
 
 def test_a_pod_that_is_not_there_cannot_be_explained() -> None:
-    with pytest.raises(NoSuchPod, match=r"^no pod 'nobody' in the input: it has 1 pod$"):
+    with pytest.raises(NoSuchPod, match=r"^no pod 'nobody' in the input, which has 1 pod$"):
         mooring.simulate(ALL, explain="nobody")
 
 

@@ -20,7 +20,7 @@ from mooring.framework.points import (
     ReservePlugin,
     Wait,
 )
-from mooring.framework.status import Rejection, curable
+from mooring.framework.status import PluginError, Rejection, curable
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
@@ -201,19 +201,19 @@ class Guard(ReservePlugin, PermitPlugin, PreBindPlugin, PostBindPlugin):
 
     def unreserve(self, cycle: Cycle, node_name: str) -> None:
         if cycle.pod.labels.get("guard") == "unreserve":
-            raise RuntimeError("cannot give back")
+            raise PluginError("cannot give back")
 
     def permit(self, cycle: Cycle, node_name: str) -> Rejection | Wait | None:
         return Wait(30) if cycle.pod.labels.get("guard") in ("permit", "unreserve") else None
 
     def pre_bind(self, cycle: Cycle, node_name: str) -> Rejection | None:
         if cycle.pod.labels.get("guard") == "pre-bind":
-            raise RuntimeError("no volume")
+            raise PluginError("no volume")
         return None
 
     def post_bind(self, cycle: Cycle, node_name: str) -> None:
         if cycle.pod.labels.get("guard") == "post-bind":
-            raise RuntimeError("nobody to tell")
+            raise PluginError("nobody to tell")
 
     def events(self) -> list[Registration]:
         return []
@@ -317,7 +317,7 @@ class Broken(PlainPlugin):
     name = "Broken"
 
     def filter(self, pod: Pod, node: Any) -> None:
-        raise RuntimeError("no idea")
+        raise PluginError("no idea")
 
 
 def test_a_pod_whose_attempt_failed_is_pending_with_the_error() -> None:
@@ -396,7 +396,7 @@ def test_a_gate_that_fails_holds_the_pod_back_and_is_noted(monkeypatch: pytest.M
     from mooring.plugins.scheduling_gates import SchedulingGates
 
     def fail(self: object, pod: Pod) -> None:
-        raise RuntimeError("stuck")
+        raise PluginError("stuck")
 
     monkeypatch.setattr(SchedulingGates, "pre_enqueue", fail)
     report = a_simulation(a_node("n"), pending("p")).run(explain="p")

@@ -1,6 +1,8 @@
 """What several commands take: a scheduler configuration and plugin files."""
 
+import sys
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
 
 import click
 
@@ -9,6 +11,8 @@ from mooring.cli.refusal import refuse
 from mooring.framework import config as configuration
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.feature_gates import GateError, parse_gates
+from mooring.framework.config.types import PluginEntry, Plugins
+from mooring.framework.points import QueueSortPlugin
 from mooring.framework.registry import Registry, load_file
 
 feature_gates = click.option(
@@ -28,6 +32,38 @@ def configured(path: str | None, gates: Mapping[str, bool] | None = None) -> Kub
     return configuration.load(text, path, feature_gates=gates)
 
 
+def enable_loaded(config: KubeSchedulerConfiguration, registry: Registry) -> list[str]:
+    """Enable the plugins of files that the configuration does not mention, in all profiles. Returns a note for each."""
+    notes = []
+    for name in registry.files:
+        if any(_mentions(profile.plugins, name) for profile in config.profiles):
+            continue
+        if _sorts(registry, name):
+            continue
+        for profile in config.profiles:
+            profile.plugins.multi_point.enabled.append(PluginEntry(name=name))
+        notes.append(f"plugin {name} is enabled in all profiles, because the configuration does not mention it")
+    return notes
+
+
+def idle_plugins(config: KubeSchedulerConfiguration, registry: Registry) -> dict[str, str]:
+    """The plugins that were loaded from files and that no profile enables, with their files."""
+    enabled = {name for profile in config.profiles for name in profile.plugins.enabled_names()}
+    return {name: file for name, file in registry.files.items() if name not in enabled}
+
+
+def _mentions(plugins: Plugins, name: str) -> bool:
+    return any(
+        name == entry.name for chosen in plugins.by_point().values() for entry in (*chosen.enabled, *chosen.disabled)
+    )
+
+
+def _sorts(registry: Registry, name: str) -> bool:
+    """Whether the plugin orders the queue: a profile has one such plugin, so it cannot be added to the others."""
+    factory = registry.factory(name)
+    return isinstance(factory, type) and issubclass(factory, QueueSortPlugin)
+
+
 def chosen_gates(text: str) -> dict[str, bool]:
     """All feature gates, as `--feature-gates` chooses them."""
     try:
@@ -39,6 +75,7 @@ def chosen_gates(text: str) -> dict[str, bool]:
 def registry_with(plugin_files: Sequence[str]) -> Registry:
     """All plugins, and those of these files. Raises RegistryError."""
     registry = all_plugins()
-    for file in plugin_files:
-        load_file(registry, file)
+    with redirect_stdout(sys.stderr):  # the report alone goes to standard output
+        for file in plugin_files:
+            load_file(registry, file)
     return registry

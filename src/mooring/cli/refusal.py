@@ -1,5 +1,6 @@
 """How the command line says no: one line for each problem on standard error, and exit status 2."""
 
+import logging
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
@@ -8,7 +9,9 @@ from typing import NoReturn
 
 import click
 
+from mooring.framework import faults
 from mooring.framework.config import ConfigError
+from mooring.framework.faults import describe
 from mooring.framework.registry import RegistryError
 from mooring.sim.scenario import ScenarioError
 from mooring.sim.simulation import InputError, NoSuchPod
@@ -42,10 +45,38 @@ def refusals(source: str = "configuration", plugin_files: Sequence[str] = ()) ->
         refuse(error)
     except (Exception, SystemExit) as fault:
         line = _line_of(fault, plugin_files)
+        describe(fault)  # logs the traceback
         if not line and (isinstance(fault, SystemExit) or not plugin_files):
             raise
         text = f"{type(fault).__name__}: {fault}" if str(fault) else type(fault).__name__
         refuse(f"{line or ', '.join(plugin_files) + ': cannot be used'}: {text}")
+
+
+@contextmanager
+def tracebacks(shown: bool) -> Iterator[None]:
+    """Inside, the traceback of what a plugin raises is printed, if wanted, once for each place that raises."""
+    if not shown:
+        yield
+        return
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    seen: set[tuple[object, ...]] = set()
+
+    def is_new(record: logging.LogRecord) -> bool:
+        frames = traceback.extract_tb(record.exc_info[2]) if record.exc_info else []
+        place = (record.exc_info and record.exc_info[0], *((frame.filename, frame.lineno) for frame in frames[-1:]))
+        was_seen = place in seen
+        seen.add(place)
+        return not was_seen
+
+    handler.addFilter(is_new)
+    faults.log.addHandler(handler)
+    faults.log.setLevel(faults.TRACEBACK_LEVEL)
+    try:
+        yield
+    finally:
+        faults.log.removeHandler(handler)
+        faults.log.setLevel(logging.NOTSET)
 
 
 def _line_of(fault: BaseException, plugin_files: Sequence[str]) -> str:

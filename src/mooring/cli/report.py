@@ -53,6 +53,7 @@ def as_json(report: Report) -> dict[str, Any]:
     }
     if report.explanation is not None:
         answer["explanation"] = _explanation_json(report.explanation)
+        answer["explanations"] = [_explanation_json(explanation) for explanation in report.explanations]
     if report.story is not None:
         answer["story"] = story_as_json(report.story)
     return answer

@@ -17,7 +17,7 @@ from mooring.api.client.kubeconfig_files import KubeconfigError
 from mooring.api.client.reach import Access
 from mooring.app.leader_election import ElectionError
 from mooring.app.live import Pace
-from mooring.cli.configured import registry_with
+from mooring.cli.configured import idle_plugins, registry_with
 from mooring.cli.refusal import BAD_INPUT, refusals, refuse
 from mooring.framework import config as configuration
 from mooring.framework.config import KubeSchedulerConfiguration
@@ -175,7 +175,10 @@ def run(**flags: Any) -> None:
             gates,
         )
         raise_limit()
+        idle = idle_plugins(config, registry)
         logs = start_logs(logging.getLogger("mooring"), log_format, flags["verbosity"])
+        for name, file in idle.items():
+            logs.log.warning("Plugin is loaded but no profile of the configuration enables it", plugin=name, file=file)
         sys.exit(loops.run(_run(settings, logs, flags["write_config_to"])))
 
 

@@ -4,19 +4,28 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, redirect_stdout
 from dataclasses import dataclass
 from typing import Any
 
 import click
 
-from mooring.cli.configured import chosen_gates, configured, feature_gates, registry_with
+from mooring.cli.configured import (
+    chosen_gates,
+    configured,
+    enable_loaded,
+    feature_gates,
+    idle_plugins,
+    registry_with,
+)
 from mooring.cli.day_report import day_as_json, day_as_text
 from mooring.cli.progress import LateBar
-from mooring.cli.refusal import refusals, refuse
+from mooring.cli.refusal import refusals, refuse, tracebacks
 from mooring.cli.report import as_json, as_tables
 from mooring.cli.report import explain as show_explanation
 from mooring.cli.report import tell as tell_story
 from mooring.framework.config import KubeSchedulerConfiguration
+from mooring.framework.registry import Registry
 from mooring.model.meta import KubeObject
 from mooring.model.problem import Problem, show
 from mooring.sim.arrivals import ArrivalsError, parse_duration, read_arrivals
@@ -73,7 +82,10 @@ Exit status:
     help="Tables, tables with every row and column, or JSON.",
 )
 @click.option(
-    "--explain", metavar="POD", help="Show the verdict and scores of this pod, node by node ([namespace/]name)."
+    "--explain",
+    multiple=True,
+    metavar="POD",
+    help="Show the verdict and scores of this pod, node by node ([namespace/]name). Can be given several times.",
 )
 @click.option("--story", metavar="POD", help="Tell what happened to this pod, moment by moment ([namespace/]name).")
 @click.option(
@@ -82,6 +94,7 @@ Exit status:
     help="Pods that come over time and run for a while (YAML or CSV, see docs/simulation.md): tell how long they wait.",
 )
 @click.option("--until", metavar="DURATION", help="Stop after this much simulated time: 90s, 24h.")
+@click.option("--debug", is_flag=True, help="Show the traceback of an exception that a plugin raises.")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 when a pod is pending in the end, or was preempted.")
 def simulate(
     files: tuple[str, ...],
@@ -90,10 +103,11 @@ def simulate(
     feature_gates: str,
     validate: str,
     output: str,
-    explain: str | None,
+    explain: tuple[str, ...],
     story: str | None,
     arrivals: str | None,
     until: str | None,
+    debug: bool,
     exit_code: bool,
 ) -> None:
     """Place the pending pods of a cluster and show where each goes, how full the nodes get, and what does not fit.
@@ -102,7 +116,7 @@ def simulate(
     (Deployments, StatefulSets, Jobs, ...) whose pods are not in the input stand for the pods that they would make.
     """
     until_ns = _until(until)
-    if arrivals is not None and explain is not None:
+    if arrivals is not None and explain:
         refuse("--explain cannot be used with --arrivals; --story POD shows what happened to a pod")
     with LateBar("reading") as bar:
         manifests = read(files, sys.stdin.buffer, bar, validation=Validation(validate))
@@ -111,7 +125,7 @@ def simulate(
     if manifests.problems:
         refuse(*manifests.problems)
     gates = chosen_gates(feature_gates)
-    with refusals(config or "configuration", plugins):
+    with tracebacks(debug), refusals(config or "configuration", plugins):
         task = _Task(
             manifests, configured(config, gates), plugins, gates, Validation(validate), story, until_ns, output
         )
@@ -144,12 +158,13 @@ class _Task:
     until_ns: int | None
     output: str
 
-    def place(self, explain: str | None) -> bool:
+    def place(self, explain: Sequence[str]) -> bool:
         """Place the pending pods. Returns whether all of them are placed in the end."""
-        simulation = Simulation(self._objects(), self.config, registry_with(self.plugins), self.gates)
-        with LateBar("placing") as bar:
+        with _own_output(), LateBar("placing") as bar:
+            registry, notes = self._registry()
+            simulation = Simulation(self._objects(), self.config, registry, self.gates)
             report = simulation.run(explain, bar, self.story, UNTIL_NS if self.until_ns is None else self.until_ns)
-        report.notes = note_ignored(self.manifests) + report.notes
+        report.notes = note_ignored(self.manifests) + notes + report.notes
         if self.output == "json":
             _print_json(as_json(report))
         else:
@@ -163,30 +178,43 @@ class _Task:
             arrivals = read_arrivals(path, objects, self.validation, _warn)
         except ArrivalsError as error:
             refuse(*error.problems)
-        day = Day(objects, arrivals, self.config, registry_with(self.plugins), self.gates)
         begin = time.perf_counter()
-        with LateBar("simulating") as bar:
+        with _own_output(), LateBar("simulating") as bar:
+            registry, notes = self._registry()
+            day = Day(objects, arrivals, self.config, registry, self.gates)
             report = day.run(self.until_ns, bar, self.story)
         took_s = time.perf_counter() - begin
-        report.notes = note_ignored(self.manifests) + report.notes
+        report.notes = note_ignored(self.manifests) + notes + report.notes
         if self.output == "json":
             _print_json(day_as_json(report, took_s))
         else:
             _print([*day_as_text(report, took_s, self.output == "wide")], report.notes)
         return not report.pending and not report.preempted
 
+    def _registry(self) -> tuple[Registry, list[str]]:
+        """All plugins, those of the user's files enabled, and what there is to note about them."""
+        registry = registry_with(self.plugins)
+        notes = enable_loaded(self.config, registry)
+        idle = idle_plugins(self.config, registry)
+        return registry, [*notes, *(f"plugin {name} is loaded, but no profile enables it" for name in idle)]
+
     def _objects(self) -> list[KubeObject]:
         return [manifest.object for manifest in self.manifests.objects]
 
 
+def _own_output() -> AbstractContextManager[object]:
+    """Inside, what plugins print goes to standard error: standard output has the report, which programs read."""
+    return redirect_stdout(sys.stderr)
+
+
 def _parts(report: Report, wide: bool) -> Iterator[str]:
     """The explanation and the story that were asked for and the last line of the report; or all of the report."""
-    if report.explanation is not None:
-        yield from show_explanation(report.explanation, wide)
+    for explanation in report.explanations:
+        yield from show_explanation(explanation, wide)
     if report.story is not None:
         yield tell_story(report.story, wide)
     tables = [*as_tables(report, wide)]
-    yield from tables if report.explanation is None and report.story is None else tables[-1:]
+    yield from tables if not report.explanations and report.story is None else tables[-1:]
 
 
 def _print_json(answer: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from mooring.cycle.work import Failed, prepare
 from mooring.framework.config.types import Extender
 from mooring.framework.cycle import Cycle
 from mooring.framework.events import ASSIGNED_POD_DELETE
+from mooring.framework.faults import describe
 from mooring.framework.intents import Bind, CallReply, PatchStatus, Record
 from mooring.framework.points import Plugin, Wait
 from mooring.framework.runner import Runner
@@ -218,7 +219,7 @@ def _ask(binding: Binding, plugin: Plugin, point: str, ask: Callable[[Cycle, str
     try:
         return _call(binding, plugin, point, ask)
     except Exception as fault:  # a plugin may raise anything
-        return error(f'running {point} plugin "{plugin.name}": {fault}')
+        return error(f'running {point} plugin "{plugin.name}": {describe(fault)}')
 
 
 def _nonsense(point: str, plugin: Plugin, answer: object) -> Failure:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from mooring.cycle.extender_steps import Steps, at_once
 from mooring.framework.attempt import AttemptError
 from mooring.framework.failure import FitFailure
+from mooring.framework.faults import describe
 from mooring.framework.intents import CallFault
 from mooring.framework.point_meters import PluginProbe, PointMeters
 from mooring.framework.points import Candidates, Nomination, NoRoom, PostFilterPlugin, Victims
@@ -58,7 +59,7 @@ def making_room(
         except (PluginError, AttemptError) as fault:
             return Room(message=str(fault), code=Code.Error)
         except Exception as fault:  # one failed attempt with the plugin named, never a dead loop
-            return Room(message=f'running PostFilter plugin "{plugin.name}": {fault}', code=Code.Error)
+            return Room(message=f'running PostFilter plugin "{plugin.name}": {describe(fault)}', code=Code.Error)
         if isinstance(answer, Nomination):
             return Room(answer, plugin, code=Code.Success)
         if not isinstance(answer, NoRoom):

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from mooring.cycle.core import Binding, Core, Preparation
 from mooring.cycle.failure import Failure, error
+from mooring.framework.faults import describe
 from mooring.framework.intents import PatchStatus, Write, WriteFault
 from mooring.framework.points import Pause, Plugin, PodGone, PreBindPlugin, Work
 from mooring.framework.status import Rejection
@@ -197,5 +198,5 @@ def _verdict(plugin: Plugin, answer: object) -> Failed | None:
     return None if answer is None else _fault(plugin, f"unexpected answer {answer!r}")
 
 
-def _fault(plugin: Plugin, fault: object) -> Failed:
-    return error(f'running PreBind plugin "{plugin.name}": {fault}'), False
+def _fault(plugin: Plugin, fault: Exception | str) -> Failed:
+    return error(f'running PreBind plugin "{plugin.name}": {describe(fault)}'), False

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mooring.cluster.table import FEW
 from mooring.framework.cycle import Cycle
+from mooring.framework.faults import describe
 from mooring.framework.memo import NARROWED_OUT, PASSED, Question, ShapeMemo
 from mooring.framework.points import (
     Codes,
@@ -156,7 +157,7 @@ class Attempt:
         try:
             return plugin.rejection(self.cycle, code).by(plugin.name)
         except Exception as fault:
-            raise AttemptError(f'running "{plugin.name}" filter plugin: {fault}') from fault
+            raise AttemptError(f'running "{plugin.name}" filter plugin: {describe(fault)}') from fault
 
     def codes(self, verdicts: Verdicts, index: int) -> Codes:
         """The codes of one filter, for all rows."""
@@ -253,7 +254,7 @@ class Attempt:
             probe = self.cycle.probe
             outcome = ask(*args) if probe is None else probe.call(point, plugin.name, ask, *args)
         except Exception as fault:
-            raise AttemptError(f'running {point} plugin "{plugin.name}": {fault}') from fault
+            raise AttemptError(f'running {point} plugin "{plugin.name}": {describe(fault)}') from fault
         if is_fixed:
             self._memo.outcomes[key] = outcome
         return outcome
@@ -285,7 +286,7 @@ def _concerns(plugin: FilterPlugin, cycle: Cycle) -> bool:
     try:
         return plugin.concerns(cycle.pod)
     except Exception as fault:
-        raise AttemptError(f'running "{plugin.name}" filter plugin: {fault}') from fault
+        raise AttemptError(f'running "{plugin.name}" filter plugin: {describe(fault)}') from fault
 
 
 def ask_filter(plugin: FilterPlugin, cycle: Cycle, rows: Rows, asked: int) -> Codes | None:
@@ -298,7 +299,7 @@ def ask_filter(plugin: FilterPlugin, cycle: Cycle, rows: Rows, asked: int) -> Co
         if codes is not None:
             _check_form(codes, asked, "codes")
     except Exception as fault:
-        raise AttemptError(f'running "{plugin.name}" filter plugin: {fault}') from fault
+        raise AttemptError(f'running "{plugin.name}" filter plugin: {describe(fault)}') from fault
     return codes
 
 
@@ -311,7 +312,7 @@ def _score(plugin: ScorePlugin, cycle: Cycle, rows: Rows, asked: int) -> Scores 
         if scores is not None:
             _check_form(scores, asked, "scores")
     except Exception as fault:
-        raise AttemptError(f'running Score plugins: plugin "{plugin.name}" failed with: {fault}') from fault
+        raise AttemptError(f'running Score plugins: plugin "{plugin.name}" failed with: {describe(fault)}') from fault
     if scores is not None and not plugin.normalizes():
         _check_range(plugin, scores)
     return scores
@@ -326,7 +327,7 @@ def _normalize(plugin: ScorePlugin, cycle: Cycle, scores: Scores, rows: Rows) ->
             scores = cycle.probe.call("ScoreExtensionNormalize", plugin.name, plugin.normalize, cycle, scores, rows)
         _check_form(scores, asked, "scores")
     except Exception as fault:
-        text = f'running Normalize on Score plugins: plugin "{plugin.name}" failed with: {fault}'
+        text = f'running Normalize on Score plugins: plugin "{plugin.name}" failed with: {describe(fault)}'
         raise AttemptError(text) from fault
     _check_range(plugin, scores)
     return scores

@@ -21,6 +21,7 @@ from mooring.framework.config.types import (
     Plugins,
     PluginSet,
 )
+from mooring.framework.faults import describe
 from mooring.framework.points import POINTS, Desk, Handle, Plugin, ScorePlugin
 from mooring.framework.registry import Registry
 
@@ -186,8 +187,7 @@ def _make_plugins(written: KubeSchedulerProfile, registry: Registry, handle: Han
             except ValueError as error:
                 raise _Refusal(f"initializing plugin {show(name)}: {error}") from error
             except Exception as error:  # a plugin may raise anything, and the user must learn whose it is
-                fault = f"{type(error).__name__}: {error}"
-                raise _Refusal(f"initializing plugin {show(name)}: {fault}") from error
+                raise _Refusal(f"initializing plugin {show(name)}: {describe(error)}") from error
     return made
 
 

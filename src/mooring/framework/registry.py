@@ -12,6 +12,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, TypeVar
 
+from mooring.framework.faults import describe
 from mooring.framework.plain import PlainPlugin, lift
 from mooring.framework.points import Handle, Plugin
 
@@ -32,6 +33,8 @@ class Registry:
 
     def __init__(self, plugins: Iterable[type[Plugin] | type[PlainPlugin]] = ()) -> None:
         self._factories: dict[str, PluginFactory] = {}
+        self.files: dict[str, str] = {}
+        """Plugin name -> the file that `load_file` found it in."""
         for plugin in plugins:
             self.register(plugin)
 
@@ -58,6 +61,9 @@ class Registry:
     def items(self) -> Iterator[tuple[str, PluginFactory]]:
         yield from self._factories.items()
 
+    def factory(self, name: str) -> PluginFactory:
+        return self._factories[name]
+
     def __contains__(self, name: object) -> bool:
         return name in self._factories
 
@@ -83,7 +89,7 @@ def load_file(registry: Registry, path: str) -> None:
     try:
         exec(compile(Path(path).read_bytes(), path, "exec"), scope)
     except Exception as error:  # foreign code may raise anything, and the user must learn whose it is
-        raise RegistryError(f"{path}: cannot be loaded: {type(error).__name__}: {error}") from error
+        raise RegistryError(f"{path}: cannot be loaded: {_described(error)}") from error
     own = [c for c in scope.values() if isinstance(c, type) and c.__module__ == scope["__name__"]]
     plugins = [c for c in own if issubclass(c, Plugin | PlainPlugin) and hasattr(c, "name")]
     if not plugins:
@@ -93,13 +99,19 @@ def load_file(registry: Registry, path: str) -> None:
             registry.register(_checked(plugin))
         except ValueError as error:
             raise RegistryError(f"{path}: {plugin.__name__}: {error}") from error
+        registry.files[plugin.name] = path
 
 
 def _imported(entry: EntryPoint) -> Any:
     try:
         return entry.load()
     except Exception as error:  # importing foreign code may raise anything, and the user must learn whose it is
-        raise RegistryError(f"cannot be imported: {type(error).__name__}: {error}") from error
+        raise RegistryError(f"cannot be imported: {_described(error)}") from error
+
+
+def _described(error: Exception) -> str:
+    """A SyntaxError names the line itself."""
+    return f"{type(error).__name__}: {error}" if isinstance(error, SyntaxError) else describe(error)
 
 
 def _checked(loaded: Any) -> type[Plugin] | type[PlainPlugin]:

@@ -15,6 +15,7 @@ from mooring.cluster.nominated import Load, NominatedLoad
 from mooring.cluster.table import NodeTable
 from mooring.framework.attempt import Attempt, AttemptError, Verdicts, ask_filter
 from mooring.framework.cycle import Cycle, CycleState
+from mooring.framework.faults import describe
 from mooring.framework.memo import PASSED
 from mooring.framework.points import PreFilterExtensions, Reads
 from mooring.framework.status import Rejection
@@ -206,4 +207,4 @@ def _tell(extensions: Sequence[PreFilterExtensions], cycle: Cycle, pod: Pod, row
                 cycle.probe.call(f"PreFilterExtension{what}", plugin.name, tell, cycle, pod, row)
         except Exception as fault:
             name = getattr(plugin, "name", type(plugin).__name__)
-            raise AttemptError(f'running {what} on PreFilter plugin "{name}": {fault}') from fault
+            raise AttemptError(f'running {what} on PreFilter plugin "{name}": {describe(fault)}') from fault

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mooring.framework.events import ClusterEvent
+from mooring.framework.faults import describe
 from mooring.framework.points import PreEnqueuePlugin
 from mooring.framework.profiles import Profile
 from mooring.framework.status import Rejection
@@ -58,7 +59,7 @@ class Gates:
             return None if rejection is None else rejection.message
         except Exception as error:  # a plugin may raise anything, or answer with anything
             self._report(f"PreEnqueue of plugin {plugin.name} failed on pod {entry.key}", error)
-            return str(error)
+            return describe(error)
 
     def _gate(self, entry: QueuedPod, plugin: str, message: str) -> None:
         if plugin not in entry.rejectors:

@@ -34,7 +34,7 @@ Plugins = Iterable[type[Plugin] | type[PlainPlugin]]
 def simulate(
     objects: Objects,
     config: Source | Mapping[str, Any] | None = None,
-    explain: str | None = None,
+    explain: str | Sequence[str] | None = None,
     plugins: Plugins = (),
     *,
     story: str | None = None,
@@ -59,7 +59,7 @@ def simulate(
 def simulate(
     objects: Objects,
     config: Source | Mapping[str, Any] | None = None,
-    explain: str | None = None,
+    explain: str | Sequence[str] | None = None,
     plugins: Plugins = (),
     *,
     story: str | None = None,
@@ -69,7 +69,7 @@ def simulate(
     """Place all pending pods of a cluster and report where each went; or let pods arrive over time.
 
     `objects` is a file or folder of manifests, several of them, or Kubernetes objects as dictionaries; `config` a
-    KubeSchedulerConfiguration, as a file or as a dictionary. `explain` names a pod to be explained node by node, `story`
+    KubeSchedulerConfiguration, as a file or as a dictionary. `explain` names pods to be explained node by node, `story`
     one whose story is to be told. `plugins` are registered beside those of Mooring, for a `config` that enables them.
 
     `arrivals` is a file, or a list of entries as such a file has them (docs/simulation.md); the report is then one of

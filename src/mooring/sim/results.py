@@ -102,8 +102,14 @@ class Report:
     simulated_s: float = 0.0
     """How long it took on the simulated clock until nothing moved any more."""
     notes: list[str] = field(default_factory=list)
-    explanation: Explanation | None = None
+    explanations: list[Explanation] = field(default_factory=list)
+    """In the order in which they were asked for."""
     story: Story | None = None
+
+    @property
+    def explanation(self) -> Explanation | None:
+        """The first one, or the only one that was asked for."""
+        return self.explanations[0] if self.explanations else None
 
     @property
     def placed(self) -> list[PodResult]:

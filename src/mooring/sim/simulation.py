@@ -63,17 +63,18 @@ class Simulation:
 
     def run(
         self,
-        explain: str | None = None,
+        explain: str | Sequence[str] | None = None,
         on_progress: Progress | None = None,
         story: str | None = None,
         until_ns: int = UNTIL_NS,
     ) -> Report:
-        """Place the pending pods. `explain` and `story` name a pod; raises NoSuchPod when it is not there."""
+        """Place the pending pods. `explain` and `story` name pods; raises NoSuchPod when one is not there."""
         stage = self._stage
-        wanted = stage.find(explain) if explain is not None else None
+        names = [explain] if isinstance(explain, str) else explain or ()
+        wanted = [*{pod.key: pod for pod in map(stage.find, names)}.values()]
         told = stage.find(story) if story is not None else None
-        explanation = None if wanted is None else self._explain_placed(wanted)
-        stage.explained = "" if wanted is None or explanation is not None else wanted.key
+        placed = {pod.key: explanation for pod in wanted if (explanation := self._explain_placed(pod)) is not None}
+        stage.explained = {pod.key for pod in wanted} - placed.keys()
         stage.stories.only = told.key if told is not None else ""
         notes = self._notes()
         for pod in sorted(stage.pending, key=lambda pod: pod.metadata.creation_timestamp or ""):
@@ -82,15 +83,15 @@ class Simulation:
         self._was_stopped = not self._let_time_pass(begin_ns + until_ns, on_progress)
         passed_ns = stage.clock.now_ns() - begin_ns
         results = self._results()
-        if wanted is not None and explanation is None:
-            explanation = self._explain(wanted, next(r for r in results if r.pod is wanted))
+        by_key = {result.pod.key: result for result in results}
+        explanations = [placed.get(pod.key) or self._explain(pod, by_key[pod.key]) for pod in wanted]
         return Report(
             results,
             self._node_use(),
             stage.evictions,
             passed_ns / NS_PER_S,
             [*notes, *self._closing_notes(results, Duration(passed_ns))],
-            explanation,
+            explanations,
             stage.stories.of(told.key) if told is not None else None,
         )
 
@@ -174,7 +175,7 @@ class Simulation:
 
     def _explain(self, pod: Pod, result: PodResult) -> Explanation:
         """The last attempt of a pod that was pending, as it was decided."""
-        decision, runner = self._stage.decision, self._stage.runner(pod)
+        decision, runner = self._stage.explained_decisions.get(pod.key), self._stage.runner(pod)
         explanation = Explanation(pod, decision, result.fate, result.message)
         explanation.weights = _weights(runner) if runner is not None else {}
         if isinstance(decision, NoFit):

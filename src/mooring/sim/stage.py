@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import TypeGuard
 
 import numpy as np
@@ -14,6 +15,7 @@ from mooring.cycle.extender_decide import deciding
 from mooring.cycle.extender_interest import Panel
 from mooring.cycle.extender_steps import Steps
 from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.framework.faults import describe
 from mooring.framework.registry import Registry
 from mooring.framework.runner import Runner
 from mooring.kit.clock import VirtualClock
@@ -28,6 +30,10 @@ from mooring.sim.results import Eviction, InputError, NoSuchPod
 from mooring.sim.stories import Stories
 from mooring.sim.volume_controller import VolumeController
 
+_COMPARED = 20_000
+"""How many pods a name that is not there is compared with: that takes a second."""
+_COMPARED_LETTERS = 253 + 64
+"""No key of a pod is longer."""
 NOTES = 5
 """How many faults are told one by one."""
 
@@ -62,10 +68,10 @@ class Stage:
         self.finished = [item for item in objects if isinstance(item, Pod) and item.is_finished]
         self.choices: dict[str, Placement] = {}
         """The last decision of each pod that was to go to a node, by key; kept where records are."""
-        self.explained = ""
-        """The pod of which the last decision is kept with all details, by key."""
-        self.decision: Decision | None = None
-        """... and that decision."""
+        self.explained: set[str] = set()
+        """The pods of which the last decision is kept with all details, by key."""
+        self.explained_decisions: dict[str, Decision] = {}
+        """... and those decisions."""
         self._decided: list[str] = []
         self.evictions: list[Eviction] = []
         self.faults: dict[str, str] = {}
@@ -98,7 +104,7 @@ class Stage:
             raise NoSuchPod(f"{name!r} could be any of {some([pod.key for pod in found], 5)}: add its namespace")
         if any(name in (pod.key, pod.name) for pod in self.finished):
             raise NoSuchPod(f"pod {name!r} has finished: there is nothing to decide about it")
-        raise NoSuchPod(f"no pod {name!r} in the input: it has {count(len(known), 'pod')}")
+        raise NoSuchPod(f"no pod {name!r} in the input, which has {count(len(known), 'pod')}{_alike(name, known)}")
 
     def take_decided(self) -> list[str]:
         """The pods that were decided on since this was last asked, by key: several where a group was tried."""
@@ -132,19 +138,19 @@ class Stage:
             yield Problem("", AMOUNT_TOO_LARGE, where=where)
 
     def _decide(self, runner: Runner, pod: Pod, cluster: Cluster, manner: Manner, seed: int) -> Decision:
-        manner.explain = pod.key == self.explained
+        manner.explain = pod.key in self.explained
         return self._remember(pod, decide(runner, pod, cluster, manner, seed))
 
     def _deciding(
         self, panel: Panel, runner: Runner, pod: Pod, cluster: Cluster, manner: Manner, seed: int
     ) -> Steps[Decision]:
         """The same where extenders have a say."""
-        manner.explain = pod.key == self.explained
+        manner.explain = pod.key in self.explained
         return self._remember(pod, (yield from deciding(panel, runner, pod, cluster, manner, seed)))
 
     def _remember(self, pod: Pod, decision: Decision) -> Decision:
-        if pod.key == self.explained:
-            self.decision = decision
+        if pod.key in self.explained:
+            self.explained_decisions[pod.key] = decision
         if self._records:
             self._decided.append(pod.key)
         if self._records and isinstance(decision, Placement):
@@ -156,7 +162,7 @@ class Stage:
         self.evictions.append(Eviction(pod, victim.spec.node_name, preemptor.key))
 
     def _report(self, text: str, error: Exception | None) -> None:
-        self.faults.setdefault(text, "" if error is None else str(error))
+        self.faults.setdefault(text, "" if error is None else describe(error))
 
 
 def _is_pending(item: KubeObject) -> TypeGuard[Pod]:
@@ -171,6 +177,13 @@ def _shared_ids(objects: Iterable[KubeObject]) -> Problems:
         if isinstance(item, Pod) and other is not item:
             found = f"{show(item.id)}, which Pod {other.key} has"
             yield Problem("metadata.uid", found, "a uid of its own, or empty", f"Pod {item.key}")
+
+
+def _alike(name: str, pods: Sequence[Pod]) -> str:
+    """The names that were probably meant, for the end of a message."""
+    by_name = {spelt: pod.key for pod in pods[:_COMPARED] for spelt in (pod.name, pod.key)}
+    found = dict.fromkeys(by_name[spelt] for spelt in get_close_matches(name[:_COMPARED_LETTERS], by_name, n=5))
+    return f"; did you mean {' or '.join([*found][:3])}?" if found else ""
 
 
 def count(number: int, noun: str) -> str:
