@@ -212,9 +212,11 @@ class Stage:
 
 
 @asynccontextmanager
-async def a_stage(*answers: Answer, watched: Watched = PODS) -> AsyncIterator[Stage]:
+async def a_stage(
+    *answers: Answer, watched: Watched = PODS, draw: Callable[[], float] = lambda: 0.0
+) -> AsyncIterator[Stage]:
     script, time, story = Script(*answers), Time(), Story()
-    conduct = Conduct(time.timing(), lambda: 0.0, report=story.report)
+    conduct = Conduct(time.timing(), draw, report=story.report)
     client_time = Time()
     async with served(script.handle) as url:
         client = ApiClient(

@@ -337,6 +337,25 @@ def test_what_was_refused_is_followed_once_it_can_be_had() -> None:
     run(main())
 
 
+def test_a_list_in_pages_is_enough_to_be_well_again() -> None:
+    async def main() -> None:
+        answers = (refuses(not_found("pods", "")), refuses(invalid("ListOptions", "", ())), lists(7), STAYS)
+        async with a_stage(*answers, watched=OPTIONAL) as stage:
+            await stage.asked(4)
+            assert stage.reflector.refusal is None and stage.reflector.statistics.events == 0
+
+    run(main())
+
+
+def test_watches_are_asked_for_five_to_ten_minutes_at_random() -> None:
+    async def main() -> None:
+        async with a_stage(says(list_end(7)), STAYS, draw=lambda: 0.9999) as stage:
+            asked = await stage.asked(2)
+            assert [each["timeoutSeconds"] for each in asked] == ["599", "599"]
+
+    run(main())
+
+
 def test_objects_of_a_resource_that_is_refused_later_stay_known() -> None:
     async def main() -> None:
         no = refuses(forbidden("pods", "", 'cannot watch resource "pods"'))

@@ -281,6 +281,29 @@ def test_short_watches_full_of_garbage_lead_to_lists_that_become_rare() -> None:
     run(main())
 
 
+@pytest.mark.parametrize(("lived_s", "is_listed"), [(0.99, True), (1.0, False)], ids=["under a second", "a second"])
+def test_an_empty_watch_puts_its_version_in_question_only_if_it_was_short(lived_s: float, is_listed: bool) -> None:
+    async def main() -> None:
+        held = asyncio.Event()
+
+        async def ends_when_told(request: web.Request) -> web.StreamResponse:
+            response = web.StreamResponse()
+            await response.prepare(request)
+            await held.wait()
+            return response
+
+        async with a_stage(says(list_end(7)), ends_when_told, STAYS) as stage:
+            await stage.asked(2)
+            stage.time.now_s += lived_s
+            held.set()
+            asked = await stage.asked(3)
+            assert asked[2] == {**(STREAMED_LIST if is_listed else WATCH), "resourceVersion": "7"}
+            assert stage.time.slept_s == ([0.8] if is_listed else [])
+            assert stage.reflector.record.ends[WatchEnd.WITHOUT_EVENTS] == 1
+
+    run(main())
+
+
 # Turns
 
 
