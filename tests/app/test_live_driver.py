@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -197,6 +198,33 @@ def on(pod: Pod, node_name: str) -> Pod:
         },
         Pod,
     )
+
+
+# Turns
+
+
+def test_attempts_leave_the_event_loop_to_others_every_few_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with a_stage(cpu="64") as stage:
+            attempts: list[Pod | None] = []
+            attempt = stage.scheduler.attempt
+
+            def slow_attempt() -> Pod | None:
+                stage.time.now_s += 0.002
+                attempts.append(attempt())
+                return attempts[-1]
+
+            monkeypatch.setattr(stage.scheduler, "attempt", slow_attempt)
+            stage.shows(*(pod(f"p{number}", cpu="1") for number in range(20)))
+            turns = [0]
+            while len(attempts) < 20:
+                await asyncio.sleep(0)
+                turns.append(len(attempts))
+            assert max(later - earlier for earlier, later in pairwise(turns)) == 3, "5 ms are over after the third"
+            await stage.rest()
+            assert stage.binds() == 20
+
+    run(main())
 
 
 # ---- binds that come to a good end
