@@ -140,12 +140,15 @@ def test_an_assumed_pod_looks_as_if_bound_and_keeps_what_was_worked_out() -> Non
     assert placed.shape is shape
     assert placed.kin is kin
     assert placed.metadata == pod.metadata
+    assert vars(placed) == vars(pod), "nothing is worked out a second time"
 
 
 def test_the_object_that_the_watch_showed_takes_the_place_of_the_assumed_one() -> None:
     cluster, cache = a_world("assumed")
     seen = the_pod("n1")
+    touched = cluster.nodes.touches.end
     cache.confirm(seen)
+    assert cluster.nodes.touches.end == touched, "answers that are kept about the node stay good"
     assert cache.get("u1") is seen
     assert cluster.nodes.pods()[0] is seen
 
@@ -155,7 +158,9 @@ def test_an_update_that_changes_no_count_is_kept_all_the_same() -> None:
     cluster, cache = a_world("added")
     newer = the_pod("n1")
     newer.status.phase = "Running"
+    touched = cluster.nodes.touches.end
     cache.update(the_pod("n1"), newer)
+    assert cluster.nodes.touches.end == touched, "answers that are kept about the node stay good"
     assert cache.get("u1") is newer
     assert cluster.nodes.pods() == [newer] and cluster.nodes.pods()[0] is newer
     assert cache.check() == []

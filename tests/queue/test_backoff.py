@@ -1,5 +1,7 @@
 """Backoff: durations, ends, and the two heaps."""
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -180,7 +182,7 @@ def test_a_change_of_content_leaves_an_error_among_the_errors() -> None:
     assert (len(queue.rejected), len(queue.errors)) == (0, 1)
 
 
-FAULTS = {
+FAULTS: dict[str, tuple[Callable[[BackoffQueue, QueuedPod], object], list[str]]] = {
     "the heaps": (lambda queue, entry: queue.rejected._heap.clear(), ["backoff heap: default/pod is not in it"]),
     "nobody rejected it": (
         lambda queue, entry: entry.reject_by([]),

@@ -145,11 +145,12 @@ def test_a_parked_pod_that_cannot_back_off_stays_parked() -> None:
 def test_a_fault_while_a_pod_is_added_or_changed_or_deleted_leaves_the_queue_in_order() -> None:
     rig = a_full_rig()
     newer = a_pending("active", priority=3)
-    for act in (
+    acts: list[Callable[[], object]] = [
         lambda: rig.queue.add(a_pending("new")),
         lambda: rig.queue.update(entry(rig, "active").pod, newer),
         lambda: rig.queue.delete(newer),
-    ):
+    ]
+    for act in acts:
         for name in ("add", "update", "delete"):
             with mock.patch.object(Nominations, name, side_effect=Fault):
                 try:
