@@ -169,16 +169,6 @@ def test_the_command_says_why_a_directory_cannot_be_used(tmp_path: Path) -> None
         f"{tmp_path}/used/mooring.db: another process uses this directory\n",
     )
     journal.close()
-    (tmp_path / "broken").mkdir()
-    (tmp_path / "broken" / "mooring.db").write_bytes(b"this is no database" * 1000)
-    code, said = up(tmp_path / "broken")
-    assert (code, said) == (2, f"{tmp_path}/broken/mooring.db: file is not a database\n")
-
-
-def test_a_file_that_is_no_database(tmp_path: Path) -> None:
-    (tmp_path / "mooring.db").write_bytes(os.urandom(10_000))
-    with pytest.raises(JournalError, match="mooring.db: file is not a database$"):
-        Journal(tmp_path)
 
 
 def test_a_database_with_a_hole_in_it(tmp_path: Path) -> None:
@@ -193,21 +183,6 @@ def test_a_database_with_a_hole_in_it(tmp_path: Path) -> None:
         file.write(os.urandom(size // 4))
     with pytest.raises(JournalError, match="mooring.db"):
         Journal(tmp_path).open_store()
-
-
-@pytest.mark.parametrize("body", [b"{", b"[]", b"{}", b'{"metadata":{}}', b'{"metadata":null}', b"\xff"])
-def test_an_object_that_cannot_be_read(tmp_path: Path, body: bytes) -> None:
-    journal = Journal(tmp_path)
-    put(journal.open_store(), "a", 1)
-    journal.close()
-    database = sqlite3.connect(journal.path)
-    database.execute("UPDATE objects SET body = ?", (body,))
-    database.commit()
-    database.close()
-    again = Journal(tmp_path)
-    with pytest.raises(JournalError, match="mooring.db cannot be read: "):
-        again.open_store()
-    again.close()
 
 
 def test_a_database_of_another_version(tmp_path: Path) -> None:

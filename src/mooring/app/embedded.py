@@ -43,6 +43,8 @@ class EmbeddedSettings:
     """False: somebody else does."""
     gates: Mapping[str, bool] | None = None
     """The feature gates that the configuration was made for."""
+    accepts_loss: bool = False
+    """Whether to go on with what is left of a damaged data directory."""
 
 
 class EmbeddedCluster:
@@ -56,7 +58,11 @@ class EmbeddedCluster:
     ) -> None:
         """Raises JournalError where the data directory cannot be used, ConfigError for what cannot be configured."""
         settings, clock = settings or EmbeddedSettings(), clock or WallClock()
-        self._journal = Journal(settings.data_dir) if settings.data_dir is not None else None
+        self._journal = None
+        if settings.data_dir is not None:
+            self._journal = Journal(settings.data_dir, settings.accepts_loss)
+            for loss in self._journal.losses:
+                report(loss, None)
         self.api = Api(
             self._journal.open_store() if self._journal is not None else Store(),
             clock,

@@ -14,7 +14,7 @@ import click
 from rich.live import Live
 
 from mooring.api.client.kubeconfig_files import KubeconfigError
-from mooring.api.journal import JournalError
+from mooring.api.journal import JournalError, LossError
 from mooring.app.embedded import EmbeddedCluster, EmbeddedSettings
 from mooring.app.embedded_service import Service, ServiceSettings, serving
 from mooring.app.pulse import Pulse
@@ -33,6 +33,7 @@ from mooring.sim.manifest_files import gather
 
 DEFAULT_NODES = 5
 DEFAULT_PORT = 6443
+EXIT_DAMAGED = 3
 _FRAME_S = 0.5
 
 EPILOG = """
@@ -54,8 +55,14 @@ Annotations that simulated pods heed:
   mooring.dev/stop-seconds: "10"    and to stop
 
 \b
-Exit status: that of the command with --exec; 0 when stopped by Ctrl-C; 2 for input that cannot be used.
+Exit status: that of the command with --exec; 0 when stopped by Ctrl-C; 2 for input that cannot be used;
+3 for a data directory that has lost acknowledged writes: see --accept-loss.
 """
+
+_ADVICE = (
+    "The data directory is damaged, and `mooring up` does not start with less than it has acknowledged. Restore the "
+    "directory from a backup, or start with --accept-loss to go on with what is left."
+)
 
 
 @click.command(epilog=EPILOG, short_help="Start a cluster on this machine that kubectl can use.")
@@ -65,6 +72,11 @@ Exit status: that of the command with --exec; 0 when stopped by Ctrl-C; 2 for in
     "--cluster", "files", multiple=True, metavar="FILE", help="Manifests, or the dump of a cluster, to begin with."
 )
 @click.option("--data-dir", type=click.Path(file_okay=False, path_type=Path), help="Keep all objects here.")
+@click.option(
+    "--accept-loss",
+    is_flag=True,
+    help="Start though the data directory is damaged, with what is left; the damaged files are moved aside.",
+)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -90,6 +102,7 @@ def up(
     node_template: str | None,
     files: tuple[str, ...],
     data_dir: Path | None,
+    accept_loss: bool,
     port: int | None,
     kubeconfig: Path | None,
     plain_http: bool,
@@ -111,10 +124,19 @@ def up(
     gates = chosen_gates(feature_gates)
     with refusals(config or "configuration", plugins):
         settings = EmbeddedSettings(
-            configured(config, gates), registry_with(plugins), data_dir, taint_new_nodes, not no_scheduler, gates
+            configured(config, gates),
+            registry_with(plugins),
+            data_dir,
+            taint_new_nodes,
+            not no_scheduler,
+            gates,
+            accept_loss,
         )
         try:
             cluster = EmbeddedCluster(settings, report=_report)
+        except LossError as fault:
+            click.echo(f"{fault}\n{_ADVICE}", err=True)
+            sys.exit(EXIT_DAMAGED)
         except JournalError as fault:
             refuse(fault)
     classes = default_class(items) if cluster.is_new else []
