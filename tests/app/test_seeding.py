@@ -120,6 +120,13 @@ def test_pods_and_jobs_that_had_finished_do_not_run_again() -> None:
     assert api.store.all("batch/jobs")[0]["status"]["succeeded"] == 1
 
 
+def test_a_quota_does_not_keep_out_what_its_cluster_had() -> None:
+    api = an_api()
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}}}
+    assert seed(api, [quota, a_pod("a"), a_pod("b")]) == []
+    assert api.store.count("/pods") == 2
+
+
 def test_volumes_find_their_claims_again() -> None:
     api = an_api()
     claim = {**a_body(the("persistentvolumeclaims"), "data"), "metadata": {"name": "data", "uid": "old-claim"}}

@@ -14,8 +14,19 @@ _EARLY = (
     *("Namespace", "PriorityClass", "RuntimeClass", "LimitRange", "StorageClass", "Node"),
     *("PersistentVolumeClaim", "PersistentVolume"),
 )
-_LATE = ("Deployment", "CronJob", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "ReplicationController", "Pod")
-"""Owners come before those that they own, and what admission looks up comes first."""
+_LATE = (
+    "Deployment",
+    "CronJob",
+    "ReplicaSet",
+    "StatefulSet",
+    "DaemonSet",
+    "Job",
+    "ReplicationController",
+    "Pod",
+    "ResourceQuota",
+)
+"""Owners come before those that they own, and what admission looks up comes first. A quota comes last: it is for what is
+created under it, and what a cluster had may exceed it."""
 _OVER = ("Complete", "Failed")
 _UNTOLD = ("Event", "Lease")
 """Kinds that a new cluster writes for itself."""

@@ -33,6 +33,8 @@ class Account:
     storages: frozenset[str] = frozenset()
     _charged: dict[tuple[str, Key], Charges] = field(default_factory=dict)
     _expiring: dict[tuple[str, Key], int] = field(default_factory=dict)
+    _soonest_ns: int | None = None
+    """Nothing expires before; so that a look costs nothing while many objects are on their way out."""
 
     @classmethod
     def of(cls, quota: JsonObject) -> "Account":
@@ -59,12 +61,18 @@ class Account:
         ends_ns = expiry_ns(resource, item)
         if ends_ns is not None and now_ns <= ends_ns:
             self._expiring[place] = ends_ns
+            self._soonest_ns = ends_ns if self._soonest_ns is None else min(self._soonest_ns, ends_ns)
 
     def masked(self, usage: Charges) -> Charges:
         return {name: nano for name, nano in usage.items() if name in self.used}
 
     def expired(self, now_ns: int) -> list[tuple[str, Key]]:
-        return [place for place, ends_ns in self._expiring.items() if now_ns > ends_ns]
+        """What is to be charged anew because its time is over."""
+        if self._soonest_ns is None or now_ns <= self._soonest_ns:
+            return []
+        over = {place for place, ends_ns in self._expiring.items() if now_ns > ends_ns}
+        self._soonest_ns = min((ends for place, ends in self._expiring.items() if place not in over), default=None)
+        return list(over)
 
     def next_expiry_ns(self) -> int | None:
         return min(self._expiring.values(), default=None)
