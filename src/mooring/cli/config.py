@@ -3,11 +3,11 @@
 import click
 import yaml
 
-from mooring.cli.configured import configured, registry_with
-from mooring.cli.refusal import refusals, refuse
+from mooring.cli.configured import chosen_gates, configured, feature_gates, registry_with
+from mooring.cli.refusal import refusals
 from mooring.cli.table import format_table
 from mooring.framework.config import KubeSchedulerConfiguration
-from mooring.framework.config.feature_gates import GateError, parse_gates
+from mooring.framework.config.feature_gates import told_gates
 from mooring.framework.config.written import as_object
 from mooring.framework.profiles import Profile, build_profiles
 
@@ -21,7 +21,6 @@ Examples:
 """
 
 _file = click.argument("file", required=False)
-_gates = click.option("--feature-gates", default="", metavar="Name=true,...", help="As kube-scheduler takes them.")
 _plugins = click.option(
     "--plugin", "plugins", multiple=True, metavar="FILE.py", help="A Python file with your plugins."
 )
@@ -34,17 +33,19 @@ def config() -> None:
 
 @config.command()
 @_file
-@_gates
+@feature_gates
 @_plugins
 def check(file: str | None, feature_gates: str, plugins: tuple[str, ...]) -> None:
     """Say whether kube-scheduler would take FILE, and what is wrong with it if not."""
     _build(file, feature_gates, plugins)
     click.echo(f"{file or 'the default configuration'}: ok")
+    for text, told in told_gates(chosen_gates(feature_gates)):
+        click.echo(f"{text}: {', '.join(told)}")
 
 
 @config.command()
 @_file
-@_gates
+@feature_gates
 @_plugins
 def defaults(file: str | None, feature_gates: str, plugins: tuple[str, ...]) -> None:
     """Print the effective configuration, with all defaults."""
@@ -54,7 +55,7 @@ def defaults(file: str | None, feature_gates: str, plugins: tuple[str, ...]) -> 
 
 @config.command()
 @_file
-@_gates
+@feature_gates
 @_plugins
 def explain(file: str | None, feature_gates: str, plugins: tuple[str, ...]) -> None:
     """Print the plugins of each profile by extension point, in the order of execution."""
@@ -73,10 +74,7 @@ def explain(file: str | None, feature_gates: str, plugins: tuple[str, ...]) -> N
 def _build(
     file: str | None, feature_gates: str, plugins: tuple[str, ...]
 ) -> tuple[KubeSchedulerConfiguration, dict[str, Profile]]:
-    try:
-        gates = parse_gates(feature_gates)
-    except GateError as fault:
-        refuse(fault)
+    gates = chosen_gates(feature_gates)
     with refusals(file or "configuration", plugins):
         effective = configured(file, gates)
         return effective, build_profiles(effective, registry_with(plugins), gates)

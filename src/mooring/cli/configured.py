@@ -10,13 +10,17 @@ from mooring.app.assembly import all_plugins
 from mooring.cli.refusal import refuse
 from mooring.framework import config as configuration
 from mooring.framework.config import KubeSchedulerConfiguration
-from mooring.framework.config.feature_gates import GateError, parse_gates
+from mooring.framework.config.feature_gates import IN_EFFECT, GateError, parse_gates, told_gates
 from mooring.framework.config.types import PluginEntry, Plugins
 from mooring.framework.points import QueueSortPlugin
 from mooring.framework.registry import Registry, load_file
 
 feature_gates = click.option(
-    "--feature-gates", default="", metavar="Name=true,...", help="As kube-scheduler takes them."
+    "--feature-gates",
+    multiple=True,
+    callback=lambda context, option, parts: ",".join(parts),
+    metavar="Name=true,...",
+    help="As kube-scheduler takes them; may be repeated.",
 )
 
 
@@ -70,6 +74,13 @@ def chosen_gates(text: str) -> dict[str, bool]:
         return parse_gates(text)
     except GateError as fault:
         refuse(fault)
+
+
+def tell_gates(gates: Mapping[str, bool]) -> None:
+    """Say on stderr which of the gates that were chosen count, and which do not."""
+    for text, told in told_gates(gates):
+        if told and text != IN_EFFECT:
+            click.echo(f"{text}: {', '.join(told)}", err=True)
 
 
 def registry_with(plugin_files: Sequence[str]) -> Registry:

@@ -17,12 +17,11 @@ from mooring.api.client.kubeconfig_files import KubeconfigError
 from mooring.api.client.reach import Access
 from mooring.app.leader_election import ElectionError
 from mooring.app.live import Pace
-from mooring.cli.configured import idle_plugins, registry_with
+from mooring.cli.configured import chosen_gates, feature_gates, idle_plugins, registry_with
 from mooring.cli.refusal import BAD_INPUT, refusals, refuse
 from mooring.framework import config as configuration
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.durations import Duration
-from mooring.framework.config.feature_gates import GateError, parse_gates
 from mooring.framework.config.written import as_object
 from mooring.kit import loops
 from mooring.kit.descriptors import raise_limit
@@ -143,7 +142,7 @@ def _accept_ignored(command: Any) -> Any:
 @click.option("--authorization-webhook-cache-authorized-ttl", type=_GoDuration(), default="10s", show_default=True)
 @click.option("--authorization-webhook-cache-unauthorized-ttl", type=_GoDuration(), default="10s", show_default=True)
 @click.option("--client-ca-file", type=click.Path(path_type=Path))
-@click.option("--feature-gates", default="", metavar="Name=true,...", help="As kube-scheduler takes them.")
+@feature_gates
 @click.option("--kube-api-qps", type=float, help="Requests a second, without --config; no limit by default.")
 @click.option("--kube-api-burst", type=int)
 @click.option("--pod-max-in-unschedulable-pods-duration", "max_parked", type=_GoDuration(), default="5m0s")
@@ -155,9 +154,9 @@ def run(**flags: Any) -> None:
     _check_serving(flags)
     try:
         log_format: LogFormat = check_format(flags["logging_format"])
-        gates = parse_gates(flags["feature_gates"])
-    except (ValueError, GateError) as fault:
+    except ValueError as fault:
         refuse(fault)
+    gates = chosen_gates(flags["feature_gates"])
     with refusals(flags["config"] or "configuration", flags["plugins"]):
         config, limits = _configuration(flags, gates)
         registry = registry_with(flags["plugins"])

@@ -17,6 +17,7 @@ from mooring.cli.configured import (
     feature_gates,
     idle_plugins,
     registry_with,
+    tell_gates,
 )
 from mooring.cli.day_report import day_as_json, day_as_text
 from mooring.cli.progress import LateBar
@@ -125,6 +126,7 @@ def simulate(
     if manifests.problems:
         refuse(*manifests.problems)
     gates = chosen_gates(feature_gates)
+    tell_gates(gates)
     with tracebacks(debug), refusals(config or "configuration", plugins):
         task = _Task(
             manifests, configured(config, gates), plugins, gates, Validation(validate), story, until_ns, output

@@ -19,7 +19,7 @@ from mooring.app.embedded import EmbeddedCluster, EmbeddedSettings
 from mooring.app.embedded_service import Service, ServiceSettings, serving
 from mooring.app.pulse import Pulse
 from mooring.app.seeding import default_class, seed
-from mooring.cli.configured import chosen_gates, configured, feature_gates, registry_with
+from mooring.cli.configured import chosen_gates, configured, feature_gates, registry_with, tell_gates
 from mooring.cli.node_template import read_node_template
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.up_view import UpView, console
@@ -122,6 +122,7 @@ def up(
     template = read_node_template(node_template)
     items = _items(files)
     gates = chosen_gates(feature_gates)
+    tell_gates(gates)
     with refusals(config or "configuration", plugins):
         settings = EmbeddedSettings(
             configured(config, gates),

@@ -28,7 +28,10 @@ from mooring.framework.registry import Registry
 MAX_NODE_SCORE = 100
 _MAX_INT64 = (1 << 63) - 1
 _FIT = "NodeResourcesFit"
-_PLACEMENT_POINTS: dict[str, tuple[str, ...]] = {"placementGenerate": (), "placementScore": (_FIT,)}
+_PLACEMENT_POINTS: dict[str, tuple[str, ...]] = {
+    "placementGenerate": ("TopologyPlacementGenerator",),
+    "placementScore": (_FIT, "PodGroupPodsCount"),
+}
 """Points for pod groups that upstream has and Mooring does not, with the plugins that may be listed there."""
 # Later: when pod groups are scheduled these get ABCs in points.py, their weights count, and a profile may have at most
 # one PlacementGenerate plugin. Until then the names in their sets are checked and nothing more.

@@ -15,6 +15,7 @@ from mooring.plugins.node_resources_balanced import NodeResourcesBalancedAllocat
 from mooring.plugins.node_resources_fit import NodeResourcesFit
 from mooring.plugins.node_unschedulable import NodeUnschedulable
 from mooring.plugins.node_volume_limits import NodeVolumeLimits
+from mooring.plugins.pod_group_placement import PodGroupPodsCount, TopologyPlacementGenerator
 from mooring.plugins.pod_topology_spread import PodTopologySpread
 from mooring.plugins.priority_sort import PrioritySort
 from mooring.plugins.scheduling_gates import SchedulingGates
@@ -45,6 +46,8 @@ IN_TREE = (
     DefaultBinder,
     NodeDeclaredFeatures,
     GangScheduling,
+    TopologyPlacementGenerator,
+    PodGroupPodsCount,
 )
 
 

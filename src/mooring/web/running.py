@@ -21,6 +21,7 @@ from mooring.app.snapshot import snapshot
 from mooring.app.watch_readings import read_watches
 from mooring.cycle.decide import Manner, by_seed
 from mooring.cycle.scheduler import Scheduler
+from mooring.framework.config.feature_gates import told_gates
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.config.written import as_object
 from mooring.framework.registry import Registry
@@ -132,6 +133,8 @@ class Running:
     async def run(self) -> int:
         """The exit status."""
         self._log.info("Starting Kubernetes Scheduler", version="v1.36.4", implementation="mooring")
+        for text, gates in told_gates(self._settings.gates or {}):
+            self._log.info(text, gates=", ".join(gates))
         self._heed_signals()
         relax_collector()
         async with AsyncExitStack() as stack:

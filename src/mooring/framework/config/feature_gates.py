@@ -1,80 +1,90 @@
-"""`--feature-gates`: which there are in v1.36, what they are by default, and what can be made of them."""
+"""`--feature-gates`: which gates a user chooses, what is wrong with the choice, and which of them count here."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
-ON, OFF = True, False
+from mooring.framework.config.gate_table import EFFECTIVE, GATES, NEEDS, OF_SCHEDULERS, STAGES
 
-LOCKED_ON = (
-    *("SchedulerQueueingHints", "DynamicResourceAllocation", "InPlacePodVerticalScaling", "SidecarContainers"),
-    *("PodSchedulingReadiness", "NodeInclusionPolicyInPodTopologySpread", "MatchLabelKeysInPodAffinity"),
-    *("PodObservedGenerationTracking", "VolumeAttributesClass"),
-)
-"""They cannot be turned off any more."""
+DEFAULTS: Mapping[str, bool] = {name: gate.default for name, gate in GATES.items()}
 
-STABLE_ON = ("DRAPrioritizedList", "DRAAdminAccess")
-BETA_ON = (
-    *("SchedulerAsyncPreemption", "SchedulerPopFromBackoffQ", "OpportunisticBatching", "NodeDeclaredFeatures"),
-    *("NominatedNodeNameForExpectation", "ClearingNominatedNodeNameAfterBinding", "PodLevelResources"),
-    *("InPlacePodLevelResourcesVerticalScaling", "MatchLabelKeysInPodTopologySpread"),
-    *("MatchLabelKeysInPodTopologySpreadSelectorMerge", "DRAExtendedResource", "DRAConsumableCapacity"),
-    *("DRAPartitionableDevices", "DRADeviceTaints", "DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus"),
-    *("DRASchedulerFilterTimeout", "DRAResourceClaimGranularStatusAuthorization", "WatchListClient"),
-    *("ComponentStatusz", "ComponentFlagz", "LoggingBetaOptions"),
-)
-BETA_OFF = ("SchedulerAsyncAPICalls", "DRADeviceTaintRules", "CoordinatedLeaderElection")
-ALPHA = (
-    *("DRAListTypeAttributes", "DRANodeAllocatableResources", "DRAWorkloadResourceClaims", "GenericWorkload"),
-    *("GangScheduling", "TopologyAwareWorkloadScheduling", "WorkloadAwarePreemption", "WorkloadWithJob"),
-    *("TaintTolerationComparisonOperators", "StorageCapacityScoring", "VolumeLimitScaling", "MutablePVNodeAffinity"),
-)
-STAGES = {"AllAlpha": ALPHA, "AllBeta": (*BETA_ON, *BETA_OFF)}
-"""Gates that stand for all of a stage."""
-
-DEFAULTS = {
-    **dict.fromkeys((*LOCKED_ON, *STABLE_ON, *BETA_ON), ON),
-    **dict.fromkeys((*BETA_OFF, *ALPHA), OFF),
-}
-NEEDS = {
-    "GangScheduling": ("GenericWorkload",),
-    "WorkloadAwarePreemption": ("GangScheduling",),
-    "TopologyAwareWorkloadScheduling": ("GenericWorkload",),
-    "DRADeviceBindingConditions": ("DRAResourceClaimDeviceStatus",),
-}
-_VALUES = {"true": ON, "false": OFF, "1": ON, "0": OFF, "t": ON, "f": OFF, "True": ON, "False": OFF}
-_COMPONENT = "kube:"
+_TRUE = frozenset(("1", "t", "T", "true", "TRUE", "True"))
+_FALSE = frozenset(("0", "f", "F", "false", "FALSE", "False"))
+_COMPONENT = "kube"
+IN_EFFECT = "Feature gates are in effect"
 
 
 class GateError(ValueError):
-    """A gate that cannot be had so."""
+    """Gates that cannot be had so, in upstream's words."""
 
 
 def parse_gates(text: str) -> dict[str, bool]:
     """All gates, with what `Name=true,kube:Other=false` makes of them. Raises GateError."""
-    chosen: dict[str, bool] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        name, equals, value = part.removeprefix(_COMPONENT).partition("=")
-        if not equals:
-            raise GateError(f"--feature-gates: missing bool value for {name}")
-        if value.strip() not in _VALUES:
-            raise GateError(f"--feature-gates: invalid value of {name}={value}: it is neither true nor false")
-        chosen |= _choice(name.strip(), _VALUES[value.strip()])
-    gates = {**DEFAULTS, **chosen}
-    for name, needed in NEEDS.items():
-        missing = [other for other in needed if not gates[other]]
-        if gates[name] and missing:
-            raise GateError(f"{name} is enabled, but depends on features that are disabled: [{' '.join(missing)}]")
+    chosen = dict(_choices(text))
+    _check(chosen)
+    gates = {**DEFAULTS, **_of_stages(chosen), **chosen}
+    for stage in STAGES:
+        gates.pop(stage, None)
+    _check_needs(gates)
     return gates
 
 
-def _choice(name: str, value: bool) -> dict[str, bool]:
-    if name in STAGES:
-        return dict.fromkeys(STAGES[name], value)
-    if name not in DEFAULTS:
-        raise GateError(f"unrecognized feature gate: {name}. Known are {_listed(DEFAULTS)}")
-    if name in LOCKED_ON and not value:
-        raise GateError(f"cannot set feature gate {name} to false, feature is locked to true")
-    return {name: value}
+def told_gates(gates: Mapping[str, bool]) -> Iterator[tuple[str, list[str]]]:
+    """What to say of gates that are not as they are by default: a text, and the gates that it is about."""
+    changed = [f"{name}={str(on).lower()}" for name, on in sorted(gates.items()) if on is not DEFAULTS.get(name, on)]
+    for text, names in (
+        (IN_EFFECT, EFFECTIVE),
+        ("Feature gates have no effect in Mooring yet", OF_SCHEDULERS - EFFECTIVE),
+        ("Feature gates have no effect in a scheduler", GATES.keys() - OF_SCHEDULERS),
+    ):
+        told = [gate for gate in changed if gate.partition("=")[0] in names]
+        if told:
+            yield text, told
 
 
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(sorted(names))
+def _choices(text: str) -> Iterator[tuple[str, bool]]:
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        component, colon, gate = part.partition(":")
+        if colon and component.strip() != _COMPONENT:
+            raise GateError(f"component not registered: {component.strip()}")
+        name, equals, value = (gate if colon else part).partition("=")
+        name, value = name.strip(), value.strip()
+        if not equals:
+            raise GateError(f"missing bool value for {name}")
+        if value not in _TRUE | _FALSE:
+            why = f'strconv.ParseBool: parsing "{value}": invalid syntax'
+            raise GateError(f"invalid value of {name}={value}, err: {why}")
+        yield name, value in _TRUE
+
+
+def _check(chosen: Mapping[str, bool]) -> None:
+    """Parity: the first gate that is not known ends the check."""
+    faults = []
+    for name, value in chosen.items():
+        if name not in GATES and name not in STAGES:
+            faults.append(f"unrecognized feature gate: {name}")
+            break
+        gate = GATES.get(name)
+        if gate is not None and gate.is_locked and value is not gate.default:
+            locked = str(gate.default).lower()
+            faults.append(f"cannot set feature gate {name} to {str(value).lower()}, feature is locked to {locked}")
+    _raise(faults)
+
+
+def _of_stages(chosen: Mapping[str, bool]) -> dict[str, bool]:
+    """What AllAlpha and AllBeta say of gates that are not chosen by name."""
+    stages = {stage: chosen[name] for name, stage in STAGES.items() if name in chosen}
+    return {name: stages[gate.stage] for name, gate in GATES.items() if gate.stage in stages}
+
+
+def _check_needs(gates: Mapping[str, bool]) -> None:
+    faults = []
+    for name, needed in NEEDS.items():
+        missing = [other for other in needed if not gates[other]]
+        if gates[name] and missing:
+            faults.append(f"{name} is enabled, but depends on features that are disabled: [{' '.join(missing)}]")
+    _raise(faults)
+
+
+def _raise(faults: Iterable[str]) -> None:
+    listed = list(faults)
+    if listed:
+        raise GateError(listed[0] if len(listed) == 1 else f"[{', '.join(listed)}]")

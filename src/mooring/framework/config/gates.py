@@ -1,22 +1,13 @@
-"""The feature gates that change what a configuration means, with their defaults in v1.36."""
+"""The feature gates as a configuration is read with them."""
 
 from collections.abc import Mapping
 
-GATES: Mapping[str, bool] = {
-    "DRADeviceBindingConditions": True,
-    "DRAResourceClaimDeviceStatus": True,
-    "DRASchedulerFilterTimeout": True,
-    "GangScheduling": False,
-    "GenericWorkload": False,
-    "NodeDeclaredFeatures": True,
-    "StorageCapacityScoring": False,
-    "TopologyAwareWorkloadScheduling": False,
-}
+from mooring.framework.config.feature_gates import DEFAULTS
 
 
 def with_defaults(chosen: Mapping[str, bool] | None) -> dict[str, bool]:
-    """All gates that are known here or were chosen; those that nobody chose have their default."""
-    return {**GATES, **(chosen or {})}
+    """All gates; those that nobody chose have their default."""
+    return {**DEFAULTS, **(chosen or {})}
 
 
 def can_wait_for_devices(gates: Mapping[str, bool]) -> bool:

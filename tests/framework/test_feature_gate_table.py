@@ -1,0 +1,103 @@
+"""The table of feature gates, and what may be chosen of it."""
+
+import pytest
+
+from mooring.framework.config.feature_gates import DEFAULTS, GateError, parse_gates, told_gates
+from mooring.framework.config.gate_table import EFFECTIVE, GATES, NEEDS, OF_SCHEDULERS, Gate, Stage
+
+
+def test_all_gates_of_kube_scheduler_are_known() -> None:
+    """239 gates and the two for stages; 147 of them are alpha or beta, as its help lists them besides those two."""
+    assert len(GATES) == 239
+    assert sum(gate.stage in (Stage.ALPHA, Stage.BETA) for gate in GATES.values()) == 147
+
+
+def test_no_gate_is_listed_twice_or_missing_elsewhere() -> None:
+    assert EFFECTIVE <= OF_SCHEDULERS <= GATES.keys()
+    assert {*NEEDS, *(other for needed in NEEDS.values() for other in needed)} <= GATES.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "gate"),
+    [
+        ("SchedulerQueueingHints", Gate(Stage.GA, True, True)),
+        ("DynamicResourceAllocation", Gate(Stage.GA, True, True)),
+        ("DRAPrioritizedList", Gate(Stage.GA, True, False)),
+        ("DRADeviceTaintRules", Gate(Stage.BETA, False, False)),
+        ("OpportunisticBatching", Gate(Stage.BETA, True, False)),
+        ("TopologyAwareWorkloadScheduling", Gate(Stage.ALPHA, False, False)),
+        ("GitRepoVolumeDriver", Gate(Stage.DEPRECATED, False, True)),
+        ("SeparateCacheWatchRPC", Gate(Stage.DEPRECATED, False, True)),
+    ],
+)
+def test_some_gates_as_upstream_has_them(name: str, gate: Gate) -> None:
+    assert GATES[name] == gate
+
+
+def test_the_defaults_fulfil_all_needs() -> None:
+    assert parse_gates("") == DEFAULTS
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("Nope=true", "unrecognized feature gate: Nope"),
+        ("GangScheduling", "missing bool value for GangScheduling"),
+        (
+            "GangScheduling=maybe",
+            'invalid value of GangScheduling=maybe, err: strconv.ParseBool: parsing "maybe": invalid syntax',
+        ),
+        (
+            "GangScheduling=true",
+            "GangScheduling is enabled, but depends on features that are disabled: [GenericWorkload]",
+        ),
+        (
+            "DRADeviceTaints=false,DRADeviceTaintRules=true",
+            "DRADeviceTaintRules is enabled, but depends on features that are disabled: [DRADeviceTaints]",
+        ),
+        ("foo:Bar=true", "component not registered: foo"),
+        (
+            "DynamicResourceAllocation=false",
+            "cannot set feature gate DynamicResourceAllocation to false, feature is locked to true",
+        ),
+        (
+            "SchedulerQueueingHints=false,Nope=true",
+            "[cannot set feature gate SchedulerQueueingHints to false, feature is locked to true, "
+            "unrecognized feature gate: Nope]",
+        ),
+    ],
+)
+def test_what_cannot_be_chosen_is_told_in_upstreams_words(text: str, fault: str) -> None:
+    with pytest.raises(GateError) as told:
+        parse_gates(text)
+    assert str(told.value) == fault
+
+
+def test_a_gate_may_be_set_to_what_it_is_locked_to() -> None:
+    assert parse_gates("kube:DynamicResourceAllocation = true") == DEFAULTS
+
+
+def test_a_stage_stands_for_its_gates_but_for_those_that_are_named() -> None:
+    gates = parse_gates("WorkloadWithJob=false,AllAlpha=true")
+    assert all(gates[name] for name, gate in GATES.items() if gate.stage is Stage.ALPHA and name != "WorkloadWithJob")
+    assert not gates["WorkloadWithJob"]
+    gates = parse_gates("AllBeta=false")
+    assert not any(gates[name] for name, gate in GATES.items() if gate.stage is Stage.BETA)
+    assert gates.keys() == GATES.keys()
+
+
+def test_stages_do_not_fulfil_needs_by_themselves() -> None:
+    with pytest.raises(
+        GateError, match="UserNamespacesHostNetworkSupport is enabled, but depends on features that are "
+    ):
+        parse_gates("AllAlpha=true,AllBeta=false")
+
+
+def test_gates_that_are_not_as_usual_are_told_by_their_effect() -> None:
+    text = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,SELinuxMount=true,DRADeviceTaints=true"
+    assert dict(told_gates(parse_gates(text))) == {
+        "Feature gates are in effect": ["GenericWorkload=true"],
+        "Feature gates have no effect in Mooring yet": ["TopologyAwareWorkloadScheduling=true"],
+        "Feature gates have no effect in a scheduler": ["SELinuxMount=true"],
+    }
+    assert not dict(told_gates(DEFAULTS))
