@@ -79,6 +79,27 @@ def test_an_object_that_could_not_be_read_and_went_before_the_list_was_whole_is_
     assert story.told == ["+x@3", "-x"]
 
 
+def test_an_object_that_could_be_read_in_between_is_reported_again() -> None:
+    reports: list[str] = []
+    mirror = Mirror(OPTIONAL, Story(), lambda text, fault: reports.append(text))
+    broken = {"spec": {"containers": 7}}
+    follow(mirror, line("ADDED", {**seen("x", 3), **broken}), line("ADDED", {**seen("y", 4), **broken}), list_end(5))
+    mirror.begin_list()
+    follow(mirror, added("x", 6), line("ADDED", {**seen("y", 4), **broken}), list_end(8))
+    for name, version in (("x", 9), ("y", 10)):
+        mirror.take(line("MODIFIED", {**seen(name, version), **broken}))
+    assert [text.split(":")[0] for text in reports] == ["pods x", "pods y", "pods x"]
+
+
+def test_a_thousand_unreadable_objects_are_reported_one_by_one() -> None:
+    reports: list[str] = []
+    mirror = Mirror(OPTIONAL, Story(), lambda text, fault: reports.append(text))
+    follow(mirror, list_end(5))
+    for number in range(1_005):
+        mirror.take(line("ADDED", {**seen(f"p{number}", 6 + number), "spec": {"containers": 7}}))
+    assert len(reports) == 1_000 and mirror.statistics.malformed == 1_005
+
+
 def follow(mirror: Mirror, *lines: bytes) -> None:
     """The lines of a streamed list, up to its end."""
     if not mirror.is_listing:

@@ -304,6 +304,19 @@ def test_an_empty_watch_puts_its_version_in_question_only_if_it_was_short(lived_
     run(main())
 
 
+def test_a_doubt_is_settled_by_the_list_that_follows() -> None:
+    async def main() -> None:
+        garbage = says(list_end(7), added("a", 8), b"{oops\n")
+        anew = says(added("a", 8), list_end(9), added("b", 10))
+        async with a_stage(garbage, anew, STAYS) as stage:
+            asked = await stage.asked(3)
+            assert asked[1:] == [{**STREAMED_LIST, "resourceVersion": "8"}, {**WATCH, "resourceVersion": "10"}]
+            statistics = stage.reflector.statistics
+            assert (statistics.watches, statistics.events, statistics.delivered) == (3, 6, 2)
+
+    run(main())
+
+
 # Turns
 
 
