@@ -100,6 +100,15 @@ def test_a_thousand_unreadable_objects_are_reported_one_by_one() -> None:
     assert len(reports) == 1_000 and mirror.statistics.malformed == 1_005
 
 
+def test_a_long_list_leaves_turns_to_others_every_256_changes() -> None:
+    mirror = Mirror(OPTIONAL, Story(), lambda text, fault: None)
+    assert mirror.version == ""
+    mirror.begin_list()
+    for number in range(512):
+        mirror.take(added(f"p{number}", number + 1))
+    assert len(list(mirror.complete("600", ""))) == 2 and mirror.version == "600"
+
+
 def follow(mirror: Mirror, *lines: bytes) -> None:
     """The lines of a streamed list, up to its end."""
     if not mirror.is_listing:
