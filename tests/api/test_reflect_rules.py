@@ -109,6 +109,14 @@ def test_a_long_list_leaves_turns_to_others_every_256_changes() -> None:
     assert len(list(mirror.complete("600", ""))) == 2 and mirror.version == "600"
 
 
+def test_an_event_without_a_version_does_not_move_the_watch() -> None:
+    story = Story()
+    mirror = Mirror(OPTIONAL, story, lambda text, fault: None)
+    follow(mirror, list_end(5))
+    mirror.take(line("ADDED", about(name="x", uid="u")))
+    assert story.told == ["+x@None"] and mirror.version == "5"
+
+
 def follow(mirror: Mirror, *lines: bytes) -> None:
     """The lines of a streamed list, up to its end."""
     if not mirror.is_listing:
