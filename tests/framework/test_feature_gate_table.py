@@ -57,6 +57,10 @@ def test_the_defaults_fulfil_all_needs() -> None:
         ),
         ("foo:Bar=true", "component not registered: foo"),
         (
+            "GenericWorkload=true,kube:GangScheduling=true",
+            "set kube feature gates with default empty prefix or kube: prefix consistently, do not mix use",
+        ),
+        (
             "DynamicResourceAllocation=false",
             "cannot set feature gate DynamicResourceAllocation to false, feature is locked to true",
         ),

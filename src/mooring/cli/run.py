@@ -18,6 +18,7 @@ from mooring.api.client.reach import Access
 from mooring.app.leader_election import ElectionError
 from mooring.app.live import Pace
 from mooring.cli.configured import chosen_gates, feature_gates, idle_plugins, registry_with
+from mooring.cli.flag_values import flag_values
 from mooring.cli.refusal import BAD_INPUT, refusals, refuse
 from mooring.framework import config as configuration
 from mooring.framework.config import KubeSchedulerConfiguration
@@ -169,7 +170,7 @@ def run(**flags: Any) -> None:
             limits,
             _serving(flags),
             flags["max_parked"].seconds,
-            {name.replace("_", "-"): str(value) for name, value in flags.items() if value is not None},
+            flag_values(run.params, flags),
             flags["dry_run"],
             gates,
         )

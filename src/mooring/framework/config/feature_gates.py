@@ -9,6 +9,7 @@ DEFAULTS: Mapping[str, bool] = {name: gate.default for name, gate in GATES.items
 _TRUE = frozenset(("1", "t", "T", "true", "TRUE", "True"))
 _FALSE = frozenset(("0", "f", "F", "false", "FALSE", "False"))
 _COMPONENT = "kube"
+_MIXED = "set kube feature gates with default empty prefix or kube: prefix consistently, do not mix use"
 IN_EFFECT = "Feature gates are in effect"
 
 
@@ -17,7 +18,7 @@ class GateError(ValueError):
 
 
 def parse_gates(text: str) -> dict[str, bool]:
-    """All gates, with what `Name=true,kube:Other=false` makes of them. Raises GateError."""
+    """All gates, with what `Name=true,Other=false` makes of them. Raises GateError."""
     chosen = dict(_choices(text))
     _check(chosen)
     gates = {**DEFAULTS, **_of_stages(chosen), **chosen}
@@ -41,7 +42,10 @@ def told_gates(gates: Mapping[str, bool]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _choices(text: str) -> Iterator[tuple[str, bool]]:
-    for part in filter(None, (part.strip() for part in text.split(","))):
+    parts = list(filter(None, (part.strip() for part in text.split(","))))
+    if len({":" in part.partition("=")[0] for part in parts}) > 1:
+        raise GateError(_MIXED)
+    for part in parts:
         component, colon, gate = part.partition(":")
         if colon and component.strip() != _COMPONENT:
             raise GateError(f"component not registered: {component.strip()}")
