@@ -309,6 +309,25 @@ def test_another_configuration_decides_otherwise(tmp_path: Path, cluster: Path) 
     assert "default     web   west" in mooring("simulate", cluster, "--config", config).out
 
 
+def test_the_configuration_of_a_snapshot_is_used_and_said(tmp_path: Path, cluster: Path) -> None:
+    profile = {
+        "schedulerName": "default-scheduler",
+        "plugins": {"filter": {"disabled": [{"name": "NodeResourcesFit"}]}},
+    }
+    header = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    settings = {"apiVersion": "mooring.dev/v1", "kind": "SchedulerSettings"}
+    snapshot = tmp_path / "snapshot.json"
+    snapshot.write_text(json.dumps({**settings, "configuration": {**header, "profiles": [profile]}}))
+    ran = mooring("simulate", cluster, snapshot)
+    assert "2 of 2 pending pods placed" in ran.out
+    assert ran.complaints == [
+        f"note: the scheduler configuration and feature gates are those of {snapshot}; --config replaces them"
+    ]
+    ran = mooring("simulate", cluster, snapshot, "--config", write_config(tmp_path / "config.yaml"))
+    assert "1 of 2 pending pods placed" in ran.out
+    assert ran.complaints == [f"note: --config replaces the scheduler configuration that {snapshot} has"]
+
+
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [

@@ -1,11 +1,13 @@
-"""What a running scheduler believes, as a list of objects: `mooring simulate` takes it and decides the same, offline."""
+"""What a running scheduler believes, as a list of objects: `mooring simulate` reads it and makes the same decisions."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from mooring.cycle.scheduler import Scheduler
+from mooring.framework.config.settings import settings_object
+from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.model.kinds import KINDS, WORKLOADS
 from mooring.model.meta import KubeObject
 
@@ -14,13 +16,18 @@ JsonObject = dict[str, Any]
 _KIND_OF = {kind.struct: kind for kind in KINDS.values()}
 
 
-def snapshot(scheduler: Scheduler) -> JsonObject:
-    """Pods that are assumed on a node are told to be there: that is what the next decision would count with."""
+def snapshot(
+    scheduler: Scheduler, config: KubeSchedulerConfiguration, gates: Mapping[str, bool] | None = None
+) -> JsonObject:
+    """What the next decision would count with, and the settings that it would be made by.
+
+    Pods that are assumed on a node are shown on it.
+    """
     return {
         "kind": "List",
         "apiVersion": "v1",
         "metadata": {},
-        "items": [_written(item) for item in _believed(scheduler)],
+        "items": [settings_object(config, gates), *(_written(item) for item in _believed(scheduler))],
     }
 
 

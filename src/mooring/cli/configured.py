@@ -11,6 +11,7 @@ from mooring.cli.refusal import refuse
 from mooring.framework import config as configuration
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.feature_gates import IN_EFFECT, GateError, parse_gates, told_gates
+from mooring.framework.config.settings import SchedulerSettings
 from mooring.framework.config.types import PluginEntry, Plugins
 from mooring.framework.points import QueueSortPlugin
 from mooring.framework.registry import Registry, load_file
@@ -24,8 +25,12 @@ feature_gates = click.option(
 )
 
 
-def configured(path: str | None, gates: Mapping[str, bool] | None = None) -> KubeSchedulerConfiguration:
-    """The configuration in a file, or upstream's default. Raises ConfigError."""
+def configured(
+    path: str | None, gates: Mapping[str, bool] | None = None, settings: SchedulerSettings | None = None
+) -> KubeSchedulerConfiguration:
+    """The configuration in a file, or that of a snapshot, or upstream's default. Raises ConfigError."""
+    if path is None and settings is not None:
+        return configuration.from_object(settings.configuration, feature_gates=gates)
     if path is None:
         return configuration.default(feature_gates=gates)
     try:
@@ -68,10 +73,10 @@ def _sorts(registry: Registry, name: str) -> bool:
     return isinstance(factory, type) and issubclass(factory, QueueSortPlugin)
 
 
-def chosen_gates(text: str) -> dict[str, bool]:
-    """All feature gates, as `--feature-gates` chooses them."""
+def chosen_gates(text: str, settings: SchedulerSettings | None = None) -> dict[str, bool]:
+    """All feature gates, as `--feature-gates` chooses them; without it, as a snapshot has them."""
     try:
-        return parse_gates(text)
+        return parse_gates(text if text or settings is None else settings.gates_text)
     except GateError as fault:
         refuse(fault)
 

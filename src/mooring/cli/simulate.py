@@ -125,11 +125,21 @@ def simulate(
         _warn(warning)
     if manifests.problems:
         refuse(*manifests.problems)
-    gates = chosen_gates(feature_gates)
+    settings = manifests.settings
+    gates = chosen_gates(feature_gates, settings)
     tell_gates(gates)
-    with tracebacks(debug), refusals(config or "configuration", plugins):
+    source = config or (settings.file if settings is not None else "configuration")
+    with tracebacks(debug), refusals(source, plugins):
         task = _Task(
-            manifests, configured(config, gates), plugins, gates, Validation(validate), story, until_ns, output
+            manifests,
+            configured(config, gates, settings),
+            plugins,
+            gates,
+            Validation(validate),
+            story,
+            until_ns,
+            output,
+            config is not None,
         )
         is_done = task.place(explain) if arrivals is None else task.run_day(arrivals)
     if exit_code and not is_done:
@@ -159,6 +169,8 @@ class _Task:
     story: str | None
     until_ns: int | None
     output: str
+    has_config: bool
+    """Whether a configuration was given."""
 
     def place(self, explain: Sequence[str]) -> bool:
         """Place the pending pods. Returns whether all of them are placed in the end."""
@@ -196,7 +208,7 @@ class _Task:
     def _registry(self) -> tuple[Registry, list[str]]:
         """All plugins, those of the user's files enabled, and what there is to note about them."""
         registry = registry_with(self.plugins)
-        notes = enable_loaded(self.config, registry)
+        notes = [*_note_settings(self.manifests, self.has_config), *enable_loaded(self.config, registry)]
         idle = idle_plugins(self.config, registry)
         return registry, [*notes, *(f"plugin {name} is loaded, but no profile enables it" for name in idle)]
 
@@ -207,6 +219,15 @@ class _Task:
 def _own_output() -> AbstractContextManager[object]:
     """Inside, what plugins print goes to standard error: standard output has the report, which programs read."""
     return redirect_stdout(sys.stderr)
+
+
+def _note_settings(manifests: Manifests, has_config: bool) -> list[str]:
+    settings = manifests.settings
+    if settings is None:
+        return []
+    if has_config:
+        return [f"--config replaces the scheduler configuration that {settings.file} has"]
+    return [f"the scheduler configuration and feature gates are those of {settings.file}; --config replaces them"]
 
 
 def _parts(report: Report, wide: bool) -> Iterator[str]:

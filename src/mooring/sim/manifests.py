@@ -12,6 +12,7 @@ from typing import BinaryIO, TypeVar
 
 import msgspec
 
+from mooring.framework.config.settings import SchedulerSettings, is_settings, read_settings
 from mooring.model.decode import decode_as, decode_json
 from mooring.model.defaults import Admission, missing_namespaces, was_admitted
 from mooring.model.devices import ResourceClaimTemplate
@@ -73,6 +74,8 @@ class Manifests:
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
     """What does not keep the objects from being used."""
+    settings: SchedulerSettings | None = None
+    """Of the scheduler that a snapshot is from; the first one counts."""
 
 
 def read(
@@ -137,11 +140,15 @@ class _Intake:
         """Problems too, but of objects that can still be checked for others."""
         self._warnings: list[_Told] = []
         self._order = 0
+        self._settings: SchedulerSettings | None = None
 
     def take(self, found: Document | PlacedProblem) -> None:
         self._order += 1
         if isinstance(found, PlacedProblem):
             self._problems.append(_Told(self._order, found.place, found))
+            return
+        if is_settings(found.kind, found.api_version):
+            self._take_settings(found)
             return
         problem = kind_problem(found.kind, found.api_version)
         if problem is not None:
@@ -150,6 +157,13 @@ class _Intake:
             self._ignored[found.kind] += 1
         else:
             self._type(found)
+
+    def _take_settings(self, document: Document) -> None:
+        settings = read_settings(document.plain(), document.place.file)
+        if settings is None:
+            text = "does not have the form that `mooring snapshot` writes; remove it"
+            self._problems += self._told(document, [Problem("configuration", text)])
+        self._settings = self._settings or settings
 
     def _type(self, document: Document) -> None:
         """Make the document an object, and a workload too where its kind is both."""
@@ -203,7 +217,7 @@ class _Intake:
         self._objects += [Manifest(namespace, None) for namespace in namespaces]
         self._objects.sort(key=lambda manifest: manifest.order)
         problems, warnings = _with_lines(files, self._problems), _with_lines(files, self._warnings)
-        return Manifests(self._objects, self._ignored, problems, warnings)
+        return Manifests(self._objects, self._ignored, problems, warnings, self._settings)
 
     def _tell(self, manifest: Manifest, problems: Sequence[Problem]) -> None:
         if problems:

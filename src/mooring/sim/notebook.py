@@ -10,6 +10,7 @@ import msgspec
 
 from mooring.app.assembly import all_plugins
 from mooring.framework import config as configuration
+from mooring.framework.config.feature_gates import parse_gates
 from mooring.framework.plain import PlainPlugin
 from mooring.framework.points import Plugin
 from mooring.model.meta import KubeObject
@@ -88,11 +89,14 @@ def simulate(
     for plugin in plugins:
         registry.register(plugin)
     items = [manifest.object for manifest in manifests.objects]
+    settings = manifests.settings
+    gates = parse_gates(settings.gates_text) if settings is not None else None
+    chosen = _configuration(settings.configuration if config is None and settings is not None else config, gates)
     if arrivals is None:
-        simulation = Simulation(items, _configuration(config), registry)
+        simulation = Simulation(items, chosen, registry, gates)
         report: Report | DayReport = simulation.run(explain, None, story, UNTIL_NS if until_ns is None else until_ns)
     else:
-        report = Day(items, _arrivals(arrivals, items), _configuration(config), registry).run(until_ns, None, story)
+        report = Day(items, _arrivals(arrivals, items), chosen, registry, gates).run(until_ns, None, story)
     report.notes = note_ignored(manifests) + report.notes
     return report
 
@@ -132,10 +136,12 @@ def _as_dictionary(problem: Problem) -> Problem:
     return replace(problem, file="", line=0, where=problem.where.replace("document 1, item", "object"))
 
 
-def _configuration(config: Source | Mapping[str, Any] | None) -> configuration.KubeSchedulerConfiguration:
+def _configuration(
+    config: Source | Mapping[str, Any] | None, gates: Mapping[str, bool] | None
+) -> configuration.KubeSchedulerConfiguration:
     if config is None:
-        return configuration.default()
+        return configuration.default(feature_gates=gates)
     if isinstance(config, Mapping):
-        return configuration.from_object(config)
+        return configuration.from_object(config, feature_gates=gates)
     with open(config, "rb") as file:
-        return configuration.load(file.read(), os.fspath(config))
+        return configuration.load(file.read(), os.fspath(config), feature_gates=gates)

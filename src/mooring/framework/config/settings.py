@@ -1,0 +1,50 @@
+"""The settings of a scheduler as an object among others: what a snapshot carries, so that a simulation decides alike."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mooring.framework.config.feature_gates import DEFAULTS
+from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.framework.config.written import as_object
+
+API_VERSION = "mooring.dev/v1"
+KIND = "SchedulerSettings"
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerSettings:
+    """The configuration, in the form of a file, and the feature gates that differ from their defaults."""
+
+    configuration: Mapping[str, Any]
+    gates: Mapping[str, bool] = field(default_factory=dict)
+    file: str = ""
+    """Where they were read."""
+
+    @property
+    def gates_text(self) -> str:
+        """As `--feature-gates` takes them."""
+        return ",".join(f"{name}={str(on).lower()}" for name, on in self.gates.items())
+
+
+def settings_object(config: KubeSchedulerConfiguration, gates: Mapping[str, bool] | None) -> dict[str, Any]:
+    """Without the private keys of extenders: a simulation calls none."""
+    written = as_object(config)
+    for extender in written.get("extenders", ()):
+        extender.get("tlsConfig", {}).pop("keyData", None)
+    chosen = {name: on for name, on in (gates or {}).items() if DEFAULTS.get(name) is not on}
+    return {"apiVersion": API_VERSION, "kind": KIND, "configuration": written, "featureGates": chosen}
+
+
+def is_settings(kind: str, api_version: str) -> bool:
+    return (kind, api_version) == (KIND, API_VERSION)
+
+
+def read_settings(written: Mapping[str, Any], file: str) -> SchedulerSettings | None:
+    """None for an object that has another form."""
+    configuration, gates = written.get("configuration"), written.get("featureGates", {})
+    if not isinstance(configuration, dict) or not isinstance(gates, dict):
+        return None
+    if not all(isinstance(on, bool) for on in gates.values()):
+        return None
+    return SchedulerSettings(configuration, gates, file)
