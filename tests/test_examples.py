@@ -13,10 +13,13 @@ import yaml
 from click.testing import CliRunner
 
 import mooring
+from mooring.api.resources import RESOURCES
 from mooring.app.assembly import all_plugins
 from mooring.cli.main import main
+from mooring.cli.simulate import DUMP_COMMAND
 from mooring.framework import config as configuration
 from mooring.framework.registry import load_file
+from mooring.model.kinds import KINDS
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
@@ -306,3 +309,18 @@ def a_node(name: str, zone: str, pods: int) -> dict[str, Any]:
 def a_pod(name: str, labels: dict[str, str] | None = None) -> dict[str, Any]:
     spec = {"containers": [{"name": "main", "image": "web"}]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels or {}}, "spec": spec}
+
+
+def test_devices_that_nodes_name_are_given_to_pods_that_claim_them() -> None:
+    out = simulate("examples/devices/cluster.yaml", "examples/devices/training.yaml")
+    assert out.endswith("8 of 8 pending pods placed, 4 nodes\n")
+    placed = [line.split()[2] for line in out.splitlines() if line.startswith("default ")]
+    assert {node: placed.count(node) for node in placed} == {f"gpu-{i}": 2 for i in range(1, 5)}
+    assert "2 of 8 pending pods placed" in simulate("examples/devices/node.yaml", "examples/devices/training.yaml")
+
+
+def test_the_dump_command_has_all_kinds_that_decisions_read() -> None:
+    assert indented("\n".join(DUMP_COMMAND)) in README
+    named = {kind for line in DUMP_COMMAND[:-1] for kind in line.partition("=")[2].removeprefix("$kinds,").split(",")}
+    plurals = {resource.kind: resource.plural for resource in RESOURCES.values()}
+    assert named == {plurals[kind] for kind in KINDS if kind != "PodGroup"}

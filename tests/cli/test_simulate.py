@@ -692,7 +692,7 @@ def test_a_story_has_times_attempts_and_cycles(cluster: Path) -> None:
         "00:00:00.002 attempt 1 (cycle 2): taken from the queue\n"
         "00:00:00.002 attempt 1 (cycle 2): is not scheduled: 0/2 nodes are available: 2 Insufficient cpu. "
         f"{NO_ROOM}\n"
-        "00:00:00.002 attempt 1 (cycle 2): parked, rejected by NodeResourcesFit\n\n"
+        "00:00:00.002 attempt 1 (cycle 2): unschedulable, rejected by NodeResourcesFit\n\n"
         "1 of 2 pending pods placed, 2 nodes\n"
     )
 

@@ -71,8 +71,8 @@ def test_a_pod_is_woken_and_placed_in_its_second_attempt() -> None:
         "00:00:00.001 attempt 1 (cycle 1): is not scheduled: 0/1 nodes are available: 1 Insufficient cpu. "
         "no new claims to deallocate, preemption: 0/1 nodes are available: "
         "1 No preemption victims found for incoming pod.",
-        "00:00:00.001 attempt 1 (cycle 1): parked, rejected by NodeResourcesFit",
-        "00:00:05.000 woken by AssignedPodDelete to the active queue",
+        "00:00:00.001 attempt 1 (cycle 1): unschedulable, rejected by NodeResourcesFit",
+        "00:00:05.000 moved by AssignedPodDelete to the active queue",
         "00:00:05.001 attempt 2 (cycle 2): taken from the queue",
         "00:00:05.001 attempt 2 (cycle 2): goes to n, the only choice",
         "00:00:05.001 attempt 2 (cycle 2): is bound to n",
@@ -105,7 +105,7 @@ def test_the_end_of_a_wait_belongs_to_its_attempt() -> None:
     assert told.of("slow")[-2:] == [
         "00:00:21.000 attempt 1 (cycle 1): is not scheduled: 0/1 nodes are available: "
         "1 rejected due to timeout after waiting 20s at plugin Patience.",
-        "00:00:21.000 attempt 1 (cycle 1): parked, rejected by Patience",
+        "00:00:21.000 attempt 1 (cycle 1): unschedulable, rejected by Patience",
     ]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from mooring.api.resources import BY_KIND
 from mooring.cli.configured import (
     chosen_gates,
     configured,
@@ -27,6 +28,7 @@ from mooring.cli.report import explain as show_explanation
 from mooring.cli.report import tell as tell_story
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.registry import Registry
+from mooring.model.kinds import KINDS
 from mooring.model.meta import KubeObject
 from mooring.model.problem import Problem, show
 from mooring.sim.arrivals import ArrivalsError, parse_duration, read_arrivals
@@ -38,28 +40,42 @@ from mooring.sim.simulation import UNTIL_NS, Simulation, note_ignored
 
 NOT_ALL_PLACED = 1
 
+DUMPED = [BY_KIND[kind.api_versions[0], kind.name].plural for kind in KINDS.values() if kind.name != "PodGroup"]
+"""All kinds that decisions read, but for the alpha one, which hardly any cluster serves."""
+DUMP_COMMAND = (
+    f"kinds={','.join(DUMPED[:7])}",
+    f"kinds=$kinds,{','.join(DUMPED[7:13])}",
+    f"kinds=$kinds,{','.join(DUMPED[13:18])}",
+    f"kinds=$kinds,{','.join(DUMPED[18:])}",
+    "kubectl get -A -o json $kinds > dump.json",
+)
+"""In lines that fit a screen."""
+
 EPILOG = """
 \b
 Examples:
   mooring simulate cluster.yaml                         where do the pending pods go?
-  kubectl get nodes,pods,services,replicasets,statefulsets,priorityclasses,namespaces -A -o json > dump.json
-  mooring simulate dump.json more-pods.yaml             would these fit into my cluster?
+  mooring simulate dump.json more-pods.yaml             would these fit into my cluster? (dump.json: see below)
   mooring simulate cluster.yaml --explain web-0         why there? why not elsewhere?
   mooring simulate cluster.yaml --story web-0           what happened to it, and when?
   mooring simulate cluster.yaml --arrivals day.yaml     how long will these pods wait over a day?
   mooring simulate cluster.yaml --config packed.yaml    with another scheduler configuration
-  mooring simulate cluster.yaml --plugin mine.py --config mine.yaml   with a plugin of your own
+  mooring simulate cluster.yaml --plugin mine.py        with a plugin of your own, enabled in all profiles
   kubectl get nodes,pods -A -o json | mooring simulate - -o json | jq '.pods[] | select(.result != "scheduled")'
+
+\b
+A dump with all that decisions read (leave out the kinds that your cluster does not serve):
+  DUMP_COMMAND
 
 \b
 Amounts in JSON are whole numbers: cpu in milli-CPU, memory in bytes, all else as counted.
 
 \b
 Exit status:
-  0 when the simulation ran
-  1 with --exit-code when a pod was not placed, or not for long
-  2 for input that cannot be used
-"""
+  0  the simulation ran
+  1  with --exit-code: a pod is pending in the end, or was preempted
+  2  the input cannot be used
+""".replace("DUMP_COMMAND", "\n  ".join(DUMP_COMMAND))
 
 
 @click.command(epilog=EPILOG, short_help="Place the pending pods of a cluster, explain any of them.")

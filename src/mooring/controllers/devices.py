@@ -32,18 +32,28 @@ class Devices:
         node = self._api.find(NODES, "", key[1])
         if node is None:
             return None
-        for driver, count, attributes in _offers(_written(node)):
-            name = f"{key[1]}-{driver}"
-            spec = _spec(node, driver, count, attributes)
-            held = self._api.find(SLICES, "", name)
+        for made in slices_of(node):
+            spec = made["spec"]
+            held = self._api.find(SLICES, "", made["metadata"]["name"])
             if held is None:
-                owner = {"apiVersion": "v1", "kind": "Node", "name": key[1], "uid": node["metadata"]["uid"]}
-                metadata = {"name": name, "ownerReferences": [{**owner, "controller": True}]}
-                self._api.create(SLICES, "", {"metadata": metadata, "spec": spec})
+                self._api.create(SLICES, "", made)
             elif held["spec"]["devices"] != spec["devices"]:
                 pool = {**spec["pool"], "generation": held["spec"]["pool"]["generation"] + 1}
                 self._api.put_spec(SLICES, held, {**spec, "pool": pool})
         return None
+
+
+def slices_of(node: JsonObject) -> list[JsonObject]:
+    """The slices that offer the devices which a node says it has; a simulation makes them too."""
+    metadata = node["metadata"]
+    owner = {"apiVersion": "v1", "kind": "Node", "name": metadata["name"], "uid": metadata.get("uid", "")}
+    return [
+        {
+            "metadata": {"name": f"{metadata['name']}-{driver}", "ownerReferences": [{**owner, "controller": True}]},
+            "spec": _spec(node, driver, count, attributes),
+        }
+        for driver, count, attributes in _offers(_written(node))
+    ]
 
 
 def _written(node: JsonObject) -> str:

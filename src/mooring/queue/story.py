@@ -20,7 +20,7 @@ def moved(entry: QueuedPod, label: str, place: Place, until_ns: int | None) -> s
     if place == "gated":
         return f"gated by {entry.gating_plugin}: {entry.gating_message}"
     if place == "unschedulable":
-        return f"parked, {_failure(entry)}"
+        return f"unschedulable, {_failure(entry)}"
     where = "the active queue" if until_ns is None else f"backoff until {time_of_day(until_ns)}"
     return f"{_cause(entry, label)} to {where}"
 
@@ -47,8 +47,8 @@ def _failure(entry: QueuedPod) -> str:
 def _cause(entry: QueuedPod, label: str) -> str:
     if label == ATTEMPT_FAILED:
         was_woken = entry.rejectors and not entry.serves_backoff
-        return f"{_failure(entry)}{' but woken meanwhile,' if was_woken else ','}"
-    return _CAUSES.get(label) or f"woken by {label}"
+        return f"{_failure(entry)}{' but an event moved it meanwhile,' if was_woken else ','}"
+    return _CAUSES.get(label) or f"moved by {label}"
 
 
 _CAUSES = {UNSCHEDULABLE_POD_ADD.label: "added", BACKOFF_COMPLETE: "backoff over,", FORCE_ACTIVATE.label: "activated,"}

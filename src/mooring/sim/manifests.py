@@ -12,10 +12,11 @@ from typing import BinaryIO, TypeVar
 
 import msgspec
 
+from mooring.controllers.devices import DEVICES, slices_of
 from mooring.framework.config.settings import SchedulerSettings, is_settings, read_settings
 from mooring.model.decode import decode_as, decode_json
 from mooring.model.defaults import Admission, missing_namespaces, was_admitted
-from mooring.model.devices import ResourceClaimTemplate
+from mooring.model.devices import ResourceClaimTemplate, ResourceSlice
 from mooring.model.kinds import KINDS, WORKLOADS, is_read, kind_problem
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
@@ -261,7 +262,7 @@ def _with_lines(files: Sequence[ManifestFile], told: list[_Told]) -> list[Proble
 
 
 class _Controllers:
-    """Makes what the controllers of a real cluster would: pods of workloads, claims of pods."""
+    """Makes what the controllers of a real cluster would: pods of workloads, claims of pods, slices of devices."""
 
     def __init__(self, given: Sequence[Manifest], admission: Admission, tell: Tell) -> None:
         self._given = given
@@ -280,7 +281,7 @@ class _Controllers:
         for manifest in sorted(workloads, key=lambda manifest: manifest.kind != "StatefulSet"):
             if isinstance(manifest.object, Workload) and not ownership.covers(manifest.object):
                 made += self._expand(manifest, manifest.object, nodes)
-        return made + self._make_claims([*self._given, *made])
+        return [*made, *self._make_claims([*self._given, *made]), *self._make_slices()]
 
     def _expand(self, manifest: Manifest, workload: Workload, nodes: Sequence[Node]) -> list[Manifest]:
         wanted = 0 if workload.kind == "DaemonSet" else count_pods(workload)
@@ -306,6 +307,15 @@ class _Controllers:
                 for claim in claims_of(manifest.object, templates):
                     self._admission.admit(claim)
                     made += self._keep(claim, manifest)
+        return made
+
+    def _make_slices(self) -> list[Manifest]:
+        """What the drivers of a node would publish: `mooring.dev/devices` says which devices a simulated node has."""
+        made = []
+        for manifest in self._given:
+            if isinstance(manifest.object, Node) and DEVICES in (manifest.object.metadata.annotations or {}):
+                for written in slices_of(msgspec.to_builtins(manifest.object)):
+                    made += self._keep(msgspec.convert(written, ResourceSlice), manifest)
         return made
 
     def _keep(self, product: KubeObject, maker: Manifest) -> list[Manifest]:
