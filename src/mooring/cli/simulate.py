@@ -43,10 +43,7 @@ NOT_ALL_PLACED = 1
 DUMPED = [BY_KIND[kind.api_versions[0], kind.name].plural for kind in KINDS.values() if kind.name != "PodGroup"]
 """All kinds that decisions read, but for the alpha one, which hardly any cluster serves."""
 DUMP_COMMAND = (
-    f"kinds={','.join(DUMPED[:7])}",
-    f"kinds=$kinds,{','.join(DUMPED[7:13])}",
-    f"kinds=$kinds,{','.join(DUMPED[13:18])}",
-    f"kinds=$kinds,{','.join(DUMPED[18:])}",
+    *(f"kinds={'$kinds,' if i else ''}{','.join(DUMPED[i : i + 5])}" for i in range(0, len(DUMPED), 5)),
     "kubectl get -A -o json $kinds > dump.json",
 )
 """In lines that fit a screen."""
