@@ -110,7 +110,6 @@ COUNTING = [
     (PodTallies, "_count_terms", 0),
     (NodeTable, "_count_sums", 0),
     (NodeTable, "_count_sums", -1),
-    (NodeTable, "resource", 1),
 ]
 ARRIVING = [*COUNTING, (PortUse, "occupy", 0), (PortUse, "occupy", -1)]
 LEAVING = [*COUNTING, (PortUse, "release", 0), (PortUse, "release", -1)]
@@ -119,7 +118,6 @@ FACTS = [
     (LabelColumns, "put", -1),
     (Images, "put", 0),
     (Images, "put", -1),
-    (NodeTable, "resource", 1),
 ]
 
 

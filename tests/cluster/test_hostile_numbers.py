@@ -124,7 +124,8 @@ def test_one_bad_quantity_costs_a_node_neither_its_room_nor_its_labels(text: Any
     column = table.labels.column("zone")
     assert table.allocatable[CPU, row] == 4000 and table.allowed_pods[row] == 110
     assert column.values[column.codes[row]] == "a" and table.alive[row]
-    assert table.allocatable[table.resource("example.com/gpu"), row] in (0, MAX_AMOUNT)
+    index = table.resource("example.com/gpu")
+    assert table.allocatable[index, row] in (0, MAX_AMOUNT)
     assert table.check() == []
 
 

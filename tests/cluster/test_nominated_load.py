@@ -32,6 +32,7 @@ STEP = st.one_of(
     st.tuples(st.just("put node"), st.sampled_from(NODES)),
     st.tuples(st.just("remove node"), st.sampled_from(NODES)),
     st.tuples(st.just("crowd"), st.integers(1, 80)),
+    st.tuples(st.just("ask")),
 )
 
 
@@ -47,7 +48,7 @@ def as_recount(load: Load, nodes: NodeTable) -> Recount:
     found = {}
     gpu = nodes.resource_book.get(GPU)
     for name, row in nodes.row_book.items():
-        gpus = int(load.requested[gpu, row]) if gpu is not None and gpu < len(load.requested) else 0
+        gpus = int(load.requested[gpu, row]) if gpu is not None else 0
         if load.pod_count[row]:
             found[name] = int(load.requested[CPU, row]), gpus, int(load.pod_count[row])
         else:
@@ -79,7 +80,7 @@ def test_the_load_is_the_sum_over_the_others_of_no_lower_priority(steps: list[tu
                 nominated.withdraw(nominee(pod, 0, 0, 0).id)
                 promised.pop(pod, None)
             case ("put node", str(node)):
-                nodes.put_node(a_node(node))
+                nodes.put_node(a_node(node, allocatable={GPU: 4}))
                 known.add(node)
             case ("remove node", str(node)) if node in known:
                 nodes.remove_node(node)
@@ -87,11 +88,16 @@ def test_the_load_is_the_sum_over_the_others_of_no_lower_priority(steps: list[tu
             case ("crowd", int(count)):  # more rows than the columns had room for
                 for i in range(count):
                     nodes.put_node(a_node(f"crowd{i}"))
+            case ("ask",):  # from now on the resource is counted, as long as a node has it
+                nodes.resource(GPU)
         assert bool(nominated) is bool(promised)
         for name in (*PODS[:2], "stranger"):
             for priority in (*PRIORITIES, 1000):
                 load = nominated.load_beside(asker(name, priority))
-                assert as_recount(load, nodes) == recount(promised, known, name, priority)
+                expected = recount(promised, known, name, priority)
+                if GPU not in nodes.resource_book:
+                    expected = {node: (cpus, 0, pods) for node, (cpus, _, pods) in expected.items()}
+                assert as_recount(load, nodes) == expected
         for node in NODES:
             assert {pod.name for pod in nominated.on(node)} == {p for p, kept in promised.items() if kept[0] == node}
             for priority in PRIORITIES:

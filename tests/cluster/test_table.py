@@ -18,7 +18,7 @@ from mooring.cluster.labels import ABSENT
 from mooring.cluster.log import TouchLog
 from mooring.cluster.order import NodeOrder
 from mooring.cluster.ports import PortUse
-from mooring.cluster.table import ClusterError, NodeTable, cells
+from mooring.cluster.table import NOWHERE, ClusterError, NodeTable, cells
 from mooring.model.affinity import PodPredicate
 from mooring.model.meta import LabelSelector
 from mooring.model.node import ContainerImage, Node
@@ -266,7 +266,7 @@ def assert_facts(table: NodeTable, model: Model) -> None:
         wanted = dict.fromkeys(table.resource_book, 0)
         if facts is not None:
             wanted["cpu"], wanted["memory"] = CPUS[facts.cpu], 8 * GI
-            wanted |= {key: AMOUNTS[text] for key, text in facts.amounts.items() if key not in IGNORED}
+            wanted |= {key: AMOUNTS[text] for key, text in facts.amounts.items() if key in table.resource_book}
         assert {key: table.allocatable[index, row] for key, index in table.resource_book.items()} == wanted
         assert table.allowed_pods[row] == (facts.pods if facts else 0)
         assert table.unschedulable[row] == (facts.unschedulable if facts else False)
@@ -451,8 +451,9 @@ class TableMachine(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from((*SCALARS, *IGNORED)))
     def ask_for_a_resource(self, name: str) -> None:
-        """As a scoring strategy does that lists it."""
-        assert self.table.resource(name) == self.table.resource_book[name]
+        """As a scoring strategy does that lists it, or a pod that requests it."""
+        is_there = name not in IGNORED and any(name in facts.amounts for facts in self.model.nodes.values())
+        assert self.table.resource(name) == (self.table.resource_book[name] if is_there else NOWHERE)
 
     @rule(
         app=st.sampled_from(APPS),
@@ -496,6 +497,9 @@ class TableMachine(RuleBasedStateMachine):
             return
         name = data.draw(st.sampled_from(sorted(self.table.row_book)))
         sketch, model, row = self.table.sketch(), self.model.copy(), self.table.row_book[name]
+        asked = SCALARS if data.draw(st.booleans(), "ask") else ()
+        for key in asked:
+            self.table.resource(key)  # or else the sketch would ask for it, and the table gets a place for it as well
         before = observe(self.table)
         for _ in range(data.draw(st.integers(1, 4), "changes")):
             there = [placed.pod for placed in model.on(name)]
@@ -510,6 +514,8 @@ class TableMachine(RuleBasedStateMachine):
         held = Counter[str]()
         for placed in model.on(name):
             held.update({"cpu": placed.kind.cpu[0], "memory": placed.kind.memory[0], **placed.kind.others})
+        for key in asked:
+            sketch.resource(key)
         assert {key: sketch.requested[i, row] for key, i in sketch.resource_book.items()} == {
             key: held[key] for key in sketch.resource_book
         }

@@ -1,10 +1,12 @@
 """When a toleration covers a taint."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mooring.model.node import Taint
 from mooring.model.pod import Toleration
-from mooring.model.tolerations import covers, tolerates, tolerates_hard
+from mooring.model.tolerations import HARD_EFFECTS, Tolerance, covers, tolerates_hard
 
 GPU = Taint(key="gpu", value="a100", effect="NoSchedule")
 
@@ -27,11 +29,11 @@ ROWS = [
 @pytest.mark.parametrize(("toleration", "is_covered"), ROWS)
 def test_one_toleration_and_one_taint(toleration: Toleration, is_covered: bool) -> None:
     assert covers(toleration, GPU) is is_covered
-    assert tolerates([Toleration(key="other", operator="Exists"), toleration], GPU) is is_covered
+    assert Tolerance([Toleration(key="other", operator="Exists"), toleration]).covers(GPU) is is_covered
 
 
 def test_no_toleration_tolerates_nothing() -> None:
-    assert not tolerates([], GPU)
+    assert not Tolerance([]).covers(GPU)
 
 
 def test_only_hard_effects_keep_pods_away() -> None:
@@ -42,3 +44,20 @@ def test_only_hard_effects_keep_pods_away() -> None:
     assert not tolerates_hard([], [soft, evicting])
     assert not tolerates_hard([Toleration(key="gpu", operator="Exists")], [GPU, evicting])
     assert tolerates_hard([Toleration(operator="Exists")], [GPU, evicting])
+
+
+TEXTS = st.sampled_from(("", "a", "b"))
+EFFECTS = st.sampled_from(("", "NoSchedule", "NoExecute", "PreferNoSchedule"))
+TOLERATIONS = st.builds(
+    Toleration, key=TEXTS, operator=st.sampled_from(("", "Equal", "Exists", "Lt", "Gt")), value=TEXTS, effect=EFFECTS
+)
+TAINTS = st.builds(Taint, key=TEXTS, value=TEXTS, effect=EFFECTS)
+
+
+@given(st.lists(TOLERATIONS, max_size=4), st.lists(TAINTS, max_size=4))
+def test_looking_up_comes_to_the_same_as_going_through_them(tolerations: list[Toleration], taints: list[Taint]) -> None:
+    tolerance = Tolerance(tolerations)
+    plain = [any(covers(toleration, taint) for toleration in tolerations) for taint in taints]
+    assert [tolerance.covers(taint) for taint in taints] == plain
+    hard = [is_covered for taint, is_covered in zip(taints, plain, strict=True) if taint.effect in HARD_EFFECTS]
+    assert tolerance.covers_hard(taints) is all(hard)

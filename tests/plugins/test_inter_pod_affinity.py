@@ -7,6 +7,7 @@ import pytest
 
 from alone import build, scores, skips_filter, verdicts
 from build import a_cluster, a_node, a_pod
+from mooring.cluster import tallies
 from mooring.cluster.cluster import Cluster
 from mooring.framework.config.args import InterPodAffinityArgs
 from mooring.framework.status import SKIP, curable, final
@@ -65,6 +66,13 @@ def new(affinity: Any = None, app: str = "web", **more: Any) -> Pod:
 
 def plugin(**args: Any) -> Any:
     return build(InterPodAffinity, msgspec.convert(args, InterPodAffinityArgs) if args else None)
+
+
+@pytest.fixture(autouse=True, params=["counts are kept", "counts are made for one attempt"])
+def counting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pod with many terms counts in another way, which must come to the same."""
+    if request.param == "counts are made for one attempt":
+        monkeypatch.setattr(tallies, "FEW_RULES", -1)
 
 
 # ---- Filter

@@ -7,6 +7,7 @@ import pytest
 
 from alone import build, fault, scores, skips_filter, verdicts
 from build import a_cluster, a_node, a_pod
+from mooring.cluster import tallies
 from mooring.cluster.cluster import Cluster
 from mooring.framework.config.args import PodTopologySpreadArgs
 from mooring.framework.status import SKIP, curable, final
@@ -14,6 +15,7 @@ from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
+from mooring.plugins import spread_counts, spread_skew
 from mooring.plugins.pod_topology_spread import PodTopologySpread
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -51,6 +53,15 @@ def plugin(**args: Any) -> Any:
 
 def rejected(pod: Pod, cluster: Cluster) -> dict[str, Any]:
     return verdicts(plugin(), pod, cluster)
+
+
+@pytest.fixture(autouse=True, params=["counts are kept", "counts are made for one attempt"])
+def counting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pod with many constraints counts in another way, which must come to the same."""
+    if request.param == "counts are made for one attempt":
+        monkeypatch.setattr(tallies, "FEW_RULES", -1)
+        monkeypatch.setattr(spread_counts, "FEW_CONSTRAINTS", -1)
+        monkeypatch.setattr(spread_skew, "FEW_CONSTRAINTS", -1)
 
 
 # ---- Filter

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from mooring.cluster.amounts import amounts_on
 from mooring.cycle.scheduler import Scheduler
 from mooring.kit.logs import Log
 from mooring.model.meta import KubeObject
@@ -46,9 +47,9 @@ def _nodes(scheduler: Scheduler) -> Iterator[str]:
             continue
         yield f"Node name: {table.names[row]}"
         yield f"Deleted: {str(node is None).lower()}"
-        for what, column in (("Requested", table.requested), ("Allocatable", table.allocatable)):
-            amounts = {name: int(column[i, row]) for name, i in table.resource_book.items() if column[i, row]}
-            yield f"{what} Resources: {amounts}"
+        amounts = amounts_on(table, row)
+        yield f"Requested Resources: { {name: used for name, (used, _) in amounts.items() if used} }"
+        yield f"Allocatable Resources: { {name: room for name, (_, room) in amounts.items() if room} }"
         yield f"Scheduled Pods(number: {len(table.pods_on[row])}):"
         yield from (_pod_line(pod) for pod in table.pods_on[row])
         nominated = scheduler.core.nominated.on(table.names[row])

@@ -16,7 +16,7 @@ class NominatedLoad:
         self._on: dict[str, dict[str, Pod]] = {}
         self._node_of: dict[str, str] = {}
         self._loads: dict[int, Load] = {}
-        self._stamp = (0, 0)
+        self._stamp = (0, 0, 0)
 
     def __bool__(self) -> bool:
         return bool(self._node_of)
@@ -61,7 +61,7 @@ class NominatedLoad:
 
     def _load_from(self, priority: int) -> "Load":
         """The sum over all that have at least this priority; kept up to date until the set of nodes changes."""
-        stamp = (self._nodes.node_set_version, self._nodes.capacity)
+        stamp = self._table_stamp()
         if stamp != self._stamp or len(self._loads) > 64:
             self._stamp = stamp
             self._loads.clear()
@@ -69,6 +69,10 @@ class NominatedLoad:
         if load is None:
             load = self._loads[priority] = self._add_up(priority)
         return load
+
+    def _table_stamp(self) -> tuple[int, int, int]:
+        """Changes when rows or resources get other places."""
+        return self._nodes.node_set_version, self._nodes.capacity, self._nodes.resources_version
 
     def _add_up(self, priority: int) -> "Load":
         load = Load(self._nodes)
@@ -83,7 +87,7 @@ class NominatedLoad:
         row = self._nodes.row_book.get(node_name)
         if row is not None:
             self._nodes.touches.note(row)  # what was kept about the row may not hold with this pod coming
-        if row is None or self._nodes.capacity != self._stamp[1]:
+        if row is None or self._table_stamp()[1:] != self._stamp[1:]:
             self._loads.clear()
             return
         try:
@@ -110,11 +114,9 @@ class Load:
 
     def add(self, pod: Pod, row: int, change: int, nodes: NodeTable) -> None:
         for name, (amount, _) in pod.shape.held.items():
-            index = nodes.resource(name)
-            if index >= len(self.requested):
-                more = np.zeros((len(nodes.requested) - len(self.requested), self.requested.shape[1]), np.int64)
-                self.requested = np.vstack((self.requested, more))
-            add_exactly(self.requested, self._beyond, index, row, change * amount)
+            index = nodes.resource_book.get(name)
+            if index is not None:  # or else no node has it, or nothing has asked about it
+                add_exactly(self.requested, self._beyond, index, row, change * amount)
         self.pod_count[row] += change
 
     def without(self, pod: Pod, row: int, nodes: NodeTable) -> "Load":

@@ -28,6 +28,7 @@ class PodRanks:
         self.nodes = nodes
         self._news = Follower(nodes.touches, nodes.pod_touches)
         self._is_first = True
+        self._resources_version = nodes.resources_version
         self._ranked: dict[int, list[Pod]] = {}
         self.priority: NDArray[np.int64] = np.full((1, nodes.capacity), NO_POD, np.int64)
         self.start_ns: NDArray[np.int64] = np.zeros((1, nodes.capacity), np.int64)
@@ -37,6 +38,9 @@ class PodRanks:
         """Bring the columns up to date with the table."""
         nodes = self.nodes
         touched = self._news.news()
+        if self._resources_version != nodes.resources_version:
+            self._resources_version = nodes.resources_version
+            self._is_first = True
         rows = range(nodes.height) if touched is None or self._is_first else touched
         self._is_first = False
         for row in rows:
@@ -72,7 +76,8 @@ class PodRanks:
             self.priority[slot, row] = pod.priority
             self.start_ns[slot, row] = start_ns(pod)
             for name, (amount, _) in pod.shape.held.items():
-                self.request[book[name], slot, row] = amount
+                if name in book:
+                    self.request[book[name], slot, row] = amount
 
 
 def by_importance(pods: Sequence[Pod]) -> list[Pod]:

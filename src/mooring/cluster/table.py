@@ -8,6 +8,7 @@ A change is all or nothing. What depends on the object alone is worked out befor
 fail all the same, which is a bug, the counts are made anew from the pods that are there, and the error goes on.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -22,10 +23,14 @@ from mooring.cluster.order import NodeOrder
 from mooring.cluster.ports import PortUse
 from mooring.cluster.sums import Beyond, add_exactly
 from mooring.cluster.tallies import PodTallies
+from mooring.model.names import is_scalar_resource
 from mooring.model.node import Node, Taint
 from mooring.model.pod import Pod
+from mooring.model.quantity import parse_or, to_amount
 
 CPU = 0
+NOWHERE = len(FIRST_CLASS)
+"""The position of all resources that no node has: nothing is allocatable there, and nothing requested."""
 _FIRST_CAPACITY = 64
 _COLUMNS = (
     *("alive", "allocatable", "requested", "scored", "allowed_pods", "pod_count"),
@@ -77,6 +82,15 @@ class NodeTable:
         self._row_of_pod: dict[str, int] = {}
 
         self.resource_book: dict[str, int] = {name: i for i, name in enumerate(FIRST_CLASS)}
+        """The resources that have a place in the matrices: those that somebody asked about and that a node has.
+
+        A pod may request thousands that no node has, and a node may have thousands that no pod requests.
+        """
+        self.resources_version = 0
+        """Grows when a resource gets another place."""
+        self._suppliers: Counter[str] = Counter()
+        """How many nodes have a resource."""
+        self._free_places: list[int] = []
         self.alive: NDArray[np.bool_] = np.zeros(self._capacity, np.bool_)
         self.alive_count = 0
         self.allocatable: Column = np.zeros((4, self._capacity), np.int64)
@@ -108,6 +122,7 @@ class NodeTable:
         """Grows when a node comes or goes: what was worked out over all nodes is then void."""
         self._unsettled = Follower(self.touches, self.pod_touches)
         self.is_fork = False
+        self._origin = self
         self._spread_capacity()
 
     # ---- nodes
@@ -137,6 +152,7 @@ class NodeTable:
         row = self.row_book.get(name)
         if row is None or self.nodes[row] is None:
             raise ClusterError(f"node {name} is not found")
+        self._supply(self.nodes[row], -1)
         self.nodes[row] = None
         self.alive[row] = False
         self.alive_count -= 1
@@ -150,6 +166,8 @@ class NodeTable:
     def _enter(self, row: int, before: Node | None, node: Node) -> None:
         """The columns hold the node's facts: count it among the nodes."""
         self.nodes[row] = node
+        self._supply(node, 1)
+        self._supply(before, -1)
         if before is None:
             self.alive[row] = True
             self.alive_count += 1
@@ -223,19 +241,19 @@ class NodeTable:
     # ---- columns
 
     def resource(self, name: str) -> int:
-        """The position of a resource in `allocatable` and `requested`."""
+        """The position of a resource in `allocatable`, `requested` and `scored`; good until `resources_version` grows."""
         index = self.resource_book.get(name)
-        if index is None:
-            index = self.resource_book[name] = len(self.resource_book)
-            if index >= len(self.allocatable):
-                more = np.zeros((len(self.allocatable), self._capacity), np.int64)
-                self.allocatable = np.vstack((self.allocatable, more))
-                self.requested = np.vstack((self.requested, more))
-                self.scored = np.vstack((self.scored, more))
-        return index
+        if index is not None:
+            return index
+        return self._give_place(name) if name in self._suppliers else NOWHERE
+
+    def supplied(self) -> list[str]:
+        """The resources that nodes have besides cpu, memory and ephemeral storage."""
+        return list(self._suppliers)
 
     def resources(self, names: Iterable[str]) -> Resources:
         """The positions of several resources, for `cells`."""
+        names = list(names)
         found = [self.resource(name) for name in names]
         if found == list(range(found[0], found[0] + len(found))):
             return slice(found[0], found[0] + len(found))
@@ -262,6 +280,7 @@ class NodeTable:
         other: NodeTable = object.__new__(NodeTable)
         other.__dict__.update(self.__dict__)
         other.is_fork = True
+        other._origin = self
         other.resource_book = dict(self.resource_book)
         other.pods_on = [list(pods) for pods in self.pods_on]
         other._row_of_pod = dict(self._row_of_pod)
@@ -283,6 +302,7 @@ class NodeTable:
         other: NodeTable = object.__new__(NodeTable)
         other.__dict__.update(self.__dict__)
         other.is_fork = True
+        other._origin = self
         other.resource_book = dict(self.resource_book)
         other.requested, other._requested_beyond = self.requested.copy(), dict(self._requested_beyond)
         other.pod_count = self.pod_count.copy()
@@ -304,8 +324,9 @@ class NodeTable:
 
     def _weigh(self, pod: Pod, row: int, change: int) -> None:
         for name, (amount, _) in pod.shape.held.items():
-            index = self.resource(name)  # first: a new resource replaces the matrix
-            add_exactly(self.requested, self._requested_beyond, index, row, change * amount)
+            index = self.resource_book.get(name)
+            if index is not None:
+                add_exactly(self.requested, self._requested_beyond, index, row, change * amount)
         self.pod_count[row] += change
 
     def check(self) -> list[str]:
@@ -322,8 +343,9 @@ class NodeTable:
     def _put_facts(self, row: int, facts: NodeFacts) -> None:
         self.allocatable[:, row] = 0
         for name, amount in facts.allocatable.items():
-            index = self.resource(name)  # first: a new resource replaces the matrix
-            self.allocatable[index, row] = amount
+            index = self.resource_book.get(name)
+            if index is not None:
+                self.allocatable[index, row] = amount
         self.allowed_pods[row] = facts.allowed_pods
         self.unschedulable[row] = facts.unschedulable
         self.taint_set[row] = _encode(self._taint_book, self.taint_sets, facts.taints)
@@ -331,6 +353,70 @@ class NodeTable:
         self.labels.put(row, facts.labels)
         self.images.put(row, facts.image_sizes)
         self._touch_node(row)
+
+    def _supply(self, node: Node | None, change: int) -> None:
+        """Note which resources a node has (+1), or has no longer (-1); what no node has loses its place."""
+        for name in (node.status.allocatable or {}) if node is not None else ():
+            if not is_scalar_resource(name):
+                continue
+            self._suppliers[name] += change
+            if not self._suppliers[name]:
+                del self._suppliers[name]
+                self._take_place(name)
+
+    def _give_place(self, name: str) -> int:
+        """Count a resource from now on. In a copy of the table it gets the place that it has in the original."""
+        if self.is_fork:
+            return self._follow_origin(name)
+        index = self._free_places.pop() if self._free_places else len(self.resource_book) + 1  # one place is NOWHERE
+        if index >= len(self.allocatable):
+            more = np.zeros((len(self.allocatable), self._capacity), np.int64)
+            self.allocatable = np.vstack((self.allocatable, more))
+            self.requested = np.vstack((self.requested, more))
+            self.scored = np.vstack((self.scored, more))
+        self.resource_book[name] = index
+        self.resources_version += 1
+        for row, node in enumerate(self.nodes):
+            text = (node.status.allocatable or {}).get(name) if node is not None else None
+            self.allocatable[index, row] = 0 if text is None else to_amount(parse_or(text, 0))
+        self._fill_place(name, index)
+        return index
+
+    def _follow_origin(self, name: str) -> int:
+        origin = self._origin
+        index = origin.resource(name)
+        self.allocatable = origin.allocatable
+        missing = len(origin.requested) - len(self.requested)
+        more = np.zeros((missing, self._capacity), np.int64)
+        self.requested = np.vstack((self.requested, more))
+        self.scored = np.vstack((self.scored, more))  # a copy, so that nothing is written to the original
+        self._scored_beyond = dict(self._scored_beyond)
+        self.resource_book[name] = index
+        self.resources_version = origin.resources_version
+        self._fill_place(name, index)
+        return index
+
+    def _fill_place(self, name: str, index: int) -> None:
+        self._clear_place(index)
+        for row, pods in enumerate(self.pods_on):
+            held = [pod.shape.held[name] for pod in pods if name in pod.shape.held]
+            if held:
+                add_exactly(self.requested, self._requested_beyond, index, row, sum(amount for amount, _ in held))
+                add_exactly(self.scored, self._scored_beyond, index, row, sum(scored for _, scored in held))
+
+    def _take_place(self, name: str) -> None:
+        index = self.resource_book.pop(name, None)
+        if index is not None:
+            self.allocatable[index] = 0
+            self._clear_place(index)
+            self._free_places.append(index)
+            self.resources_version += 1
+
+    def _clear_place(self, index: int) -> None:
+        self.requested[index] = self.scored[index] = 0
+        for beyond in (self._requested_beyond, self._scored_beyond):
+            for cell in [cell for cell in beyond if cell[0] == index]:
+                del beyond[cell]
 
     def _count(self, pod: Pod, row: int, change: int) -> None:
         self._count_sums(pod, row, change)
@@ -341,9 +427,10 @@ class NodeTable:
 
     def _count_sums(self, pod: Pod, row: int, change: int) -> None:
         for name, (amount, scored) in pod.shape.held.items():
-            index = self.resource(name)  # first: a new resource replaces the matrix
-            add_exactly(self.requested, self._requested_beyond, index, row, change * amount)
-            add_exactly(self.scored, self._scored_beyond, index, row, change * scored)
+            index = self.resource_book.get(name)
+            if index is not None:
+                add_exactly(self.requested, self._requested_beyond, index, row, change * amount)
+                add_exactly(self.scored, self._scored_beyond, index, row, change * scored)
         self.pod_count[row] += change
 
     def _count_anew(self, row: int) -> None:

@@ -1,6 +1,6 @@
 """Pod counts by row, kept up to date as pods come and go: how many pods of a node match a selector, or carry a term."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from weakref import WeakKeyDictionary
 
 from mooring.cluster.carried import Carriers, Concern, concern_of
@@ -8,14 +8,20 @@ from mooring.cluster.census import Census
 from mooring.cluster.tally import Tally
 from mooring.model.affinity import CarriedTerm, Labels, PodPredicate, PodTerms
 from mooring.model.pod import Pod
+from mooring.model.selectors import Selector
 from mooring.model.shape import Kin
 
-FEW_PREDICATES = 64
-"""A pod that asks about more predicates than this should count for itself (`census`): tallies are kept up to date with
-each pod that is placed, so others would pay for them, and there is room for 1,024 in all."""
+FEW_RULES = 128
+"""A pod whose selectors have more rules than this, each selector counting as one more, should count for itself (`census`):
+tallies are kept up to date with each pod that is placed, so others would pay for them, and there is room for 1,024."""
 
 _GONE = 64
 """So many lists of terms that nobody carries any more are no reason to look through all of them again."""
+
+
+def are_few(selectors: Iterable[Selector]) -> bool:
+    """Whether these are few enough to be tallied."""
+    return sum(1 + len(selector.rules) for selector in selectors) <= FEW_RULES
 
 
 class KinRows:

@@ -48,6 +48,7 @@ class Tally:
 
     def grow(self, capacity: int) -> None:
         self.counts = grown(self.counts, capacity)
+        self._sums.clear()  # among them may be sums over columns that are kept no longer, which do not grow
 
     def fork(self) -> "Tally":
         other = Tally(0)

@@ -15,7 +15,7 @@ from mooring.model.node import NO_EXECUTE, Taint
 from mooring.model.quantity import parse
 from mooring.model.requests import to_units
 from mooring.model.shape import PodShape
-from mooring.model.tolerations import tolerates
+from mooring.model.tolerations import tolerates_hard
 
 _FIRST = ("cpu", "memory", "ephemeral-storage")
 """In this order a kubelet looks at resources; others follow."""
@@ -118,4 +118,4 @@ def _repelled(shape: PodShape, node: JsonObject) -> PodRejection | None:
     """Kubelets look at NoExecute only: other effects are for schedulers."""
     evicting = [taint for taint in node.get("spec", {}).get("taints", ()) if taint.get("effect") == NO_EXECUTE]
     taints = msgspec.convert(evicting, list[Taint]) if evicting else ()
-    return None if all(tolerates(shape.tolerations, taint) for taint in taints) else _TAINTED
+    return None if tolerates_hard(shape.tolerations, taints) else _TAINTED

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mooring.cluster.table import NodeTable
+from mooring.cluster.table import NOWHERE, NodeTable
 from mooring.framework.cycle import Cycle
 from mooring.framework.points import Codes, FilterPlugin, Handle, Plugin, Rows, ScorePlugin, Scores
 from mooring.framework.status import Rejection, curable
@@ -69,12 +69,14 @@ class NodeView:
         return int(self._nodes.allowed_pods[self._row])
 
     def allocatable(self, resource: str) -> int:
-        index = self._nodes.resource_book.get(resource)
-        return 0 if index is None else int(self._nodes.allocatable[index, self._row])
+        index = self._nodes.resource(resource)  # first: a new resource replaces the matrix
+        return int(self._nodes.allocatable[index, self._row])
 
     def requested(self, resource: str) -> int:
-        index = self._nodes.resource_book.get(resource)
-        return 0 if index is None else int(self._nodes.requested[index, self._row])
+        index = self._nodes.resource(resource)
+        if index == NOWHERE:
+            return sum(pod.shape.held.get(resource, (0, 0))[0] for pod in self._nodes.pods_on[self._row])
+        return int(self._nodes.requested[index, self._row])
 
     def free(self, resource: str) -> int:
         return self.allocatable(resource) - self.requested(resource)

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from typing import Any
+from weakref import ref
 
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.table import NodeTable
@@ -45,7 +46,8 @@ class Runner:
         """Score plugins whose kept answers need nothing but adding up, with their weight."""
         self.meters: PointMeters | None = None
         """Measures attempts, where someone wants to know."""
-        self._memos: OrderedDict[PodShape, ShapeMemo] = OrderedDict()
+        self._memos: OrderedDict[ref[PodShape], ShapeMemo] = OrderedDict()
+        """Least recently used first. What is kept for a shape goes with the last pod that has it."""
         self._table: NodeTable | None = None
 
     def open(self, pod: Pod, cluster: Cluster, seed: int = 0) -> Attempt:
@@ -62,14 +64,17 @@ class Runner:
         if nodes is not self._table:
             self._memos.clear()
             self._table = nodes
-        memo = self._memos.get(shape)
+        memo = self._memos.get(ref(shape))
         if memo is None:
-            memo = self._memos[shape] = ShapeMemo()
+            memo = self._memos[ref(shape, self._forget)] = ShapeMemo()
             if len(self._memos) > self.MEMO_LIMIT:
                 self._memos.popitem(last=False)
         else:
-            self._memos.move_to_end(shape)
+            self._memos.move_to_end(ref(shape))
         return memo
+
+    def _forget(self, shape: "ref[PodShape]") -> None:
+        self._memos.pop(shape, None)
 
 
 def _typed(profile: Profile, point: str) -> Any:

@@ -102,13 +102,14 @@ def _container_requests(pod: Pod, accounting: Accounting) -> Amounts:
     peak: Amounts = {}
     for container in pod.spec.init_containers or ():
         asked = of(container)
+        # While a container starts, the sidecars before it run. Only what it asks for itself can raise the peak: all
+        # else is as high as it was.
         if container.restart_policy == ALWAYS:
             _add(regular, asked)
             _add(sidecars, asked)
-            _raise(peak, sidecars)
+            _raise(peak, {name: sidecars[name] for name in asked})
         else:
-            _add(asked, sidecars)
-            _raise(peak, asked)
+            _raise(peak, {name: amount + sidecars.get(name, 0) for name, amount in asked.items()})
     _raise(regular, peak)
     return regular
 

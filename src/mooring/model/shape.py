@@ -15,6 +15,7 @@ from mooring.model.meta import int32
 from mooring.model.pod import ALWAYS, Container, Pod, PodStatus, Toleration
 from mooring.model.requests import FILTER, FIT_SCORE, effective_requests, held_non_zero, held_requests, to_units
 from mooring.model.selectors import NodeMatcher, NodeTerm, compile_node_selector, compile_node_term
+from mooring.model.tolerations import Tolerance
 
 HostPort = tuple[str, str, int]
 """(ip, protocol, port), with upstream's defaults filled in."""
@@ -140,6 +141,11 @@ class PodShape:
     @lazy
     def tolerations(self) -> tuple[Toleration, ...]:
         return tuple(self.spec.tolerations or ())
+
+    @lazy
+    def tolerance(self) -> Tolerance:
+        """The same, ready to be asked about taints."""
+        return Tolerance(self.tolerations)
 
     @lazy
     def required_nodes(self) -> NodeMatcher | None:

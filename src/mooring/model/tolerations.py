@@ -19,10 +19,33 @@ def covers(toleration: Toleration, taint: Taint) -> bool:
     return toleration.operator == "Exists"
 
 
-def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
-    return any(covers(toleration, taint) for toleration in tolerations)
+class Tolerance:
+    """Tolerations, looked up instead of gone through: a pod may have thousands, and a node as many taints."""
+
+    __slots__ = ("_covered",)
+
+    def __init__(self, tolerations: Iterable[Toleration]) -> None:
+        self._covered: set[tuple[str, str, str | None]] = set()
+        """Effect, key and value of the taints that are covered. Empty: any effect, any key; None: any value."""
+        for toleration in tolerations:
+            if toleration.operator in ("", "Equal"):
+                self._covered.add((toleration.effect, toleration.key, toleration.value))
+            elif toleration.operator == "Exists":
+                self._covered.add((toleration.effect, toleration.key, None))
+
+    def covers(self, taint: Taint) -> bool:
+        return bool(self._covered) and any(
+            (effect, key, value) in self._covered
+            for effect in (taint.effect, "")
+            for key in (taint.key, "")
+            for value in (taint.value, None)
+        )
+
+    def covers_hard(self, taints: Iterable[Taint]) -> bool:
+        """Whether every taint that keeps pods away (NoSchedule, NoExecute) is tolerated."""
+        return all(self.covers(taint) for taint in taints if taint.effect in HARD_EFFECTS)
 
 
 def tolerates_hard(tolerations: Iterable[Toleration], taints: Iterable[Taint]) -> bool:
-    """Whether every taint that keeps pods away (NoSchedule, NoExecute) is tolerated."""
-    return all(tolerates(tolerations, taint) for taint in taints if taint.effect in HARD_EFFECTS)
+    """The same for tolerations that are asked about once."""
+    return Tolerance(tolerations).covers_hard(taints)

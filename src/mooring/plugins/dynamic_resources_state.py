@@ -68,19 +68,18 @@ def served_by_devices(
 ) -> dict[str, NDArray[np.bool_]]:
     """For each requested resource that devices can serve the rows on which they have to: the node has none of it."""
     names = [name for name, amount in state.requested.items() if amount and may_be_served(name)]
-    return {
-        name: nodes.allocatable[nodes.resource(name), rows] == 0
-        for name in sorted(names)
-        if classes.get(name) is not None
-    }
+    served = {name: nodes.resource(name) for name in sorted(names) if classes.get(name) is not None}
+    return {name: nodes.allocatable[index, rows] == 0 for name, index in served.items()}
 
 
 def lacking(state: ClaimState, nodes: NodeTable, classes: ServingClasses, rows: Rows) -> NDArray[np.bool_]:
     """Rows that do not even know a requested resource that no device serves."""
-    found = np.zeros(len(rows), np.bool_)
-    for name, amount in state.requested.items():
-        if amount and may_be_served(name) and classes.get(name) is None:
-            for i in np.flatnonzero(nodes.allocatable[nodes.resource(name), rows] == 0).tolist():
-                node = nodes.nodes[rows[i]]
-                found[i] |= node is None or name not in (node.status.allocatable or {})
-    return found
+    unserved = [
+        name for name, amount in state.requested.items() if amount and may_be_served(name) and classes.get(name) is None
+    ]
+    if not unserved:
+        return np.zeros(len(rows), np.bool_)
+    allocatable = (
+        (node.status.allocatable or {}) if node is not None else {} for node in map(nodes.nodes.__getitem__, rows)
+    )
+    return np.array([not all(name in known for name in unserved) for known in allocatable], np.bool_)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mooring.cluster.carried import Concern
 from mooring.cluster.kernels import Ints, Mask
 from mooring.cluster.labels import ABSENT, LabelColumn
-from mooring.cluster.tallies import FEW_PREDICATES
+from mooring.cluster.tallies import are_few
 from mooring.cluster.tally import Tally, sum_by_code
 from mooring.framework.config.args import InterPodAffinityArgs
 from mooring.framework.cycle import Cycle
@@ -214,7 +214,7 @@ def _affinity_counts(cycle: Cycle, own: OwnTerms) -> ByKey:
         return {}
     nodes, predicates = cycle.nodes, tuple(predicate for _, predicate, _ in own.affinity)
     counts: Ints | None = None
-    if len(predicates) > FEW_PREDICATES:
+    if not are_few(predicate.selector for predicate in predicates):
         counts = nodes.tallies.census().count_all(predicates)
 
     def by_value(column: LabelColumn) -> Ints:
@@ -241,7 +241,7 @@ def _count_by_key(cycle: Cycle, asks: Sequence[Ask]) -> ByKey:
     nodes = cycle.nodes
     asks = [ask for ask in asks if nodes.labels.has(ask[0])]
     found: ByKey = {}
-    if len(asks) <= FEW_PREDICATES:
+    if are_few(predicate.selector for _, predicate, _ in asks):
         for key, predicate, weight in asks:
             _add_tally(found, cycle, key, nodes.tallies.matching((predicate,), with_terminating=True), weight)
         return found

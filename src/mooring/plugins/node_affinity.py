@@ -76,13 +76,13 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
             return SKIP if spec.node_selector is None and self._added_required is None else None
         if not required.node_selector_terms:
             return None
-        names: frozenset[str] = frozenset()
+        names: set[str] = set()
         for term in required.node_selector_terms:
             named = _names_of(term)
             if named is None:
                 return None
             names |= named
-        return NodeNames(names) if names else final("pod affinity terms conflict")
+        return NodeNames(frozenset(names)) if names else final("pod affinity terms conflict")
 
     @reads(Reads.NODE)
     def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:

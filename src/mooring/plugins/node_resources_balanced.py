@@ -46,7 +46,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
             resources = cycle.nodes.resources(counted) if counted else slice(0, 0)
             return resources, np.array(list(counted.values()), np.int64)[:, None]
 
-        return cycle.of_shape((self.name, "amounts"), find)
+        return cycle.of_shape((self.name, "amounts", cycle.nodes.resources_version), find)
 
 
 def _score_of_two(nodes: NodeTable, resources: Resources, amounts: Column, row: int) -> int:

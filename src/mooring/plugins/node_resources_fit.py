@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -35,12 +36,17 @@ from mooring.framework.points import (
 )
 from mooring.framework.status import Code, Rejection, Skip
 from mooring.model.names import is_extended_resource, is_scalar_resource
+from mooring.model.shape import PodShape
 from mooring.plugins.node_resources_fit_hints import fit_events, has_device_class
+from mooring.plugins.shortage_book import ShortageBook
 
 _TOO_MANY_PODS = 1
 _HOPELESS = 2
 _FIRST_RESOURCE = 4
 """Bits of a code: the resources that are short follow from here on, in the order in which they are checked."""
+
+_BITS = 60
+"""So many resources have a bit each; a pod that requests more has its codes in a book."""
 
 _FIRST_CLASS = ("cpu", "memory", "ephemeral-storage")
 
@@ -69,6 +75,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         self._weights = {r.name: r.weight or 1 for r in strategy.resources or ()} or {"cpu": 1, "memory": 1}
         self._score = _strategy(strategy)
         self._score_one = _least_allocated_of_one if strategy.type == LEAST_ALLOCATED else None
+        self._books: WeakKeyDictionary[PodShape, ShortageBook] = WeakKeyDictionary()
 
     def events(self) -> Sequence[Registration]:
         return fit_events(self._devices_serve_requests)
@@ -83,29 +90,49 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         few = few_rows(rows)
         if few is not None and all(_fits(nodes, checked, row) for row in few):
             return None
-        full = nodes.pod_count[rows] >= nodes.allowed_pods[rows]
-        if not checked.names:
-            return full.astype(np.int64) if full.any() else None
-        allocatable = cells(nodes.allocatable, checked.resources, rows)
-        short = checked.amounts > allocatable - cells(nodes.requested, checked.resources, rows)
+        if len(checked.names) > _BITS:
+            wanted = np.arange(nodes.height)[rows]
+            return self._book(cycle).codes(lambda part: self._judge(cycle, checked, part), len(checked.names), wanted)
+        full, hopeless, short = self._judge(cycle, checked, rows)
         if not short.any() and not full.any():
             return None
+        bits = _FIRST_RESOURCE << np.arange(len(checked.names))[:, None]
+        codes: Codes = full * _TOO_MANY_PODS | hopeless * _HOPELESS | (short * bits).sum(0)
+        return codes
+
+    def _judge(self, cycle: Cycle, checked: Amounts, rows: Rows) -> tuple[Mask, Mask, Mask]:
+        """Rows with too many pods; rows that lack what no pod could give back; and what is short: resources x rows."""
+        nodes = cycle.nodes
+        full = nodes.pod_count[rows] >= nodes.allowed_pods[rows]
+        allocatable = cells(nodes.allocatable, checked.resources, rows)
+        short = checked.amounts > allocatable - cells(nodes.requested, checked.resources, rows)
+        if not short.any():
+            return full, np.zeros(len(full), np.bool_), short
         too_much = checked.amounts > allocatable
         by_devices = self._by_devices(cycle)
         if by_devices is not None:  # what a node has nothing of is not for this plugin to judge
             served = by_devices & (allocatable == 0)
             short, too_much = short & ~served, too_much & ~served
-        hopeless = too_much.any(0)
-        bits = _FIRST_RESOURCE << np.arange(len(checked.names))[:, None]
-        codes: Codes = full * _TOO_MANY_PODS | hopeless * _HOPELESS | (short * bits).sum(0)
-        return codes
+        hopeless: Mask = np.logical_or.reduce(too_much, axis=0)
+        return full, hopeless, short
+
+    def _book(self, cycle: Cycle) -> ShortageBook:
+        """Belongs to the shape, as do the answers that are kept."""
+        book = self._books.get(cycle.shape)
+        if book is None:
+            book = self._books[cycle.shape] = ShortageBook()
+        return book
 
     def rejection(self, cycle: Cycle, code: int) -> Rejection:
-        reasons = ["Too many pods"] if code & _TOO_MANY_PODS else []
-        for position, name in enumerate(self._checked(cycle).names):
-            if code & (_FIRST_RESOURCE << position):
-                reasons.append(f"Insufficient {name}")
-        return Rejection(tuple(reasons), Code.UnschedulableAndUnresolvable if code & _HOPELESS else Code.Unschedulable)
+        names = self._checked(cycle).names
+        if len(names) > _BITS:
+            is_full, is_hopeless, places = self._book(cycle).read(code)
+        else:
+            is_full, is_hopeless = bool(code & _TOO_MANY_PODS), bool(code & _HOPELESS)
+            places = [place for place in range(len(names)) if code & (_FIRST_RESOURCE << place)]
+        reasons = ["Too many pods"] if is_full else []
+        reasons += [f"Insufficient {names[place]}" for place in places]
+        return Rejection(tuple(reasons), Code.UnschedulableAndUnresolvable if is_hopeless else Code.Unschedulable)
 
     @reads(Reads.SHAPE)
     def pre_score(self, cycle: Cycle, rows: Rows) -> Skip | None:
@@ -132,7 +159,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             names = [name for name in (*_FIRST_CLASS, *scalars) if request.get(name, 0)]
             return _amounts(cycle.nodes, {name: request[name] for name in names})
 
-        return cycle.of_shape((self.name, "checked"), find)
+        return cycle.of_shape((self.name, "checked", cycle.nodes.resources_version), find)
 
     def _scored(self, cycle: Cycle) -> Amounts:
         """The resources that the strategy looks at; scalars only if the pod asks for them."""
@@ -142,7 +169,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             counted = {name: amount for name, amount in asked.items() if amount or not is_scalar_resource(name)}
             return _amounts(cycle.nodes, counted, [self._weights[name] for name in counted])
 
-        return cycle.of_shape((self.name, "scored"), find)
+        return cycle.of_shape((self.name, "scored", cycle.nodes.resources_version), find)
 
     def _by_devices(self, cycle: Cycle) -> Mask | None:
         """For each request that is compared whether devices can serve it; None: for none of them."""

@@ -10,7 +10,6 @@ from mooring.framework.points import Codes, FilterPlugin, Reads, Rows, reads
 from mooring.framework.status import Rejection, final
 from mooring.model.node import NO_SCHEDULE, Taint
 from mooring.model.pod import Pod
-from mooring.model.tolerations import tolerates
 from mooring.plugins.hints import is_itself, new_node_of, nodes_of, pods_of
 
 CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
@@ -28,7 +27,7 @@ class NodeUnschedulable(FilterPlugin):
     @reads(Reads.NODE)
     def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
         cordoned = cycle.nodes.unschedulable[rows]
-        if not cordoned.any() or tolerates(cycle.shape.tolerations, CORDONED):
+        if not cordoned.any() or cycle.shape.tolerance.covers(CORDONED):
             return None
         return cordoned.astype(np.int64)
 
@@ -44,4 +43,4 @@ def _node_opened(pod: Pod, change: Change) -> bool:
 
 def _tolerates_now(pod: Pod, change: Change) -> bool:
     _, new = pods_of(change)
-    return new is not None and is_itself(pod, change) and tolerates(new.shape.tolerations, CORDONED)
+    return new is not None and is_itself(pod, change) and new.shape.tolerance.covers(CORDONED)

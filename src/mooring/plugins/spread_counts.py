@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 from mooring.cluster.kernels import Ints, Mask
 from mooring.cluster.labels import ABSENT, LabelColumn
 from mooring.cluster.match import match_labels, match_nodes
-from mooring.cluster.tallies import FEW_PREDICATES
+from mooring.cluster.tallies import are_few
 from mooring.cluster.tally import sum_by_code
 from mooring.framework.cycle import Cycle
 from mooring.framework.points import Rows
-from mooring.model.tolerations import tolerates_hard
 from mooring.plugins.spread_constraints import Constraint, Constraints
+
+FEW_CONSTRAINTS = 64
+"""Up to so many constraints, what they take in is kept from one attempt to the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,9 @@ def counted_by(cycle: Cycle, constraints: Constraints, action: str, require_all:
         return _find_counted(cycle, constraints, require_all)
 
     # All pods of a shape have constraints with the same keys and policies, whatever their selectors.
-    return cycle.of_nodes(("spread", action), find) if len(constraints) <= FEW_PREDICATES else find()
+    # A pod on a node that nobody has seen makes the table longer, though no node changes.
+    key = ("spread", action, cycle.nodes.height)
+    return cycle.of_nodes(key, find) if len(constraints) <= FEW_CONSTRAINTS else find()
 
 
 def _find_counted(cycle: Cycle, constraints: Constraints, require_all: bool) -> Counted:
@@ -77,7 +81,7 @@ def _find_counted(cycle: Cycle, constraints: Constraints, require_all: bool) -> 
         eligible.append(_eligible(column, rows, *masks[policy]))
         if require_all and column.is_nowhere:
             break
-    is_few = sum(map(nodes.labels.has, constraints.keys)) <= FEW_PREDICATES
+    is_few = are_few(constraint.selector for constraint in constraints if nodes.labels.has(constraint.key))
     return Counted(lacking, eligible, is_few)
 
 
@@ -102,7 +106,7 @@ def _left_by(cycle: Cycle, honor_affinity: bool, honor_taints: bool) -> Mask:
         codes = nodes.taint_set[rows]
         fine = np.zeros(len(nodes.taint_sets), np.bool_)
         for code in np.flatnonzero(np.bincount(codes)):
-            fine[code] = tolerates_hard(shape.tolerations, nodes.taint_sets[code])
+            fine[code] = shape.tolerance.covers_hard(nodes.taint_sets[code])
         left &= fine[codes]
     return left
 

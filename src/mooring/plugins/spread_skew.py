@@ -6,12 +6,11 @@ import numpy as np
 
 from mooring.cluster.kernels import Ints
 from mooring.cluster.labels import ABSENT, LabelColumn
-from mooring.cluster.tallies import FEW_PREDICATES
 from mooring.framework.cycle import Cycle
 from mooring.framework.points import Codes, Rows
 from mooring.model.pod import Pod
 from mooring.plugins.spread_constraints import Constraint, Constraints
-from mooring.plugins.spread_counts import Counted, Eligible, count_values
+from mooring.plugins.spread_counts import FEW_CONSTRAINTS, Counted, Eligible, count_values
 
 LABEL_MISSING, TOO_SKEWED = 1, 2
 
@@ -69,7 +68,7 @@ class SkewChecks:
 
     def verdicts(self, rows: Rows) -> Codes:
         """The code of the first constraint that a node fails; 0 where there is none."""
-        if self._shifts or len(self._checks) <= FEW_PREDICATES:
+        if self._shifts or len(self._checks) <= FEW_CONSTRAINTS:
             return self._ask(rows)
         # What-ifs about nodes that lack a label change nothing, however many there are: for these, once is enough.
         if not self._everywhere:

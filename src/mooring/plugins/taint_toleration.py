@@ -11,7 +11,6 @@ from mooring.framework.points import Codes, FilterPlugin, PreScorePlugin, Reads,
 from mooring.framework.status import Rejection, Skip, final
 from mooring.model.node import PREFER_NO_SCHEDULE, Taint
 from mooring.model.pod import Pod
-from mooring.model.tolerations import tolerates, tolerates_hard
 from mooring.plugins.hints import is_itself, new_node_of, nodes_of
 
 
@@ -26,8 +25,8 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
 
     @reads(Reads.NODE)
     def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
-        tolerations = cycle.shape.tolerations
-        return _for_each_set(cycle, rows, lambda taints: not tolerates_hard(tolerations, taints))
+        tolerance = cycle.shape.tolerance
+        return _for_each_set(cycle, rows, lambda taints: not tolerance.covers_hard(taints))
 
     def rejection(self, cycle: Cycle, code: int) -> Rejection:
         return final("node(s) had untolerated taint(s)")
@@ -39,9 +38,11 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
     @reads(Reads.NODE)
     def score(self, cycle: Cycle, rows: Rows) -> Scores | None:
         """The number of soft taints that the pod does not tolerate."""
-        soft = [t for t in cycle.shape.tolerations if t.effect in ("", PREFER_NO_SCHEDULE)]
+        tolerance = cycle.shape.tolerance
         return _for_each_set(
-            cycle, rows, lambda taints: sum(t.effect == PREFER_NO_SCHEDULE and not tolerates(soft, t) for t in taints)
+            cycle,
+            rows,
+            lambda taints: sum(t.effect == PREFER_NO_SCHEDULE and not tolerance.covers(t) for t in taints),
         )
 
     def normalize(self, cycle: Cycle, scores: Scores, rows: Rows) -> Scores:
@@ -51,8 +52,8 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
 def _node_tolerable(pod: Pod, change: Change) -> bool:
     """Whether the pod tolerates the node as it is now, and did not before."""
     (old, _), new = nodes_of(change), new_node_of(change)
-    tolerations = pod.shape.tolerations
-    return tolerates_hard(tolerations, new.taints) and (old is None or not tolerates_hard(tolerations, old.taints))
+    tolerance = pod.shape.tolerance
+    return tolerance.covers_hard(new.taints) and (old is None or not tolerance.covers_hard(old.taints))
 
 
 def _for_each_set(cycle: Cycle, rows: Rows, answer: Callable[[tuple[Taint, ...]], int]) -> Codes | None:

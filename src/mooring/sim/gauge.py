@@ -1,12 +1,14 @@
 """What is requested over time, as a share of what is allocatable, and how many pods wait."""
 
 from dataclasses import dataclass
-from itertools import zip_longest
 
 import numpy as np
 
 from mooring.kit.clock import NS_PER_S
 from mooring.sim.driver import Driver
+
+SHOWN = 64
+"""Extended resources that are shown though no pod requests them."""
 
 POINTS = 100_000
 """How many points of a curve are kept; beyond that every second one is dropped, which blurs it and keeps its sums."""
@@ -32,11 +34,11 @@ class Gauge:
         self._nodes = driver.scheduler.core.cluster.nodes
         self._begin_ns = self._now_ns = driver.clock.now_ns()
         self._touched = -1
-        self._used: list[int] = []
+        self._used: dict[str, int] = {}
         self._pending = 0
-        self._used_sums: list[int] = []
+        self._used_sums: dict[str, int] = {}
         self._pending_sum = 0
-        self._points: list[tuple[int, list[int], int]] = [(self._begin_ns, [], 0)]
+        self._points: list[tuple[int, dict[str, int], int]] = [(self._begin_ns, {}, 0)]
         """Time, and what was added up until then: by resource in units of the table times nanoseconds; pods likewise."""
         self._every = 1
         self._readings = 0
@@ -45,15 +47,16 @@ class Gauge:
         now_ns = self._driver.clock.now_ns()
         passed_ns = now_ns - self._now_ns
         if passed_ns:
-            sums = zip_longest(self._used_sums, self._used, fillvalue=0)
-            self._used_sums = [total + used * passed_ns for total, used in sums]
+            before = self._used_sums
+            self._used_sums = before | {name: before.get(name, 0) + n * passed_ns for name, n in self._used.items()}
             self._pending_sum += self._pending * passed_ns
             self._now_ns = now_ns
             self._keep_point()
         touched = self._nodes.touches.end
         if touched != self._touched:
             self._touched = touched
-            self._used = [int(used) for used in self._nodes.requested.sum(1, dtype=np.float64)]
+            sums = self._nodes.requested.sum(1, dtype=np.float64).tolist()
+            self._used = {name: int(sums[index]) for name, index in self._nodes.resource_book.items()}
         self._pending = sum(self._driver.scheduler.core.queue.pending_counts().values())
 
     def mean_used(self) -> dict[str, float]:
@@ -68,8 +71,8 @@ class Gauge:
         edges = np.linspace(0, self._now_ns - self._begin_ns, count + 1)
         length_ns = edges[1]
         means = {
-            name: np.diff(np.interp(edges, times, self._curve(index))) / length_ns / room
-            for name, index, room in self._resources()
+            name: np.diff(np.interp(edges, times, self._curve(name))) / length_ns / room
+            for name, room in self._resources()
         }
         pending = np.interp(edges, times, np.array([point[2] for point in self._points], np.float64))
         waited = np.diff(pending) / length_ns
@@ -79,15 +82,17 @@ class Gauge:
             for i in range(count)
         ]
 
-    def _resources(self) -> list[tuple[str, int, int]]:
-        """Name, column, and how much there is of it on all nodes."""
+    def _resources(self) -> list[tuple[str, int]]:
+        """The resources that nodes have, and how much there is of each on all nodes."""
         nodes = self._nodes
+        for name in nodes.supplied()[:SHOWN]:
+            nodes.resource(name)
         rooms = nodes.allocatable[:, nodes.alive].sum(1, dtype=np.float64)
-        return [(name, index, int(rooms[index])) for name, index in nodes.resource_book.items() if rooms[index]]
+        return [(name, int(rooms[index])) for name, index in nodes.resource_book.items() if rooms[index]]
 
-    def _curve(self, index: int) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+    def _curve(self, name: str) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
         """What was added up of a resource at each point; it was not known from the beginning, perhaps."""
-        return np.array([sums[index] if index < len(sums) else 0 for _, sums, _ in self._points], np.float64)
+        return np.array([sums.get(name, 0) for _, sums, _ in self._points], np.float64)
 
     def _keep_point(self) -> None:
         self._readings += 1

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from mooring.cluster.amounts import amounts_on
 from mooring.cluster.cluster import Cluster
 from mooring.cycle.decide import Manner, decide
 from mooring.cycle.decision import Decision, Failed, NoFit, Placement
@@ -212,10 +213,7 @@ class Simulation:
             row = nodes.row_book[name]
             if not nodes.alive[row]:
                 continue
-            amounts = {
-                resource: (int(nodes.requested[index, row]), int(nodes.allocatable[index, row]))
-                for resource, index in nodes.resource_book.items()
-            }
+            amounts = amounts_on(nodes, row)
             pods = nodes.pods_on[row]
             new = sum(pod.id not in self._placed_before for pod in pods)
             use.append(NodeUse(name, len(pods), int(nodes.allowed_pods[row]), new, amounts))

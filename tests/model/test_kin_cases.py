@@ -1,0 +1,39 @@
+"""Answers about pods that only some of their labels decide."""
+
+from mooring.model.kin_cases import KinCases
+from mooring.model.selectors import LabelRule, Selector
+from mooring.model.shape import kin_of
+
+APP = Selector((LabelRule("app", "Exists"),))
+
+
+def test_labels_that_no_selector_asks_about_make_no_case_of_their_own() -> None:
+    cases: KinCases[str] = KinCases([APP])
+    asked = []
+
+    def build() -> str:
+        asked.append(1)
+        return "answer"
+
+    for i in range(50):
+        assert cases.get(kin_of("default", {"app": "web", "pod": f"web-{i}"}), build) == "answer"
+    assert len(asked) == 1
+    for labels in ({}, {"app": "db"}):
+        cases.get(kin_of("default", labels), build)
+    cases.get(kin_of("other", {"app": "web"}), build)
+    cases.get(kin_of("default", {"app": "web"}), build, version=1)
+    assert len(asked) == 5
+
+
+def test_selectors_with_more_keys_than_a_pod_has_labels() -> None:
+    cases: KinCases[int] = KinCases([Selector(tuple(LabelRule(f"k{i}", "Exists") for i in range(10)))])
+    assert cases.get(kin_of("default", {"k1": "a"}), lambda: 1) == 1
+    assert cases.get(kin_of("default", {"k2": "a"}), lambda: 2) == 2
+    assert cases.get(kin_of("default", {"k1": "a", "z": "z"}), lambda: 3) == 1
+
+
+def test_cases_are_bounded() -> None:
+    cases: KinCases[int] = KinCases([APP])
+    for i in range(3 * KinCases.LIMIT):
+        cases.get(kin_of("default", {"app": f"a{i}"}), lambda: 0)
+    assert len(cases._answers) <= KinCases.LIMIT

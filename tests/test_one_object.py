@@ -1,0 +1,63 @@
+"""One large object costs time in proportion to its size, and the others next to nothing: counted in lines of Python that run.
+
+The objects are those of benchmarks/one_object.py, which measures the same in seconds and bytes.
+"""
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+
+import large_objects
+import one_object
+
+pytestmark = pytest.mark.slow
+
+SIZES = (100, 200, 400)
+"""More than FEW_PREDICATES and other limits below which small pods are served in another way."""
+NEGLIGIBLE = 4000
+"""Lines. What grows by less than this is not worth a look, and too little to tell how it grows."""
+
+
+def lines_run(act: Callable[[], Any]) -> int:
+    """How many lines of Python run; a loop counts each time around, wherever it is written."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    sys.settrace(trace)
+    try:
+        act()
+    finally:
+        sys.settrace(None)
+    return count
+
+
+def work(name: str, size: int) -> tuple[int, int]:
+    """Lines for the object itself: when it comes, is tried and goes; and for ordinary pods while it is there."""
+    large = large_objects.DIMENSIONS[name](size)
+    driver = one_object.a_cluster(12)
+    for item in large.before:
+        one_object.create(driver, item)
+    one_object.others(driver, "warm")
+    own = others = 0
+    for item in one_object.stages_of(large):
+        own += lines_run(partial(one_object.appear, driver, item))
+        others += lines_run(partial(one_object.others, driver, "other"))
+        own += lines_run(partial(one_object.leave, driver, item))
+    return own, others
+
+
+@pytest.mark.parametrize("name", large_objects.DIMENSIONS)
+def test_work_is_linear_in_the_size_of_one_object(name: str) -> None:
+    first, second, third = (work(name, size)[0] for size in SIZES)
+    assert third - second <= max(2.5 * (second - first), NEGLIGIBLE)
