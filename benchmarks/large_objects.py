@@ -377,8 +377,13 @@ def claim_requests(n: int) -> Large:
 
 def resource_claims(n: int) -> Large:
     claims = [_device_claim(f"claim-{i}", [{"name": "r", "exactly": _ask()}]) for i in range(n)]
-    before = [_device_class(), _slice(_devices(8)), *claims]
+    before = [_device_class(), _slice(_devices(n)), *claims]
     return Large(_pod_with_claims([f"claim-{i}" for i in range(n)]), before)
+
+
+def too_many_resource_claims(n: int) -> Large:
+    """There are not enough devices, so the search for them is given up."""
+    return Large(resource_claims(n).item, [*resource_claims(n).before[2:], _device_class(), _slice(_devices(8))])
 
 
 def slice_devices(n: int) -> Large:
@@ -450,7 +455,7 @@ DIMENSIONS: dict[str, Callable[[int], Large]] = {
         *(containers, init_containers, sidecar_resources, host_ports, extended_resources),
         *(tolerations, tolerations_of_as_many_taints, scheduling_gates, pod_labels, owner_references, pod_conditions),
         *(plain_volumes, disk_volumes, csi_volumes, bound_claims, unbound_claims, provisioned_claims, volume_terms),
-        *(claim_requests, resource_claims, slice_devices, many_devices_wanted),
+        *(claim_requests, resource_claims, too_many_resource_claims, slice_devices, many_devices_wanted),
         *(node_labels, node_taints, node_soft_taints, node_images, node_resources, node_features),
         *(budget_selector, service_selector, namespace_labels),
     )

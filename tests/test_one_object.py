@@ -57,7 +57,31 @@ def work(name: str, size: int) -> tuple[int, int]:
     return own, others
 
 
-@pytest.mark.parametrize("name", large_objects.DIMENSIONS)
+BOUNDED = {"resource_claims", "too_many_resource_claims"}
+"""The search for devices takes a step for each device that it looks at, and has so many steps and no more."""
+
+
+@pytest.mark.parametrize("name", [name for name in large_objects.DIMENSIONS if name not in BOUNDED])
 def test_work_is_linear_in_the_size_of_one_object(name: str) -> None:
+    work(name, 10)  # what is loaded or worked out when it is first needed
     first, second, third = (work(name, size)[0] for size in SIZES)
     assert third - second <= max(2.5 * (second - first), NEGLIGIBLE)
+
+
+OF_A_PLACED_POD = [name for name, build in large_objects.DIMENSIONS.items() if build(1).item["kind"] == "Pod"]
+FOR_EACH_CASE = 60
+"""Lines for each entry of a large pod on a node that others may run once for each case that their labels make."""
+
+
+@pytest.mark.parametrize("name", [name for name in OF_A_PLACED_POD if name not in BOUNDED])
+def test_others_hardly_notice_a_large_pod_on_a_node(name: str) -> None:
+    small, large = (others_beside(name, size) for size in (SIZES[0], SIZES[-1]))
+    assert large - small <= FOR_EACH_CASE * (SIZES[-1] - SIZES[0])
+
+
+def others_beside(name: str, size: int) -> int:
+    """Lines for twenty ordinary pods, from their coming to their going."""
+    item = one_object.stages_of(large_objects.DIMENSIONS[name](size))[1]
+    driver = one_object.a_cluster(12)
+    one_object.create(driver, item)
+    return lines_run(partial(one_object.others, driver, "other"))

@@ -1,8 +1,10 @@
 """The volume plugins over columns say what plain loops over nodes say, whatever the cluster looks like."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,6 +29,7 @@ from mooring.framework.cycle import Cycle, Keepsakes
 from mooring.framework.points import Handle
 from mooring.framework.status import SKIP, Rejection
 from mooring.model.pod import Pod
+from mooring.plugins import volume_choice
 from mooring.plugins.node_volume_limits import NodeVolumeLimits
 from mooring.plugins.volume_binding import BindingState, VolumeBinding
 from mooring.plugins.volume_zone import VolumeZone
@@ -137,6 +140,15 @@ def _asked(draw: st.DrawFn, cluster: Cluster) -> Any:
 
 
 @settings(max_examples=400, deadline=None)
+@pytest.fixture(autouse=True, scope="module", params=["one claim after another", "all claims in one pass"])
+def handing_out(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A pod with many claims is served in another way, which must come to the same."""
+    before = volume_choice.FEW_CLAIMS
+    volume_choice.FEW_CLAIMS = before if request.param == "one claim after another" else 0
+    yield
+    volume_choice.FEW_CLAIMS = before
+
+
 @given(st.data())
 def test_volume_binding_decides_as_a_loop_over_nodes_and_volumes(data: st.DataObject) -> None:
     cluster = data.draw(clusters())

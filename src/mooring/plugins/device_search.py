@@ -4,7 +4,9 @@ Claims and requests are served in order; of a request the devices are tried in t
 A device that does not work out in the end is dropped again, and the next one is tried.
 """
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -123,7 +125,8 @@ class _Search:
             self.picks.append([])
             self.preferences.append([0] * len(claim.requests))
             self.constraints.append([constraint_of(index, i, each) for i, each in enumerate(claim.constraints)])
-        result = self._serve(0, 0)
+        with _depth(self._deepest()):
+            result = self._serve(0, 0)
         if result is _Result.TOO_MANY:
             raise Fatal("allocation max size exceeded")
         if result is _Result.FOUND:
@@ -133,6 +136,12 @@ class _Search:
         return None
 
     # ---- before the search
+
+    def _deepest(self) -> int:
+        """How many calls the search can be deep: one for each device and each request, and two for each claim."""
+        return sum(
+            min(_most(claim.requests), MAX_DEVICES) + 2 * len(claim.requests) + 2 for claim in self.demand.claims
+        )
 
     def _count(self, ask: Ask) -> int:
         """How many devices the request needs. Raises Fatal where it cannot be served, whatever there is."""
@@ -343,6 +352,25 @@ class _Search:
             constraint.drop(pick.ask, pick.site)
         if pick.took_counters:
             self.counters.give_back(pick.site)
+
+
+def _most(requests: Sequence[Sequence[Ask]]) -> int:
+    """The most devices that a claim may come to."""
+    return sum(max(MAX_DEVICES if ask.wants_all else ask.count for ask in request) for request in requests)
+
+
+@contextmanager
+def _depth(calls: int) -> Iterator[None]:
+    """Let Python go so many calls deeper: a pod may have thousands of claims.
+
+    Since Python 3.11 calls from Python to Python take no room on the stack of the process.
+    """
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(before + calls)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 def _told(fault: CelFault) -> str:

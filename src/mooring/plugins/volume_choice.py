@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,12 +15,13 @@ from mooring.framework.status import PluginError
 from mooring.model.selectors import SelectorError, compile_selector
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.model.volume_claims import FILESYSTEM, is_kept_for, is_large_enough, is_of_kind
+from mooring.plugins.volume_handout import KEPT, Wanted, hand_out
 from mooring.plugins.volume_reach import ReachMasks
 
 Ranks = NDArray[np.int64]
 
-KEPT = -1
-"""In the place of a rank: the volume that is kept for the claim."""
+FEW_CLAIMS = 16
+"""Up to so many claims volumes are chosen for all nodes at once, each claim looking at what those before it took."""
 
 
 @dataclass(slots=True)
@@ -29,11 +31,22 @@ class Choice:
     claim: PersistentVolumeClaim
     shelf: Shelf
     kept: PersistentVolume | None
-    ranks: Ranks
+    by_place: Ranks
     """Rank on the shelf, or KEPT, or NONE."""
+    place_of: NDArray[np.intp] | None = None
+    """For each row where to look; None: there is a rank for each. Thousands of claims share it."""
+
+    @property
+    def ranks(self) -> Ranks:
+        """Row by row."""
+        ranks: Ranks = self.by_place if self.place_of is None else self.by_place[self.place_of]
+        return ranks
+
+    def rank_at(self, index: int) -> int:
+        return int(self.by_place[index if self.place_of is None else self.place_of[index]])
 
     def volume(self, index: int) -> PersistentVolume | None:
-        rank = int(self.ranks[index])
+        rank = self.rank_at(index)
         if rank == NONE:
             return None
         return self.kept if rank == KEPT else self.shelf.volumes[rank]
@@ -43,10 +56,43 @@ def choose_volumes(
     cycle: Cycle, claims: Sequence[PersistentVolumeClaim], rows: Rows, reaches: ReachMasks
 ) -> list[Choice]:
     """The claims by size, the smallest first; no volume is chosen twice on a node."""
+    ordered = sorted(claims, key=lambda claim: claim.request_nano)
+    if len(ordered) > FEW_CLAIMS:
+        return _choose_many(cycle, ordered, rows, reaches)
     choices: list[Choice] = []
-    for claim in sorted(claims, key=lambda claim: claim.request_nano):
+    for claim in ordered:
         choices.append(_choose(cycle, claim, rows, reaches, choices))
     return choices
+
+
+def _choose_many(
+    cycle: Cycle, claims: Sequence[PersistentVolumeClaim], rows: Rows, reaches: ReachMasks
+) -> list[Choice]:
+    """The same in one pass. Claims of different classes have different shelves and cannot take from each other."""
+    wanted: dict[Shelf, list[Wanted]] = {}
+    fitting: dict[tuple[object, ...], Ranks] = {}
+    places: list[tuple[PersistentVolumeClaim, Shelf, int]] = []
+    for claim in claims:
+        shelf = cycle.cluster.storage.shelf(claim.class_name)
+        suits = fitting.get(_kind(claim))
+        if suits is None:
+            suits = fitting[_kind(claim)] = fitting_ranks(shelf, claim)
+        line = wanted.setdefault(shelf, [])
+        places.append((claim, shelf, len(line)))
+        line.append(Wanted(suits, shelf.first_of_size(claim.request_nano), _kept(cycle, claim)))
+    given = {shelf: hand_out(cycle.nodes, shelf, line, rows, reaches) for shelf, line in wanted.items()}
+    return [
+        Choice(claim, shelf, wanted[shelf][i].kept, given[shelf].ranks[i], given[shelf].place_of)
+        for claim, shelf, i in places
+    ]
+
+
+def _kind(claim: PersistentVolumeClaim) -> tuple[object, ...]:
+    """What of a claim decides which volumes suit it, but for its size."""
+    asked = claim.spec
+    modes = frozenset(asked.access_modes or ())
+    selector = None if asked.selector is None else msgspec.json.encode(asked.selector)
+    return claim.class_name, modes, asked.volume_mode, asked.volume_attributes_class_name, selector
 
 
 def _choose(

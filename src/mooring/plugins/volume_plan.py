@@ -47,7 +47,7 @@ class Plan:
 
     def provisions(self, index: int) -> list[PersistentVolumeClaim]:
         """The claims that a volume would have to be made for."""
-        unserved = (choice.claim for choice in self.choices if choice.ranks[index] == NONE)
+        unserved = (choice.claim for choice in self.choices if choice.rank_at(index) == NONE)
         return [*self.settled, *unserved]
 
 
