@@ -79,9 +79,9 @@ class Reflector:
         """Why the server does not show this resource at all; None while it does, or may."""
         self._source = source
         self._conduct = conduct or Conduct()
+        self.record = WatchRecord(self._conduct.timing)
         self._mirror = Mirror(watched, listener, self._conduct.report)
         self._pace = RetryPace(self._conduct.timing, self._conduct.draw)
-        self._record = WatchRecord(self._conduct.timing)
         self._must_list = True
         self._not_older_than: str | None = None
         """Of the next list. None: any will do, as none was seen; empty: the newest."""
@@ -108,10 +108,6 @@ class Reflector:
     @property
     def statistics(self) -> Statistics:
         return self._mirror.statistics
-
-    @property
-    def record(self) -> WatchRecord:
-        return self._record
 
     async def run(self) -> None:
         while True:
@@ -204,20 +200,20 @@ class Reflector:
             is_listing, is_cut = self._mirror.is_listing, isinstance(fault, ConnectionLost | TimedOut)
             # A list that went silent is one of which the server does not tell the end: pages have one.
             self._can_stream &= not (is_listing and isinstance(fault, TimedOut))
-            if is_listing or not is_cut or not self._record.is_watching:
-                self._record.ended(end_by(fault))
+            if is_listing or not is_cut or not self.record.is_watching:
+                self.record.ended(end_by(fault))
                 raise
             log.info("The watch of %s broke: %s", self.watched.name, fault)
             return fault
         if self._mirror.is_listing:
-            self._record.ended(WatchEnd.FAILED)
+            self.record.ended(WatchEnd.FAILED)
         return None
 
     def _note_end(self, fault: Exception | None, has_told: bool) -> None:
         if isinstance(fault, Silent):
-            self._record.ended(WatchEnd.SILENT)
+            self.record.ended(WatchEnd.SILENT)
         else:
-            self._record.ended(WatchEnd.AFTER_EVENTS if has_told else WatchEnd.WITHOUT_EVENTS)
+            self.record.ended(WatchEnd.AFTER_EVENTS if has_told else WatchEnd.WITHOUT_EVENTS)
 
     async def _follow(self, params: Mapping[str, str]) -> None:
         silence_s = BOOKMARK_S + self._conduct.silence_s
@@ -227,7 +223,7 @@ class Reflector:
         try:
             async with limit, aclosing(stream):
                 async for lines in stream:
-                    self._record.answered()
+                    self.record.answered()
                     limit.heard()
                     if lines:
                         await self._take(lines)
