@@ -15,8 +15,10 @@ from mooring.api.reflect.retry_pace import RetryPace
 from mooring.api.reflect.silence import SilenceLimit, Silent
 from mooring.api.reflect.versions import is_later
 from mooring.api.reflect.watch_lines import LineDecoder, MalformedObject
+from mooring.api.reflect.watched import Watched
+from mooring.model.node import Node
 from mooring.model.pod import Pod
-from scripted_watches import OPTIONAL, Story, Time, added, line, list_end, run, seen
+from scripted_watches import OPTIONAL, Story, Time, added, bookmark, line, list_end, run, seen
 
 # Versions and pace
 
@@ -115,6 +117,32 @@ def test_an_event_without_a_version_does_not_move_the_watch() -> None:
     follow(mirror, list_end(5))
     mirror.take(line("ADDED", about(name="x", uid="u")))
     assert story.told == ["+x@None"] and mirror.version == "5"
+    mirror.take(line("ADDED", {**about(name="y", uid="u"), "spec": 7}))
+    assert mirror.version == "5" and mirror.statistics.malformed == 1
+
+
+def test_pods_hand_on_what_was_worked_out_of_them_and_other_objects_do_not() -> None:
+    for watched, hands_on in ((OPTIONAL, True), (Watched("", "v1", "nodes", Node), False)):
+        mirror = Mirror(watched, Story(), no_trouble)
+        follow(mirror, added("x", 3), list_end(5))
+        old: Any = mirror.known.objects["x"]
+        mirror.take(line("MODIFIED", seen("x", 6)))
+        new: Any = mirror.known.objects["x"]
+        assert new is not old and (new.spec is old.spec) is hands_on
+
+
+def test_a_bookmark_before_the_end_of_a_streamed_list_says_that_it_is_none() -> None:
+    mirror = Mirror(OPTIONAL, Story(), no_trouble)
+    mirror.begin_list()
+    with pytest.raises(ApiError) as caught:
+        mirror.take(bookmark(5))
+    assert caught.value.code == 400 and caught.value.message == (
+        "a streaming list has bookmarks before its end: the server does not know of such lists"
+    )
+
+
+def no_trouble(text: str, fault: Exception | None) -> None:
+    raise AssertionError(text) from fault
 
 
 def follow(mirror: Mirror, *lines: bytes) -> None:

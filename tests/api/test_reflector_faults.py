@@ -132,6 +132,16 @@ def test_a_streamed_list_without_end_is_given_up_for_pages(then: str) -> None:
     run(main())
 
 
+def test_a_server_that_ended_a_streamed_list_in_the_middle_is_asked_for_pages_from_then_on() -> None:
+    async def main() -> None:
+        answers = (says(added("a", 3)), lists(7), refuses(expired("old")), lists(9), STAYS)
+        async with a_stage(*answers) as stage:
+            asked = await stage.asked(5)
+            assert asked[3:] == [{**PAGE, "resourceVersion": "7"}, {**WATCH, "resourceVersion": "9"}]
+
+    run(main())
+
+
 # Watches that fail
 
 
@@ -333,6 +343,16 @@ def test_what_was_refused_is_followed_once_it_can_be_had() -> None:
         async with a_stage(no, says(added("a", 3), list_end(7), then="stay"), watched=OPTIONAL) as stage:
             await stage.until(lambda: stage.reflector.has_synced)
             assert stage.story.told == ["+a@3"] and stage.reflector.refusal is None
+
+    run(main())
+
+
+def test_a_list_that_has_only_begun_is_not_enough_to_be_well_again() -> None:
+    async def main() -> None:
+        no = refuses(not_found("pods", ""))
+        async with a_stage(no, says(added("a", 3), then="stay"), watched=OPTIONAL) as stage:
+            await stage.until(lambda: stage.reflector.statistics.events == 1)
+            assert stage.reflector.refusal is not None
 
     run(main())
 
