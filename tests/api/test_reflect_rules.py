@@ -301,6 +301,30 @@ def test_silence_is_counted_from_the_entry() -> None:
     run(main())
 
 
+def test_what_was_heard_half_a_second_later_counts_for_half_a_second_more() -> None:
+    async def main() -> None:
+        time = Time()
+        limit = SilenceLimit(10, time.timing(), "GET /x")
+
+        async def listen() -> None:
+            async with limit:
+                await asyncio.Event().wait()
+
+        task = asyncio.create_task(listen())
+        while not time.guards:
+            await asyncio.sleep(0)
+        time.let_pass(0.5)
+        limit.heard()
+        time.let_pass(9.5)
+        await asyncio.sleep(0.01)
+        assert not task.done()
+        time.let_pass(0.5)
+        with pytest.raises(Silent):
+            await task
+
+    run(main())
+
+
 def test_an_error_inside_a_silent_block_is_told_as_it_is() -> None:
     async def main() -> None:
         time = Time()

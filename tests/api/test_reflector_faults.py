@@ -180,6 +180,17 @@ def test_a_list_that_cannot_be_of_the_last_version_is_asked_for_as_the_newest(re
     run(main())
 
 
+def test_a_newest_list_that_is_refused_again_is_asked_for_after_a_pause() -> None:
+    async def main() -> None:
+        gone = refuses(expired("old"))
+        async with a_stage(says(list_end(7)), gone, gone, gone, gone, STAYS) as stage:
+            asked = await stage.asked(6)
+            assert asked[3:] == [STREAMED_LIST] * 3
+            assert stage.time.slept_s == [0.8, 1.6, 3.2], "only the first is asked for at once"
+
+    run(main())
+
+
 def test_a_list_that_had_to_be_the_newest_stays_so_though_it_fails() -> None:
     async def main() -> None:
         unwell = refuses(ApiError(503, "ServiceUnavailable", "no"))
