@@ -86,10 +86,15 @@ class Loop:
 
     def __init__(self, work: Callable[[pytest.Session], None]) -> None:
         self._work = work
+        self.fault = ""
+        """Why the function gave up, if it did."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        self._work(session)
+        try:
+            self._work(session)
+        except SystemExit as fault:
+            self.fault = str(fault)
         return True
 
 

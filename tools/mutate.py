@@ -71,13 +71,13 @@ def in_fork(work: Callable[[], Any]) -> Any:
         if (pid := os.fork()) == 0:
             try:
                 Path(answer.name).write_text(json.dumps(work()))
-            except BaseException:
-                sys.excepthook(*sys.exc_info())
+            except BaseException as fault:
+                Path(answer.name).write_text(str(fault) if isinstance(fault, SystemExit) else repr(fault))
                 os._exit(1)
             sys.stdout.flush()
             os._exit(0)
         if os.waitpid(pid, 0)[1] != 0:
-            raise SystemExit(2)
+            raise SystemExit(Path(answer.name).read_text() or "the process died")
         return json.loads(Path(answer.name).read_text())
 
 
@@ -91,13 +91,14 @@ def in_session(tests: Sequence[str], plans: Sequence["Plan"], options: argparse.
         with tempfile.TemporaryDirectory() as folder:
             for plan in plans:
                 line = SessionLine(plan, reach, options.jobs, Path(folder), session)
+                line.control()
                 answer[_inside(plan.path)] = {m.name: list(found) for m, *found in line.run(plan.chosen)}
 
-    errors = os.dup(2)
-    status = run_tests(tests, Loop(work))
-    if "reach" not in answer:
-        os.write(errors, f"{' '.join(tests)}: the tests cannot be run (pytest ends with {status})\n".encode())
-        os._exit(1)
+    loop = Loop(work)
+    status = run_tests(tests, loop)
+    if len(answer) <= len(plans):
+        why = loop.fault or f"the tests cannot be run (pytest ends with {status})"
+        raise SystemExit(f"{' '.join(tests)}: {why}")
     return answer
 
 
@@ -211,6 +212,8 @@ class Line:
             yield job.mutation, "survived", ""
         elif exit_code == -signal.SIGALRM:
             yield job.mutation, "timeout", ""
+        elif exit_code == CRASHED:
+            raise SystemExit(f"the mutant {job.mutation.name!r} of {self.path.name} cannot be made")
         elif exit_code != DOES_NOT_FIT:
             yield job.mutation, "killed", job.killer.read_text() if job.killer.exists() else "(the process died)"
 
@@ -222,6 +225,13 @@ class SessionLine(Line):
         super().__init__(plan, reach, jobs, folder)
         self._session = session
         self._items = {item.nodeid: item for item in session.items}
+
+    def control(self) -> None:
+        """Or else a test that fails in another order, or in a patched session, would kill every mutant."""
+        code = compile(self._plan.tree, str(self.path), "exec", dont_inherit=True)
+        status, failed = in_fork(lambda: self.test(code, self._reach.tests_for(str(self.path), ())))
+        if status not in (0, DOES_NOT_FIT):
+            raise SystemExit(f"{failed} fails on {self.path.name} without a fault, in the order of the mutants")
 
     def takes(self, mutation: Mutation) -> bool:
         return bool(mutation.lines)
