@@ -208,7 +208,6 @@ class LiveDriver:
 
     async def _try_to_bind(self, intent: Bind) -> _BindOutcome:
         await self._statuses.settle(intent.pod.id)
-        is_certain = True
         try:
             await self._writer.bind(intent.pod, intent.node_name)
             return _BindOutcome()
