@@ -34,9 +34,10 @@ async def a_writer(url: str, time: Time, draw: float = 0.0) -> AsyncIterator[Api
     async with (
         QuickClient(Access(url), "binder", timing=time.timing()) as binder,
         QuickClient(Access(url), "statuses", timing=time.timing()) as statuses,
+        QuickClient(Access(url), "objects", timing=time.timing()) as objects,
         QuickClient(Access(url), "events", timing=time.timing()) as events,
     ):
-        yield ApiWriter(binder, statuses, events, time.timing(), lambda: draw)
+        yield ApiWriter(binder, statuses, objects, events, time.timing(), lambda: draw)
 
 
 def recorded(answer: Answer, *act: Any, time: Time | None = None, draw: float = 0.0) -> Recorder:
@@ -52,6 +53,14 @@ def recorded(answer: Answer, *act: Any, time: Time | None = None, draw: float = 
 
     run(main())
     return seen[0]
+
+
+def test_claims_do_not_wait_behind_statuses() -> None:
+    """They have a client of their own, and so connections of their own."""
+    path = "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/c/status"
+    act = ("write", "PATCH", path, {"status": {}}, "application/merge-patch+json")
+    (request,) = recorded(always(said(200, {"metadata": {"name": "c"}})), *act).requests
+    assert request.headers["user-agent"].startswith("objects")
 
 
 def test_a_binding() -> None:

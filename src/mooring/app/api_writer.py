@@ -48,6 +48,8 @@ class ApiWriter:
 
     binder: QuickClient
     statuses: QuickClient
+    objects: QuickClient
+    """Claims and volumes: pods wait for them to be bound, so they must not wait behind hundreds of statuses."""
     events: QuickClient
     timing: Timing
     draw: Random = random.random
@@ -93,7 +95,7 @@ class ApiWriter:
 
     async def write(self, method: str, path: str, body: JsonObject, content_type: str) -> JsonObject:
         """Any other object, such as a claim or a volume. Returns it as it was written."""
-        written: JsonObject = msgspec.json.decode(await self.statuses.send(method, path, _encode(body), content_type))
+        written: JsonObject = msgspec.json.decode(await self.objects.send(method, path, _encode(body), content_type))
         return written
 
     async def create_event(self, event: JsonObject) -> None:

@@ -34,6 +34,7 @@ log = logging.getLogger(__name__)
 USER_AGENT = "kube-scheduler/v1.36.4 (mooring)"
 BINDERS = 64
 STATUS_WRITERS = 16
+OBJECT_WRITERS = 16
 EVENT_WRITERS = 8
 
 
@@ -100,8 +101,8 @@ class LiveScheduler:
             fence=fence,
         )
         self._binder, self._statuses = quick(connections=BINDERS), quick(connections=STATUS_WRITERS)
-        self._recorder = quick(connections=EVENT_WRITERS)
-        writer: Writer = ApiWriter(self._binder, self._statuses, self._recorder, timing)
+        self._objects, self._recorder = quick(connections=OBJECT_WRITERS), quick(connections=EVENT_WRITERS)
+        writer: Writer = ApiWriter(self._binder, self._statuses, self._objects, self._recorder, timing)
         if is_dry_run:
             writer = DryWriter()
         events = EventWriter(writer, self._clock, socket.gethostname(), timing)
@@ -122,7 +123,7 @@ class LiveScheduler:
         self._watching: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        for client in (self._watcher, self._binder, self._statuses, self._recorder):
+        for client in (self._watcher, self._binder, self._statuses, self._objects, self._recorder):
             await self._stack.enter_async_context(client)
         self._watching = asyncio.create_task(self.reflectors.run())
         return self
