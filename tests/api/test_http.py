@@ -7,6 +7,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,13 +16,14 @@ import aiohttp
 import pytest
 import yaml
 
-from asking import CONFIG_MAPS, NODES, PODS, TABLE, a_manifest
+from asking import CONFIG_MAPS, NODES, PODS, TABLE, a_manifest, ask
 from cluster_api import an_api
 from mooring.api.journal import JournalError
 from mooring.api.server.bodies import MAX_BODY_BYTES
 from mooring.api.server.http import HttpLimits, HttpServer, _pauses
 from mooring.api.server.watching import MAX_WAITING_BYTES
 from mooring.app.embedded_service import ServiceSettings
+from mooring.cli.up import _report
 from running_cluster import PATIENCE_S, Neighbour, Reply, a_neighbour
 
 STRATEGIC = {"Content-Type": "application/strategic-merge-patch+json"}
@@ -74,6 +76,73 @@ def test_nothing_else_is_open(cluster: Neighbour, path: str) -> None:
     reply = cluster.ask("GET", path, headers={"Authorization": ""})
     assert "items" not in reply.body
     assert reply.code == 401 or reply.body in ("ok", "404 page not found\n")
+
+
+class Told:
+    """A server of its own with what it reports and flushes, and one exchange of bytes with it."""
+
+    def __init__(self, token: str = "") -> None:
+        self.reports: list[str] = []
+        self.flushes = 0
+        self.api = an_api()
+        self.server = HttpServer(
+            self.api, token, self._flush, lambda text, fault: self.reports.append(f"{text}: {fault}")
+        )
+
+    def _flush(self) -> None:
+        self.flushes += 1
+
+    def exchange(self, *requests: bytes) -> list[bytes]:
+        async def each() -> list[bytes]:
+            port = await self.server.start("127.0.0.1", 0)
+            received = []
+            for request in requests:
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(request)
+                received.append(await asyncio.wait_for(reader.read(), PATIENCE_S))
+                writer.close()
+            await self.server.stop()
+            return received
+
+        return asyncio.run(each())
+
+
+def a_get(path: str, **headers: str) -> bytes:
+    lines = [f"{name}: {value}\r\n" for name, value in headers.items()]
+    return f"GET {path} HTTP/1.0\r\n{''.join(lines)}\r\n".encode()
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["Bearer {}", "bearer {}", "BEARER  {} "],
+)
+def test_the_scheme_and_the_token_let_somebody_in(header: str) -> None:
+    (reply,) = Told("t0ken").exchange(a_get(NODES, Authorization=header.format("t0ken")))
+    assert b" 200 " in reply.splitlines()[0]
+
+
+@pytest.mark.parametrize("header", ["Basic {}", "Token {}", "{} {}", " {}", "Bearer{}", "Bearerx {}", "x Bearer {}"])
+def test_the_token_with_another_scheme_lets_nobody_in(header: str) -> None:
+    (reply,) = Told("t0ken").exchange(a_get(NODES, Authorization=header.format("t0ken", "t0ken")))
+    assert b" 401 " in reply.splitlines()[0]
+
+
+def test_what_is_no_http_is_told_in_one_line_and_without_the_token(capfd: pytest.CaptureFixture[str]) -> None:
+    told = Told("secret-token-1234567890")
+    malformed = b"GET / HTTP/1.1\r\nAuthorization: Bearer secret-token-1234567890\x01\r\n\r\n"
+    replies = told.exchange(*[malformed] * 20)
+    assert all(b" 400 " in reply.splitlines()[0] for reply in replies)
+    assert told.reports == ["rejected a request from 127.0.0.1 that is no proper HTTP (BadHttpMessage): None"]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_path_forges_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+    told = Told()
+    told.server.report = _report
+    told.server.flush = lambda: (_ for _ in ()).throw(JournalError("disk full\nforged: too"))
+    told.exchange(a_get("/api/v1/nodes/%0aforged:%20line%1b"))
+    said = capsys.readouterr().err
+    assert said == "GET /api/v1/nodes/\\nforged: line\\x1b failed: JournalError: disk full\\nforged: too\n"
 
 
 # ---- bodies
@@ -246,6 +315,28 @@ def test_a_watch_with_a_timeout_ends_properly(cluster: Neighbour) -> None:
     version = cluster.ask("GET", CONFIG_MAPS).body["metadata"]["resourceVersion"]
     with cluster.watch(CONFIG_MAPS, resourceVersion=version, timeoutSeconds=1) as stream:
         assert stream.rest() == []
+
+
+def test_what_a_watch_tells_is_on_disk_before_it_is_told() -> None:
+    """A line that a client has read must not be undone by a crash."""
+    told = Told()
+    order: list[str] = []
+
+    async def follow() -> None:
+        port = await told.server.start("127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(a_get(f"{CONFIG_MAPS}?watch=1&timeoutSeconds=20", Host="x").replace(b"HTTP/1.0", b"HTTP/1.1"))
+        await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE_S)
+        for name in ("a", "b"):
+            told.server.flush = partial(order.append, f"flushed {name}")
+            ask(told.api, "POST", CONFIG_MAPS, {"metadata": {"name": name}})
+            await asyncio.wait_for(reader.readuntil(f'"name":"{name}"'.encode()), PATIENCE_S)
+            order.append(f"told {name}")
+        writer.close()
+        await told.server.stop()
+
+    asyncio.run(follow())
+    assert order == ["flushed a", "told a", "flushed b", "told b"]
 
 
 @pytest.mark.slow

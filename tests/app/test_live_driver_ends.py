@@ -156,7 +156,7 @@ def test_a_driver_that_ends_asks_extenders_for_nothing_more() -> None:
     async def main() -> None:
         async with a_stage() as stage:
             extenders = Extenders()
-            stage.driver.extenders = extenders  # type: ignore[assignment]
+            stage.driver.extenders = extenders  # type: ignore[method-assign]
             running = asyncio.create_task(stage.driver.run())
             await asyncio.sleep(0)
             running.cancel()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mooring.kit.log_formats import HIDDEN, quoted
+from mooring.kit.log_formats import HIDDEN, one_line, quoted
 from mooring.kit.logs import Log, LogFormat, Logs, ObjectRef, carrying, check_format, start_logs
 
 HEADER = re.compile(r"^([IWEF])(\d{4} \d\d:\d\d:\d\d\.\d{6}) ( *\d+) (test_logs\.py:\d+)\] (.*)\n$", re.DOTALL)
@@ -298,3 +298,59 @@ def test_secrets_are_hidden(write: Callable[[Log], None], log_format: LogFormat)
 
 def test_quoting_is_gos() -> None:
     assert quoted('a"\\\a\b\f\n\r\t\v\x7f') == r'"a\"\\\a\b\f\n\r\t\v\x7f"'
+
+
+# ---- what comes from outside
+
+HOSTILE = "a\nI1115 07:17:46.000000       1 x.go:1] forged\r\x1b[2J\x7f\x9b\u2028\u202e\x85z"
+"""What ends a line for some reader, moves a cursor, or turns the direction of text."""
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda log: log.info(HOSTILE),
+        lambda log: log.info("m", path=HOSTILE.replace("\n", " ")),
+        lambda log: log.info("m", names=[HOSTILE]),
+        lambda log: log.info("m", names={HOSTILE: HOSTILE}),
+        lambda log: log.info("m", pod=ObjectRef(HOSTILE.replace("\n", ""), "ns")),
+        lambda log: log.error("m", ValueError(HOSTILE.replace("\n", ""))),
+        lambda log: log.logger.error("standard %s", HOSTILE),
+    ],
+    ids=["message", "value", "list", "map", "object", "error", "standard"],
+)
+def test_no_text_forges_a_line(log_format: LogFormat, write: Callable[[Log], None]) -> None:
+    logs, stream = a_stream(0, log_format)
+    write(logs.log)
+    written = stream.getvalue()
+    assert len(written.splitlines()) == 1
+    assert written.removesuffix("\n").isprintable()
+    if log_format == "json":
+        assert "\x1b" in str(json.loads(written)) or "x1b" in repr(json.loads(written))
+    logs.close()
+
+
+def test_lines_of_a_value_stay_lines_and_hold_nothing_that_controls_terminals() -> None:
+    line = line_of(lambda log: log.info("m", diff="one\n\ttwo\x1b[2J\r\u2028three\n"))
+    assert line.endswith('"m" diff=<\n\tone\n\t\ttwo\\x1b[2J\\r\\u2028three\n >')
+
+
+def test_plain_text_is_brought_to_one_line() -> None:
+    assert one_line("GET /a\nb\x1b failed: \N{SNOWMAN}") == "GET /a\\nb\\x1b failed: \N{SNOWMAN}"
+    assert one_line("nothing to do") == "nothing to do"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "b'Authorization: Bearer secret-token'",
+        "Authorization : Token secret-token",
+        '{"authorization": "secret-token"}',
+        "AUTHORIZATION=secret-token",
+        "bearer secret-token",
+    ],
+)
+def test_a_header_that_lets_somebody_in_is_hidden(text: str) -> None:
+    assert "secret-token" not in one_line(f"before {text}")
+    assert one_line(f"before {text}").startswith("before ")

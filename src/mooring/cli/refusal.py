@@ -13,6 +13,7 @@ from mooring.framework import faults
 from mooring.framework.config import ConfigError
 from mooring.framework.faults import describe
 from mooring.framework.registry import RegistryError
+from mooring.kit.log_formats import one_line
 from mooring.sim.scenario import ScenarioError
 from mooring.sim.simulation import InputError, NoSuchPod
 
@@ -23,7 +24,7 @@ _SHOWN_CHARACTERS = 1000
 def refuse(*problems: object) -> NoReturn:
     """Print the problems and exit. What spans lines or is very long is brought to one line that can be read."""
     for problem in problems:
-        text = " ".join(str(problem).split())
+        text = one_line(" ".join(str(problem).split()))
         click.echo(text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}...", err=True)
     sys.exit(BAD_INPUT)
 

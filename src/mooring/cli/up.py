@@ -26,6 +26,7 @@ from mooring.cli.up_view import UpView, console
 from mooring.controllers.node_making import missing_nodes
 from mooring.kit import loops
 from mooring.kit.collector import relax_collector
+from mooring.kit.log_formats import one_line
 from mooring.kit.tasks import first_of
 from mooring.model.problem import Problem
 from mooring.sim.documents import split
@@ -142,7 +143,7 @@ def up(
             refuse(fault)
     classes = default_class(items) if cluster.is_new else []
     for refusal in seed(cluster.api, [*classes, *items]):
-        click.echo(f"left out: {refusal}", err=True)
+        click.echo(one_line(f"left out: {refusal}"), err=True)
     _add_nodes(cluster, nodes, template, has_own=bool(items))
     default_port = 0 if command is not None else DEFAULT_PORT
     service = ServiceSettings(default_port if port is None else port, plain_http, data_dir, kubeconfig)
@@ -253,4 +254,4 @@ def _items(paths: tuple[str, ...]) -> list[dict[str, Any]]:
 
 
 def _report(text: str, error: Exception | None) -> None:
-    click.echo(f"{text}: {type(error).__name__}: {error}" if error is not None else text, err=True)
+    click.echo(one_line(f"{text}: {type(error).__name__}: {error}" if error is not None else text), err=True)

@@ -16,7 +16,9 @@ Keys = Mapping[str, Any]
 HIDDEN = "--- HIDDEN ---"
 _SECRET_KEY = re.compile(r"token|password|passwd|secret|authorization|credential|private.?key", re.IGNORECASE)
 _SECRET_TEXT = re.compile(
-    r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}|-----BEGIN [A-Z ]*PRIVATE KEY-----.*", re.DOTALL
+    r"(?i)\bauthorization['\"]?\s*[:=]\s*['\"]?\S+(?:[ \t]+[^\s'\"]+)?"
+    r"|\b(?:bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}|-----BEGIN [A-Z ]*PRIVATE KEY-----.*",
+    re.DOTALL,
 )
 
 _ESCAPES = {"\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v"}
@@ -73,7 +75,7 @@ class JsonFormat(logging.Formatter):
         verbosity = {} if is_error else {"v": verbosity_of(record.levelno)}
         values = _without_doubles(_context_keys(record), verbosity, _error_keys(record), _call_keys(record))
         line |= {key: _json_value(value) for key, value in values.items() if key not in line}
-        return msgspec.json.encode(line, enc_hook=str).decode()
+        return _printable_json(msgspec.json.encode(line, enc_hook=str).decode())
 
 
 def quoted(text: str) -> str:
@@ -81,6 +83,24 @@ def quoted(text: str) -> str:
     if text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     return '"' + "".join(map(_escaped, text)) + '"'
+
+
+def one_line(text: str) -> str:
+    """Text for a terminal or a plain log: what would end the line, or move the cursor, is shown as Go shows it.
+
+    Names and paths come from outside: without this they forge lines.
+    """
+    safe = _free_of_secrets(text)
+    return safe if safe.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in safe)
+
+
+def _printable_json(text: str) -> str:
+    """JSON escapes only the first 32 characters; others control terminals too, or end lines for some readers."""
+    return text if text.isprintable() else "".join(map(_json_letter, text))
+
+
+def _json_letter(letter: str) -> str:
+    return letter if letter.isprintable() else json.dumps(letter)[1:-1]
 
 
 def _escaped(letter: str) -> str:
@@ -159,14 +179,18 @@ def _text_value(value: Any) -> str:
 
 def _in_lines(text: str) -> str:
     """Lines are indented by a tab and the end by a space, so that no line of a value looks like its end."""
-    return "=<\n" + "".join(f"\t{line}\n" for line in text.removesuffix("\n").split("\n")) + " >"
+    return "=<\n" + "".join(f"\t{_visible(line)}\n" for line in text.removesuffix("\n").split("\n")) + " >"
+
+
+def _visible(line: str) -> str:
+    """A line as it is, but for what controls terminals. A tab only indents."""
+    return line if line.isprintable() else "".join(c if c.isprintable() or c == "\t" else _escaped(c) for c in line)
 
 
 def _plain_json(value: Any) -> str:
     try:
-        return _free_of_secrets(
-            json.dumps(_json_value(value), ensure_ascii=False, separators=(",", ":"), default=_told)
-        )
+        text = json.dumps(_json_value(value), ensure_ascii=False, separators=(",", ":"), default=_told)
+        return _printable_json(_free_of_secrets(text))
     except (TypeError, ValueError) as error:
         return quoted(f"<internal error: {error}>")
 

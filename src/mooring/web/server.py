@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from mooring.api.errors import ApiError, quoted, request_entity_too_large, timeout
+from mooring.kit.connection_log import connection_log
 from mooring.kit.listener import Listener, Room
 from mooring.kit.logs import Log
 from mooring.web.access import Doorkeeper, ReviewFailed
@@ -65,7 +66,11 @@ class WebServer:
         """
         limits = self._limits
         self._connections = web.Server(
-            self._handle, access_log=None, keepalive_timeout=limits.idle_s, lingering_time=1.0
+            self._handle,
+            access_log=None,
+            keepalive_timeout=limits.idle_s,
+            lingering_time=1.0,
+            logger=connection_log(self._log.warning),
         )
         room = Room(limits.connections, limits.of_one_remote, limits.handshake_s)
         listener = Listener(self._connect, room, tls)

@@ -26,6 +26,7 @@ from mooring.api.server.documents import OPEN_TO_ALL
 from mooring.api.server.media import YAML
 from mooring.api.server.request import Answer, Request, refusal
 from mooring.api.server.watching import BOOKMARK_S, Watch
+from mooring.kit.connection_log import connection_log
 from mooring.kit.listener import Listener, Room
 
 _STOP_S = 1.0
@@ -44,7 +45,7 @@ class _YamlDumper(yaml.SafeDumper):
         return True
 
 
-Report = Callable[[str, Exception], None]
+Report = Callable[[str, Exception | None], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,12 @@ class HttpServer:
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
         """Listen, and return the port: that which was asked for, or any free one for 0."""
-        self._connections = web.Server(self._handle, access_log=None, keepalive_timeout=self.limits.idle_s)
+        self._connections = web.Server(
+            self._handle,
+            access_log=None,
+            keepalive_timeout=self.limits.idle_s,
+            logger=connection_log(lambda text: self.report(text, None)),
+        )
         most = self.limits.connections
         self._listener = Listener(self._connect, Room(most, most), tls)
         bound = await self._listener.start(host, port)
