@@ -254,6 +254,14 @@ def a_misspelt_pod(folder: Path) -> Path:
     return write(folder / "misspelt.json", *NODES, pod)
 
 
+def test_an_amount_that_hardly_anybody_means_is_a_warning_with_its_line(tmp_path: Path) -> None:
+    path = a_cluster_with(tmp_path, a_pod("web", memory="512m", image="web"))
+    ran = mooring("simulate", path)
+    where = f"{path}:1: Pod default/web: spec.containers[0].resources.requests[memory]"
+    assert ran.code == 0
+    assert ran.err == f'warning: {where}: fractional byte value "512m" is invalid, must be an integer\n'
+
+
 def test_an_unknown_field_is_refused(tmp_path: Path) -> None:
     path = a_misspelt_pod(tmp_path)
     ran = mooring("simulate", path)

@@ -14,6 +14,7 @@ import msgspec
 
 from mooring.controllers.devices import DEVICES, slices_of
 from mooring.framework.config.settings import SchedulerSettings, is_settings, read_settings
+from mooring.model.amount_warnings import amount_warnings
 from mooring.model.decode import decode_as, decode_json
 from mooring.model.defaults import Admission, missing_namespaces, was_admitted
 from mooring.model.devices import ResourceClaimTemplate, ResourceSlice
@@ -210,6 +211,8 @@ class _Intake:
         self._tell_doubles()
         for manifest in (*self._objects, *self._workloads):
             self._tell(manifest, validate(manifest.object))
+            if not was_admitted(manifest.object):
+                self._warnings += _of(manifest, amount_warnings(manifest.object))
         self._objects = self._sound(self._objects)
         self._objects += _Controllers(self._objects, admission, self._tell).run(self._sound(self._workloads))
         self._problems += self._odd_fields
@@ -221,9 +224,7 @@ class _Intake:
         return Manifests(self._objects, self._ignored, problems, warnings, self._settings)
 
     def _tell(self, manifest: Manifest, problems: Sequence[Problem]) -> None:
-        if problems:
-            where, file = manifest.where, manifest.file
-            self._problems += [_Told(manifest.order, manifest.place, each.at(where, file)) for each in problems]
+        self._problems += _of(manifest, problems)
 
     def _tell_doubles(self) -> None:
         first: dict[tuple[str, str], Manifest] = {}
@@ -237,6 +238,11 @@ class _Intake:
     def _sound(self, manifests: list[Manifest]) -> list[Manifest]:
         faulty = {told.order for told in self._problems}
         return [manifest for manifest in manifests if manifest.order not in faulty] if faulty else manifests
+
+
+def _of(manifest: Manifest, problems: Sequence[Problem]) -> list[_Told]:
+    where, file = manifest.where, manifest.file
+    return [_Told(manifest.order, manifest.place, problem.at(where, file)) for problem in problems]
 
 
 def _is_undecodable(problems: Sequence[Problem]) -> bool:
