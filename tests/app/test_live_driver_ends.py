@@ -10,7 +10,6 @@ from build import a_node
 from live_stage import P, Stage, a_stage, pod, run
 from mooring.api.client.unanswered import ConnectionLost
 from mooring.api.errors import ApiError, internal_error
-from mooring.app import live_driver
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.fence import Fence, FencedOff
 
@@ -108,7 +107,7 @@ def test_a_victim_that_is_fenced_off_stays_and_its_preemptor_hears_nothing() -> 
                 stage.server.calls.append("refused")
                 Fence().check()
 
-            stage.server.delete = refuse  # type: ignore[method-assign, assignment]
+            stage.server.delete = refuse  # type: ignore[method-assign]
             await preempted(stage)
             await stage.later(60)
             assert stage.server.calls.count("refused") == 1
@@ -260,29 +259,18 @@ def test_a_driver_rests_until_something_is_due_and_at_most_a_second(
             asked.append(delay)
             return timeout(0)
 
-        monkeypatch.setattr(live_driver.asyncio, "timeout", noting)
+        monkeypatch.setattr(asyncio, "timeout", noting)
         await stage.driver._rest()
         assert asked == [pytest.approx(rests_s)]
 
     asyncio.run(main())
 
 
-def test_other_tasks_get_their_turn_after_twenty_attempts() -> None:
-    async def main() -> None:
-        stage = Stage()
-        stage.scheduler.added(a_node("n1", cpu="64"))
-        stage.shows(*(pod(f"p{number}", cpu="10m") for number in range(50)))
-        assert [stage.driver._attempt_some() for _ in range(4)] == [20, 20, 10, 0]
-        await stage.driver.close()
-
-    run(main())
-
-
 def test_pods_that_wait_are_looked_at_after_each_turn() -> None:
     async def main() -> None:
         async with a_stage() as stage:
             released: list[bool] = []
-            stage.scheduler.release_waiting = lambda: released.append(True)  # type: ignore[method-assign, assignment]
+            stage.scheduler.release_waiting = lambda: released.append(True)  # type: ignore[method-assign]
             stage.shows(P)
             await stage.rest()
             assert released

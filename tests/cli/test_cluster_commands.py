@@ -33,7 +33,7 @@ def ran(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str
         (("run", "--feature-gates", "Nope=true"), "unrecognized feature gate: Nope"),
         (("run", "--logging-format", "xml"), "xml"),
         (("run", "--leader-elect-lease-duration", "15"), "missing unit"),
-        (("snapshot", "--server", "https://127.0.0.1:1"), "--server says where"),
+        (("snapshot", "--server", "https://127.0.0.1:1"), "with --server"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else "",
 )

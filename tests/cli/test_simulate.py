@@ -22,7 +22,7 @@ Placed
 NAMESPACE   POD   NODE
 default     web   east
 
-Nodes, with what is requested of what is allocatable
+Nodes (requested/allocatable)
 NODE   PODS    NEW   CPU       MEMORY
 east   1/110   1     1/4 25%   1Gi/8Gi 12%
 west   0/110   0     0/2 0%    0/8Gi 0%
@@ -130,7 +130,7 @@ def test_pods_that_have_to_leave_are_listed(tmp_path: Path) -> None:
     preempted = json.loads(mooring("simulate", cluster, "-o", "json").out)["preempted"]
     assert preempted == [{"namespace": "default", "name": "old", "node": "east", "for": "default/urgent"}]
     explained = mooring("simulate", cluster, "--explain", "urgent").out
-    assert explained.startswith("default/urgent goes to east\n\nPreempted to make room for it: default/old\n\n")
+    assert explained.startswith("default/urgent goes to east\n\nPreempted for it: default/old\n\n")
 
 
 def test_a_pod_that_is_promised_a_node_is_listed_with_it(tmp_path: Path) -> None:
@@ -152,10 +152,13 @@ def test_a_pod_that_waits_on_permit_is_listed_with_the_plugin(tmp_path: Path) ->
     config = write_config(tmp_path / "c.yaml", **enabling("Mine"))
     options = ("--plugin", plugin, "--config", config, "--until", "10s")
     ran = mooring("simulate", cluster, *options)
-    assert "Pending\n  default/p\n    waiting: has room on east, waits for Mine\n" in ran.out
-    assert ran.err == "note: stopped after 10s of simulated time and 1 attempt, though it would go on: default/p\n"
+    assert "Pending\n  default/p\n    waiting: has room on east and waits for Mine\n" in ran.out
+    assert (
+        ran.err
+        == "note: stopped after 10s of simulated time and 1 attempt, these pods would be attempted again: default/p\n"
+    )
     told = mooring("simulate", cluster, *options, "--explain", "p").out
-    assert told.startswith("default/p goes to east, but: has room on east, waits for Mine\n")
+    assert told.startswith("default/p goes to east, but: has room on east and waits for Mine\n")
 
 
 def test_an_empty_cluster_is_no_fault(tmp_path: Path) -> None:
@@ -168,7 +171,7 @@ def test_kinds_that_decide_nothing_are_counted_and_named_once(tmp_path: Path) ->
     maps = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"c{i}"}} for i in range(3)]
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
     ran = mooring("simulate", write(tmp_path / "all.json", a_node("n"), *maps, secret))
-    assert ran.err == "note: not considered, for they do not change where pods go: 3 ConfigMap, 1 Secret\n"
+    assert ran.err == "note: ignored, because decisions do not read these kinds: 3 ConfigMap, 1 Secret\n"
     assert ran.code == 0
 
 
@@ -584,7 +587,7 @@ def test_explain_a_pod_that_is_placed_shows_the_scores_of_every_node(cluster: Pa
 def test_explain_a_pod_that_is_pending_shows_the_verdict_of_every_node(cluster: Path) -> None:
     ran = mooring("simulate", cluster, "--explain", "giant")
     assert ran.out == (
-        "default/giant fits nowhere: 0/2 nodes are available: 2 Insufficient cpu.\n\n"
+        "default/giant fits no node: 0/2 nodes are available: 2 Insufficient cpu.\n\n"
         f"{NO_ROOM}\n\n"
         "Rejected\n"
         "NODE   PLUGIN             VERDICT                        REASON\n"
@@ -597,13 +600,17 @@ def test_explain_a_pod_that_is_pending_shows_the_verdict_of_every_node(cluster: 
 def test_explain_a_pod_with_one_choice(tmp_path: Path) -> None:
     cluster = a_cluster_with(tmp_path, a_pod("p", cpu="3", image="i"))
     out = mooring("simulate", cluster, "--explain", "p").out
-    assert out.startswith("default/p goes to east\n\nThe only node that passed: east. It was taken without scoring.\n")
+    assert out.startswith(
+        "default/p goes to east\n\nThe only feasible node: east. The scheduler took it without scoring.\n"
+    )
 
 
 def test_explain_a_pod_that_runs_tells_what_would_be_decided_without_it(tmp_path: Path) -> None:
     cluster = a_cluster_with(tmp_path, a_pod("old", cpu="1", image="i", nodeName="west"))
     ran = mooring("simulate", cluster, "--explain", "old")
-    assert ran.out.startswith("default/old goes to east (on west now; this is the decision without it)\n")
+    assert ran.out.startswith(
+        "default/old goes to east (it is on west now; this is the decision if it were not placed)\n"
+    )
 
 
 def test_explain_a_pod_that_is_gated(tmp_path: Path) -> None:
@@ -735,7 +742,7 @@ def test_long_stories_are_cut_short_unless_wide(tmp_path: Path) -> None:
     options = ("simulate", cluster, "--plugin", plugin, "--config", config, "--story", "p")
     lines = mooring(*options).out.splitlines()
     assert len(lines) == 1 + 50 + 1 + 50 + 2
-    assert lines[1].startswith("... ") and lines[1].endswith(" earlier moments are forgotten")
+    assert lines[1].startswith("... ") and lines[1].endswith(" earlier moments are left out")
     assert lines[51] == "... 401 more: -o wide shows all"
     assert len(mooring(*options, "-o", "wide").out.splitlines()) == 1 + 1 + 500 + 2
 

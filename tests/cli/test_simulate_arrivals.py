@@ -24,7 +24,7 @@ PRIORITY   PLACED   P50   P90    P99    MAX    PENDING   PREEMPTED
 9          1        2ms   2ms    2ms    2ms    0         0
 0          3        1ms   4.8s   5.9s   6.0s   0         1
 
-Requested of what is allocatable, over 40.0s: a character is 667ms
+Requested share of the allocatable resources over 40.0s; each character is 667ms
                                                                                MEAN    HIGHEST
 CPU            ███████████████▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄███████████████|   75.0%   100.0%
 MEMORY                                                                     |   0.0%    0.0%

@@ -140,7 +140,7 @@ def test_pods_that_are_pending_in_the_input_arrive_at_the_beginning() -> None:
     report = run(SECOND, objects=[a_node("n", cpu="3"), pending, running, done])
     assert report.arrived == 2
     assert report.waits[0].waited_s == pytest.approx([0.001, 0.001])
-    assert report.notes == ["1 finished pod left out, taking no room"]
+    assert report.notes == ["1 finished pod left out: finished pods use no resources"]
     assert report.mean_used["cpu"] == pytest.approx((2 * 14.001 - 0.001 + 10) / 14.001 / 3)
 
 
@@ -207,7 +207,10 @@ def test_a_day_of_vain_attempts_comes_to_an_end(
     day = with_plugin(Never, {"name": "p"})
     report = day.run()
     assert report.simulated_s == pytest.approx(simulated_s, abs=11)
-    assert (report.pending, report.notes) == (1, ["stopped, for pods were tried again and again in vain"])
+    assert (report.pending, report.notes) == (
+        1,
+        ["stopped: the scheduler attempted the same pods again and again without success"],
+    )
 
 
 def test_a_story_is_told_of_a_pod_that_arrives() -> None:

@@ -76,7 +76,7 @@ def test_a_pod_is_explained() -> None:
 def test_kinds_that_decide_nothing_are_noted() -> None:
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
     assert mooring.simulate([ALL, secret]).notes == [
-        "not considered, for they do not change where pods go: 1 Secret",
+        "ignored, because decisions do not read these kinds: 1 Secret",
     ]
 
 
@@ -133,7 +133,7 @@ def test_arrivals_are_a_file_or_a_list_of_entries(tmp_path: Path) -> None:
 def test_a_day_notes_what_decides_nothing() -> None:
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
     assert mooring.simulate([ALL, secret], arrivals=[]).notes == [
-        "not considered, for they do not change where pods go: 1 Secret",
+        "ignored, because decisions do not read these kinds: 1 Secret",
     ]
 
 

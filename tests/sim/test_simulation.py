@@ -107,7 +107,7 @@ def test_finished_pods_take_no_room_and_are_noted() -> None:
     ]
     report = run(a_node("n", cpu="4", pods=1), *done, pending("p", cpu="4", host_ports=[80]))
     assert nodes_of(report) == {"p": "n"}
-    assert report.notes == ["2 finished pods left out, taking no room"]
+    assert report.notes == ["2 finished pods left out: finished pods use no resources"]
 
 
 def test_running_pods_take_room() -> None:
@@ -169,7 +169,7 @@ def test_a_pod_that_was_placed_and_has_to_leave_is_preempted_and_noted() -> None
     assert report.pending == [], "it does not wait: it is gone"
     assert report.notes == [
         "1 pod of the input placed and then preempted (default/filler): "
-        "in a cluster the controller would make a new one, here nobody does"
+        "in a cluster their controllers would create new pods; the simulation does not"
     ]
 
 
@@ -238,10 +238,12 @@ def test_time_passes_until_a_wait_on_permit_is_over() -> None:
 def test_a_pod_that_waits_on_permit_in_the_end_says_for_which_plugin() -> None:
     report = a_simulation(a_node("n"), guarded("p", "permit"), plugin=Guard).run(until_ns=10 * NS_PER_S)
     (result,) = report.pending
-    assert (result.fate, result.message) == (Fate.WAITING, "has room on n, waits for Guard")
+    assert (result.fate, result.message) == (Fate.WAITING, "has room on n and waits for Guard")
     assert result.nominated == "n"
     assert report.simulated_s == 10
-    assert report.notes == ["stopped after 10s of simulated time and 1 attempt, though it would go on: default/p"]
+    assert report.notes == [
+        "stopped after 10s of simulated time and 1 attempt, these pods would be attempted again: default/p"
+    ]
 
 
 def test_a_refusal_after_the_decision_leaves_the_pod_pending_with_its_reason() -> None:
@@ -262,7 +264,7 @@ def test_attempts_without_end_are_stopped(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(simulation_module, "ATTEMPTS_A_POD", 5)
     report = run(a_node("n"), guarded("p", "pre-bind"), pending("q"), plugin=Guard)
     assert sum(result.attempts for result in report.pods) == 10
-    assert report.notes[0].endswith(" and 10 attempts, though it would go on: default/p")
+    assert report.notes[0].endswith(" and 10 attempts; these pods would be attempted again: default/p")
 
 
 def test_what_plugins_fail_at_beside_the_way_is_noted() -> None:

@@ -97,7 +97,7 @@ class EventWriter:
             if letter.tries == MAX_TRIES:
                 log.warning("Unable to write event after %d tries: %s", MAX_TRIES, fault)
                 return
-            log.info("Unable to write event, it is tried again: %s", fault)
+            log.info("Unable to write event, retrying: %s", fault)
             _keep(self._resting, self._send_again(letter))
 
     async def _send_again(self, letter: _Letter) -> None:

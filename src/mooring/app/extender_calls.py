@@ -63,7 +63,7 @@ class ExtenderCalls:
         try:
             self._report(call, reply)
         except Exception as bug:  # nobody looks at what a task raises
-            log.error("the reply to %s could not be taken in", call.url, exc_info=bug)
+            log.error("the reply to %s could not be processed", call.url, exc_info=bug)
 
     async def _reply(self, call: Call) -> CallReply:
         if call.binds and self._is_dry_run:
@@ -71,7 +71,7 @@ class ExtenderCalls:
         try:
             return await self._client.ask(call, encoded(call, self._whole))
         except Exception as bug:  # or else the scheduler would wait for ever
-            log.error("a call to %s failed in a way that nobody foresaw", call.url, exc_info=bug)
+            log.error("a call to %s failed unexpectedly", call.url, exc_info=bug)
             return CallFault(f'Post "{call.url}": {bug!r}')
 
     def _report(self, call: Call, reply: CallReply) -> None:

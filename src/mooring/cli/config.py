@@ -14,10 +14,13 @@ from mooring.framework.profiles import Profile, build_profiles
 EPILOG = """
 \b
 Examples:
-  mooring config check scheduler.yaml          would kube-scheduler take it? exit status 2 if not, with its words
-  mooring config defaults scheduler.yaml       the same with all defaults in it
-  mooring config defaults                      what a scheduler runs with that was given no file
-  mooring config explain scheduler.yaml        the plugins of each profile, in the order in which they are asked
+  mooring config check scheduler.yaml          does kube-scheduler accept it? if not: its errors
+  mooring config defaults scheduler.yaml       the configuration with all defaults
+  mooring config defaults                      the default configuration
+  mooring config explain scheduler.yaml        the plugins of each profile, in their order of execution
+
+\b
+Exit status: 0 when kube-scheduler accepts the configuration, 2 when it does not.
 """
 
 _file = click.argument("file", required=False)
@@ -28,7 +31,7 @@ _plugins = click.option(
 
 @click.group(epilog=EPILOG, short_help="Check, complete and explain a scheduler configuration.")
 def config() -> None:
-    """Check, complete and explain a KubeSchedulerConfiguration. Without a file, that of a scheduler without one."""
+    """Check, complete and explain a KubeSchedulerConfiguration. Without FILE, the default one."""
 
 
 @config.command()
@@ -36,7 +39,7 @@ def config() -> None:
 @feature_gates
 @_plugins
 def check(file: str | None, feature_gates: str, plugins: tuple[str, ...]) -> None:
-    """Say whether kube-scheduler would take FILE, and what is wrong with it if not."""
+    """Check whether kube-scheduler accepts FILE, and print what is wrong with it if not."""
     _build(file, feature_gates, plugins)
     click.echo(f"{file or 'the default configuration'}: ok")
     for text, told in told_gates(chosen_gates(feature_gates)):

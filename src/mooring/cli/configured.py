@@ -21,7 +21,7 @@ feature_gates = click.option(
     multiple=True,
     callback=lambda context, option, parts: ",".join(parts),
     metavar="Name=true,...",
-    help="As kube-scheduler takes them; may be repeated.",
+    help="In the form of kube-scheduler's flag; may be repeated.",
 )
 
 

@@ -94,7 +94,7 @@ def _utilisation(report: DayReport) -> str:
     most = max(waiting)
     rows.append(("WAITING PODS", _curve(waiting, most), f"{sum(waiting) / len(waiting):.1f}", f"{most:.1f}"))
     each = show_seconds(report.simulated_s / len(spans))
-    title = f"Requested of what is allocatable, over {show_seconds(report.simulated_s)}: a character is {each}"
+    title = f"Requested share of the allocatable resources over {show_seconds(report.simulated_s)}; each character is {each}"
     return f"{title}\n" + format_table(("", "", "MEAN", "HIGHEST"), rows)
 
 

@@ -16,7 +16,7 @@ Examples:
   mooring simulate examples/cluster.yaml                where do the pending pods go?
   mooring simulate examples/cluster.yaml --explain giant
   mooring up                                            a cluster on this machine, for kubectl
-  mooring run --config scheduler.yaml                   in the place of kube-scheduler
+  mooring run --config scheduler.yaml                   instead of kube-scheduler
   mooring COMMAND --help                                examples of each command
 """
 
@@ -26,8 +26,10 @@ Examples:
   echo '{"name": "one", "config": null}' | mooring conform config
   python tests/conformance/check.py tests/conformance --only mixed,timeline -- mooring conform
 
-A line that cannot be used is answered with its error, and the next one is taken.
-tests/conformance/README.md gives the form of scenarios and answers.
+The answer to a line that cannot be used is its error; the next line is read.
+tests/conformance/README.md describes scenarios and answers.
+
+Exit status: 0 at the end of the input, 2 for input that cannot be read.
 """
 
 BENCH_EPILOG = """
@@ -37,7 +39,7 @@ Examples:
   mooring bench basic.json
   make bench                                            all workloads of docs/parity.md
 
-Exit status: 0 when the pods were attempted, 2 for a scenario that cannot be used.
+Exit status: 0 when all pods were attempted, 2 for a scenario that cannot be used.
 """
 
 
@@ -79,7 +81,7 @@ def conform(mode: str) -> None:
 
 @main.command(epilog=BENCH_EPILOG, short_help="Measure the throughput of a scenario.")
 @click.argument("scenario", type=click.File("rb"))
-@click.option("--queue", is_flag=True, help="With queue, cache and events in the loop; preemptors are tried again.")
+@click.option("--queue", is_flag=True, help="Measure with queue, cache and events; attempt preemptors again.")
 def bench(scenario: BinaryIO, queue: bool) -> None:
     """Attempt every pod of SCENARIO once and print the throughput as one line of JSON."""
     from mooring.sim.bench import measure, measure_with_queue

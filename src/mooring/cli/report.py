@@ -63,7 +63,7 @@ def tell(story: Story, wide: bool) -> str:
     """What happened to a pod, one line for each moment: the first and the last ones, or all that are kept."""
     lines = [str(moment) for moment in story.moments]
     if story.left_out:
-        lines = [f"... {story.left_out} earlier moments are forgotten", *lines]
+        lines = [f"... {story.left_out} earlier moments are left out", *lines]
     if not wide and len(lines) > ROWS:
         half = ROWS // 2
         lines = [*lines[:half], f"... {len(lines) - 2 * half} more: -o wide shows all", *lines[-half:]]
@@ -83,7 +83,7 @@ def explain(explanation: Explanation, wide: bool) -> Iterator[str]:
     """One pod, node by node: the scores of those that passed, the reasons of those that did not."""
     yield _verdict(explanation)
     if explanation.victims:
-        yield f"Preempted to make room for it: {', '.join(explanation.victims)}"
+        yield f"Preempted for it: {', '.join(explanation.victims)}"
     if explanation.preemption:
         yield explanation.preemption
     decision = explanation.decision
@@ -93,7 +93,7 @@ def explain(explanation: Explanation, wide: bool) -> Iterator[str]:
     if details.scores:
         yield _score_table(explanation, details, wide)
     elif details.feasible:
-        yield f"The only node that passed: {details.feasible[0]}. It was taken without scoring."
+        yield f"The only feasible node: {details.feasible[0]}. The scheduler took it without scoring."
     if details.rejected:
         yield _rejected(details, wide)
     absent = decision.diagnosis.absent if decision.diagnosis is not None else None
@@ -104,12 +104,16 @@ def explain(explanation: Explanation, wide: bool) -> Iterator[str]:
 def _verdict(explanation: Explanation) -> str:
     """What became of the pod, in one line."""
     pod, decision = explanation.pod.key, explanation.decision
-    where = f" (on {explanation.now_on} now; this is the decision without it)" if explanation.now_on else ""
+    where = (
+        f" (it is on {explanation.now_on} now; this is the decision if it were not placed)"
+        if explanation.now_on
+        else ""
+    )
     if isinstance(decision, Placement):
         but = "" if explanation.fate is Fate.SCHEDULED else f", but: {explanation.message}"
         return f"{pod} goes to {decision.node}{where}{but}"
     if isinstance(decision, NoFit):
-        return f"{pod} fits nowhere{where}: {decision.message}"
+        return f"{pod} fits no node{where}: {decision.message}"
     return f"{pod} was not placed ({explanation.fate.value}){where}: {_why(explanation)}"
 
 
@@ -166,7 +170,7 @@ def _nodes(nodes: list[NodeUse], wide: bool) -> str:
         (node.name, f"{node.pods}/{node.allowed_pods}", node.new_pods, *(_amount(node, name) for name in shown))
         for node in nodes
     ]
-    return "Nodes, with what is requested of what is allocatable\n" + _cut_table(heads, rows, wide)
+    return "Nodes (requested/allocatable)\n" + _cut_table(heads, rows, wide)
 
 
 def _amount(node: NodeUse, resource: str) -> str:

@@ -36,18 +36,21 @@ from mooring.web.server_tls import CertificateError
 EPILOG = """
 \b
 Examples:
-  mooring run --kubeconfig ~/.kube/config                           in the place of kube-scheduler
+  mooring run --kubeconfig ~/.kube/config                           instead of kube-scheduler
   mooring run --config /etc/kubernetes/scheduler.yaml -v=2          with its configuration file
   mooring run --config second.yaml --leader-elect-resource-name=mine    beside it, for pods of another schedulerName
   mooring run --dry-run --secure-port=0                             a second opinion: decide, report, write nothing
   mooring run --write-config-to=effective.yaml                      the configuration with all defaults
 
 \b
-Boolean flags take a value: --leader-elect=false. Flags of kube-scheduler that have no meaning here are accepted.
+Boolean flags take a value: --leader-elect=false. Mooring accepts and ignores the flags of kube-scheduler that have
+no meaning for it.
 
 \b
-Exit status: 0 when asked to stop; 1 when the lease was lost, or the server's port cannot be had; 2 for input that
-cannot be used.
+Exit status:
+  0  stopped by SIGTERM or SIGINT
+  1  the lease is lost, or the port is in use
+  2  the input cannot be used
 """
 
 IGNORED = {
@@ -107,12 +110,14 @@ def _accept_ignored(command: Any) -> Any:
 
 @click.command(
     epilog=EPILOG,
-    short_help="Run the scheduler on a cluster, in the place of kube-scheduler.",
+    short_help="Run the scheduler on a cluster, instead of kube-scheduler.",
     context_settings={"token_normalize_func": lambda name: name.replace("_", "-")},
 )
 @click.option("--config", metavar="FILE", help="A KubeSchedulerConfiguration (v1).")
-@click.option("--kubeconfig", metavar="FILE", help="How to reach the cluster, unless the configuration says.")
-@click.option("--master", metavar="URL", help="The API server; beats the kubeconfig.")
+@click.option(
+    "--kubeconfig", metavar="FILE", help="How to reach the cluster, unless the configuration names a kubeconfig."
+)
+@click.option("--master", metavar="URL", help="The API server; overrides the kubeconfig.")
 @click.option("--write-config-to", metavar="FILE", help="Write the configuration with all defaults, and exit.")
 @click.option("--plugin", "plugins", multiple=True, metavar="FILE.py", help="A Python file with plugins of your own.")
 @click.option(
@@ -127,15 +132,25 @@ def _accept_ignored(command: Any) -> Any:
 @click.option("--leader-elect-resource-lock", "resource_lock", help="[default: leases]")
 @click.option("--leader-elect-resource-name", "resource_name", help="[default: kube-scheduler]")
 @click.option("--leader-elect-resource-namespace", "resource_namespace", help="[default: kube-system]")
-@click.option("--bind-address", default="0.0.0.0", show_default=True, help="Where health and metrics are served.")
-@click.option("--secure-port", type=int, default=10259, show_default=True, help="0 serves nothing.")
+@click.option(
+    "--bind-address", default="0.0.0.0", show_default=True, help="The address that serves health and metrics."
+)
+@click.option(
+    "--secure-port",
+    type=int,
+    default=10259,
+    show_default=True,
+    help="The port that serves health and metrics; 0 disables it.",
+)
 @click.option("--tls-cert-file", type=click.Path(path_type=Path))
 @click.option("--tls-private-key-file", type=click.Path(path_type=Path))
-@click.option("--cert-dir", type=click.Path(path_type=Path), help="A self-signed certificate is kept here.")
+@click.option("--cert-dir", type=click.Path(path_type=Path), help="The directory for a self-signed certificate.")
 @click.option(
-    "--authentication-kubeconfig", metavar="FILE", help="For reviews of callers' tokens; in a pod, its service account."
+    "--authentication-kubeconfig",
+    metavar="FILE",
+    help="The cluster that reviews the tokens of callers.  [default: in a pod, its service account]",
 )
-@click.option("--authorization-kubeconfig", metavar="FILE", help="For reviews of what callers may see.")
+@click.option("--authorization-kubeconfig", metavar="FILE", help="The cluster that reviews the access of callers.")
 @_boolean("--authentication-skip-lookup", default=False)
 @_boolean("--authentication-tolerate-lookup-failure", default=True)
 @click.option("--authentication-token-webhook-cache-ttl", type=_GoDuration(), default="10s", show_default=True)
@@ -144,7 +159,7 @@ def _accept_ignored(command: Any) -> Any:
 @click.option("--authorization-webhook-cache-unauthorized-ttl", type=_GoDuration(), default="10s", show_default=True)
 @click.option("--client-ca-file", type=click.Path(path_type=Path))
 @feature_gates
-@click.option("--kube-api-qps", type=float, help="Requests a second, without --config; no limit by default.")
+@click.option("--kube-api-qps", type=float, help="Requests per second, without --config.  [default: no limit]")
 @click.option("--kube-api-burst", type=int)
 @click.option("--pod-max-in-unschedulable-pods-duration", "max_parked", type=_GoDuration(), default="5m0s")
 @click.option("-v", "--v", "verbosity", type=_Verbosity(), default=0, help="How much to log, 0 to 10.")

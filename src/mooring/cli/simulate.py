@@ -77,7 +77,7 @@ Exit status:
 
 @click.command(epilog=EPILOG, short_help="Place the pending pods of a cluster, explain any of them.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--config", metavar="FILE", help="A KubeSchedulerConfiguration (v1), as kube-scheduler takes it.")
+@click.option("--config", metavar="FILE", help="A KubeSchedulerConfiguration (v1).")
 @click.option("--plugin", "plugins", multiple=True, metavar="FILE.py", help="A Python file with plugins of your own.")
 @feature_gates
 @click.option(
@@ -101,11 +101,11 @@ Exit status:
     metavar="POD",
     help="Show the verdict and scores of this pod, node by node ([namespace/]name). Can be given several times.",
 )
-@click.option("--story", metavar="POD", help="Tell what happened to this pod, moment by moment ([namespace/]name).")
+@click.option("--story", metavar="POD", help="Show what happened to this pod, moment by moment ([namespace/]name).")
 @click.option(
     "--arrivals",
     metavar="FILE",
-    help="Pods that come over time and run for a while (YAML or CSV, see docs/simulation.md): tell how long they wait.",
+    help="Pods that arrive over time and run for a while (YAML or CSV, see docs/simulation.md).",
 )
 @click.option("--until", metavar="DURATION", help="Stop after this much simulated time: 90s, 24h.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an exception that a plugin raises.")

@@ -19,18 +19,32 @@ Examples:
   mooring snapshot -o believed.json && mooring simulate believed.json --explain shop/cart-7d9f
   kubectl -n kube-system port-forward pod/mooring-... 10259 &  mooring snapshot -o believed.json
 
-The scheduler lets callers on its own machine in, and others with a token that may `get` the path
-/debug/mooring/snapshot (--token-file).
+The scheduler accepts callers on its own machine, and callers with a token (--token-file) that may `get` the path
+/debug/mooring/snapshot.
+
+Exit status: 0 when the snapshot is saved, 2 when the scheduler does not answer or rejects the request.
 """
 
 
-@click.command(epilog=EPILOG, short_help="Save what a running scheduler believes, as input for `mooring simulate`.")
-@click.option("--server", default="https://127.0.0.1:10259", show_default=True, help="Where `mooring run` serves.")
-@click.option("--ca-file", type=click.Path(path_type=Path), help="Who signed its certificate; not checked without it.")
-@click.option("--token-file", type=click.Path(path_type=Path), help="A bearer token to show.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Instead of standard output.")
+@click.command(epilog=EPILOG, short_help="Save the state of a running scheduler, as input for `mooring simulate`.")
+@click.option("--server", default="https://127.0.0.1:10259", show_default=True, help="The address of `mooring run`.")
+@click.option(
+    "--ca-file",
+    type=click.Path(path_type=Path),
+    help="The CA of its certificate; without it the certificate is not verified.",
+)
+@click.option("--token-file", type=click.Path(path_type=Path), help="A bearer token to send.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The file to write, instead of standard output.",
+)
 def snapshot(server: str, ca_file: Path | None, token_file: Path | None, output: Path | None) -> None:
-    """Save the nodes, pods (those about to be bound included) and other objects that the next decision counts with."""
+    """Save the objects that the next decision reads, with the configuration and the feature gates of the scheduler.
+
+    Pods that the scheduler is about to bind are saved with their node.
+    """
     try:
         authority = ca_file.read_bytes() if ca_file is not None else b""
         token = token_file.read_text().strip() if token_file is not None else ""
@@ -41,7 +55,7 @@ def snapshot(server: str, ca_file: Path | None, token_file: Path | None, output:
     try:
         text = asyncio.run(_fetch(access))
     except (ApiError, Unanswered, CredentialsError) as fault:
-        refuse(f"{fault}. Does `mooring run` serve at {server}? --server says where")
+        refuse(f"{fault}. Check that `mooring run` serves at {server}, or give its address with --server")
     if output is None:
         click.echo(text.decode())
     else:

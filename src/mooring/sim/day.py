@@ -225,10 +225,10 @@ class Day:
     def _notes(self) -> list[str]:
         notes = []
         if self._stage.finished:
-            notes.append(f"{count(len(self._stage.finished), 'finished pod')} left out, taking no room")
+            notes.append(f"{count(len(self._stage.finished), 'finished pod')} left out: finished pods use no resources")
         late = len(self._arrivals) - len(self._arrived)
         if late:
             notes.append(f"{count(late, 'pod')} would have arrived later")
         if self._was_stopped:
-            notes.append("stopped, for pods were tried again and again in vain")
+            notes.append("stopped: the scheduler attempted the same pods again and again without success")
         return [*notes, *self._stage.notes()]

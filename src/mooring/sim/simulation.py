@@ -145,7 +145,7 @@ class Simulation:
             return PodResult(pod, Fate.PREEMPTED)
         waiting = core.desk.waiting.get(pod.id)
         if waiting is not None:
-            held = f"has room on {waiting.node_name}, waits for {', '.join(waiting.pending_plugins)}"
+            held = f"has room on {waiting.node_name} and waits for {', '.join(waiting.pending_plugins)}"
             return PodResult(pod, Fate.WAITING, message=held, nominated=waiting.node_name)
         counted = core.cache.get(
             pod.id
@@ -168,7 +168,7 @@ class Simulation:
             return Fate.GATED, entry.gating_message
         condition = _scheduled_condition(pod)
         if condition is None or not self._attempts.get(pod.key):
-            return Fate.ERROR, "nobody wanted to bind it" if self._attempts.get(pod.key) else "it was not tried"
+            return Fate.ERROR, "no Bind plugin bound it" if self._attempts.get(pod.key) else "it was not attempted"
         fate = Fate.ERROR if condition.reason == SCHEDULER_ERROR else Fate.UNSCHEDULABLE
         return fate, condition.message or ""
 
@@ -224,13 +224,14 @@ class Simulation:
         nodes = self.cluster.nodes
         notes = []
         if self._stage.finished:
-            notes.append(f"{count(len(self._stage.finished), 'finished pod')} left out, taking no room")
+            notes.append(f"{count(len(self._stage.finished), 'finished pod')} left out: finished pods use no resources")
         lost = [name for name, row in nodes.row_book.items() if not nodes.alive[row]]
         if lost:
             pods = sum(len(nodes.pods_on[nodes.row_book[name]]) for name in lost)
             notes.append(f"{count(pods, 'pod')} on nodes that are not in the input: {some(lost)}")
         if self._stage.unasked:
-            notes.append(f"{count(len(self._stage.unasked), 'extender')} of the configuration not asked")
+            extenders = count(len(self._stage.unasked), "extender")
+            notes.append(f"{extenders} of the configuration not called: a simulation calls no extenders")
         return notes
 
     def _closing_notes(self, results: Sequence[PodResult], passed: Duration) -> list[str]:
@@ -240,13 +241,14 @@ class Simulation:
         if preempted:
             notes.append(
                 f"{count(len(preempted), 'pod')} of the input placed and then preempted ({some(preempted)}): "
-                "in a cluster the controller would make a new one, here nobody does"
+                "in a cluster their controllers would create new pods; the simulation does not"
             )
         if self._was_stopped:
             restless = [r.pod.key for r in results if r.fate in (Fate.UNSCHEDULABLE, Fate.WAITING, Fate.ERROR)]
             attempts = count(self._stage.scheduler.core.queue.attempts, "attempt")
             notes.append(
-                f"stopped after {passed} of simulated time and {attempts}, though it would go on: {some(restless)}"
+                f"stopped after {passed} of simulated time and {attempts}; "
+                f"these pods would be attempted again: {some(restless)}"
             )
         return notes
 
@@ -256,7 +258,7 @@ def note_ignored(manifests: Manifests) -> list[str]:
     if not manifests.ignored:
         return []
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(manifests.ignored.items()))
-    return [f"not considered, for they do not change where pods go: {kinds}"]
+    return [f"ignored, because decisions do not read these kinds: {kinds}"]
 
 
 def _scheduled_condition(pod: Pod) -> Condition | None:

@@ -141,6 +141,4 @@ def _show(context: ssl.SSLContext, pair: KeyPair) -> None:
 
 def _no_password() -> NoReturn:
     """Or else OpenSSL would ask at the terminal."""
-    raise CertificateError(
-        "the key of the serving certificate is encrypted, and nobody is here to ask for its password"
-    )
+    raise CertificateError("the key of the serving certificate is encrypted; give a key without a password")
