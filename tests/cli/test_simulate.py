@@ -155,7 +155,7 @@ def test_a_pod_that_waits_on_permit_is_listed_with_the_plugin(tmp_path: Path) ->
     assert "Pending\n  default/p\n    waiting: has room on east and waits for Mine\n" in ran.out
     assert (
         ran.err
-        == "note: stopped after 10s of simulated time and 1 attempt, these pods would be attempted again: default/p\n"
+        == "note: stopped after 10s of simulated time and 1 attempt; these pods would be attempted again: default/p\n"
     )
     told = mooring("simulate", cluster, *options, "--explain", "p").out
     assert told.startswith("default/p goes to east, but: has room on east and waits for Mine\n")

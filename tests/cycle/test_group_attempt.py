@@ -11,7 +11,7 @@ from gangs import BOTH_GATES, GangWorld, a_member
 from mooring.framework.cycle import Cycle
 from mooring.framework.intents import PatchStatus
 from mooring.framework.points import PermitPlugin, ReservePlugin
-from mooring.framework.status import Rejection, curable
+from mooring.framework.status import PluginError, Rejection, curable
 from mooring.kit.clock import NS_PER_S
 from mooring.plugins.builtin import in_tree
 
@@ -316,7 +316,7 @@ def test_a_member_that_is_refused_is_passed_over(at: str) -> None:
 
 @pytest.mark.parametrize("at", ["reserve", "permit"])
 def test_an_error_ends_the_attempt_of_all(at: str) -> None:
-    world, reserved = a_fussy_world(at, ValueError("boom"))
+    world, reserved = a_fussy_world(at, PluginError("boom"))
     world.node("n1", "4")
     world.group(min_count=2)
     world.members("a", "b", "c")

@@ -39,7 +39,7 @@ ROWS: dict[str, tuple[list[Any], Nomination | None, str, bool]] = {
     "an error that a plugin words itself stands as it is": ([PluginError("not found"), ROOM], None, "not found", False),
     "any other exception names the plugin": (
         [ZeroDivisionError("division by zero"), ROOM],
-        *(None, 'running PostFilter plugin "Answering": division by zero', False),
+        *(None, 'running PostFilter plugin "Answering": ZeroDivisionError: division by zero', False),
     ),
 }
 
@@ -50,5 +50,6 @@ def test_what_comes_of_it(answers: list[Any], nomination: Nomination | None, mes
     runner: Any = SimpleNamespace(profile=SimpleNamespace(points={"postFilter": plugins}))
     failure: Any = None
     room: Room = make_room(runner, failure)
-    assert (room.nomination, room.message, room.clear_nomination) == (nomination, message, clears)
+    told = room.message.partition(f" ({__file__}, line ")[0]
+    assert (room.nomination, told, room.clear_nomination) == (nomination, message, clears)
     assert room.found_by is (None if nomination is None else plugins[answers.index(nomination)])

@@ -239,7 +239,7 @@ def test_work_that_fails_sends_the_pod_back(script: Any, text: str) -> None:
 
 def test_a_plugin_that_fails_before_any_work() -> None:
     def fails(worker: Worker) -> Work:
-        raise ValueError("boom")
+        raise PluginError("boom")
 
     assert World(fails).why() == 'running PreBind plugin "Worker": boom'
 

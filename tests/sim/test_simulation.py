@@ -242,7 +242,7 @@ def test_a_pod_that_waits_on_permit_in_the_end_says_for_which_plugin() -> None:
     assert result.nominated == "n"
     assert report.simulated_s == 10
     assert report.notes == [
-        "stopped after 10s of simulated time and 1 attempt, these pods would be attempted again: default/p"
+        "stopped after 10s of simulated time and 1 attempt; these pods would be attempted again: default/p"
     ]
 
 
