@@ -96,6 +96,16 @@ def test_a_server_that_refuses_to_stream_is_asked_for_pages(refusal: ApiError) -
     run(main())
 
 
+def test_what_a_streamed_list_told_before_it_failed_is_not_mixed_with_the_pages() -> None:
+    async def main() -> None:
+        failed = says(added("a", 3), failing(internal_error("no")))
+        async with a_stage(failed, lists(7, seen("b", 5)), STAYS) as stage:
+            await stage.asked(3)
+            assert stage.story.told == ["+b@5"]
+
+    run(main())
+
+
 def test_a_server_that_refused_to_stream_is_not_asked_again() -> None:
     async def main() -> None:
         async with a_stage(
