@@ -58,7 +58,7 @@ def recorded(answer: Answer, *act: Any, time: Time | None = None, draw: float = 
 def test_claims_do_not_wait_behind_statuses() -> None:
     """They have a client of their own, and so connections of their own."""
     path = "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/c/status"
-    act = ("write", "PATCH", path, {"status": {}}, "application/merge-patch+json")
+    act: tuple[Any, ...] = ("write", "PATCH", path, {"status": {}}, "application/merge-patch+json")
     (request,) = recorded(always(said(200, {"metadata": {"name": "c"}})), *act).requests
     assert request.headers["user-agent"].startswith("objects")
 

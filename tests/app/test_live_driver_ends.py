@@ -107,7 +107,7 @@ def test_a_victim_that_is_fenced_off_stays_and_its_preemptor_hears_nothing() -> 
                 stage.server.calls.append("refused")
                 Fence().check()
 
-            stage.server.delete = refuse  # type: ignore[method-assign]
+            stage.server.delete = refuse  # type: ignore[assignment]
             await preempted(stage)
             await stage.later(60)
             assert stage.server.calls.count("refused") == 1
@@ -155,7 +155,7 @@ def test_a_driver_that_ends_asks_extenders_for_nothing_more() -> None:
     async def main() -> None:
         async with a_stage() as stage:
             extenders = Extenders()
-            stage.driver.extenders = extenders  # type: ignore[method-assign]
+            stage.driver.extenders = extenders  # type: ignore[assignment]
             running = asyncio.create_task(stage.driver.run())
             await asyncio.sleep(0)
             running.cancel()
