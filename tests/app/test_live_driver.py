@@ -194,6 +194,24 @@ def test_a_bind_that_was_lost_is_tried_again_but_its_pod_is_not_called_unschedul
     run(main())
 
 
+def test_a_bind_that_fails_after_one_that_was_lost_leaves_the_doubt_for_a_minute() -> None:
+    """The second failure is certain, but the first bind may still take effect."""
+
+    async def main() -> None:
+        async with a_stage() as stage:
+            stage.server.faults["bind p"] = [ConnectionLost("x"), *[ConnectionRefused("nobody listens")] * 100]
+            stage.shows(P)
+            await stage.rest()
+            stage.time.now_s += 59
+            await stage.later()
+            assert stage.server.calls.count("bind p") > 1 and "patch p" not in stage.server.calls
+            stage.time.now_s += 1
+            await stage.later()
+            assert "patch p" in stage.server.calls
+
+    run(main())
+
+
 def test_whoever_may_not_look_takes_the_bind_for_failed_in_the_end() -> None:
     async def main() -> None:
         async with a_stage() as stage:

@@ -8,8 +8,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass
-from itertools import chain, repeat
+from dataclasses import dataclass, replace
+from itertools import chain, repeat, takewhile
 from typing import Any
 
 import msgspec
@@ -44,15 +44,16 @@ LANDING_S = 0.5
 """How long a bind that we heard no more of may be on its way still: who looks sooner may take it for lost."""
 LOOKUP_WAITS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 LONGEST_REST_S = 1.0
+DOUBT_S = 60.0
+"""How long a bind without an answer may still take effect: an API server gives a request one minute (--request-timeout)."""
 
 
 @dataclass(frozen=True, slots=True)
 class _BindOutcome:
-    """Why a pod was not bound (None: it was), the node that it turned out to be on, and whether that is the last word."""
+    """Why a pod was not bound (None: it was), and the node that it turned out to be on."""
 
     fault: str | None = None
     elsewhere: str = ""
-    is_certain: bool = True
 
 
 class LiveDriver:
@@ -80,6 +81,11 @@ class LiveDriver:
         self.extenders: ExtenderCalls | None = None
         """Asks the extenders, where there are any."""
         self._binds = 0
+        self._doubts: dict[str, float] = {}
+        """Pods with a bind that may still take effect, by id, and until when; the earliest first.
+
+        Their status does not say that they are not scheduled: it would stay on a pod that runs.
+        """
         self._pacemaker = Pacemaker(scheduler, clock, events.sweep)
         self.bound = 0
         self.report: Callable[[Record], None] = _tell
@@ -163,7 +169,7 @@ class LiveDriver:
                 self._binds += 1
                 self._start(self._bind(intent))
             case PatchStatus():
-                self._statuses.patch(intent)
+                self._patch_status(intent)
             case Record():
                 self.report(intent)
                 self._events.record(intent)
@@ -172,6 +178,13 @@ class LiveDriver:
             case Call():
                 assert self.extenders is not None, "there are calls only where there are extenders"
                 self.extenders.begin(intent)
+
+    def _patch_status(self, intent: PatchStatus) -> None:
+        """A pod that stays unscheduled comes to its next attempt, and that asks for the condition again."""
+        if intent.condition is not None and self._is_in_doubt(intent.pod):
+            intent = replace(intent, condition=None)
+        if intent.condition is not None or intent.nominated_node_name is not None:
+            self._statuses.patch(intent)
 
     def go_on(self) -> None:
         """An extender has replied: do what that leads to."""
@@ -203,7 +216,7 @@ class LiveDriver:
             self.bound += 1
         else:
             _lines.v(1, "Failed to bind pod", pod=_ref(intent.pod), err=outcome.fault)
-        self._scheduler.bound(intent.pod, outcome.fault, outcome.elsewhere, outcome.is_certain)
+        self._scheduler.bound(intent.pod, outcome.fault, outcome.elsewhere)
         self._carry_out()
 
     async def _try_to_bind(self, intent: Bind) -> _BindOutcome:
@@ -215,14 +228,27 @@ class LiveDriver:
             if refused.code != 409 and refused.code < 500:
                 return _BindOutcome(refused.message)
             # A conflict may be with our own first try, whose answer was lost; a server in trouble may have done its part.
-            fault, is_certain = refused.message, refused.code != 504  # Gateway Timeout: it may be at work still
+            fault = refused.message
+            if refused.code == 504:  # Gateway Timeout: it may be at work still
+                self._doubt(intent.pod)
         except (ConnectionRefused, CredentialsError) as unsent:
             return _BindOutcome(str(unsent))
         except Unanswered as lost:
-            fault, is_certain = str(lost), False
+            fault = str(lost)
+            self._doubt(intent.pod)
             await self._timing.sleep(LANDING_S)
         node_name = await self._node_of(intent.pod)
-        return _BindOutcome() if node_name == intent.node_name else _BindOutcome(fault, node_name, is_certain)
+        return _BindOutcome() if node_name == intent.node_name else _BindOutcome(fault, node_name)
+
+    def _doubt(self, pod: Pod) -> None:
+        now_s = self._timing.monotonic_s()
+        for pod_id in list(takewhile(lambda pod_id: self._doubts[pod_id] <= now_s, self._doubts)):
+            del self._doubts[pod_id]
+        self._doubts.pop(pod.id, None)
+        self._doubts[pod.id] = now_s + DOUBT_S
+
+    def _is_in_doubt(self, pod: Pod) -> bool:
+        return self._timing.monotonic_s() < self._doubts.get(pod.id, 0.0)
 
     async def _node_of(self, pod: Pod) -> str:
         """The node that the pod is on, if it is; asked until there is an answer, or the watch gives it."""

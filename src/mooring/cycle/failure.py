@@ -27,15 +27,13 @@ class Failure:
     plugins: frozenset[str] = frozenset()
     pending: frozenset[str] = frozenset()
     nominate: str | None = ""
-    is_certain: bool = True
-    """Whether the pod is not scheduled. If in doubt its status does not say so: it may be on a node by now."""
     code: Code = field(default=Code.Unschedulable, compare=False)
     """The status that led to it, for metrics."""
 
 
-def error(message: str, *, is_certain: bool = True) -> Failure:
+def error(message: str) -> Failure:
     """Something went wrong: nobody rejected the pod, so only its backoff decides when it is tried again."""
-    return Failure(message, SCHEDULER_ERROR, is_certain=is_certain, code=Code.Error)
+    return Failure(message, SCHEDULER_ERROR, code=Code.Error)
 
 
 def refused(rejection: Rejection) -> Failure:
@@ -75,7 +73,7 @@ def fail(
     core.queue.nominations.add(known, failure.nominate)
     if failure.message:
         core.outbox.append(Record(known, "Warning", "FailedScheduling", "Scheduling", cut(failure.message)))
-        if failure.is_certain and not is_placed:
+        if not is_placed:
             _write_status(core, known, failure, promised)
 
 

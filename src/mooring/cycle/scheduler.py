@@ -176,13 +176,10 @@ class Scheduler:
         intents, self.core.outbox = self.core.outbox, []
         return intents
 
-    def bound(self, pod: Pod, fault: str | None = None, elsewhere: str = "", is_certain: bool = True) -> None:
-        """A Bind was carried out, or failed for this reason, maybe because the pod turned out to be elsewhere already.
-
-        A failure is not certain when the request may be on its way still.
-        """
+    def bound(self, pod: Pod, fault: str | None = None, elsewhere: str = "") -> None:
+        """A Bind was carried out, or failed for this reason, maybe because the pod turned out to be elsewhere already."""
         if self.core.suspension is not None:
-            self._hold(partial(self.bound, pod, fault, elsewhere, is_certain))
+            self._hold(partial(self.bound, pod, fault, elsewhere))
             return
         binding = self.core.bindings.get(pod.id)
         if binding is None:
@@ -193,8 +190,7 @@ class Scheduler:
             if self.core.meters is not None:
                 self.core.meters.step_ended(binding, "Bind", Code.Error.name)
             text = f'running Bind plugin "DefaultBinder": {fault}'
-            failure = error(text, is_certain=is_certain)
-            bind.give_up(self.core, binding, failure, is_rejected=False, elsewhere=elsewhere)
+            bind.give_up(self.core, binding, error(text), is_rejected=False, elsewhere=elsewhere)
 
     def evicted(self, victim: Pod, preemptor: Pod, fault: str | None = None, *, was_there: bool = True) -> None:
         """An Evict was carried out, or need not be as the victim is no longer there, or failed for this reason."""
