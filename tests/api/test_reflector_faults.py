@@ -117,6 +117,15 @@ def test_a_server_that_refused_to_stream_is_not_asked_again() -> None:
     run(main())
 
 
+def test_a_server_that_failed_to_stream_is_asked_to_stream_the_next_list() -> None:
+    async def main() -> None:
+        async with a_stage(refuses(internal_error("no")), lists(7), refuses(expired("old")), STAYS) as stage:
+            asked = await stage.asked(4)
+            assert asked[3] == {**STREAMED_LIST, "resourceVersion": "7"}
+
+    run(main())
+
+
 def test_a_server_that_takes_a_streamed_list_for_a_watch_is_asked_for_pages() -> None:
     async def main() -> None:
         ignorant = says(added("a", 3), bookmark(7), then="stay")
