@@ -172,6 +172,14 @@ def test_a_driver_that_ends_asks_extenders_for_nothing_more() -> None:
 def test_a_driver_that_closes_sends_the_last_events_and_statuses() -> None:
     async def main() -> None:
         async with a_stage() as stage:
+            create_event = stage.server.create_event
+
+            async def slowly(event: Any) -> None:
+                for _ in range(20):
+                    await asyncio.sleep(0)
+                await create_event(event)
+
+            stage.server.create_event = slowly  # type: ignore[method-assign]
             stage.shows(P, pod("large", cpu="99"))
             stage.driver._attempt_some()
             await stage.driver.close()
@@ -266,16 +274,39 @@ def test_a_driver_rests_until_something_is_due_and_at_most_a_second(
     asyncio.run(main())
 
 
-def test_pods_that_wait_are_looked_at_after_each_turn() -> None:
+def test_pods_that_wait_are_looked_at_after_intents_were_carried_out() -> None:
     async def main() -> None:
-        async with a_stage() as stage:
-            released: list[bool] = []
-            stage.scheduler.release_waiting = lambda: released.append(True)  # type: ignore[method-assign]
-            stage.shows(P)
-            await stage.rest()
-            assert released
+        stage = Stage()
+        stage.scheduler.added(a_node("n1"))
+        stage.shows(P)
+        stage.scheduler.attempt()
+        released: list[bool] = []
+        stage.scheduler.release_waiting = lambda: released.append(True)  # type: ignore[method-assign]
+        stage.driver._carry_out()
+        assert released == [True]
+        await stage.driver.close()
 
     run(main())
+
+
+def test_a_victim_that_stays_is_told_and_the_last_one_is_spared(caplog: pytest.LogCaptureFixture) -> None:
+    """Two of three are asked to leave; one of them cannot, so the third keeps its place, and nobody counts it as gone."""
+
+    async def main() -> None:
+        async with a_stage(cpu="6") as stage:
+            stage.server.faults["delete v1"] = [internal_error("x")] * 99
+            stage.shows(*(pod(f"v{number}", cpu="2", node="n1") for number in range(3)))
+            stage.shows(pod("large", cpu="6", priority=9))
+            await stage.rest()
+            asked = deletions(stage)
+            assert asked[:2] == ["delete v2", "delete v1"] and "delete v0" not in asked
+
+    run(main())
+    told = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert told[:2] == [
+        "Error preempting pod default/v1 for default/large: Internal error occurred: x",
+        "Error preempting pod default/v0 for default/large: Internal error occurred: x",
+    ]
 
 
 @pytest.mark.parametrize("code", [401, 403])
