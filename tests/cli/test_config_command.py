@@ -78,4 +78,4 @@ def test_gates_that_cannot_be_had(gates: str, said: str) -> None:
 
 
 def test_gates_of_a_stage_and_of_a_component() -> None:
-    assert ask("check", "--feature-gates", "AllAlpha=false,kube:WatchListClient=false").exit_code == 0
+    assert ask("check", "--feature-gates", "kube:AllAlpha=false,kube:WatchListClient=false").exit_code == 0
