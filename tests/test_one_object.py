@@ -19,7 +19,7 @@ import one_object
 
 pytestmark = pytest.mark.slow
 
-SIZES = (100, 200, 400)
+SIZES = (150, 300, 600)
 """More than FEW_PREDICATES and other limits below which small pods are served in another way."""
 NEGLIGIBLE = 4000
 """Lines. What grows by less than this is not worth a look, and too little to tell how it grows."""

@@ -4,6 +4,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from alone import build, scores, verdicts
 from build import a_cluster, a_node, a_pod
@@ -11,6 +13,7 @@ from mooring.cluster.cluster import Cluster
 from mooring.framework.config.args import NodeResourcesFitArgs
 from mooring.framework.status import Code, Rejection
 from mooring.model.pod import Pod
+from mooring.plugins import node_resources_fit, shortage_book
 from mooring.plugins.node_resources_fit import NodeResourcesFit
 
 GPU = "example.com/gpu"
@@ -228,3 +231,51 @@ def test_pods_on_nodes_count_with_defaults_too() -> None:
 def test_arguments_that_make_no_sense_are_refused() -> None:
     with pytest.raises(ValueError, match=r"requestedToCapacityRatio: Required value"):
         strategy("RequestedToCapacityRatio")
+
+
+# ---- more resources than a code has bits
+
+
+def many(count: int, amount: int = 1) -> dict[str, str]:
+    return {f"example.com/r{i:03d}": str(amount) for i in range(count)}
+
+
+def test_of_many_resources_none_is_overlooked() -> None:
+    last = "example.com/r199"
+    pod = a_pod(cpu="3", requests=many(200))
+    whole = a_node("n", allocatable=many(200))
+    assert asked(fit(), pod, one_node(allocatable=many(200))) is None
+    assert asked(fit(), pod, one_node(allocatable={**many(200), last: "0"})) == ((f"Insufficient {last}",), FINAL)
+    cluster = a_cluster(whole)
+    cluster.nodes.place(a_pod("used", requests={last: "1"}), "n")
+    assert asked(fit(), pod, cluster) == ((f"Insufficient {last}",), CURABLE)
+    full = a_cluster(a_node("n", pods=0, allocatable=many(200)))
+    assert asked(fit(), pod, full) == (("Too many pods",), CURABLE)
+
+
+def test_resources_that_no_node_has_are_all_named_and_take_no_room() -> None:
+    cluster = one_node()
+    found = asked(fit(), a_pod(requests=many(5000)), cluster)
+    assert found == (tuple(f"Insufficient {name}" for name in sorted(many(5000))), FINAL)
+    assert len(cluster.nodes.requested) == 4
+    cluster.nodes.place(a_pod("placed", requests=many(5000)), "n")
+    cluster.nodes.displace("default/placed")
+    assert len(cluster.nodes.requested) == 4
+    assert cluster.nodes.check() == []
+
+
+@given(
+    st.dictionaries(st.sampled_from(sorted(many(6))), st.integers(1, 3), min_size=1),
+    st.lists(st.dictionaries(st.sampled_from(sorted(many(6))), st.integers(0, 3)), min_size=1, max_size=4),
+    st.lists(st.tuples(st.integers(0, 3), st.sampled_from(sorted(many(6)))), max_size=4),
+)
+def test_many_resources_are_judged_as_few_are(wanted: Any, nodes: Any, used: Any) -> None:
+    cluster = a_cluster(*(a_node(f"n{i}", pods=1, allocatable=there) for i, there in enumerate(nodes)))
+    for i, (node, name) in enumerate(used):
+        cluster.nodes.place(a_pod(f"used-{i}", requests={name: 1}), f"n{node % len(nodes)}")
+    pod = a_pod("new", cpu="5", requests=wanted)
+    few = verdicts(fit(), pod, cluster)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(node_resources_fit, "_BITS", 0)
+        patch.setattr(shortage_book, "_CELLS", 8)
+        assert verdicts(fit(), pod, cluster) == few

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -46,7 +47,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         self._min_percentage: int = args.min_candidate_nodes_percentage
         self._min_absolute: int = args.min_candidate_nodes_absolute
         self._ranks: PodRanks | None = None
-        self._trials: dict[tuple[PodShape, int], Trial] = {}
+        self._trials: dict[tuple[ref[PodShape], int], Trial] = {}
         self.runs = 0
         """How often it was asked to make room."""
         self._evicting: set[str] = set()
@@ -136,7 +137,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
 
     def _trial(self, pod: Pod, ranks: PodRanks) -> Trial:
         """What is kept for pods of this shape and priority."""
-        key = (pod.shape, pod.priority)
+        key = (ref(pod.shape), pod.priority)  # a pod that is gone is not kept alive
         trial = self._trials.pop(key, None) or Trial(ranks)
         self._trials[key] = trial  # last in the order of use
         if len(self._trials) > TRIALS:
