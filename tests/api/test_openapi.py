@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mooring.api.patches.merge_keys import list_rule
-from mooring.api.resources import RESOURCES, UNDESCRIBED_GROUPS, UNDESCRIBED_KINDS, Resource
+from mooring.api.resources import RESOURCES, Resource
 from mooring.api.schema import openapi
 from mooring.api.schema.discovery import REQUESTS
 
@@ -62,14 +62,7 @@ def explained(path: str, kind: str, *fields: str) -> dict[str, Any]:
     return dict(schema)
 
 
-DESCRIBED = [
-    resource
-    for resource in RESOURCES.values()
-    if resource.group not in UNDESCRIBED_GROUPS and resource.kind not in UNDESCRIBED_KINDS
-]
-
-
-@pytest.mark.parametrize("resource", DESCRIBED, ids=lambda resource: f"{resource.group}/{resource.plural}")
+@pytest.mark.parametrize("resource", RESOURCES.values(), ids=lambda resource: f"{resource.group}/{resource.plural}")
 def test_every_kind_takes_validation_dry_runs_and_strategic_merges(resource: Resource) -> None:
     patch = patch_of(resource)
     assert {"fieldValidation", "dryRun"} <= {line["name"] for line in patch["parameters"] if line["in"] == "query"}
@@ -82,7 +75,7 @@ def test_a_document_has_all_that_it_refers_to(path: str) -> None:
     assert needed | {openapi.PATCH} == set(schemas(path))
 
 
-@pytest.mark.parametrize("resource", [*DESCRIBED, *REQUESTS], ids=lambda r: f"{r.group}/{r.plural}")
+@pytest.mark.parametrize("resource", [*RESOURCES.values(), *REQUESTS], ids=lambda r: f"{r.group}/{r.plural}")
 def test_every_kind_has_a_schema(resource: Resource) -> None:
     path = resource.path.removeprefix("/")
     found = [line.get("x-kubernetes-group-version-kind") for line in schemas(path).values()]

@@ -190,6 +190,67 @@ def a_pod_body(*spec: tuple[int, Any]) -> bytes:
             {"spec": {"ports": [{"protocol": "TCP", "port": 80, "targetPort": 80}]}},
             id="fields that are not known are skipped",
         ),
+        pytest.param(
+            *("rbac.authorization.k8s.io/v1", "Role", (metadata("r"), (2, ((1, "get"), (2, ""), (3, "pods"))))),
+            {"metadata": {"name": "r"}, "rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]},
+            id="a role",
+        ),
+        pytest.param(
+            *("networking.k8s.io/v1", "Ingress"),
+            (
+                metadata("i"),
+                (
+                    2,
+                    (
+                        (
+                            3,
+                            (
+                                (1, "h"),
+                                (2, ((1, ((1, ((1, "/"), (2, ((4, ((1, "s"), (2, ((2, 80),)))),)), (3, "Exact"))),)),)),
+                            ),
+                        ),
+                    ),
+                ),
+            ),
+            {
+                "metadata": {"name": "i"},
+                "spec": {
+                    "rules": [
+                        {
+                            "host": "h",
+                            "http": {
+                                "paths": [
+                                    {
+                                        "path": "/",
+                                        "pathType": "Exact",
+                                        "backend": {"service": {"name": "s", "port": {"number": 80}}},
+                                    }
+                                ]
+                            },
+                        }
+                    ]
+                },
+            },
+            id="an ingress, whose rules are in a message that JSON does not show",
+        ),
+        pytest.param(
+            *("autoscaling/v2", "HorizontalPodAutoscaler"),
+            (metadata("a"), (2, ((1, ((1, "Deployment"), (2, "web"), (3, "apps/v1"))), (2, 1), (3, 5)))),
+            {
+                "metadata": {"name": "a"},
+                "spec": {
+                    "scaleTargetRef": {"kind": "Deployment", "name": "web", "apiVersion": "apps/v1"},
+                    "minReplicas": 1,
+                    "maxReplicas": 5,
+                },
+            },
+            id="a kind of a second version",
+        ),
+        pytest.param(
+            *("scheduling.k8s.io/v1alpha2", "PodGroup", (metadata("g"), (2, ((2, ((2, ((1, 3),)),)),)))),
+            {"metadata": {"name": "g"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}},
+            id="a kind of an alpha version",
+        ),
     ],
 )
 def test_an_object_is_what_it_would_be_in_json(api_version: str, kind: str, fields: Wire, expected: Any) -> None:
@@ -360,6 +421,12 @@ CREATED = (
     "serviceaccount robot",
     "quota small --hard=cpu=1,pods=100",
     "priorityclass least --value=0",
+    "role reader --verb=get,list --resource=pods,deployments.apps --resource-name=a",
+    "rolebinding readers --role=reader --user=u --group=g --serviceaccount=default:robot",
+    "clusterrole all --verb=get --non-resource-url=/metrics",
+    "clusterrole whole --aggregation-rule=a=b",
+    "clusterrolebinding admins --clusterrole=cluster-admin --group=g",
+    "ingress door --class=c --rule=host.example/path*=web:80,tls=key --default-backend=rest:http",
 )
 ASIDE = ("uid", "resourceVersion", "creationTimestamp", "managedFields")
 
@@ -391,6 +458,21 @@ def test_what_kubectl_creates_by_protobuf_is_what_it_creates_by_json(
     asyncio.run(_kubectl(by_json, tmp_path, ["create", "-f", "-"], text))
     assert len(was_read) == 1
     assert _last_written(by_protobuf) == _last_written(by_json)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(KUBECTL is None, reason="kubectl is not installed")
+def test_kubectl_autoscales_by_protobuf(tmp_path: Path, was_read: list[str]) -> None:
+    api = an_api()
+    asyncio.run(_kubectl(api, tmp_path, ["create", "deployment", "web", "--image=nginx"]))
+    asyncio.run(_kubectl(api, tmp_path, ["autoscale", "deployment", "web", "--max=5", "--min=2"]))
+    assert was_read == ["Deployment", "HorizontalPodAutoscaler"]
+    spec = _last_written(api)["spec"]
+    assert spec == {
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+        "minReplicas": 2,
+        "maxReplicas": 5,
+    }
 
 
 @pytest.mark.slow

@@ -91,16 +91,9 @@ def _groups() -> Iterator[Resource]:
     yield from _kept_only()
 
 
-UNDESCRIBED_GROUPS = ("rbac.authorization.k8s.io", "networking.k8s.io", "autoscaling", "discovery.k8s.io")
-"""Groups of which we know no fields: any field is taken, and bodies in protobuf cannot be."""
-
-UNDESCRIBED_KINDS = ("PodGroup",)
-"""... and kinds of other groups. Alpha kinds change from one release to the next."""
-
-
 def _kept_only() -> Iterator[Resource]:
     """Kinds that nothing here acts upon: they are kept, so that manifests which bring them can be applied."""
-    rbac, networking, autoscaling, discovery = UNDESCRIBED_GROUPS
+    rbac, networking = "rbac.authorization.k8s.io", "networking.k8s.io"
     yield Resource(rbac, "v1", "clusterroles", "ClusterRole", False)
     yield Resource(rbac, "v1", "clusterrolebindings", "ClusterRoleBinding", False)
     yield Resource(rbac, "v1", "roles", "Role")
@@ -109,10 +102,10 @@ def _kept_only() -> Iterator[Resource]:
     yield Resource(networking, "v1", "ingressclasses", "IngressClass", False)
     yield Resource(networking, "v1", "networkpolicies", "NetworkPolicy", True, ("netpol",))
     yield Resource(
-        *(autoscaling, "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", True, ("hpa",), ("all",)),
+        *("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", True, ("hpa",), ("all",)),
         subresources=("status",),
     )
-    yield Resource(discovery, "v1", "endpointslices", "EndpointSlice")
+    yield Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 
 
 RESOURCES: dict[tuple[str, str, str], Resource] = {(r.group, r.version, r.plural): r for r in (*_core(), *_groups())}

@@ -13,6 +13,7 @@ from typing import Any
 from mooring.api.admission.lookups import JsonObject, name_of
 from mooring.api.errors import ApiError, Cause, bad_request, field_duplicate, field_forbidden, field_required, invalid
 from mooring.api.resources import Resource
+from mooring.api.schema.quantity_text import BAD_FORM
 from mooring.model.decode import decode_as
 from mooring.model.field_rules import QUANTITY_FORM, amount
 from mooring.model.kinds import kind_of
@@ -22,8 +23,10 @@ from mooring.model.problem import AGAIN, CHOICES, NOTHING_THERE, Problem
 from mooring.model.validate import HIGHEST_USER_PRIORITY, validate
 from mooring.model.workloads import SYSTEM_PRIORITIES
 
-_QUANTITIES = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _REQUEST = re.compile(r"(?P<place>.*\.requests)(?:\.(?P<plain>[\w-]+)|\[(?P<named>.+)\])")
+_AMOUNT = re.compile(
+    r"(?P<place>.*\.(?:requests|limits|capacity|allocatable))(?:\.(?P<plain>[\w-]+)|\[(?P<named>.+)\])"
+)
 _GO_TYPES = {"a string": "string", "an integer": "int32", "true or false": "bool"}
 _DETAILS = (
     (re.compile(r".*\.(maxSkew|minDomains)"), "must be greater than zero"),
@@ -44,7 +47,7 @@ def check_form(resource: Resource, item: JsonObject) -> None:
     if typed is None:
         raise _unreadable(resource, _mismatch(resource, problems[0]))
     if not _is_well_measured(typed) and any(_is_no_quantity(problem) for problem in validate(typed)):
-        raise _unreadable(resource, _QUANTITIES)
+        raise _unreadable(resource, BAD_FORM)
 
 
 def _is_well_measured(typed: KubeObject) -> bool:
@@ -108,7 +111,7 @@ def faults_of(resource: Resource, item: JsonObject) -> Iterator[Cause]:
 
 
 def _cause(problem: Problem, item: JsonObject) -> Cause:
-    for known in (_over_limit, _system_class, _user_priority, _both_budgets, _gated_node):
+    for known in (_over_limit, _negative, _system_class, _user_priority, _both_budgets, _gated_node):
         found = known(problem, item)
         if found is not None:
             return found
@@ -146,6 +149,16 @@ def _over_limit(problem: Problem, item: JsonObject) -> Cause | None:
     limit = _value(problem, problem.allowed.rpartition(" of ")[2])
     rule = "must be less than or equal to" if problem.allowed.startswith("at most") else "must be equal to"
     return Cause("FieldValueInvalid", f"Invalid value: {problem.found}: {rule} {name} limit of {limit}", found["place"])
+
+
+def _negative(problem: Problem, item: JsonObject) -> Cause | None:
+    """Parity: the server names a resource in brackets, whatever it is called."""
+    nano = amount(_value(problem)) if problem.allowed == QUANTITY_FORM else None
+    if nano is None or nano >= 0:
+        return None
+    found = _AMOUNT.fullmatch(problem.path)
+    place = f"{found['place']}[{found['plain'] or found['named']}]" if found else problem.path
+    return Cause("FieldValueInvalid", f"Invalid value: {problem.found}: must be greater than or equal to 0", place)
 
 
 def _user_priority(problem: Problem, item: JsonObject) -> Cause | None:

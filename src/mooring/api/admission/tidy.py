@@ -55,6 +55,8 @@ def canonical(text: Any) -> Any:
     | 2000m  | 2         |
     | 1024Mi | 1Gi       |
     """
+    if text is None:
+        return "0"  # Parity: in a map of quantities null is one of nothing
     if isinstance(text, bool) or not isinstance(text, QuantityText):
         return text
     try:

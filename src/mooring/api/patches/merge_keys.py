@@ -89,6 +89,7 @@ _LISTS = {
     "ResourceClaim.status.reservedFor": _by("uid"),
     "ResourceClaim.status.devices": ListRule(None, ("driver", "device", "pool", "shareID")),
     "devices.conditions": ListRule(None, ("type",)),
+    "endpoints.addresses": ListRule(None, ()),
 }
 
 _ATOMIC_MAPS = (
@@ -96,6 +97,15 @@ _ATOMIC_MAPS = (
     *("nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution", "nodeAffinity.required"),
     *("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef", "secretRef"),
     *("Event.involvedObject", "Event.regarding", "Event.related", "spec.dataSource", "Binding.target"),
+    *(
+        "podSelector",
+        "metric.selector",
+        "roleRef",
+        "backend.resource",
+        "defaultBackend.resource",
+        "service.port",
+        "endpoints.targetRef",
+    ),
 )
 _REPLACED_MAPS = ("PodDisruptionBudget.spec.selector",)
 

@@ -46,9 +46,15 @@ class Table(NamedTuple):
 
 
 def type_of(resource: Resource) -> str:
-    """`core.Pod`: what an object of this kind holds; anything at all, if the table does not have the kind."""
-    name = f"{resource.group.split('.')[0] or 'core'}.{resource.kind}"
-    return name if name in table().types else ANYTHING
+    """`core.Pod`: what an object of this kind holds; anything at all, if the table does not have the kind.
+
+    A group has one package for the version that most of its kinds have, and others that name theirs: `autoscaling-v2`.
+    """
+    package, known = resource.group.split(".")[0] or "core", table()
+    for name in (package, f"{package}-{resource.version}"):
+        if f"{name}.{resource.kind}" in known.types and known.packages[name].endswith(f".{resource.version}"):
+            return f"{name}.{resource.kind}"
+    return ANYTHING
 
 
 def fields_of(name: str) -> Fields:

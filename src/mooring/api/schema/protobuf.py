@@ -72,7 +72,7 @@ def _type_name(kind: str, api_version: str) -> str:
         return "meta.DeleteOptions"
     group, _, version = api_version.rpartition("/")
     name = type_of(Resource(group, version, "", kind))
-    if version != "v1" or not _is_kind(name):
+    if not _is_kind(name):
         raise UnknownKindError(kind, api_version)
     return name
 

@@ -12,7 +12,7 @@ from typing import Any
 from mooring.api.admission.lookups import JsonObject
 from mooring.api.errors import bad_request, quoted
 from mooring.api.schema.fields import ANYTHING, fields_of, is_list, is_map, is_type, part_of
-from mooring.model.quantity import parse
+from mooring.api.schema.quantity_text import quantity_fault
 
 _INTEGERS = range(-(1 << 63), 1 << 63)
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})")
@@ -33,7 +33,6 @@ _GO_TYPES = {
     "int-or-string": "intstr.IntOrString",
     "fields-v1": "v1.FieldsV1",
 }
-_NO_QUANTITY = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _SHARED = {"kind": "string", "apiVersion": "string", "metadata": "meta.ObjectMeta"}
 
 Fits = Callable[[Any], bool]
@@ -112,16 +111,6 @@ def _is_time(value: Any) -> bool:
     return True
 
 
-def _is_quantity(value: Any) -> bool:
-    if type(value) not in (str, int, float):
-        return False
-    try:
-        parse(value)
-    except ValueError:
-        return False
-    return True
-
-
 def _is_integer(value: Any) -> bool:
     return type(value) is int and value in _INTEGERS
 
@@ -132,7 +121,7 @@ _PLAIN: dict[str, Fits] = {
     "integer": _is_integer,
     "time": _is_time,
     "micro-time": _is_time,
-    "quantity": _is_quantity,
+    "quantity": lambda value: not quantity_fault(value),
     "int-or-string": lambda value: type(value) is str or _is_integer(value),
     "object": lambda value: True,
     "fields-v1": lambda value: type(value) is dict,
@@ -156,8 +145,8 @@ def _misfit(holds: str, value: Any, place: str) -> tuple[str, str, Any]:
 
 
 def _why(place: str, wanted: str, found: Any) -> str:
-    if wanted == "quantity" and type(found) in (str, int, float):
-        return _NO_QUANTITY
+    if wanted == "quantity":
+        return quantity_fault(found)
     if wanted in ("time", "micro-time") and type(found) is str:
         return f'parsing time {quoted(found)} as "2006-01-02T15:04:05Z07:00": cannot parse {quoted(found)} as "2006"'
     return f"json: cannot unmarshal {_GO_KINDS[type(found)]} into Go struct field {place} of type {_go_type(wanted)}"
