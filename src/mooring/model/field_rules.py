@@ -20,7 +20,6 @@ from mooring.model.problem import AGAIN, NOTHING_THERE, Problem, Problems, at_ke
 from mooring.model.quantity import NANO, QuantityText, parse
 from mooring.model.selectors import parse_int64
 
-AMOUNT_TOO_LARGE = "an amount does not fit 64 bits; it must be less than 2^63 (cpu: less than 2^63 m)"
 EFFECTS = (NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE)
 LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 NODE_OPERATORS = (*LABEL_OPERATORS, "Gt", "Lt")
@@ -156,11 +155,10 @@ def amount(text: QuantityText | None) -> int | None:
 
 
 def quantity(path: str, text: QuantityText | None) -> Problems:
+    """However large it may be: an API server takes any amount, and the scheduler bounds it (model/quantity.py)."""
     nano = amount(text)
     if text is not None and (nano is None or nano < 0):
         yield Problem(path, show(text), QUANTITY_FORM)
-    elif nano is not None and nano > MAX_INT64 * NANO:
-        yield Problem(path, show(text), "a quantity of less than 2^63")
 
 
 def quantities(path: str, written: ResourceList | None) -> Problems:

@@ -35,8 +35,7 @@ from mooring.framework.config.durations import Duration
 from mooring.kit.clock import NS_PER_S
 from mooring.model.decode import decode_as
 from mooring.model.defaults import Admission
-from mooring.model.field_rules import AMOUNT_TOO_LARGE
-from mooring.model.meta import MAX_INT64, KubeObject
+from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.problem import NOTHING_THERE, Problem, at_key, show
 from mooring.model.validate import validate
@@ -378,8 +377,6 @@ def _check_template(pod: Pod) -> Iterator[Problem]:
     """What a manifest may have and an arrival may not."""
     if pod.spec.node_name:
         yield Problem("spec.nodeName", show(pod.spec.node_name), "nothing: the scheduler decides")
-    if max(pod.shape.request.values(), default=0) > MAX_INT64:
-        yield Problem("spec", AMOUNT_TOO_LARGE)
 
 
 def _as_written(problem: Problem, paths: Mapping[str, str], where: str) -> Problem:

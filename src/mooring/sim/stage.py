@@ -5,8 +5,6 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import TypeGuard
 
-import numpy as np
-
 from mooring.app.assembly import build_scheduler
 from mooring.cluster.cluster import Cluster
 from mooring.cycle.decide import Manner, decide
@@ -19,7 +17,6 @@ from mooring.framework.faults import describe
 from mooring.framework.registry import Registry
 from mooring.framework.runner import Runner
 from mooring.kit.clock import VirtualClock
-from mooring.model.field_rules import AMOUNT_TOO_LARGE
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
@@ -120,22 +117,11 @@ class Stage:
 
     def _set_up(self, objects: Sequence[KubeObject]) -> None:
         """Nodes first, then all that is there before the pods that are to be placed."""
-        problems = [*_shared_ids(objects)]
-        if not problems:
-            for item in sorted(objects, key=lambda item: not isinstance(item, Node)):
-                problems += self._put(item)
-        if problems:
+        if problems := [*_shared_ids(objects)]:
             raise InputError(problems)
-
-    def _put(self, item: KubeObject) -> Problems:
-        try:
-            if _is_pending(item):
-                _ = np.int64(max(item.shape.request.values(), default=0))
-            else:
+        for item in sorted(objects, key=lambda item: not isinstance(item, Node)):
+            if not _is_pending(item):
                 self.driver.create(item)
-        except OverflowError:
-            where = f"{type(item).__name__} {item.key}"
-            yield Problem("", AMOUNT_TOO_LARGE, where=where)
 
     def _decide(self, runner: Runner, pod: Pod, cluster: Cluster, manner: Manner, seed: int) -> Decision:
         manner.explain = pod.key in self.explained
