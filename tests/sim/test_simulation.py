@@ -341,12 +341,13 @@ def test_pods_that_share_a_uid_are_refused_all_together() -> None:
     ]
 
 
-def test_amounts_beyond_64_bits_count_as_more_than_there_is() -> None:
-    huge = "9223372036854775808"
-    simulation = a_simulation(
-        a_node("endless", cpu=huge), a_node("full"), a_pod("p", cpu=huge, nodeName="full"), pending("q", cpu="1")
-    )
-    assert nodes_of(simulation.run()) == {"q": "endless"}
+def test_amounts_beyond_64_bits_count_as_the_largest() -> None:
+    huge = "9223372036854775807"
+    full = a_pod("p", cpu=huge, nodeName="full")
+    report = a_simulation(
+        a_node("endless", cpu=huge), a_node("full"), full, pending("small", cpu="1"), pending("large", cpu=huge)
+    ).run()
+    assert nodes_of(report) == {"small": "endless", "large": ""}, "the full node has no room, and the endless one less"
 
 
 # ---- Explanations
