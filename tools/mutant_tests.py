@@ -100,7 +100,7 @@ class Loop:
 
 def run_items(session: pytest.Session, items: Sequence[pytest.Item]) -> bool:
     """Run collected tests until one fails. Whether all passed."""
-    for item, following in zip(items, [*items[1:], None], strict=True):
+    for item, following in zip(items, (*items[1:], None), strict=False):
         session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         if session.testsfailed:
             return False

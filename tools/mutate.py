@@ -229,7 +229,8 @@ class SessionLine(Line):
     def control(self) -> None:
         """Or else a test that fails in another order, or in a patched session, would kill every mutant."""
         code = compile(self._plan.tree, str(self.path), "exec", dont_inherit=True)
-        status, failed = in_fork(lambda: self.test(code, self._reach.tests_for(str(self.path), ())))
+        tests = self._reach.tests_for(str(self.path), ())
+        status, failed = in_fork(lambda: self.test(code, tests)) if tests else (0, "")
         if status not in (0, DOES_NOT_FIT):
             raise SystemExit(f"{failed} fails on {self.path.name} without a fault, in the order of the mutants")
 
