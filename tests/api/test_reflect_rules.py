@@ -179,7 +179,7 @@ def about(**metadata: Any) -> dict[str, Any]:
             "an object without metadata that could be read: Expected `object`, got `int` - at `$.metadata`",
             id="no metadata",
         ),
-        pytest.param({**about(name="x"), "spec": 7}, "x", "spec: found 7; allowed: an object", id="a broken spec"),
+        pytest.param({**about(name="x"), "spec": 7}, "x", "spec: Invalid value: 7: must be an object", id="a broken spec"),
     ],
 )
 def test_what_is_said_of_a_line_that_cannot_be_read(item: dict[str, Any], key: str, why: str) -> None:
@@ -236,7 +236,7 @@ def page(written: bytes) -> tuple[str, list[str]]:
         pytest.param(b'{"kind":"PodList","items":null}', ("", []), id="no version and no items"),
         pytest.param(
             b'{"kind":"PodList","items":[{"metadata":{"name":"a"},"spec":7},{"metadata":{"name":"b"}},{"metadata":{}}]}',
-            ("", ["a: spec: found 7; allowed: an object", "b", ": an object without a name"]),
+            ("", ["a: spec: Invalid value: 7: must be an object", "b", ": an object without a name"]),
             id="one broken item does not hide the others",
         ),
         pytest.param(

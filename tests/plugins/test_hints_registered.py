@@ -79,6 +79,8 @@ REGISTERED: dict[str, set[tuple[str, Action, str]] | None] = {
     },
     "GangScheduling": {("Pod", Action.ADD, HINTED), ("scheduling.k8s.io/PodGroup", Action.ADD, HINTED)},
     # These never reject a pod, so nothing can make up for it.
+    "TopologyPlacementGenerator": set(),
+    "PodGroupPodsCount": set(),
     "PrioritySort": None,
     "NodeResourcesBalancedAllocation": None,
     "ImageLocality": None,
