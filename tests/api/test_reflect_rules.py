@@ -179,7 +179,9 @@ def about(**metadata: Any) -> dict[str, Any]:
             "an object without metadata that could be read: Expected `object`, got `int` - at `$.metadata`",
             id="no metadata",
         ),
-        pytest.param({**about(name="x"), "spec": 7}, "x", "spec: Invalid value: 7: must be an object", id="a broken spec"),
+        pytest.param(
+            {**about(name="x"), "spec": 7}, "x", "spec: Invalid value: 7: must be an object", id="a broken spec"
+        ),
     ],
 )
 def test_what_is_said_of_a_line_that_cannot_be_read(item: dict[str, Any], key: str, why: str) -> None:

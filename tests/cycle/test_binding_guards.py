@@ -127,7 +127,7 @@ def test_a_binding_that_failed_without_a_wait_takes_back_no_nomination() -> None
     world.attempt(pod)
     ((reason, message, nominated),) = world.patches(pod)
     assert (reason, nominated) == ("SchedulerError", None)
-    assert message.startswith('running PreBind plugin "P": RuntimeError: boom (')
+    assert message is not None and message.startswith('running PreBind plugin "P": RuntimeError: boom (')
 
 
 FIRST_OTHERS, FIRST_ITSELF = ["other", "pod"], ["pod", "other"]

@@ -28,7 +28,9 @@ def describe(fault: BaseException | str) -> str:
     log.log(TRACEBACK_LEVEL, "Plugin raised an exception", exc_info=fault)
     frames = [(f.f_code.co_filename, line) for f, line in traceback.walk_tb(fault.__traceback__)]
     authors = [(file, line) for file, line in frames if _is_of_a_plugin(file)]
-    if (not authors and isinstance(fault, ValueError | TypeError)) or type(fault).__module__.startswith("mooring.framework."):
+    if (not authors and isinstance(fault, ValueError | TypeError)) or type(fault).__module__.startswith(
+        "mooring.framework."
+    ):
         return str(fault) or type(fault).__name__
     text = f"{type(fault).__name__}: {fault}" if str(fault) else type(fault).__name__
     return f"{text} ({authors[-1][0]}, line {authors[-1][1]})" if authors else text
