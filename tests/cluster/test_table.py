@@ -600,6 +600,18 @@ def test_a_row_is_free_again_when_node_and_pods_are_gone() -> None:
     assert table.requested[0, row] == 0
 
 
+def test_taints_and_features_of_the_past_are_forgotten() -> None:
+    table = NodeTable()
+    other = table.put_node(a_node("other", taints=["kept:NoSchedule"], features=["Kept"]))
+    for i in range(500):
+        row = table.put_node(a_node("n", taints=[f"k{i}:NoSchedule"], features=[f"F{i}"]))
+        assert [taint.key for taint in table.taint_sets[table.taint_set[row]]] == [f"k{i}"]
+        assert table.feature_sets[table.feature_set[row]] == {f"F{i}"}
+        assert [taint.key for taint in table.taint_sets[table.taint_set[other]]] == ["kept"]
+        assert table.feature_sets[table.feature_set[other]] == {"Kept"}
+    assert max(len(table.taint_sets), len(table.feature_sets)) < 100
+
+
 def test_columns_grow_with_the_number_of_nodes() -> None:
     table = NodeTable()
     for i in range(200):

@@ -32,6 +32,8 @@ CPU = 0
 NOWHERE = len(FIRST_CLASS)
 """The position of all resources that no node has: nothing is allocatable there, and nothing requested."""
 _FIRST_CAPACITY = 64
+_PAST_SETS = 64
+"""So many lists of taints that no node has any more are no reason to number all of them anew."""
 _COLUMNS = (
     *("alive", "allocatable", "requested", "scored", "allowed_pods", "pod_count"),
     *("unschedulable", "taint_set", "feature_set"),
@@ -350,9 +352,17 @@ class NodeTable:
         self.unschedulable[row] = facts.unschedulable
         self.taint_set[row] = _encode(self._taint_book, self.taint_sets, facts.taints)
         self.feature_set[row] = _encode(self._feature_book, self.feature_sets, facts.features)
+        self._forget_past_sets()
         self.labels.put(row, facts.labels)
         self.images.put(row, facts.image_sizes)
         self._touch_node(row)
+
+    def _forget_past_sets(self) -> None:
+        """Lists of taints and sets of features that no node has any more are dropped once they are in the majority."""
+        if len(self.taint_sets) > 2 * self.height + _PAST_SETS:
+            self.taint_set, self.taint_sets, self._taint_book = _renumbered(self.taint_set, self.taint_sets)
+        if len(self.feature_sets) > 2 * self.height + _PAST_SETS:
+            self.feature_set, self.feature_sets, self._feature_book = _renumbered(self.feature_set, self.feature_sets)
 
     def _supply(self, node: Node | None, change: int) -> None:
         """Note which resources a node has (+1), or has no longer (-1); what no node has loses its place."""
@@ -503,6 +513,13 @@ def _take_out(pods: list[Pod], pod_id: str) -> Pod:
     pod, pods[index] = pods[index], pods[-1]
     pods.pop()
     return pod
+
+
+def _renumbered(codes: NDArray[np.int32], values: list[Any]) -> tuple[NDArray[np.int32], list[Any], dict[Any, int]]:
+    """The same column without the values that no row has; the first value, which stands for nothing, stays the first."""
+    used = np.union1d(codes, [0])
+    kept = [values[code] for code in used]
+    return np.searchsorted(used, codes).astype(np.int32), kept, {value: code for code, value in enumerate(kept)}
 
 
 def _encode(book: dict[Any, int], values: list[Any], value: Any) -> int:

@@ -148,6 +148,12 @@ class PodShape:
         return Tolerance(self.tolerations)
 
     @lazy
+    def spread_label_keys(self) -> tuple[str, ...]:
+        """The labels of a pod that its own spread constraints go by (matchLabelKeys), constraint by constraint."""
+        constraints = self.spec.topology_spread_constraints or ()
+        return tuple(key for constraint in constraints for key in constraint.match_label_keys or ())
+
+    @lazy
     def required_nodes(self) -> NodeMatcher | None:
         """The required node affinity; None where there is none."""
         affinity = self.spec.affinity.node_affinity if self.spec.affinity else None

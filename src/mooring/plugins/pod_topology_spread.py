@@ -140,7 +140,7 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
         own = pod.shape.spec.topology_spread_constraints
         if own:
             # Of the labels only those count that matchLabelKeys names: pods of a StatefulSet share no others.
-            named = tuple(pod.labels.get(key) for constraint in own for key in constraint.match_label_keys or ())
+            named = tuple(map(pod.labels.get, pod.shape.spread_label_keys))
             return keep((self.name, action, pod.namespace, named), lambda: own_constraints(pod, action))
         if not any(constraint.when_unsatisfiable == action for constraint in self._defaults):
             return Constraints()
