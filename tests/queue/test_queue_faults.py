@@ -180,3 +180,28 @@ def test_a_hint_that_fails_wakes_the_pod() -> None:
     rig.queue.wake(NODE_ADD)
     assert rig.where() == "backoff"
     assert rig.reports == [("the hint of plugin Fit for NodeAdd failed on pod default/pod", fault)]
+
+
+# ---- wake-ups
+
+
+def test_a_gated_pod_that_an_event_does_not_concern_keeps_it_from_no_other() -> None:
+    rig = Rig()
+    gated = a_pending("gated", schedulingGates=[{"name": "wait"}])
+    rig.add(gated)
+    entry(rig, "gated").unschedulable_plugins = ("Gate", "Fit")
+    places(rig).parked.put(entry(rig, "gated"))
+    rig.parked(a_pending("parked"))
+    rig.queue.wake(NODE_ADD)
+    assert (rig.where("gated"), rig.where("parked")) == ("gated", "backoff")
+
+
+def test_after_the_strongest_answer_no_more_hints_are_asked() -> None:
+    rig = Rig()
+    rig.add(a_pending())
+    flying = rig.pop()
+    for _ in range(3):
+        rig.queue.wake(NODE_ADD)
+    assert rig.reject(flying, "Fit") == "backoff"
+    assert rig.fit.asked == ["pod"], "one yes is all that a pod can get which nobody waits for"
+    assert rig.stories[-1] == "pod: rejected by Fit but woken meanwhile, to backoff until 00:00:02"

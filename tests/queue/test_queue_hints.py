@@ -101,6 +101,7 @@ def test_whoever_registered_taints_gets_no_more_of_them(events: Sequence[Cluster
 
 def test_whoever_does_not_wait_for_nodes_hears_nothing_of_taints() -> None:
     assert listeners(a_filter("Fit", NODE_LABEL, POD_DELETE), NODE_TAINT) == []
+    assert listeners(a_filter("Fit", NODE_LABEL, ClusterEvent(POD, Action.ADD)), NODE_TAINT) == [], "pods are no nodes"
 
 
 def test_a_plugin_that_can_reject_and_is_silent_hears_of_everything() -> None:

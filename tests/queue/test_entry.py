@@ -1,0 +1,46 @@
+"""A pod in the queue: what is remembered of it at first, and what an attempt that failed leaves."""
+
+from queue_rig import NODE_ADD, PROFILE, a_pending
+
+from mooring.queue.entry import QueuedPod
+
+
+def test_a_new_entry_has_no_past() -> None:
+    entry = QueuedPod(pod := a_pending(), 7)
+    assert {name: getattr(entry, name) for name in QueuedPod.__slots__} == {
+        "pod": pod,
+        "key": "default/pod",
+        "uid": "uid-pod",
+        "timestamp_ns": 7,
+        "initial_attempt_ns": None,
+        "attempts": 0,
+        "began_ns": 0,
+        "unschedulable_count": 0,
+        "consecutive_errors": 0,
+        "backoff_until_ns": None,
+        "serves_backoff": False,
+        "unschedulable_plugins": (),
+        "pending_plugins": (),
+        "gating_plugin": "",
+        "gating_message": "",
+        "gating_events": (),
+        "was_flushed": False,
+        "flushed_ns": 0,
+    }
+    assert (entry.profile, entry.is_gated, entry.rejectors) == (PROFILE, False, ())
+
+
+def test_a_failed_attempt_replaces_who_rejected_and_who_gated() -> None:
+    entry = QueuedPod(a_pending(), 0)
+    entry.gating_plugin, entry.gating_message, entry.gating_events = "Gate", "no", (NODE_ADD,)
+    entry.reject_by(["B", "A", "B"], pending=["C", "B"])
+    assert (entry.unschedulable_plugins, entry.pending_plugins) == (("A", "B"), ("B", "C"))
+    assert (entry.gating_plugin, entry.gating_message, entry.gating_events) == ("", "", ())
+    assert entry.rejectors == ("B", "C", "A"), "those that wait come first, each once"
+    assert not entry.is_gated
+
+
+def test_an_entry_shows_who_it_is() -> None:
+    entry = QueuedPod(a_pending(), 0)
+    entry.reject_by(["A"])
+    assert repr(entry) == "QueuedPod(default/pod, attempts=0, rejectors=['A'])"
