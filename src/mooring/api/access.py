@@ -19,6 +19,7 @@ from mooring.api.admission.quotas import Quotas
 from mooring.api.admission.services import give_addresses
 from mooring.api.admission.store_lookups import StoreLookups
 from mooring.api.admission.template_pods import TemplatePods
+from mooring.api.admission.versions import check_version
 from mooring.api.backlog import Backlog
 from mooring.api.errors import already_exists, bad_request, conflict, not_found
 from mooring.api.event_forms import shown_form, stored_form
@@ -75,6 +76,8 @@ class Api:
     """By which clients tell this cluster from others; see api.identity."""
     new_uid: Callable[[], str] = _new_uid
     random_suffix: Callable[[], str] = _random_suffix
+    failing: set[str] = field(default_factory=set)
+    """The health checks that fail, by name."""
     backlog: Backlog = field(default_factory=Backlog)
     """What waits for those who watch."""
     lookups: StoreLookups = field(init=False)
@@ -207,7 +210,7 @@ class Api:
     def _prepare_change(self, resource: Resource, old: JsonObject, new: JsonObject, subresource: str) -> JsonObject:
         meta = old["metadata"]
         _check_names(resource, meta.get("namespace", ""), meta["name"], new)
-        _check_version(resource, old, new)
+        check_version(resource, old, new)
         if subresource == "status":
             return admit.prepare_status(resource, old, new)
         if subresource:
@@ -281,14 +284,3 @@ def _check_names(resource: Resource, namespace: str, name: str, item: JsonObject
     placed = metadata.get("namespace")
     if resource.namespaced and placed and placed != namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
-
-
-def _check_version(resource: Resource, old: JsonObject, new: JsonObject) -> None:
-    metadata = new.get("metadata")
-    expected = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
-    if not expected:
-        return
-    if not (str(expected).isascii() and str(expected).isdecimal()):
-        raise bad_request(f"invalid resource version {expected!r}: it must be a whole number")
-    if str(expected) != old["metadata"]["resourceVersion"]:
-        raise conflict(resource.plural, old["metadata"]["name"], group=resource.group)

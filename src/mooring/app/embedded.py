@@ -9,7 +9,8 @@ from pathlib import Path
 
 from mooring.api.access import Api
 from mooring.api.bootstrap import furnish
-from mooring.api.journal import Journal
+from mooring.api.journal import Journal, JournalError
+from mooring.api.server.health import STORAGE
 from mooring.api.store import Store, Write
 from mooring.app.assembly import build_scheduler
 from mooring.app.embedded_driver import EmbeddedDriver
@@ -106,8 +107,14 @@ class EmbeddedCluster:
 
     def flush(self) -> None:
         """Make what was written durable, where there is a data directory."""
-        if self._journal is not None:
+        if self._journal is None:
+            return
+        try:
             self._journal.flush()
+        except JournalError:
+            self.api.failing |= STORAGE
+            raise
+        self.api.failing -= STORAGE
 
     def next_ns(self) -> int | None:
         """When there is something to do again: 0 for now, None for never unless something changes."""

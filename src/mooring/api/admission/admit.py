@@ -3,7 +3,7 @@
 An object that comes in is never changed; a tidied copy goes on. What is refused raises an ApiError.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from mooring.api.admission import event_rules, object_meta, other_kinds
@@ -18,8 +18,14 @@ from mooring.api.admission.tidy import tidy
 from mooring.api.errors import Cause
 from mooring.api.resources import Resource
 
-_OPEN_METADATA = ("pods", "nodes")
-"""Kinds of which the status subresource also takes labels and annotations."""
+_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
+"""What the status subresource takes besides the status, as the object itself does."""
+_CLOSED_METADATA: Mapping[str, tuple[str, ...]] = {
+    "pods": ("ownerReferences",),
+    "deployments": ("labels",),
+    **dict.fromkeys(("resourceclaims", "volumeattachments", "podgroups"), _METADATA),
+}
+"""Parity: ... but for these, kind by kind."""
 
 
 def prepare_create(
@@ -69,16 +75,16 @@ def prepare_update(resource: Resource, old: JsonObject, new: JsonObject, cluster
 
 
 def prepare_status(resource: Resource, old: JsonObject, new: JsonObject) -> JsonObject:
-    """`old` with the status of `new`; of the rest only labels and annotations, and only where that is usual."""
+    """`old` with the status of `new`, and with what its metadata may change."""
     given = _readable(resource, new)
     object_meta.check_uid(resource, old, given["metadata"].get("uid"))
     made = {**old, "metadata": {**old["metadata"]}, "status": given.get("status", {})}
-    if resource.plural in _OPEN_METADATA:
-        _take(made["metadata"], given["metadata"], ("labels", "annotations"))
+    closed = _CLOSED_METADATA.get(resource.plural, ())
+    _take(made["metadata"], given["metadata"], tuple(key for key in _METADATA if key not in closed))
     if resource.plural == "pods":
         _complete_pod_status(old.get("status", {}), made["status"])
-    elif resource.plural == "nodes":
-        other_kinds.complete("nodes", made)
+    elif resource.plural in ("nodes", "namespaces"):
+        other_kinds.complete(resource.plural, made)
     check_valid(resource, made)
     return made
 

@@ -31,12 +31,6 @@ from mooring.api.schema.fields import (
 
 ROOT = "/openapi/v3"
 
-EMPTY_V2, EMPTY_V2_TYPE = b"", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-"""The answer to `/openapi/v2`: a document with nothing in it.
-
-Without one, kubectl refuses to create a List, or a kind that cannot be patched, because it cannot validate them.
-"""
-
 _QUERY = ("dryRun", "fieldManager", "fieldValidation", "force")
 _PATCH_TYPES = ("json-patch+json", "merge-patch+json", "strategic-merge-patch+json", "apply-patch+yaml")
 _MACHINERY = "io.k8s.apimachinery.pkg"
@@ -72,6 +66,11 @@ def index() -> JsonObject:
 def document(path: str) -> JsonObject | None:
     """The document behind `/openapi/v3/<path>`, such as `api/v1` or `apis/apps/v1`; None if there is none."""
     return _document(path) if path in _kinds() else None
+
+
+def all_documents() -> Iterator[JsonObject]:
+    """The documents of all groups and versions."""
+    return map(_document, _kinds())
 
 
 @cache

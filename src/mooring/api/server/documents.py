@@ -3,26 +3,27 @@
 from mooring.api.access import Api
 from mooring.api.identity import ROOT as IDENTITY
 from mooring.api.identity import identity
-from mooring.api.schema import discovery, openapi
+from mooring.api.schema import discovery, openapi, openapi_v2
+from mooring.api.server.health import CHECKS, health
 from mooring.api.server.media import wanted
 from mooring.api.server.request import Answer, Request
 
-_HEALTH = ("/healthz", "/livez", "/readyz")
-OPEN_TO_ALL = (*_HEALTH, "/version")
+OPEN_TO_ALL = (*(f"/{name}" for name in CHECKS), "/version")
 """What can be read without a token."""
+_PATHS = ["/api", "/apis", "/healthz", "/livez", openapi_v2.PATH, openapi.ROOT, "/readyz", "/version"]
 
 
 def document(api: Api, request: Request, address: str) -> Answer | None:
     """None: there is no such document."""
     path = request.path.rstrip("/") or "/"
-    if path in _HEALTH or path.startswith(tuple(f"{health}/" for health in _HEALTH)):
-        return Answer(200, "ok", "text/plain; charset=utf-8")
+    if path.startswith(OPEN_TO_ALL) and path != "/version":
+        return health(request, api.failing)
     if path == "/":
-        return Answer(200, {"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]})
+        return Answer(200, {"paths": _PATHS})
     if path == IDENTITY:
         return Answer(200, identity(api.cluster_id))
-    if path == "/openapi/v2":
-        return Answer(200, openapi.EMPTY_V2, openapi.EMPTY_V2_TYPE)
+    if path == openapi_v2.PATH:
+        return _openapi_v2(request)
     if path.startswith(openapi.ROOT):
         found = openapi.index() if path == openapi.ROOT else openapi.document(path.removeprefix(f"{openapi.ROOT}/"))
         return None if found is None else Answer(200, found)
@@ -33,3 +34,11 @@ def document(api: Api, request: Request, address: str) -> Answer | None:
     if found is None:
         return None
     return Answer(200, found, discovery.AGGREGATED_TYPE if is_aggregated else "application/json")
+
+
+def _openapi_v2(request: Request) -> Answer:
+    """Raises 406 where neither form will do."""
+    if openapi_v2.wants_protobuf(request.accept):
+        return Answer(200, openapi_v2.protobuf(), openapi_v2.PROTOBUF)
+    wanted(request.accept)
+    return Answer(200, openapi_v2.document())

@@ -235,6 +235,8 @@ async def _read(incoming: web.BaseRequest) -> Request:
     query: dict[str, str] = {}
     for name, value in incoming.query.items():
         query.setdefault(_clean(name), _clean(value))
+    if "exclude" in query:  # the one parameter that is meant to be given several times
+        query["exclude"] = ",".join(map(_clean, incoming.query.getall("exclude")))
     return Request(
         incoming.method,
         _clean(incoming.path),
