@@ -543,3 +543,25 @@ def test_every_kind_can_be_made_read_listed_and_deleted() -> None:
 def test_every_kind_is_checked_in_what_all_kinds_share(resource: Resource) -> None:
     for odd in ({"kind": [1]}, {"apiVersion": 1}, {"metadata": "x"}, {"metadata": {"name": "y", "labels": {"a": 1}}}):
         assert ask(an_api(), "POST", path_of(resource), a_body(resource) | odd).code == 400
+
+
+@pytest.mark.parametrize(
+    ("memory", "warnings"),
+    [
+        pytest.param(
+            "512m",
+            [
+                'spec.containers[0].resources.requests[memory]: fractional byte value "512m" is invalid, must be an integer',
+            ],
+            id="half a byte",
+        ),
+        pytest.param("512Mi", [], id="an amount that people mean"),
+    ],
+)
+def test_an_amount_that_hardly_anybody_means_is_accepted_with_a_warning(memory: str, warnings: list[str]) -> None:
+    api, pod = an_api(), a_manifest()
+    pod["spec"]["containers"][0]["resources"] = {"requests": {"memory": memory, "cpu": "500m"}}
+    reply = ask(api, "POST", PODS, pod)
+    assert reply.code == 201
+    told = [value for name, value in reply.headers if name == "Warning"]
+    assert told == ['299 - "' + text.replace('"', '\\"') + '"' for text in warnings]

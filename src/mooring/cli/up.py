@@ -19,7 +19,14 @@ from mooring.app.embedded import EmbeddedCluster, EmbeddedSettings
 from mooring.app.embedded_service import Service, ServiceSettings, serving
 from mooring.app.pulse import Pulse
 from mooring.app.seeding import default_class, seed
-from mooring.cli.configured import chosen_gates, configured, feature_gates, registry_with, tell_gates
+from mooring.cli.configured import (
+    chosen_gates,
+    configured,
+    feature_gates,
+    idle_plugins,
+    registry_with,
+    tell_gates,
+)
 from mooring.cli.node_template import read_node_template
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.up_view import UpView, console
@@ -125,9 +132,12 @@ def up(
     gates = chosen_gates(feature_gates)
     tell_gates(gates)
     with refusals(config or "configuration", plugins):
+        chosen, registry = configured(config, gates), registry_with(plugins)
+        for name in idle_plugins(chosen, registry):
+            click.echo(f"note: plugin {name} is loaded, but no profile enables it", err=True)
         settings = EmbeddedSettings(
-            configured(config, gates),
-            registry_with(plugins),
+            chosen,
+            registry,
             data_dir,
             taint_new_nodes,
             not no_scheduler,

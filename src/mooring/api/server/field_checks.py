@@ -1,5 +1,7 @@
 """`fieldValidation`: what a client is told of fields that the kind does not have. They are never stored."""
 
+import re
+
 from mooring.api.errors import bad_request
 from mooring.api.media_types import JSON_PATCH, STRATEGIC_MERGE_PATCH, media_type
 from mooring.api.patches.merge_keys import compact
@@ -23,8 +25,12 @@ from mooring.api.schema.typed_values import check_typed
 from mooring.api.server.media import PROTOBUF, YAML
 from mooring.api.server.request import Request
 from mooring.api.store import JsonObject
+from mooring.model.amount_warnings import amount_warnings
+from mooring.model.decode import decode
 
 _CHOICES = ("Strict", "Warn", "Ignore")
+_BYTES_AS_TEXT = re.compile(rb'(?:memory|ephemeral-storage)"?\s*:\s*"?[0-9.]+[num.]')
+"""Hot: hardly any body has such an amount, and to search for it takes microseconds."""
 Headers = list[tuple[str, str]]
 
 
@@ -40,7 +46,7 @@ def check_body(request: Request, resource: Resource, item: JsonObject) -> tuple[
         lines, faults = [], faults_in_body(resource, request.body, item)
     if policy == "Strict" and (lines or faults):
         raise strict_error(resource, faults, lines)
-    return _known(resource, item), _warnings([*lines, *faults])
+    return _known(resource, item), _warnings([*lines, *faults, *_odd_amounts(request, resource, item)])
 
 
 def check_patched(
@@ -95,6 +101,14 @@ def _policy(request: Request) -> str:
 
 def _known(resource: Resource, item: JsonObject) -> JsonObject:
     return item if is_known(resource, item) else pruned(resource, item)
+
+
+def _odd_amounts(request: Request, resource: Resource, item: JsonObject) -> list[str]:
+    """`memory: 512m` is half a byte: a kube-apiserver accepts it with a warning."""
+    if not _BYTES_AS_TEXT.search(request.body):
+        return []
+    typed, _ = decode(resource.kind, item)
+    return [] if typed is None else [str(warning) for warning in amount_warnings(typed)]
 
 
 def _warnings(faults: list[str]) -> Headers:
