@@ -1,6 +1,6 @@
 """The search for devices, case by case: who gets which device, and why nobody does."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -8,6 +8,7 @@ import pytest
 from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_allocation, an_ask
 from mooring.cluster.claim_ledger import ClaimLedger
 from mooring.model.devices import ResourceClaim, ResourceSlice
+from mooring.plugins import device_search
 from mooring.plugins.device_demand import Fatal, read_demand
 from mooring.plugins.device_features import DeviceFeatures
 from mooring.plugins.device_landscape import Group
@@ -19,6 +20,15 @@ OWN = f'device.attributes["{DRIVER}"]'
 NUMA = a_slice("s1", a_device("d0", numa=0), a_device("d1", numa=1), a_device("d2", numa=0))
 SAME, OTHER = {"matchAttribute": f"{DRIVER}/numa"}, {"distinctAttribute": f"{DRIVER}/numa"}
 ANY = an_ask()
+
+
+@pytest.fixture(autouse=True, scope="module", params=["few devices are wanted", "many devices are wanted"])
+def looking(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A search for many devices keeps a list of those that are free, which must come to the same."""
+    before = device_search._MANY
+    device_search._MANY = before if request.param == "few devices are wanted" else -1
+    yield
+    device_search._MANY = before
 
 
 def found(

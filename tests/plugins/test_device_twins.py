@@ -19,6 +19,7 @@ from mooring.model.devices import Device, ResourceClaim, ResourceSlice
 from mooring.model.node import Node
 from mooring.model.pod import NodeSelector
 from mooring.model.selectors import compile_node_selector
+from mooring.plugins import device_search
 from mooring.plugins.device_demand import Fatal, read_demand
 from mooring.plugins.device_features import DeviceFeatures
 from mooring.plugins.device_landscape import Group
@@ -28,6 +29,15 @@ from mooring.plugins.device_search import Choice, InvalidPools, search
 from mooring.plugins.device_sites import SliceView, view_of
 
 FEATURES = DeviceFeatures()
+
+
+@pytest.fixture(autouse=True, scope="module", params=["few devices are wanted", "many devices are wanted"])
+def looking(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A search for many devices keeps a list of those that are free, which must come to the same."""
+    before = device_search._MANY
+    device_search._MANY = before if request.param == "few devices are wanted" else -1
+    yield
+    device_search._MANY = before
 
 
 # ---- groups and kept offers

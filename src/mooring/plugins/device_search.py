@@ -19,6 +19,7 @@ from mooring.plugins.device_constraints import Constraint, constraint_of
 from mooring.plugins.device_counters import Counters
 from mooring.plugins.device_demand import MAX_DEVICES, Ask, Demand, Fatal
 from mooring.plugins.device_features import DeviceFeatures
+from mooring.plugins.device_free_list import FreeList
 from mooring.plugins.device_landscape import Group
 from mooring.plugins.device_sites import Likeness, Site
 
@@ -26,6 +27,9 @@ COST_A_STEP = 10
 """A step stands for ten microseconds; so long it takes to evaluate what costs this much."""
 BYTES_A_STEP = 2
 """... and to compile so many bytes of a selector."""
+
+_MANY = 256
+"""A search that may go deeper than this keeps a list of what is free. Hot: for a handful of devices looking is quicker."""
 
 
 class TookTooLong(Exception):
@@ -112,9 +116,18 @@ class _Search:
     compiled: set[str] = field(default_factory=set)
     """Selectors that were counted as steps."""
     counters: Counters = field(init=False)
+    free: FreeList | None = field(init=False, default=None)
+    """With many devices wanted: the positions of those that neither this search nor another claim has taken."""
+    out: dict[DeviceId, int] = field(default_factory=dict)
+    """Devices that this search has taken out of it, with their position."""
+    position_of: dict[DeviceId, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.counters = Counters(self.ledger)
+        if self._deepest() > _MANY:
+            self.position_of = {site.id: position for position, site in enumerate(self.group.sites)}
+            exclusive = (p for device, p in self.position_of.items() if device in self.ledger.exclusive)
+            self.free = FreeList(len(self.group.sites), exclusive)
 
     def run(self) -> Choice | None:
         for index, claim in enumerate(self.demand.claims):
@@ -199,8 +212,10 @@ class _Search:
             return self._take_this(ask, request, taken)
         if ask in self.hopeless:
             return _Result.NONE
-        sites, has_candidates = self.group.sites, False
-        for position in range(start, len(sites)):
+        free = None if ask.has_admin_access else self.free
+        has_candidates = free is not None and bool(self.out)
+        sites, position = self.group.sites, start - 1
+        while (position := position + 1 if free is None else free.after(position)) < len(sites):
             site = sites[position]
             if self._is_in_use(ask, site):
                 has_candidates = has_candidates or site.id in self.marked
@@ -337,15 +352,26 @@ class _Search:
             pick.shares = shares_of(site.device.capacity or {}, ask.capacity)
             self.shared.setdefault(site.id, []).append(pick.shares)
         else:
-            self.marked.setdefault(site.id, set()).add(ask.claim)
+            self._mark_for(site.id, ask.claim)
             pick.is_marked = True
         self.picks[ask.claim].append(pick)
+
+    def _mark_for(self, device: DeviceId, claim: int) -> None:
+        self.marked.setdefault(device, set()).add(claim)
+        if self.free is not None and device not in self.out:
+            self.out[device] = self.position_of[device]
+            self.free.take_out(self.out[device])
+
+    def _unmark_for(self, device: DeviceId, claim: int) -> None:
+        self.marked[device].discard(claim)
+        if self.free is not None and not self.marked[device]:
+            self.free.put_back(self.out.pop(device))
 
     def _drop(self, claim: int) -> None:
         """Take back the last pick of a claim."""
         pick = self.picks[claim].pop()
         if pick.is_marked:
-            self.marked[pick.site.id].discard(claim)
+            self._unmark_for(pick.site.id, claim)
         if pick.shares is not None:
             self.shared[pick.site.id].pop()
         for constraint in reversed(self.constraints[claim]):
