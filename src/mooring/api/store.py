@@ -17,6 +17,7 @@ from typing import Any, Literal
 import msgspec
 
 from mooring.api.errors import object_too_large
+from mooring.api.stored_size import stored_bytes
 
 JsonObject = dict[str, Any]
 Key = tuple[str, str]
@@ -26,11 +27,11 @@ EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 HISTORY = 100_000
 """How many writes can be watched back, if they are small enough:"""
-HISTORY_BYTES = 256 * 1024 * 1024
+HISTORY_BYTES = 64 * 1024 * 1024
 """... what they hold altogether. An object that is written twice counts twice as what was and as what is, though the
 history has it once, so that between half of this and all of it is really kept."""
 MAX_OBJECT_BYTES = 1536 * 1024
-"""Parity: what etcd takes by default. It counts what kube-apiserver sends, most kinds as protobuf; this is JSON."""
+"""Parity: what etcd takes by default."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -271,8 +272,8 @@ class Store:
         version = self.version + 1
         written = {**item, "metadata": {**item.get("metadata", {}), "resourceVersion": str(version)}}
         body = _encode(written)
-        if len(body) > MAX_OBJECT_BYTES and type != "DELETED":
-            raise object_too_large()
+        if type != "DELETED":
+            _check_size(written, body)
         self.version = self._last_writes[storage] = version
         objects = self._objects.setdefault(storage, {})
         if type == "DELETED":
@@ -328,7 +329,12 @@ def key_of(item: JsonObject) -> Key:
 
 def check_size(item: JsonObject) -> None:
     """Refuse an object that the store will refuse, before more work is done for it. Raises ApiError 500."""
-    if len(_encode(item)) > MAX_OBJECT_BYTES:
+    _check_size(item, _encode(item))
+
+
+def _check_size(item: JsonObject, body: bytes) -> None:
+    """Hot: an object takes less room in etcd than in JSON, so most need no estimate."""
+    if len(body) > MAX_OBJECT_BYTES and stored_bytes(item) > MAX_OBJECT_BYTES:
         raise object_too_large()
 
 
