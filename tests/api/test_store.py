@@ -6,7 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.api.store import Exists, Missing, Page, Stale, Store, TooNew, TooOld, Write, version_of
+from mooring.api.errors import ApiError
+from mooring.api.store import (
+    HISTORY,
+    HISTORY_BYTES,
+    MAX_OBJECT_BYTES,
+    Exists,
+    Missing,
+    Page,
+    Stale,
+    Store,
+    TooNew,
+    TooOld,
+    Write,
+    check_size,
+    key_of,
+    version_of,
+)
 
 PODS, NODES = "/pods", "/nodes"
 
@@ -48,7 +64,7 @@ def test_a_writer_must_have_seen_the_latest_version() -> None:
     store.update(PODS, ("", "p"), an_object("p", spec={"x": 1}), expected=1)
     with pytest.raises(Stale) as stale:
         store.update(PODS, ("", "p"), an_object("p", spec={"x": 2}), expected=1)
-    assert stale.value.current == 2
+    assert (stale.value.current, str(stale.value)) == (2, "the object is at version 2")
     with pytest.raises(Stale):
         store.delete(PODS, ("", "p"), expected=1)
 
@@ -88,6 +104,93 @@ def test_the_history_goes_back_only_so_far() -> None:
         store.since(1, PODS)
     with pytest.raises(TooNew, match="^Too large resource version: 9, current: 4$"):
         store.since(9, PODS)
+
+
+def test_the_limits_that_the_documentation_tells() -> None:
+    assert (HISTORY, HISTORY_BYTES, MAX_OBJECT_BYTES) == (100_000, 268_435_456, 1_572_864)
+
+
+def test_each_storage_has_writes_of_its_own() -> None:
+    store = Store()
+    store.create(PODS, ("", "a"), an_object("a"))
+    store.create(NODES, ("", "a"), an_object("a"))
+    store.update(PODS, ("", "a"), an_object("a", spec={}))
+    assert [past.version for past in store.since(0, PODS)] == [1, 3]
+    assert [past.version for past in store.since(0, NODES)] == [2]
+    assert [past.version for past in store.since(0)] == [1, 2, 3]
+    assert [store.last_write(storage) for storage in (PODS, NODES, "/none")] == [3, 2, 0]
+    assert [store.count(storage) for storage in (PODS, NODES, "/none")] == [1, 1, 0]
+
+
+def test_a_list_of_a_moment_has_what_there_was_then() -> None:
+    store = Store()
+    store.create(PODS, ("", "a"), an_object("a", spec=1))
+    store.create(PODS, ("", "b"), an_object("b", spec=1))
+    store.update(PODS, ("", "a"), an_object("a", spec=2))
+    store.update(PODS, ("", "a"), an_object("a", spec=3))
+    store.delete(PODS, ("", "b"))
+    moments = [[(item["metadata"]["name"], item["spec"]) for item in store.page(PODS, at=at).items] for at in range(6)]
+    assert moments == [[], [("a", 1)], [("a", 1), ("b", 1)], [("a", 2), ("b", 1)], [("a", 3), ("b", 1)], [("a", 3)]]
+    assert [store.page(PODS, at=at).version for at in (0, 3, 5)] == [0, 3, 5]
+
+
+def test_a_listener_hears_of_the_storages_that_it_asked_for_until_it_stops() -> None:
+    store = Store()
+    pods: list[int] = []
+    everything: list[int] = []
+    stop_pods = store.listen(lambda write: pods.append(write.version), (PODS, PODS))
+    stop_all = store.listen(lambda write: everything.append(write.version))
+    for storage in (PODS, NODES, PODS):
+        store.create(storage, ("", str(store.version)), an_object(str(store.version)))
+    stop_pods()
+    store.create(PODS, ("", "x"), an_object("x"))
+    stop_all()
+    store.create(PODS, ("", "y"), an_object("y"))
+    assert (pods, everything) == ([1, 3], [1, 2, 3, 4])
+
+
+def test_a_listener_that_fails_keeps_no_other_from_hearing() -> None:
+    store, heard = Store(), list[str]()
+
+    def fail(text: str) -> None:
+        heard.append(text)
+        raise ValueError(text)
+
+    store.listen(lambda write: fail("first"))
+    store.listen(lambda write: fail("second"), (PODS,))
+    store.listen(lambda write: heard.append("third"), (PODS,))
+    with pytest.raises(ValueError, match="^first$"):
+        store.create(PODS, ("", "a"), an_object("a"))
+    assert heard == ["first", "second", "third"]
+    assert store.find(PODS, ("", "a")) is not None, "the write is made all the same"
+
+
+def test_writes_are_the_same_whatever_was_written_out_of_them() -> None:
+    one, other = (Write(1, PODS, "ADDED", an_object("a"), None, body) for body in (b"x", b"y"))
+    other.lines["form"] = b"line"
+    assert one == other
+    assert "b'x'" not in repr(one) and "line" not in repr(other)
+    assert one.key == key_of(one.object) == ("", "a")
+
+
+def test_lines_of_a_write_are_gone_once_all_have_heard_of_it() -> None:
+    """The history would keep them as long as the write."""
+    store, writes = Store(), list[Write]()
+
+    def hear(write: Write) -> None:
+        write.lines["form"] = b"line"
+        writes.append(write)
+
+    store.listen(hear)
+    store.create(PODS, ("", "a"), an_object("a"))
+    assert writes[0].lines == {}
+
+
+def test_an_object_is_measured_before_more_is_done_for_it() -> None:
+    frame = len('{"data":""}')
+    check_size({"data": "x" * (MAX_OBJECT_BYTES - frame)})
+    with pytest.raises(ApiError, match="^etcdserver: request is too large$"):
+        check_size({"data": "x" * (MAX_OBJECT_BYTES - frame + 1)})
 
 
 @given(
