@@ -282,6 +282,13 @@ def test_an_object_that_etcd_would_not_take_is_refused_in_its_words(dry_run: Jso
     assert ask(api, "POST", PODS, a_large_pod(1300), **dry_run).code == 201
 
 
+def test_who_owns_what_must_fit_as_well() -> None:
+    """Each of these fields takes two bytes in the configuration, and eight and more to say whose it is."""
+    pod = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": str(i)} for i in range(60_000)]}}
+    reply = ask(an_api(), "PATCH", f"{PODS}/p", pod, APPLY_PATCH, fieldManager="me")
+    assert (reply.code, reply.body["message"]) == TOO_LARGE
+
+
 def grow(media: str) -> Any:
     added: Any = {"metadata": {"finalizers": ["x.y/" + "z" * 1000] * 300}}
     if media == JSON_PATCH:
