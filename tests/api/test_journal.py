@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from mooring.api.journal import Journal, JournalError
+from mooring.api.journal_reading import RECORD, Mark, Record, read_record
 from mooring.api.store import Store
 from running_cluster import command
 
@@ -171,6 +172,117 @@ def test_the_command_says_why_a_directory_cannot_be_used(tmp_path: Path) -> None
     journal.close()
 
 
+def test_a_directory_is_locked_within_a_process_too(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    with pytest.raises(JournalError, match=r"/mooring\.db: another process uses this directory$"):
+        Journal(tmp_path)
+    journal.close()
+
+
+def test_what_is_deleted_stays_deleted_and_sums_go_on_over_many_starts(tmp_path: Path) -> None:
+    """Each start verifies what the one before has left: objects, sums, versions."""
+    expected: set[str] = set()
+    for number in range(4):
+        journal = Journal(tmp_path)
+        store = journal.open_store()
+        assert {item["metadata"]["name"] for item in store.all(MAPS)} == expected
+        put(store, f"o{number}", number)
+        journal.flush()
+        put(store, f"o{number}", number + 10)
+        if number:
+            store.delete(MAPS, ("default", f"o{number - 1}"))
+        journal.flush()
+        expected = {f"o{number}"}
+        journal.close()
+
+
+def test_each_flush_is_one_commit_that_is_noted_beside_the_database(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    store = journal.open_store()
+    first = read_record(tmp_path / RECORD)
+    assert first == Mark(1, 0, 0)
+    put(store, "a", 1)
+    put(store, "b", 1)
+    journal.flush()
+    second = read_record(tmp_path / RECORD)
+    assert second is not None and (second.commit, second.version) == (2, 2) and second.total
+    journal.flush()
+    assert read_record(tmp_path / RECORD) == second, "nothing was written, so nothing is committed"
+    store.delete(MAPS, ("default", "a"))
+    store.delete(MAPS, ("default", "b"))
+    journal.flush()
+    assert read_record(tmp_path / RECORD) == Mark(3, 4, 0), "of nothing the sum is nothing"
+    journal.close()
+
+
+def test_a_commit_that_fails_in_the_middle_is_taken_back_and_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(tmp_path)
+    store = journal.open_store()
+    put(store, "a", 1)
+
+    def fail(self: Journal, mark: Mark) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(Journal, "_write_facts", fail)
+    with pytest.raises(JournalError, match=r"/mooring\.db cannot be written: disk I/O error$"):
+        journal.flush()
+    monkeypatch.undo()
+    put(store, "b", 1)
+    journal.close()
+    again = Journal(tmp_path)
+    assert contents(again.open_store()) == contents(store)
+    again.close()
+
+
+def test_a_record_that_cannot_be_written_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is committed and not noted is not acknowledged; the next flush commits it again."""
+    journal = Journal(tmp_path)
+    store = journal.open_store()
+
+    def fail(self: Record, mark: Mark) -> None:
+        raise OSError("no space left on device")
+
+    put(store, "a", 1)
+    monkeypatch.setattr(Record, "write", fail)
+    with pytest.raises(JournalError, match="cannot be written: no space left on device$"):
+        journal.flush()
+    monkeypatch.undo()
+    store.delete(MAPS, ("default", "a"))
+    journal.flush()
+    assert read_record(tmp_path / RECORD) == Mark(2, 2, 0)
+    journal.close()
+    Journal(tmp_path).close()
+
+
+def test_how_the_database_is_set_up(tmp_path: Path) -> None:
+    """In the log before it is answered, without waiting for the disk, and shared with nobody."""
+    journal = Journal(tmp_path)
+    settings = ("journal_mode", "synchronous", "locking_mode", "wal_autocheckpoint")
+    found = [journal._database.execute(f"PRAGMA {name}").fetchone()[0] for name in settings]
+    assert found == ["wal", 1, "exclusive", 4000]
+    journal.close()
+
+
+def test_a_journal_that_is_closed_holds_no_file_open(tmp_path: Path) -> None:
+    held = set(os.listdir("/proc/self/fd"))
+    journal = Journal(tmp_path)
+    journal.close()
+    assert set(os.listdir("/proc/self/fd")) <= held
+
+
+def test_a_database_without_tables_is_a_new_one(tmp_path: Path) -> None:
+    """What a process leaves that is killed while it makes the file."""
+    database = sqlite3.connect(tmp_path / "mooring.db")
+    database.execute("PRAGMA user_version = 7")
+    database.close()
+    assert (tmp_path / "mooring.db").stat().st_size
+    journal = Journal(tmp_path)
+    assert journal.open_store().version == 0
+    journal.close()
+
+
 def test_a_database_with_a_hole_in_it(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     store = journal.open_store()
@@ -191,7 +303,7 @@ def test_a_database_of_another_version(tmp_path: Path) -> None:
     database.execute("UPDATE facts SET value = 99 WHERE name = 'format'")
     database.commit()
     database.close()
-    with pytest.raises(JournalError, match=r"was written by another version of Mooring \(format 99\)$"):
+    with pytest.raises(JournalError, match=r"/mooring\.db was written by another version of Mooring \(format 99\)$"):
         Journal(tmp_path)
 
 

@@ -223,12 +223,33 @@ def test_half_of_the_database_is_gone(home: Path) -> None:
 
 def test_what_is_no_database_at_all(tmp_path: Path) -> None:
     (tmp_path / "mooring.db").write_bytes(b"this is no database" * 1000)
-    with pytest.raises(LossError, match="mooring.db cannot be read: file is not a database$"):
+    with pytest.raises(LossError) as refused:
         Journal(tmp_path)
+    assert str(refused.value) == f"{tmp_path}/mooring.db cannot be read: file is not a database", "it is said once"
     journal = Journal(tmp_path, accepts_loss=True)
     assert journal.open_store().version == 0
     journal.close()
     Journal(tmp_path).close()
+
+
+def test_a_structure_that_is_wrong_though_all_objects_can_be_read(home: Path) -> None:
+    Journal(home).close()
+    with (home / "mooring.db").open("r+b") as file:
+        file.seek(36)  # how many pages are free, in the header
+        file.write((9).to_bytes(4, "big"))
+    with pytest.raises(LossError) as refused:
+        Journal(home)
+    assert str(refused.value).startswith(f"{home}/mooring.db: ")
+    assert "is damaged" not in str(refused.value)
+    journal = Journal(home, accepts_loss=True)
+    assert len(names(journal.open_store())) == COUNT
+    journal.close()
+
+
+def test_a_name_that_is_no_text(home: Path) -> None:
+    query(home, "UPDATE objects SET name = CAST(x'ff6f' AS TEXT) WHERE name = 'o03'")
+    with pytest.raises(LossError, match="the object /configmaps default \N{REPLACEMENT CHARACTER}o is damaged$"):
+        Journal(home)
 
 
 def test_a_record_of_which_one_half_was_being_written(home: Path) -> None:
@@ -268,6 +289,27 @@ INSERT INTO facts VALUES ('format', 1), ('version', 5);
 INSERT INTO objects VALUES ('/configmaps', 'default', 'a',
     '{"metadata":{"name":"a","namespace":"default","resourceVersion":"5"}}');
 """
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"metadata":{"name":"b","namespace":"default","resourceVersion":"5"}}',
+        '{"metadata":{"name":"a","namespace":"other","resourceVersion":"5"}}',
+        '{"metadata":{"name":"a","namespace":"default","resourceVersion":"0"}}',
+        '{"metadata":{"name":"a","namespace":"default"}}',
+        *("{", "[]", "{}", '{"metadata":null}', "null", "1"),
+    ],
+)
+def test_an_object_of_the_first_edition_that_is_none(tmp_path: Path, body: str) -> None:
+    database = sqlite3.connect(tmp_path / "mooring.db")
+    database.executescript(OLD_SCHEMA)
+    database.execute("UPDATE objects SET body = ?", (body,))
+    database.commit()
+    database.close()
+    with pytest.raises(LossError) as refused:
+        Journal(tmp_path)
+    assert str(refused.value) == f"{tmp_path}/mooring.db: the object /configmaps default a is damaged"
 
 
 def test_a_directory_of_the_first_edition_is_taken_over(tmp_path: Path) -> None:

@@ -21,10 +21,8 @@ from mooring.api.journal_reading import (
     Mark,
     Place,
     Record,
-    added_to,
     checksum,
     read_contents,
-    sum_of,
 )
 from mooring.api.store import Store, Write
 
@@ -39,8 +37,6 @@ CREATE TABLE objects (
 """
 _CHECKPOINT_PAGES = 4000
 _OWNER_ONLY = 0o600
-_SIGN_BIT = 63
-"""SQLite has signed integers of 64 bits only."""
 
 
 class Journal:
@@ -64,10 +60,6 @@ class Journal:
             if contents.faults:
                 self._accept(contents, accepts_loss)
             self._open(contents)
-        except sqlite3.OperationalError as fault:
-            is_locked = "locked" in str(fault)
-            why = "another process uses this directory" if is_locked else str(fault)
-            raise JournalError(f"{self.path}: {why}") from None
         except (OSError, sqlite3.Error) as fault:
             raise JournalError(f"{self.path}: {fault}") from None
 
@@ -112,7 +104,7 @@ class Journal:
 
     def _rewrite(self, contents: Contents) -> None:
         """The tables anew with what was read: of a new directory, of an older format, of what damage has left."""
-        mark = Mark(contents.mark.commit + 1, contents.mark.version, sum_of(contents.sums.values()))
+        mark = Mark(contents.mark.commit + 1, contents.mark.version, sum(contents.sums.values()))
         database = self._database
         database.execute("BEGIN IMMEDIATE")
         database.execute("DROP TABLE IF EXISTS objects")
@@ -124,8 +116,7 @@ class Journal:
         self._mark = mark
 
     def _write_facts(self, mark: Mark) -> None:
-        total = mark.total - (1 << _SIGN_BIT + 1) if mark.total >> _SIGN_BIT else mark.total
-        facts = {"format": FORMAT, "commit": mark.commit, "version": mark.version, "total": total}
+        facts = {"format": FORMAT, "commit": mark.commit, "version": mark.version, "total": mark.total}
         self._database.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts.items())
 
     def open_store(self) -> Store:
@@ -151,10 +142,8 @@ class Journal:
         """What is remembered of the sums changes only when all is written, so that a commit that failed can be repeated."""
         kept = {place: write for place, write in self._pending.items() if write.type != "DELETED"}
         sums = {place: checksum(place, write.body) for place, write in kept.items()}
-        total = self._mark.total
-        for place in self._pending:
-            total = added_to(total, sums.get(place, 0), self._sums.get(place, 0))
-        mark = Mark(self._mark.commit + 1, self._version, total)
+        lost = sum(self._sums.get(place, 0) for place in self._pending)
+        mark = Mark(self._mark.commit + 1, self._version, self._mark.total + sum(sums.values()) - lost)
         database = self._database
         database.execute("BEGIN IMMEDIATE")
         rows = [(*place, write.body, sums[place]) for place, write in kept.items()]

@@ -9,7 +9,7 @@ import os
 import sqlite3
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,7 +31,6 @@ _SLOT = struct.Struct("<QQQ")
 """Commit, version, sum; a checksum of the three follows. There are two, so that one is whole while the other is written."""
 _CHECK = struct.Struct("<I")
 _SLOT_BYTES = _SLOT.size + _CHECK.size
-_SUM_BITS = 64
 _MOST_TOLD = 5
 
 _decode = msgspec.json.Decoder().decode
@@ -47,7 +46,10 @@ class LossError(JournalError):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a commit leads to: its number, the version of the store, and the sum of the checksums of all objects."""
+    """What a commit leads to: its number, the version of the store, and the sum of the checksums of all objects.
+
+    A checksum has 32 bits, so that the sum of two billion of them fits the 63 that SQLite has for it.
+    """
 
     commit: int = 0
     version: int = 0
@@ -70,15 +72,6 @@ class Contents:
 def checksum(place: Place, body: bytes) -> int:
     """Of an object, where it is included: a body under another name is another object."""
     return zlib.crc32(body, zlib.crc32("\0".join(place).encode()))
-
-
-def added_to(total: int, gained: int, lost: int) -> int:
-    """The sum of all checksums after one takes the place of another."""
-    return (total + gained - lost) % (1 << _SUM_BITS)
-
-
-def sum_of(sums: Iterable[int]) -> int:
-    return sum(sums) % (1 << _SUM_BITS)
 
 
 # ---- what was acknowledged
@@ -173,8 +166,7 @@ def _read_facts(database: sqlite3.Connection, path: Path, contents: Contents) ->
     contents.format = facts.get("format", OLD_FORMAT)
     if contents.format not in (OLD_FORMAT, FORMAT):
         raise JournalError(f"{path} was written by another version of Mooring (format {contents.format})")
-    total = facts.get("total", 0) % (1 << _SUM_BITS)
-    contents.mark = Mark(facts.get("commit", 0), facts.get("version", 0), total)
+    contents.mark = Mark(facts.get("commit", 0), facts.get("version", 0), facts.get("total", 0))
 
 
 def _read_structure(database: sqlite3.Connection, path: Path, contents: Contents) -> None:
@@ -199,7 +191,7 @@ def _read_objects(database: sqlite3.Connection, path: Path, contents: Contents) 
         contents.items.append((place[0], item))
     if damaged > _MOST_TOLD:
         contents.faults.append(f"{path}: {damaged - _MOST_TOLD} more objects are damaged")
-    if is_checked and not damaged and sum_of(contents.sums.values()) != contents.mark.total:
+    if is_checked and not damaged and sum(contents.sums.values()) != contents.mark.total:
         contents.faults.append(f"{path}: the objects are not those of commit {contents.mark.commit}")
 
 
