@@ -91,3 +91,13 @@ def test_a_namespace_keeps_the_label_that_names_it() -> None:
     patch = {"metadata": {"labels": None}}
     reply = ask(api, "PATCH", path_of(namespaces, "default", "status"), patch, MERGE_PATCH)
     assert reply.body["metadata"]["labels"] == {"kubernetes.io/metadata.name": "default"}
+
+
+def test_an_object_that_is_too_large_with_the_owners_of_its_fields_is_stored_without_them() -> None:
+    api = an_api()
+    containers = [{"name": f"c{number}", "image": f"registry.example/{number}:1"} for number in range(8_000)]
+    large = ask(api, "POST", PODS, a_manifest("large", spec={"containers": containers}), fieldManager="someone")
+    small = ask(api, "POST", PODS, a_manifest("small"), fieldManager="someone")
+    assert (large.code, small.code) == (201, 201)
+    assert isinstance(large.body, dict) and "managedFields" not in large.body["metadata"]
+    assert isinstance(small.body, dict) and "managedFields" in small.body["metadata"]

@@ -335,7 +335,7 @@ def a_patch_of_many_containers() -> list[Step]:
     item = pod("many-containers", schedulingGates=[{"name": "hostile.example/hold"}])
     names = [f"c{n}" for n in range(20_000)]
     item["spec"]["containers"] = [{"name": name, "image": "i"} for name in names]
-    images = [{"name": name, "image": "j"} for name in reversed(names)]
+    images = [{"name": name, "image": "j"} for name in names]
     patch = {"spec": {"containers": images}}
     return [Step("POST", PODS, item), Step("PATCH", f"{PODS}/many-containers", patch, 200, STRATEGIC)]
 

@@ -25,7 +25,7 @@ from mooring.api.errors import already_exists, bad_request, conflict, not_found
 from mooring.api.event_forms import shown_form, stored_form
 from mooring.api.patches.apply_patch import Writer, apply_configuration, record_update
 from mooring.api.resources import Resource
-from mooring.api.store import Exists, JsonObject, Key, Store, check_size
+from mooring.api.store import MAX_OBJECT_BYTES, Exists, JsonObject, Key, Store, check_size, size_of
 from mooring.kit.clock import Clock
 from mooring.kit.rfc3339 import in_seconds
 
@@ -135,8 +135,7 @@ class Api:
         elif resource.plural == "services":
             give_addresses(made, self.store.all(resource.storage))
         if by.manager:
-            check_size(made)
-            return record_update(None, made, by.writer(resource, now, ""))
+            return _recorded(None, made, by.writer(resource, now, ""))
         if resource is PODS:
             self.templates.remember(namespace, item, made)
         return made
@@ -159,8 +158,7 @@ class Api:
         old = self.get(resource, namespace, name)
         made = self._prepare_change(resource, old, change(old), subresource)
         if by.manager:
-            check_size(made)
-            made = record_update(old, made, by.writer(resource, self.now(), subresource))
+            made = _recorded(old, made, by.writer(resource, self.now(), subresource))
         return self._put(resource, namespace, name, made, by)
 
     def apply(
@@ -284,3 +282,11 @@ def _check_names(resource: Resource, namespace: str, name: str, item: JsonObject
     placed = metadata.get("namespace")
     if resource.namespaced and placed and placed != namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+
+
+def _recorded(old: JsonObject | None, made: JsonObject, writer: Writer) -> JsonObject:
+    """The object with the owners of its fields. Parity: one that is too large with them is stored without them."""
+    bare = {**made, "metadata": {key: value for key, value in made["metadata"].items() if key != "managedFields"}}
+    size = check_size(bare)
+    recorded = record_update(old, made, writer)
+    return recorded if size + size_of(recorded["metadata"].get("managedFields", [])) <= MAX_OBJECT_BYTES else bare

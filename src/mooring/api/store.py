@@ -272,8 +272,8 @@ class Store:
         version = self.version + 1
         written = {**item, "metadata": {**item.get("metadata", {}), "resourceVersion": str(version)}}
         body = _encode(written)
-        if type != "DELETED":
-            _check_size(written, body)
+        if type != "DELETED" and size_of(written, body) > MAX_OBJECT_BYTES:
+            raise object_too_large()
         self.version = self._last_writes[storage] = version
         objects = self._objects.setdefault(storage, {})
         if type == "DELETED":
@@ -327,15 +327,18 @@ def key_of(item: JsonObject) -> Key:
     return metadata.get("namespace", ""), metadata["name"]
 
 
-def check_size(item: JsonObject) -> None:
-    """Refuse an object that the store will refuse, before more work is done for it. Raises ApiError 500."""
-    _check_size(item, _encode(item))
-
-
-def _check_size(item: JsonObject, body: bytes) -> None:
-    """Hot: an object takes less room in etcd than in JSON, so most need no estimate."""
-    if len(body) > MAX_OBJECT_BYTES and stored_bytes(item) > MAX_OBJECT_BYTES:
+def check_size(item: JsonObject) -> int:
+    """Refuse an object that the store will refuse, before more work is done for it. Returns its size. Raises ApiError 500."""
+    size = size_of(item)
+    if size > MAX_OBJECT_BYTES:
         raise object_too_large()
+    return size
+
+
+def size_of(value: Any, body: bytes = b"") -> int:
+    """How much room a value takes in etcd, at most. Hot: it takes less there than in JSON, so most need no estimate."""
+    written_bytes = len(body or _encode(value))
+    return written_bytes if written_bytes <= MAX_OBJECT_BYTES else stored_bytes(value)
 
 
 def version_of(item: JsonObject) -> int:
