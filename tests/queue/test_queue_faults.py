@@ -205,3 +205,16 @@ def test_after_the_strongest_answer_no_more_hints_are_asked() -> None:
     assert rig.reject(flying, "Fit") == "backoff"
     assert rig.fit.asked == ["pod"], "one yes is all that a pod can get which nobody waits for"
     assert rig.stories[-1] == "pod: rejected by Fit but woken meanwhile, to backoff until 00:00:02"
+
+
+def test_a_gated_pod_is_reconsidered_when_what_held_it_back_is_over() -> None:
+    rig = a_full_rig()
+    gated, parked = entry(rig, "gated"), entry(rig, "parked")
+    for pod in (a_pending("gated", uid="another"), parked.pod, a_pending("unknown")):
+        rig.queue.reconsider(pod)
+    assert (rig.where("gated"), rig.where("parked")) == ("gated", "unschedulable"), "none of them is gated"
+    rig.queue.reconsider(gated.pod)
+    assert rig.where("gated") == "gated", "its gate still objects"
+    rig.gate.objects_to = lambda pod: False
+    rig.queue.reconsider(gated.pod)
+    assert rig.where("gated") == "active" and rig.queue.check() == []
