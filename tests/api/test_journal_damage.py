@@ -169,7 +169,7 @@ ALTERED: dict[str, tuple[Damage, str, int]] = {
     ),
     "one that is gone": (
         lambda home: query(home, "DELETE FROM objects WHERE name = 'o03'"),
-        f"the objects are not those of commit {COUNT + 1}$",
+        rf"/mooring\.db: the objects are not those of commit {COUNT + 1}$",
         COUNT - 1,
     ),
     "another version": (
@@ -239,7 +239,8 @@ def test_a_structure_that_is_wrong_though_all_objects_can_be_read(home: Path) ->
         file.write((9).to_bytes(4, "big"))
     with pytest.raises(LossError) as refused:
         Journal(home)
-    assert str(refused.value).startswith(f"{home}/mooring.db: ")
+    found = "*** in database main *** Freelist: size is 0 but should be 9"
+    assert str(refused.value).startswith(f"{home}/mooring.db: ") and str(refused.value).endswith(found[-31:])
     assert "is damaged" not in str(refused.value)
     journal = Journal(home, accepts_loss=True)
     assert len(names(journal.open_store())) == COUNT
@@ -262,6 +263,57 @@ def test_a_record_of_which_one_half_was_being_written(home: Path) -> None:
     journal = Journal(home)
     assert len(names(journal.open_store())) == COUNT
     journal.close()
+
+
+def test_a_record_has_the_last_two_commits(tmp_path: Path) -> None:
+    record, path = Record(tmp_path / "record", 0o600), tmp_path / "record"
+    for commit in range(1, 6):
+        record.write(Mark(commit, commit * 10, commit * 100))
+        assert read_record(path) == Mark(commit, commit * 10, commit * 100)
+    record.close()
+    whole = path.read_bytes()
+    assert len(whole) == 2 * 28
+    for half, left in ((0, 5), (28, 4)):
+        path.write_bytes(whole[:half] + b"\xff" + whole[half + 1 :])
+        found = read_record(path)
+        assert found is not None and found.commit == left
+    path.write_bytes(whole[28:])
+    assert read_record(path) == Mark(5, 50, 500), "a file that is too short has the slots that it has"
+    path.write_bytes(whole[:27])
+    assert read_record(path) is None
+
+
+def test_five_objects_are_told_and_the_rest_counted(home: Path) -> None:
+    query(home, "UPDATE objects SET checksum = 1 WHERE name < 'o12'")
+    with pytest.raises(LossError) as refused:
+        Journal(home)
+    told = [f"{home}/mooring.db: the object /configmaps default o{i:02d} is damaged" for i in range(5)]
+    assert str(refused.value).split("\n") == [*told, f"{home}/mooring.db: 7 more objects are damaged"]
+
+
+def test_six_damaged_objects_are_five_and_one_more(home: Path) -> None:
+    query(home, "UPDATE objects SET checksum = 1 WHERE name < 'o06'")
+    with pytest.raises(LossError, match="o04 is damaged\n.*: 1 more objects are damaged$"):
+        Journal(home)
+
+
+def test_how_many_commits_are_missing(home: Path) -> None:
+    """Of those that came after one that can still be read."""
+    journal = Journal(home)
+    store = journal.open_store()
+    journal.close()
+    older = Path(shutil.copytree(home, home.parent / "before"))
+    journal = Journal(home)
+    store = journal.open_store()
+    for name in ("x", "y"):
+        store.create(MAPS, ("default", name), {"metadata": {"name": name, "namespace": "default"}})
+        journal.flush()
+    journal.close()
+    shutil.copy(older / "mooring.db", home / "mooring.db")
+    with pytest.raises(LossError) as refused:
+        Journal(home)
+    ends = f"they led to version {COUNT + 2}, and the database ends with version {COUNT}"
+    assert str(refused.value) == f"2 acknowledged commits are missing: {ends}"
 
 
 def test_a_loss_that_is_accepted_twice_has_two_places(home: Path) -> None:
