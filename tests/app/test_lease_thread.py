@@ -83,10 +83,8 @@ def test_a_loss_is_told_to_the_main_loop_and_the_fence_is_shut() -> None:
             thread = a_thread(find_access(cluster.kubeconfig), fence, told)
             thread.start()
             await until(lambda: "leads" in told.news)
-            lease = cluster.ask("GET", LEASE.path).body
-            lease["spec"]["holderIdentity"] = "thief"
-            del lease["metadata"]["resourceVersion"]
-            assert cluster.ask("PUT", LEASE.path, lease).code == 200
+            stolen, headers = {"spec": {"holderIdentity": "thief"}}, {"Content-Type": "application/merge-patch+json"}
+            assert cluster.ask("PATCH", LEASE.path, stolen, headers).code == 200
             async with asyncio.timeout(20):
                 assert await thread.over == "lost"
             assert told.news[-1] == "stops"

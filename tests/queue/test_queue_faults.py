@@ -204,7 +204,7 @@ def test_after_the_strongest_answer_no_more_hints_are_asked() -> None:
         rig.queue.wake(NODE_ADD)
     assert rig.reject(flying, "Fit") == "backoff"
     assert rig.fit.asked == ["pod"], "one yes is all that a pod can get which nobody waits for"
-    assert rig.stories[-1] == "pod: rejected by Fit but woken meanwhile, to backoff until 00:00:02"
+    assert rig.stories[-1] == "pod: rejected by Fit but an event moved it meanwhile, to backoff until 00:00:02"
 
 
 def test_a_gated_pod_is_reconsidered_when_what_held_it_back_is_over() -> None:

@@ -74,10 +74,7 @@ class Reign:
         await self.until(lambda: "bind" in self.server.writes)
 
     async def steal_the_lease(self) -> None:
-        lease = await self.client.get(LEASE)
-        lease["spec"]["holderIdentity"] = "thief"
-        del lease["metadata"]["resourceVersion"]
-        await self.client.put(LEASE, lease)
+        await self.client.patch(LEASE, {"spec": {"holderIdentity": "thief"}})
 
     async def holder(self) -> str:
         return str((await self.client.get(LEASE))["spec"]["holderIdentity"])
