@@ -95,7 +95,13 @@ def constraints_on_known_labels() -> list[Step]:
     constraints = _constraints(5_000, "DoNotSchedule")
     return [
         Step("POST", NODES, node),
-        *_create(pod("constraints-on-known-labels", topologySpreadConstraints=constraints)),
+        *_create(
+            pod(
+                "constraints-on-known-labels",
+                topologySpreadConstraints=constraints,
+                tolerations=[{"operator": "Exists"}],
+            )
+        ),
     ]
 
 
@@ -293,7 +299,7 @@ def a_shared_claim() -> list[Step]:
 
 
 def _hostile_node(name: str, **fields: Any) -> JsonObject:
-    status = {"capacity": {"cpu": "1", "pods": "1"}, "allocatable": {"cpu": "1", "pods": "1"}}
+    status = {"capacity": {"cpu": "1", "pods": "110"}, "allocatable": {"cpu": "1", "pods": "110"}}
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status} | fields
 
 
@@ -318,7 +324,7 @@ def node_images() -> list[Step]:
 
 def node_resources() -> list[Step]:
     item = _hostile_node("resources")
-    room = {f"hostile.example/r{n}": "1" for n in range(5_000)} | {"cpu": "1", "pods": "1"}
+    room = {f"hostile.example/r{n}": "1" for n in range(5_000)} | {"cpu": "1", "pods": "110"}
     item["status"] = {"capacity": room, "allocatable": room}
     return [Step("POST", NODES, item)]
 
