@@ -8,6 +8,7 @@ from mooring.cluster.labels import LabelColumns
 from mooring.cluster.tally import Tally
 from mooring.model.affinity import CarriedTerm, Labels
 from mooring.model.kin_cases import KinCases
+from mooring.model.selector_index import SelectorIndex
 from mooring.model.shape import Kin
 
 
@@ -39,7 +40,7 @@ class Concern:
 class Carriers:
     """The pods on nodes that carry one list of terms: where they are, and whom it concerns.
 
-    A list of thousands of terms is gone through once for each case that labels make, not for each pod.
+    Of thousands of terms only those are tried whose labels the pod has, once for each case that its labels make.
     """
 
     def __init__(self, terms: tuple[CarriedTerm, ...], tally: Tally) -> None:
@@ -47,11 +48,17 @@ class Carriers:
         self.tally = tally
         self.is_gone = False
         """Whether the last of them has left."""
-        self._concerns: KinCases[Concern] = KinCases(carried.term.selector for carried in terms)
+        selectors = [carried.term.selector for carried in terms]
+        self._index = SelectorIndex(selectors)
+        self._concerns: KinCases[Concern] = KinCases(selectors)
 
     def concern(self, kin: Kin, namespace_labels: Labels, namespaces_version: int) -> Concern:
         """What the terms say about pods of this kin. Do not write to it."""
-        return self._concerns.get(kin, lambda: concern_of(self.terms, kin, namespace_labels), namespaces_version)
+        return self._concerns.get(kin, lambda: self._concern_of(kin, namespace_labels), namespaces_version)
+
+    def _concern_of(self, kin: Kin, namespace_labels: Labels) -> Concern:
+        candidates = (self.terms[number] for number in self._index.candidates(kin.labels))
+        return concern_of(candidates, kin, namespace_labels)
 
     def fork(self) -> "Carriers":
         other: Carriers = object.__new__(Carriers)

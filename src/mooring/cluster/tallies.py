@@ -97,6 +97,8 @@ class PodTallies:
         if seen < len(self._arrivals) or version != namespaces_version:
             found = [entry for entry in found if entry[1].total]
             for carriers in self._arrivals[seen:]:
+                if carriers.is_gone:
+                    continue
                 concern = carriers.concern(kin, namespace_labels, namespaces_version)
                 if concern:
                     found.append((concern, carriers.tally))
