@@ -1,10 +1,11 @@
 """The live scheduler beside a server that ends watches again and again: pods are bound all the same, and without pauses.
 
-MOORING_SOAK=1 runs it with 10,000 pods, and compares the throughput with that of a server that ends none.
+MOORING_SOAK=1 runs it with 10,000 pods, in turn with a server that ends no watches, and compares the throughput.
 """
 
 import asyncio
 import os
+import statistics
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -32,7 +33,8 @@ PODS = 10_000 if IS_SOAK else 1_500
 PATIENCE_S = 280.0 if IS_SOAK else 120.0
 BRIEF = Faults(watch_s=0.2)
 LEAST_SHARE = 0.8
-"""Of the throughput without ends; asked for in a soak only, for machines that run tests are noisy."""
+"""Of the throughput without ends."""
+LOOK_EVERY_S = 0.25
 WRITERS = 16
 POD_PATH = "/api/v1/namespaces/default/pods"
 
@@ -76,32 +78,31 @@ async def scheduling(live: LiveScheduler) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def create(client: ApiClient, prefix: str) -> None:
+async def create(client: ApiClient) -> None:
     numbers = iter(range(PODS))
     container = {"name": "main", "image": "x", "resources": {"requests": {"cpu": "10m"}}}
 
     async def send() -> None:
         for number in numbers:
             await client.post(
-                POD_PATH, {"metadata": {"name": f"{prefix}-{number:05d}"}, "spec": {"containers": [container]}}
+                POD_PATH, {"metadata": {"name": f"pod-{number:05d}"}, "spec": {"containers": [container]}}
             )
 
     await asyncio.gather(*(send() for _ in range(WRITERS)))
 
 
-async def all_bound(reflector: Reflector, prefix: str) -> None:
+async def all_bound(reflector: Reflector) -> None:
     """Until the scheduler's own watch shows that: a pod that the watch missed would never be seen here."""
     ends_s = time.monotonic() + PATIENCE_S
     while True:
-        pods = [item for key, item in reflector.objects.items() if key.startswith(f"default/{prefix}-")]
-        left = PODS - sum(bool(pod.spec.node_name) for pod in pods)  # type: ignore[attr-defined]
+        left = PODS - sum(bool(pod.spec.node_name) for pod in reflector.objects.values())  # type: ignore[attr-defined]
         if not left:
             return
         assert time.monotonic() < ends_s, f"{left} pods are not bound"
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(LOOK_EVERY_S)
 
 
-async def bind_them_all(server: str, faults: Faults, prefix: str) -> Outcome:
+async def bind_them_all(server: str, faults: Faults) -> Outcome:
     sleeps = Sleeps()
     scheduler = build_scheduler(config.default(), WallClock())
     async with (
@@ -112,7 +113,7 @@ async def bind_them_all(server: str, faults: Faults, prefix: str) -> Outcome:
     ):
         (pods,) = (member for member in live.reflectors.members if member.watched.name == "pods")
         began_s = time.monotonic()
-        await asyncio.gather(create(client, prefix), all_bound(pods, prefix))
+        await asyncio.gather(create(client), all_bound(pods))
         return Outcome(pods, sleeps, proxy.injected["watch_s"], scheduler.check(), time.monotonic() - began_s)
 
 
@@ -120,16 +121,27 @@ def pods_per_s(outcome: Outcome) -> float:
     return PODS / outcome.took_s
 
 
-def test_watches_that_end_again_and_again_cost_no_pause() -> None:
+def on_a_new_cluster(faults: Faults) -> Outcome:
     with a_process("--plain-http", "--no-scheduler", "--nodes", str(max(30, PODS // 50))) as cluster:
-        outcome = loops.run(bind_them_all(cluster.server, BRIEF, "brief"))
-        calm = loops.run(bind_them_all(cluster.server, CALM, "calm")) if IS_SOAK else None
-    ends, statistics = outcome.pods.record.ends, outcome.pods.statistics
-    print(f"{pods_per_s(outcome):.0f} pods/s, {dict(ends)}, {outcome.pods.record.gap_s():.2f} s without, {statistics}")
+        outcome = loops.run(bind_them_all(cluster.server, faults))
+    ends, gap_s = dict(outcome.pods.record.ends), outcome.pods.record.gap_s()
+    print(f"{pods_per_s(outcome):.0f} pods/s, {ends}, {gap_s:.2f} s without, {outcome.pods.statistics}")
+    return outcome
+
+
+def test_watches_that_end_again_and_again_cost_no_pause() -> None:
+    outcome = on_a_new_cluster(BRIEF)
+    ends = outcome.pods.record.ends
     assert outcome.ended >= 3 and ends[WatchEnd.AFTER_EVENTS] >= 3, "the server did end watches"
-    assert set(ends) == {WatchEnd.AFTER_EVENTS} and statistics.lists == 1
+    assert set(ends) == {WatchEnd.AFTER_EVENTS} and outcome.pods.statistics.lists == 1
     assert outcome.sleeps.asked_s == [], "a watch that told something is resumed at once"
     assert outcome.sleeps.reports == [] and outcome.faults == []
-    if calm is not None:
-        print(f"{pods_per_s(calm):.0f} pods/s without ends")
-        assert pods_per_s(outcome) >= LEAST_SHARE * pods_per_s(calm)
+
+
+@pytest.mark.skipif(
+    not IS_SOAK, reason="a comparison of throughput, which a busy machine spoils: MOORING_SOAK=1 runs it"
+)
+def test_watches_that_end_again_and_again_cost_little_throughput() -> None:
+    rounds = [[pods_per_s(on_a_new_cluster(faults)) for faults in (CALM, BRIEF)] for _ in range(3)]
+    calm, brief = (statistics.median(column) for column in zip(*rounds, strict=True))
+    assert brief >= LEAST_SHARE * calm, f"{brief:.0f} pods/s, {calm:.0f} without ends"
