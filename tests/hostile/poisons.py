@@ -284,6 +284,39 @@ def absent_domains() -> list[Step]:
     ]
 
 
+def a_costly_selector() -> list[Step]:
+    """Its cost is near the limit for each of 100 devices, none of which it selects."""
+    ten = "[0,1,2,3,4,5,6,7,8,9]"
+    inner = 'device.attributes["gpu.example.com"].model == "none"'
+    expression = f"{ten}.exists(a,{ten}.exists(b,{ten}.exists(c,{ten}.exists(d,{inner}))))"
+    return [
+        Step("POST", f"{RESOURCE}/resourceslices", _slice("costly", 100)),
+        Step("POST", f"{RESOURCE}/deviceclasses", _device_class("costly.example.com", expression)),
+        Step("POST", CLAIMS, _claim("costly", "costly.example.com")),
+        Step("POST", PODS, _claiming("costly", "costly")),
+    ]
+
+
+def a_search_without_end() -> list[Step]:
+    """16 devices of 60, and then five that agree in an attribute in which only four do: every choice is tried."""
+    everything = 'device.driver == "gpu.example.com"'
+    claim = _claim("endless", "endless.example.com")
+    any_devices, alike = ({"deviceClassName": "endless.example.com", "count": count} for count in (16, 5))
+    claim["spec"]["devices"] = {
+        "requests": [{"name": "any", "exactly": any_devices}, {"name": "alike", "exactly": alike}],
+        "constraints": [{"requests": ["alike"], "matchAttribute": "gpu.example.com/kind"}],
+    }
+    devices = _slice("endless", 60)
+    for number, device in enumerate(devices["spec"]["devices"]):
+        device["attributes"]["kind"] = {"string": f"k{number % 15}"}
+    return [
+        Step("POST", f"{RESOURCE}/deviceclasses", _device_class("endless.example.com", everything)),
+        Step("POST", f"{RESOURCE}/resourceslices", devices),
+        Step("POST", CLAIMS, claim),
+        Step("POST", PODS, _claiming("endless", "endless")),
+    ]
+
+
 def a_shared_claim() -> list[Step]:
     """256 pods, as many as one claim can be reserved for."""
     everything = 'device.driver == "gpu.example.com"'
@@ -385,6 +418,8 @@ POISONS = [
     Poison("huge-requests-pending", huge_requests_of_pending_pods),
     Poison("huge-room", a_node_with_huge_room, placed=("waiting",)),
     Poison("absent-domains", absent_domains),
+    Poison("costly-selector", a_costly_selector),
+    Poison("search-without-end", a_search_without_end),
     Poison("shared-claim", a_shared_claim, placed=tuple(f"sharing-{n}" for n in range(256))),
     Poison("node-labels", node_labels),
     Poison("node-taints", node_taints),

@@ -115,17 +115,21 @@ class Market:
     ) -> tuple[Offers, NDArray[np.intp]]:
         """The offers with all groups known that these rows belong to. Raises PluginError.
 
-        What takes longer in all than one search may take is given up: the next attempt goes on from there.
+        An attempt that takes too long is given up. The next one goes on from there: it finds the offers of the groups that
+        were searched, and the answers of selectors.
         """
         offers = self.offers(cluster, claims)
         groups = self.landscape.group_of[rows]
         unknown = groups[offers.codes[groups] == _UNKNOWN]
         effort = Effort(self._max_steps)
-        for index in np.unique(unknown).tolist() if len(unknown) else ():
-            if effort.is_spent:
+        for place, index in enumerate(np.unique(unknown).tolist() if len(unknown) else ()):
+            offer = self._seek(cluster, offers.demand, self.landscape.groups[index], effort)
+            if offer.took_too_long and (
+                place or effort.compiled
+            ):  # with all the steps for itself it may come to an end
                 row = int(rows[np.flatnonzero(groups == index)[0]])
                 raise PluginError(_timed_out(cluster.nodes.names[row]))
-            self._put(offers, index, self._seek(cluster, offers.demand, self.landscape.groups[index], effort))
+            self._put(offers, index, offer)
         return offers, groups
 
     def _refresh(self, cluster: Cluster, offers: Offers) -> None:

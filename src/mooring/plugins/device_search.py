@@ -23,10 +23,10 @@ from mooring.plugins.device_free_list import FreeList
 from mooring.plugins.device_landscape import Group
 from mooring.plugins.device_sites import Likeness, Site
 
-COST_A_STEP = 10
-"""A step stands for ten microseconds; so long it takes to evaluate what costs this much."""
-BYTES_A_STEP = 2
-"""... and to compile so many bytes of a selector."""
+COST_A_STEP = 4
+"""A step takes some two microseconds, and so does the evaluation of what costs this much (a million: 0.25 to 0.45 s)."""
+BYTES_A_STEP = 1
+"""... and to compile so many bytes of a selector: 10 KiB take some 30 ms."""
 
 _MANY = 256
 """A search that may go deeper than this keeps a list of what is free. Hot: for a handful of devices looking is quicker."""
@@ -70,16 +70,29 @@ class _Result(Enum):
 
 @dataclass(slots=True, eq=False)
 class Effort:
-    """How many steps one attempt takes. They stand for time, so that a decision can be replayed."""
+    """How many steps the searches of one attempt take.
+
+    Steps stand for time, which differs from run to run. What was learnt about selectors is kept, so the next attempt does
+    not spend steps on it again.
+    """
 
     max_steps: int | None = None
-    """Of one search; None: there is no limit."""
-    total: int = 0
-    """Of all searches so far."""
+    """Of all searches together; None: there is no limit."""
+    steps: int = 0
+    compiled: set[str] = field(default_factory=set)
+    """Selectors of which something was learnt: then another attempt gets further."""
 
-    @property
-    def is_spent(self) -> bool:
-        return self.max_steps is not None and self.total > self.max_steps
+    def spend(self, steps: int) -> None:
+        """Raises TookTooLong."""
+        self.steps += steps
+        if self.max_steps is not None and self.steps > self.max_steps:
+            raise TookTooLong
+
+    def learn(self, selector: str, cost: int) -> None:
+        """A selector was evaluated, and compiled if it is the first time. Raises TookTooLong."""
+        bytes_ = 0 if selector in self.compiled else len(selector)
+        self.compiled.add(selector)
+        self.spend(cost // COST_A_STEP + bytes_ // BYTES_A_STEP)
 
 
 def search(
@@ -99,7 +112,6 @@ class _Search:
     ledger: ClaimLedger
     features: DeviceFeatures
     effort: Effort
-    steps: int = 0
     picks: list[list[Pick]] = field(default_factory=list)
     preferences: list[list[int]] = field(default_factory=list)
     constraints: list[list[Constraint]] = field(default_factory=list)
@@ -113,8 +125,6 @@ class _Search:
     """Requests that no device serves, whatever else is picked. Hot: or each choice before them would look again."""
     selected: dict[tuple[Ask, Likeness], bool] = field(default_factory=dict)
     """Whether a request selects devices that are alike."""
-    compiled: set[str] = field(default_factory=set)
-    """Selectors that were counted as steps."""
     counters: Counters = field(init=False)
     free: FreeList | None = field(init=False, default=None)
     """With many devices wanted: the positions of those that neither this search nor another claim has taken."""
@@ -200,7 +210,7 @@ class _Search:
 
     def _take(self, ask: Ask, request: int, taken: int, start: int) -> _Result:
         """Pick the devices of a request that are still missing, from this position on; then serve what follows."""
-        self._step()
+        self.effort.spend(1)
         wanted = len(self.all_of.get(ask, ())) if ask.wants_all else ask.count
         if ask.wants_all and not wanted:
             return _Result.NONE
@@ -217,6 +227,7 @@ class _Search:
         sites, position = self.group.sites, start - 1
         while (position := position + 1 if free is None else free.after(position)) < len(sites):
             site = sites[position]
+            self.effort.spend(1)
             if self._is_in_use(ask, site):
                 has_candidates = has_candidates or site.id in self.marked
                 continue
@@ -242,12 +253,6 @@ class _Search:
         if result is not _Result.FOUND:
             self._drop(ask.claim)
         return result
-
-    def _step(self, steps: int = 1) -> None:
-        self.steps += steps
-        self.effort.total += steps
-        if self.effort.max_steps is not None and self.steps > self.effort.max_steps:
-            raise TookTooLong
 
     # ---- one device
 
@@ -287,13 +292,10 @@ class _Search:
         return True
 
     def _answer(self, selector: str, likeness: Likeness) -> bool | CelFault:
-        """Evaluating takes time, so it counts as steps. The search takes as many whether or not the answer is known
-        already, or decisions could not be replayed."""
-        if selector not in self.compiled:
-            self.compiled.add(selector)
-            self._step(len(selector) // BYTES_A_STEP)
-        answer, cost = likeness.answer(selector)
-        self._step(cost // COST_A_STEP)
+        answer = likeness.known(selector)
+        if answer is None:
+            answer, cost = likeness.ask(selector)
+            self.effort.learn(selector, cost)
         return answer
 
     def _has_capacity(self, ask: Ask, site: Site) -> bool:

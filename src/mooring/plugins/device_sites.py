@@ -15,7 +15,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 _serials = count(1)
 
 
-Answer = tuple[bool | CelFault, int]
+Answer = bool | CelFault
 
 MAX_ANSWERS = 1024
 """Selectors that are remembered for each kind of device. Clusters have few; claims of hostile users may all differ."""
@@ -32,16 +32,19 @@ class Likeness:
         self._facts: Facts | None = None
         self._answers: OrderedDict[str, Answer] = OrderedDict()
 
-    def answer(self, selector: str) -> Answer:
-        """What the selector says of the devices, and what it cost to find out when that was done for the first time."""
-        known = self._answers.get(selector)
-        if known is None:
-            known = self._answers[selector] = self._ask(selector)
-            if len(self._answers) > MAX_ANSWERS:
-                self._answers.popitem(last=False)
-        return known
+    def known(self, selector: str) -> Answer | None:
+        """What the selector says of the devices, if it was asked before."""
+        return self._answers.get(selector)
 
-    def _ask(self, selector: str) -> Answer:
+    def ask(self, selector: str) -> tuple[Answer, int]:
+        """What the selector says of the devices, and what it costs to find out."""
+        answer, cost = self._evaluate(selector)
+        self._answers[selector] = answer
+        if len(self._answers) > MAX_ANSWERS:
+            self._answers.popitem(last=False)
+        return answer, cost
+
+    def _evaluate(self, selector: str) -> tuple[Answer, int]:
         matcher = compile_selector(selector)
         if isinstance(matcher, CelFault):
             return matcher, 0
