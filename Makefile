@@ -33,7 +33,7 @@ bench-up: $(READY)  ## pods a second of the embedded cluster, in process and ove
 bench-live: $(READY)  ## CPU for each bound pod, memory and start of `mooring run`
 	$(PY) benchmarks/live.py
 
-mutants: $(READY)  ## faults that the tests do not notice: MODULE=src/mooring/cycle/bind.py SAMPLE=50
+mutants: $(READY)  ## faults that the tests do not notice: MODULE=src/mooring/scheduler/bind.py SAMPLE=50
 	$(PY) tools/mutate.py $(MODULE) $(if $(SAMPLE),--sample $(SAMPLE))
 
 bench-one-object: $(READY)  ## what one object with 10,000 entries costs itself and the others; fails if growth is worse than linear

@@ -24,10 +24,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from mooring.api.client.client import ApiClient
-from mooring.api.client.kubeconfig import find_access
-from mooring.api.client.quick_client import QuickClient
-from mooring.api.errors import ApiError
+from mooring.apiclient.client import ApiClient
+from mooring.apiclient.kubeconfig.loading import find_access
+from mooring.apiclient.quick_client import QuickClient
+from mooring.model.api_errors import ApiError
 
 NAMESPACE = "arrivals"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"

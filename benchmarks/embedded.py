@@ -15,15 +15,15 @@ import sys
 import time
 from typing import Any
 
-from mooring.api.access import Api
-from mooring.api.client.client import ApiClient
-from mooring.api.client.kubeconfig import find_access
-from mooring.api.resources import RESOURCES
-from mooring.app.embedded import EmbeddedCluster
+from mooring.apiclient.client import ApiClient
+from mooring.apiclient.kubeconfig.loading import find_access
+from mooring.apiserver.access import Api
 from mooring.app.own_cluster import own_access
-from mooring.app.seeding import seed
-from mooring.controllers.node_making import make_nodes
+from mooring.controllers.nodes.node_making import make_nodes
+from mooring.embedded.cluster import EmbeddedCluster
+from mooring.embedded.seeding import seed
 from mooring.kit.collector import relax_collector
+from mooring.model.resources import RESOURCES
 
 PODS = RESOURCES["", "v1", "pods"]
 POD = {

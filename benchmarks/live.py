@@ -19,11 +19,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from mooring.api.client.client import ApiClient
-from mooring.api.client.kubeconfig import find_access
-from mooring.api.client.quick_client import QuickClient
+from mooring.apiclient.client import ApiClient
+from mooring.apiclient.kubeconfig.loading import find_access
+from mooring.apiclient.quick_client import QuickClient
 from mooring.app.own_cluster import own_access
-from mooring.controllers.node_making import make_nodes
+from mooring.controllers.nodes.node_making import make_nodes
 
 PODS = "/api/v1/namespaces/default/pods"
 SENDERS = 16

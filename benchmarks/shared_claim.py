@@ -17,10 +17,10 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from mooring.api.client.client import ApiClient
-from mooring.api.client.kubeconfig import find_access
-from mooring.api.client.quick_client import QuickClient
-from mooring.api.errors import ApiError
+from mooring.apiclient.client import ApiClient
+from mooring.apiclient.kubeconfig.loading import find_access
+from mooring.apiclient.quick_client import QuickClient
+from mooring.model.api_errors import ApiError
 
 PODS = 256
 """As many as one claim can be reserved for."""

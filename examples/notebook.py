@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import mooring
-from mooring.cycle.decision import NoFit
+from mooring.scheduler.decision import NoFit
 
 HERE = Path(__file__).parent
 CLUSTER = HERE / "cluster.yaml"

@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 
 from mooring.cluster.cluster import Cluster
-from mooring.cycle.decision import rejections_by_node
 from mooring.framework.attempt import AttemptError, PodRejected
 from mooring.framework.points import Handle, Plugin
 from mooring.framework.profiles import Profile
 from mooring.framework.runner import Runner
 from mooring.framework.status import SKIP, Rejection, Skip
 from mooring.model.pod import Pod
+from mooring.scheduler.decision import rejections_by_node
 
 
 def build(kind: type[Plugin], args: Any = None) -> Any:

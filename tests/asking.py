@@ -3,11 +3,11 @@
 import json
 from typing import Any
 
-from mooring.api.access import Api
-from mooring.api.resources import RESOURCES, Resource
-from mooring.api.server.dispatch import answer
-from mooring.api.server.request import Answer, Request
-from mooring.api.server.watching import Watch
+from mooring.apiserver.access import Api
+from mooring.apiserver.server.dispatch import answer
+from mooring.apiserver.server.request import Answer, Request
+from mooring.apiserver.server.watching import Watch
+from mooring.model.resources import RESOURCES, Resource
 
 JSON_PATCH, MERGE_PATCH = "application/json-patch+json", "application/merge-patch+json"
 STRATEGIC_PATCH, APPLY_PATCH = "application/strategic-merge-patch+json", "application/apply-patch+yaml"

@@ -2,9 +2,9 @@
 
 from itertools import count
 
-from mooring.api.access import Api
-from mooring.api.bootstrap import furnish
-from mooring.api.store import Store
+from mooring.apiserver.access import Api
+from mooring.apiserver.bootstrap import furnish
+from mooring.apiserver.store import Store
 from mooring.kit.clock import NS_PER_S, VirtualClock
 
 START_NS = 1_800_000_000 * NS_PER_S

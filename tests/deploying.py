@@ -9,9 +9,9 @@ import yaml
 
 from asking import ask, path_of
 from cluster_api import an_api
-from mooring.api.resources import BY_KIND
 from mooring.cli.run import run
 from mooring.framework import config as configuration
+from mooring.model.resources import BY_KIND
 
 DEPLOY = Path(__file__).parent.parent / "deploy"
 Item = dict[str, Any]

@@ -3,12 +3,12 @@
 import logging
 from collections.abc import Callable
 
-from mooring.app.leader_election import (
+from mooring.kit.logs import Log
+from mooring.live.leader_election import (
     Candidate,
     ElectionTimes,
 )
-from mooring.app.lease_record import JsonObject, LeaseName, LeaseRecord
-from mooring.kit.logs import Log
+from mooring.live.lease_record import JsonObject, LeaseName, LeaseRecord
 
 LEASE = LeaseName("kube-system", "kube-scheduler")
 TIMES = ElectionTimes(15, 10, 2)

@@ -6,14 +6,14 @@ from typing import Any
 import msgspec
 
 from build import a_node, a_pod
-from mooring.app.assembly import build_scheduler
-from mooring.cycle.meters import Meters
 from mooring.framework import config
 from mooring.framework.registry import Registry
 from mooring.kit.clock import VirtualClock
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup
 from mooring.plugins.builtin import in_tree
+from mooring.scheduler.assembly import build_scheduler
+from mooring.scheduler.meters import Meters
 from mooring.sim.driver import START_NS, Driver
 
 BOTH_GATES = {"GenericWorkload": True, "GangScheduling": True}

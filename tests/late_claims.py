@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import msgspec
 
-from mooring.app.assembly import build_scheduler
-from mooring.cycle import work
 from mooring.framework import config
 from mooring.framework.intents import Bind, Intent, PatchStatus, Record, Write, WriteFault
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.devices import AllocatedDevice, ResourceClaim
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
+from mooring.scheduler import work
+from mooring.scheduler.assembly import build_scheduler
 from mooring.sim.driver import START_NS
 from mooring.sim.writes import WriteRefused, after, named
 

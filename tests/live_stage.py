@@ -9,17 +9,17 @@ from typing import Any
 import msgspec
 
 from build import a_node, a_pod
-from mooring.api.client.unanswered import ConnectionLost
-from mooring.api.errors import conflict, not_found
-from mooring.app.assembly import build_scheduler
-from mooring.app.dry_run import DryWriter
-from mooring.app.event_writer import EventWriter
-from mooring.app.live_driver import LiveDriver
-from mooring.app.status_writer import StatusWriter
-from mooring.cycle.scheduler import Scheduler
+from mooring.apiclient.unanswered import ConnectionLost
 from mooring.framework import config
 from mooring.kit.clock import NS_PER_S, VirtualClock
+from mooring.live.driver import LiveDriver
+from mooring.live.dry_run import DryWriter
+from mooring.live.event_writer import EventWriter
+from mooring.live.status_writer import StatusWriter
+from mooring.model.api_errors import conflict, not_found
 from mooring.model.pod import Pod
+from mooring.scheduler.assembly import build_scheduler
+from mooring.scheduler.scheduler import Scheduler
 from recording_server import Time
 
 DONE_ALL_THE_SAME = "done, but the answer is lost"

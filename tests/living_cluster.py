@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cluster_api import an_api
-from mooring.api.access import Api
-from mooring.api.admission.deletion import Deletion
-from mooring.api.resources import RESOURCES, Resource
-from mooring.api.store import JsonObject
+from mooring.apiserver.access import Api
+from mooring.apiserver.admission.deletion import Deletion
+from mooring.apiserver.store import JsonObject
 from mooring.controllers.cluster_services import cluster_services
 from mooring.controllers.control_loop import Controller, ControlLoop
 from mooring.kit.clock import NS_PER_S, VirtualClock
+from mooring.model.resources import RESOURCES, Resource
 
 _MOST_STEPS = 10_000
 

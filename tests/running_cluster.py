@@ -27,10 +27,10 @@ from urllib.parse import urlencode, urlsplit
 
 import yaml
 
-from mooring.app.embedded import EmbeddedCluster, EmbeddedSettings
-from mooring.app.embedded_service import Service, ServiceSettings, serving
-from mooring.app.seeding import seed
-from mooring.controllers.node_making import make_nodes
+from mooring.app.up import Service, ServiceSettings, serving
+from mooring.controllers.nodes.node_making import make_nodes
+from mooring.embedded.cluster import EmbeddedCluster, EmbeddedSettings
+from mooring.embedded.seeding import seed
 
 PATIENCE_S = 30.0
 """How long anything may take before a test gives up: far longer than it ever does."""

@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from mooring.api.client.client import ApiClient, Limits
-from mooring.api.client.reach import Access
-from mooring.api.client.throttle import Timing
-from mooring.api.errors import ApiError
-from mooring.api.reflect.reflector import Conduct, Reflector
-from mooring.api.reflect.watched import Watched
+from mooring.apiclient.client import ApiClient, Limits
+from mooring.apiclient.reach import Access
+from mooring.apiclient.reflectors.reflector import Conduct, Reflector
+from mooring.apiclient.reflectors.watched import Watched
+from mooring.apiclient.throttle import Timing
+from mooring.model.api_errors import ApiError
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 

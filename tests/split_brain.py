@@ -26,10 +26,10 @@ from typing import Any
 
 from aiohttp import web
 
-from mooring.api.client.client import ApiClient
-from mooring.api.client.kubeconfig import find_access
-from mooring.api.client.reach import Access
-from mooring.api.client.transport import Request, Transport
+from mooring.apiclient.client import ApiClient
+from mooring.apiclient.kubeconfig.loading import find_access
+from mooring.apiclient.reach import Access
+from mooring.apiclient.transport import Request, Transport
 
 LEASE_S, RENEW_S, RETRY_S = 6, 4, 0.5
 """A leader stops 4.5 s after its last answer: 1.5 s are left for what is on its way, however busy the machine is."""

@@ -13,13 +13,13 @@ import yaml
 from click.testing import CliRunner
 
 import mooring
-from mooring.api.resources import RESOURCES
-from mooring.app.assembly import all_plugins
 from mooring.cli.main import main
 from mooring.cli.simulate import DUMP_COMMAND
 from mooring.framework import config as configuration
 from mooring.framework.registry import load_file
 from mooring.model.kinds import KINDS
+from mooring.model.resources import RESOURCES
+from mooring.scheduler.assembly import all_plugins
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"

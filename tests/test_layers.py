@@ -1,6 +1,6 @@
-"""Imports go down only: each package knows those of lower layers, and none beside or above it.
+"""Imports go down only: each package knows those of lower layers, and none beside or above it. So do rooms in a package.
 
-An import counts wherever it stands: in a function, under TYPE_CHECKING, in whichever form.
+An import counts wherever it stands: in a function, under TYPE_CHECKING, in any form.
 """
 
 import ast
@@ -17,47 +17,70 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("kit",),
     ("model",),
     ("cel",),
-    ("cluster", "api"),
+    ("cluster", "apiserver", "apiclient"),
     ("framework", "controllers"),
     ("queue",),
-    ("cycle", "plugins"),
+    ("scheduler", "plugins"),
+    ("live",),
+    ("embedded",),
+    ("sim",),
     ("app",),
-    ("sim", "web"),
     ("cli",),
 )
 """From the bottom up; names that stand together do not know each other."""
 
+ASSEMBLY = ("scheduler.assembly", "scheduler.device_readings", "scheduler.preemption_readings")
+"""The modules of the scheduler that know plugins. No other one does: plugins are handed to it."""
+
+ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "apiclient": (("credentials",), ("kubeconfig", "reflectors")),
+    "apiserver": (("patches", "tables"), ("schema",), ("admission",), ("server",)),
+    "controllers": (("lifecycle", "nodes"), ("workloads",), ("storage",)),
+    "live": (("extenders", "endpoints"),),
+    "plugins": (("nodes", "resources", "affinity", "volumes", "devices", "preemption", "groups"),),
+    "scheduler": (("extenders",), ("groups",)),
+}
+"""The rooms of packages, from the bottom up, by the same rule. Modules outside rooms serve them and put them together."""
+
 LAYER = {package: height for height, packages in enumerate(LAYERS) for package in packages}
+ROOM = {f"{p}.{room}": height for p, rows in ROOMS.items() for height, rooms in enumerate(rows) for room in rooms}
 
 
 def breaches(module: str, text: str) -> list[str]:
     """The imports of a module (`cluster.table`) that go up or sideways."""
-    package = module.split(".")[0]
+    package, room = module.split(".")[0], _room(module)
     found = []
-    for line, target in _imports(module, text):
+    for line, name in _imports(module, text):
+        target, other = name.split(".")[0], _room(name)
         if target == package:
-            continue
-        if target not in LAYER:
+            if room and other and room != other and ROOM[other] >= ROOM[room]:
+                found.append(f"{module}:{line} imports mooring.{other}: {room} may not know {other}")
+        elif target not in LAYER:
             found.append(f"{module}:{line} imports mooring.{target}, which is in no layer")
-        elif LAYER[target] >= LAYER[package]:
+        elif LAYER[target] > LAYER[package] or (LAYER[target] == LAYER[package] and module not in ASSEMBLY):
             found.append(f"{module}:{line} imports mooring.{target}: {package} may not know {target}")
     return found
 
 
+def _room(name: str) -> str | None:
+    room = ".".join(name.split(".")[:2])
+    return room if room in ROOM else None
+
+
 def _imports(module: str, text: str) -> Iterator[tuple[int, str]]:
-    """(line, package of Mooring) of every import; the empty package stands for `mooring` itself."""
+    """(line, module or package of Mooring) of every import; the empty one stands for `mooring` itself."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             origin = _absolute(module, node)
-            names = [f"mooring.{alias.name}" for alias in node.names] if origin == "mooring" else [origin]
+            names = [f"{origin}.{alias.name}" for alias in node.names] if origin.startswith("mooring") else [origin]
         else:
             continue
         for name in names:
-            parts = name.split(".")
-            if parts[0] == "mooring":
-                yield node.lineno, parts[1] if len(parts) > 1 else ""
+            root, _, below = name.partition(".")
+            if root == "mooring":
+                yield node.lineno, below
 
 
 def _absolute(module: str, node: ast.ImportFrom) -> str:
@@ -85,7 +108,9 @@ def test_imports_go_down_only() -> None:
 def test_every_package_has_a_layer() -> None:
     packages = {module.split(".")[0] for module in _modules()}
     assert packages <= set(LAYER)
-    assert {"kit", "model", "cluster", "framework", "cycle", "plugins", "app", "sim", "cli"} <= packages
+    assert {"kit", "model", "cluster", "framework", "scheduler", "plugins", "app", "sim", "cli"} <= packages
+    rooms = {f"{path.parent.parent.name}.{path.parent.name}" for path in _modules().values()}
+    assert set(ROOM) <= rooms
 
 
 def test_the_root_loads_nothing_when_it_is_imported() -> None:
@@ -100,7 +125,7 @@ def test_the_root_loads_nothing_when_it_is_imported() -> None:
 BREACHES: dict[str, tuple[str, str, list[str]]] = {
     "down": ("plugins.x", "from mooring.framework.points import Plugin", []),
     "down, several layers": ("cli.main", "import mooring.kit.choice", []),
-    "within a package": ("cluster.table", "from mooring.cluster.labels import grown", []),
+    "within a package": ("cluster.table", "from mooring.cluster.nodes.labels import grown", []),
     "something else": ("kit.clock", "import time\nfrom numpy import array\nimport mooringx.cluster", []),
     "up": (
         "cluster.table",
@@ -109,19 +134,26 @@ BREACHES: dict[str, tuple[str, str, list[str]]] = {
     ),
     "up, by import": (
         "model.pod",
-        "import os, mooring.cluster.table as t",
+        "import os, mooring.cluster.nodes.table as t",
         ["model.pod:1 imports mooring.cluster: model may not know cluster"],
     ),
     "sideways": (
         "plugins.x",
-        "from mooring.cycle.decide import decide",
-        ["plugins.x:1 imports mooring.cycle: plugins may not know cycle"],
+        "from mooring.scheduler.decide import decide",
+        ["plugins.x:1 imports mooring.scheduler: plugins may not know scheduler"],
     ),
     "sideways, the other way": (
-        "cycle.x",
+        "scheduler.x",
         "from mooring.plugins import builtin",
-        ["cycle.x:1 imports mooring.plugins: cycle may not know plugins"],
+        ["scheduler.x:1 imports mooring.plugins: scheduler may not know plugins"],
     ),
+    "sideways, where things are put together": ("scheduler.assembly", "from mooring.plugins import builtin", []),
+    "another room": (
+        "plugins.nodes.x",
+        "from mooring.plugins.hints import y\nfrom mooring.plugins.volumes import z",
+        ["plugins.nodes.x:2 imports mooring.plugins.volumes: plugins.nodes may not know plugins.volumes"],
+    ),
+    "a room below": ("controllers.workloads.x", "from mooring.controllers.nodes.kubelets import y", []),
     "in a function": (
         "model.pod",
         "def f():\n    from mooring.sim.placer import Placer\n    return Placer",
@@ -129,8 +161,8 @@ BREACHES: dict[str, tuple[str, str, list[str]]] = {
     ),
     "under TYPE_CHECKING": (
         "queue.queue",
-        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from mooring.cycle.loop import Loop",
-        ["queue.queue:3 imports mooring.cycle: queue may not know cycle"],
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from mooring.scheduler.loop import Loop",
+        ["queue.queue:3 imports mooring.scheduler: queue may not know scheduler"],
     ),
     "a package from the root": (
         "kit.x",

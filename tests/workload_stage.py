@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from cluster_api import an_api
-from mooring.api.access import Api
-from mooring.api.admission.deletion import Deletion
-from mooring.api.resources import RESOURCES, Resource
+from mooring.apiserver.access import Api
+from mooring.apiserver.admission.deletion import Deletion
 from mooring.controllers.control_loop import ControlLoop
-from mooring.controllers.workloads import workload_controllers
+from mooring.controllers.workloads.workloads import workload_controllers
 from mooring.kit.clock import NS_PER_S, VirtualClock
+from mooring.model.resources import RESOURCES, Resource
 
 Json = dict[str, Any]
 NAMESPACE = "default"

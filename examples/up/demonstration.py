@@ -10,10 +10,10 @@ from typing import Any
 
 import yaml
 
-from mooring.api.client.client import ApiClient
-from mooring.api.client.kubeconfig import find_access
-from mooring.api.resources import BY_KIND
+from mooring.apiclient.client import ApiClient
+from mooring.apiclient.kubeconfig.loading import find_access
 from mooring.app.own_cluster import own_access
+from mooring.model.resources import BY_KIND
 
 FOLDER = Path(__file__).parent
 PODS = "/api/v1/namespaces/default/pods"

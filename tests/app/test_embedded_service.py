@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mooring.api.client.kubeconfig_files import KubeconfigError
-from mooring.app.embedded import EmbeddedCluster, EmbeddedSettings
-from mooring.app.embedded_service import Service, ServiceSettings, serving
+from mooring.apiclient.kubeconfig.files import KubeconfigError
+from mooring.app.up import Service, ServiceSettings, serving
+from mooring.embedded.cluster import EmbeddedCluster, EmbeddedSettings
 from running_cluster import Client, a_neighbour
 
 

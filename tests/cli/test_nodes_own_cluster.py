@@ -10,13 +10,13 @@ from command import Ran, mooring
 
 from asking import NODES, ask
 from cluster_api import an_api
-from mooring.api.client.client import ApiClient
-from mooring.api.client.kubeconfig import find_access
-from mooring.api.client.kubeconfig_writing import Login, write_kubeconfig
-from mooring.api.client.reach import Access
-from mooring.api.errors import ApiError, forbidden, not_found, unauthorized
-from mooring.api.identity import id_in, identity, prefix_of
+from mooring.apiclient.client import ApiClient
+from mooring.apiclient.kubeconfig.loading import find_access
+from mooring.apiclient.kubeconfig.writing import Login, write_kubeconfig
+from mooring.apiclient.reach import Access
+from mooring.apiserver.identity import id_in, identity, prefix_of
 from mooring.app.own_cluster import NotOurs, own_access
+from mooring.model.api_errors import ApiError, forbidden, not_found, unauthorized
 from recording_server import Recorded, Recorder, a_recorder, refused, said
 from running_cluster import a_neighbour
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mooring.api.client.in_cluster import in_cluster
+from mooring.apiclient.credentials.in_cluster import in_cluster
 from mooring.cli import run as command
 
 FLAG = "--authorization-kubeconfig"

@@ -7,16 +7,16 @@ from unittest import mock
 import pytest
 
 from build import a_node, a_pod
-from mooring.cluster.cache import Cache
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.images import Images
-from mooring.cluster.labels import LabelColumns
-from mooring.cluster.nominated import Load, NominatedLoad
-from mooring.cluster.pod_groups import PodGroups
-from mooring.cluster.ports import PortUse
-from mooring.cluster.table import CPU, NodeTable
-from mooring.cluster.tallies import PodTallies
-from mooring.cluster.tally import Tally
+from mooring.cluster.nodes.images import Images
+from mooring.cluster.nodes.labels import LabelColumns
+from mooring.cluster.nodes.ports import PortUse
+from mooring.cluster.nodes.table import CPU, NodeTable
+from mooring.cluster.pods.cache import Cache
+from mooring.cluster.pods.nominated import Load, NominatedLoad
+from mooring.cluster.pods.pod_groups import PodGroups
+from mooring.cluster.pods.tallies import PodTallies
+from mooring.cluster.pods.tally import Tally
 from mooring.model.affinity import PodPredicate
 from mooring.model.meta import LabelSelector
 from mooring.model.node import Node

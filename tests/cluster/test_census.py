@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from build import a_node, a_pod
-from mooring.cluster.table import NodeTable
+from mooring.cluster.nodes.table import NodeTable
 from mooring.model.affinity import PodPredicate
 from mooring.model.meta import LabelSelector, Requirement
 from mooring.model.selectors import NOTHING, Selector, compile_selector

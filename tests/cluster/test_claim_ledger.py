@@ -1,7 +1,7 @@
 """The ledger of claims: which version of a claim counts, and whose devices are taken."""
 
 from device_building import DRIVER, a_claim, an_allocation
-from mooring.cluster.claim_ledger import ClaimLedger, PoolLog
+from mooring.cluster.claims.claim_ledger import ClaimLedger, PoolLog
 from mooring.model.devices import ResourceClaim
 from mooring.model.quantity import parse
 

@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from build import a_node, a_pod
-from mooring.app.assembly import build_scheduler
-from mooring.cluster.nominated import NominatedLoad
-from mooring.cluster.sums import MAX_SUM, add_exactly
-from mooring.cluster.table import CPU, NodeTable
+from mooring.cluster.nodes.sums import MAX_SUM, add_exactly
+from mooring.cluster.nodes.table import CPU, NodeTable
+from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.framework import config
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.meta import MAX_INT32, MIN_INT32, int32, int64
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.quantity import MAX_AMOUNT
+from mooring.scheduler.assembly import build_scheduler
 
 HUGE = [str(1 << 63), "9223372036854775807", "1e400", "1e30", 1 << 200]
 

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.cluster.labels import ABSENT, LabelColumns
+from mooring.cluster.nodes.labels import ABSENT, LabelColumns
 
 ROWS, KEYS, VALUES = range(4), ("a", "b", "c"), ("", "x", "y")
 LABELS = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES))

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from build import a_node, a_pod
-from mooring.cluster.nominated import Load, NominatedLoad
-from mooring.cluster.table import CPU, NodeTable
+from mooring.cluster.nodes.table import CPU, NodeTable
+from mooring.cluster.pods.nominated import Load, NominatedLoad
 from mooring.model.pod import Pod
 
 NODES = ("n0", "n1", "n2", "n3")

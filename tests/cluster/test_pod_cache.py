@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from build import a_node, a_pod
-from mooring.cluster.cache import Cache, placed_on
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.pod_groups import PodGroups
-from mooring.cluster.table import CPU, ClusterError
+from mooring.cluster.nodes.table import CPU, ClusterError
+from mooring.cluster.pods.cache import Cache, placed_on
+from mooring.cluster.pods.pod_groups import PodGroups
 from mooring.model.pod import Pod
 
 World = tuple[Cluster, Cache]

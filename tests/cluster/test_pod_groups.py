@@ -4,7 +4,7 @@ import msgspec
 
 from build import a_pod
 from gangs import a_member
-from mooring.cluster.pod_groups import Group, PodGroups
+from mooring.cluster.pods.pod_groups import Group, PodGroups
 from mooring.model.pod import Pod
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from build import a_node, a_pod
-from mooring.cluster.ranks import NO_POD, NOT_STARTED_NS, PodRanks, by_importance, parse_time_ns, start_ns
-from mooring.cluster.table import NodeTable
+from mooring.cluster.nodes.ranks import NO_POD, NOT_STARTED_NS, PodRanks, by_importance, parse_time_ns, start_ns
+from mooring.cluster.nodes.table import NodeTable
 from mooring.model.pod import Pod
 
 NODES = ("n0", "n1", "n2")

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from build import a_node, a_pod
-from mooring.cluster import table as table_module
-from mooring.cluster.images import Images
-from mooring.cluster.labels import ABSENT
-from mooring.cluster.log import TouchLog
-from mooring.cluster.order import NodeOrder
-from mooring.cluster.ports import PortUse
-from mooring.cluster.table import NOWHERE, ClusterError, NodeTable, cells
+from mooring.cluster.nodes import table as table_module
+from mooring.cluster.nodes.images import Images
+from mooring.cluster.nodes.labels import ABSENT
+from mooring.cluster.nodes.log import TouchLog
+from mooring.cluster.nodes.order import NodeOrder
+from mooring.cluster.nodes.ports import PortUse
+from mooring.cluster.nodes.table import NOWHERE, ClusterError, NodeTable, cells
 from mooring.model.affinity import PodPredicate
 from mooring.model.meta import LabelSelector
 from mooring.model.node import ContainerImage, Node

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from mooring.controllers.deployment_sets import look_at
-from mooring.controllers.deployment_status import progressed
+from mooring.controllers.workloads.deployment_sets import look_at
+from mooring.controllers.workloads.deployment_status import progressed
 from workload_stage import Json, Stage, a_workload
 
 REVISION = "deployment.kubernetes.io/revision"

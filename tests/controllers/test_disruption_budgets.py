@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from living_cluster import LivingCluster
-from mooring.api.store import JsonObject
+from mooring.apiserver.store import JsonObject
 
 SELECTOR = {"matchLabels": {"app": "web"}}
 

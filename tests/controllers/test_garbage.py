@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from living_cluster import LivingCluster
-from mooring.api.admission.deletion import Deletion, Propagation
-from mooring.api.store import JsonObject
-from mooring.controllers.garbage import Garbage
-from mooring.controllers.pod_garbage import FinishedPods
+from mooring.apiserver.admission.deletion import Deletion, Propagation
+from mooring.apiserver.store import JsonObject
+from mooring.controllers.lifecycle.garbage import Garbage
+from mooring.controllers.lifecycle.pod_garbage import FinishedPods
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from mooring.controllers.job_indexes import parse_indexes, show_indexes
-from mooring.controllers.job_pods import index_of
+from mooring.controllers.workloads.job_indexes import parse_indexes, show_indexes
+from mooring.controllers.workloads.job_pods import index_of
 from workload_stage import PODS, Stage, a_template
 
 

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from living_cluster import LivingCluster
-from mooring.api.admission.deletion import Deletion
-from mooring.api.store import JsonObject
-from mooring.controllers.kubelet_admission import KubeletAdmission
-from mooring.controllers.node_loads import NodeLoad, NodeLoads
+from mooring.apiserver.admission.deletion import Deletion
+from mooring.apiserver.store import JsonObject
+from mooring.controllers.nodes.kubelet_admission import KubeletAdmission
+from mooring.controllers.nodes.node_loads import NodeLoad, NodeLoads
 from mooring.model.shape import ANY_IP
 
 

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from living_cluster import LivingCluster
-from mooring.api.admission.deletion import Deletion
-from mooring.api.store import JsonObject
+from mooring.apiserver.admission.deletion import Deletion
+from mooring.apiserver.store import JsonObject
 from mooring.controllers.cluster_services import Pace, cluster_services
-from mooring.controllers.pod_life import backoff_s
-from mooring.controllers.pod_scripts import Script
+from mooring.controllers.nodes.pod_life import backoff_s
+from mooring.controllers.nodes.pod_scripts import Script
 
 
 @pytest.fixture

@@ -3,9 +3,9 @@
 import pytest
 
 from living_cluster import LivingCluster
-from mooring.api.admission.deletion import Deletion
+from mooring.apiserver.admission.deletion import Deletion
 from mooring.controllers.cluster_kinds import PODS
-from mooring.controllers.event_expiry import EventExpiry
+from mooring.controllers.lifecycle.event_expiry import EventExpiry
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 
 from living_cluster import LivingCluster
-from mooring.api.store import JsonObject
+from mooring.apiserver.store import JsonObject
 from mooring.controllers.cluster_kinds import NODES
 
 GRACE_S = 15

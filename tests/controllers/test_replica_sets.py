@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from mooring.api.store import Store
-from mooring.controllers.crews import Crews
+from mooring.apiserver.store import Store
+from mooring.controllers.workloads.crews import Crews
 from workload_stage import Json, Stage, a_template, a_workload, resource
 
 

@@ -14,16 +14,16 @@ from dataclasses import dataclass, field
 import pytest
 
 from fault_proxy import CALM, FaultProxy, Faults
-from mooring.api.client.client import ApiClient
-from mooring.api.client.reach import Access
-from mooring.api.client.throttle import Timing
-from mooring.api.reflect.reflector import Conduct, Reflector
-from mooring.api.reflect.watch_record import WatchEnd
-from mooring.app.assembly import build_scheduler
-from mooring.app.live import LiveScheduler
+from mooring.apiclient.client import ApiClient
+from mooring.apiclient.reach import Access
+from mooring.apiclient.reflectors.reflector import Conduct, Reflector
+from mooring.apiclient.reflectors.watch_record import WatchEnd
+from mooring.apiclient.throttle import Timing
 from mooring.framework import config
 from mooring.kit import loops
 from mooring.kit.clock import WallClock
+from mooring.live.service import LiveScheduler
+from mooring.scheduler.assembly import build_scheduler
 from running_cluster import a_process
 
 pytestmark = pytest.mark.slow

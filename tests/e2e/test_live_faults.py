@@ -14,16 +14,16 @@ import msgspec
 import pytest
 
 from fault_proxy import CALM, FaultProxy, Faults
-from mooring.api.client.client import ApiClient
-from mooring.api.client.reach import Access
-from mooring.api.client.throttle import Timing
-from mooring.api.reflect.reflector import Conduct
-from mooring.app.assembly import build_scheduler
-from mooring.app.live import LiveScheduler, Pace
-from mooring.cluster.table import CPU
+from mooring.apiclient.client import ApiClient
+from mooring.apiclient.reach import Access
+from mooring.apiclient.reflectors.reflector import Conduct
+from mooring.apiclient.throttle import Timing
+from mooring.cluster.nodes.table import CPU
 from mooring.framework import config
 from mooring.kit import loops
 from mooring.kit.clock import WallClock
+from mooring.live.service import LiveScheduler, Pace
+from mooring.scheduler.assembly import build_scheduler
 from running_cluster import a_process
 
 pytestmark = pytest.mark.slow

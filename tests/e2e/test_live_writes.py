@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from fault_proxy import CALM, FaultProxy
-from mooring.api.client.client import ApiClient
-from mooring.api.client.reach import Access
-from mooring.app.assembly import build_scheduler
-from mooring.app.live import LiveScheduler
+from mooring.apiclient.client import ApiClient
+from mooring.apiclient.reach import Access
 from mooring.framework import config
 from mooring.kit import loops
 from mooring.kit.clock import WallClock
+from mooring.live.service import LiveScheduler
+from mooring.scheduler.assembly import build_scheduler
 from running_cluster import PATIENCE_S, a_process
 
 pytestmark = pytest.mark.slow

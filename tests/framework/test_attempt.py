@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 
 from build import a_cluster, a_node, a_pod
 from mooring.cluster.cluster import Cluster
-from mooring.cycle.decide import Manner, decide
-from mooring.cycle.decision import Decision, Failed, NoFit, Placement
 from mooring.framework.cycle import Cycle
 from mooring.framework.points import (
     FilterPlugin,
@@ -28,6 +26,8 @@ from mooring.framework.profiles import Profile
 from mooring.framework.runner import Runner
 from mooring.framework.status import SKIP, Code, PluginError, Rejection, curable, final
 from mooring.model.pod import Pod
+from mooring.scheduler.decide import Manner, decide
+from mooring.scheduler.decision import Decision, Failed, NoFit, Placement
 
 NODES = ("n0", "n1", "n2")
 

@@ -12,17 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from build import a_node, a_pod
-from mooring.app.assembly import build_runners
-from mooring.cluster import table as table_module
 from mooring.cluster.cluster import Cluster
-from mooring.cycle.decide import Manner, decide
-from mooring.cycle.decision import Decision, Failed, NoFit, Placement
+from mooring.cluster.nodes import table as table_module
 from mooring.framework import config
 from mooring.framework.runner import Runner
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.workloads import Namespace, Service
+from mooring.scheduler.assembly import build_runners
+from mooring.scheduler.decide import Manner, decide
+from mooring.scheduler.decision import Decision, Failed, NoFit, Placement
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 WHEN = "DuringSchedulingIgnoredDuringExecution"

@@ -12,8 +12,8 @@ import pytest
 from mooring.model.decode import decode, decode_json, misspelt_fields
 from mooring.model.kinds import KINDS, WORKLOADS, is_read, kind_problem
 from mooring.model.pod import Pod
-from mooring.model.problem import Problem
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
+from mooring.model.validation.problem import Problem
 
 CORPUS = Path(__file__).parent.parent / "conformance"
 

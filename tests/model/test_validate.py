@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mooring.model.decode import decode
-from mooring.model.validate import validate
+from mooring.model.validation.validate import validate
 
 HARD = "requiredDuringSchedulingIgnoredDuringExecution"
 SOFT = "preferredDuringSchedulingIgnoredDuringExecution"

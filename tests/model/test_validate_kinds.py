@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mooring.model.decode import decode, decode_as
-from mooring.model.validate import validate
+from mooring.model.validation.validate import validate
 from mooring.model.workloads import Workload
 
 LABEL_RULE = (

@@ -7,7 +7,7 @@ import pytest
 
 from mooring.model.devices import DeviceCapacity
 from mooring.model.quantity import parse
-from mooring.plugins.device_capacity import fits, share_of
+from mooring.plugins.devices.capacity import fits, share_of
 
 RANGE = {"min": "2Gi", "max": "8Gi", "step": "2Gi"}
 

@@ -5,8 +5,8 @@ import pytest
 
 from device_building import DRIVER, a_device
 from mooring.model.devices import Device
-from mooring.plugins.device_cel import CelFault, compile_selector, facts_of
-from mooring.plugins.device_sites import likeness_of
+from mooring.plugins.devices.cel import CelFault, compile_selector, facts_of
+from mooring.plugins.devices.sites import likeness_of
 
 DEVICE = msgspec.convert(
     a_device(

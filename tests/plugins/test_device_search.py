@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_allocation, an_ask
-from mooring.cluster.claim_ledger import ClaimLedger
+from mooring.cluster.claims.claim_ledger import ClaimLedger
 from mooring.model.devices import ResourceClaim, ResourceSlice
-from mooring.plugins import device_search
-from mooring.plugins.device_demand import Fatal, read_demand
-from mooring.plugins.device_features import DeviceFeatures
-from mooring.plugins.device_landscape import Group
-from mooring.plugins.device_pools import gather_pools
-from mooring.plugins.device_search import Effort, InvalidPools, TookTooLong, search
-from mooring.plugins.device_sites import view_of
+from mooring.plugins.devices import search as device_search
+from mooring.plugins.devices.demand import Fatal, read_demand
+from mooring.plugins.devices.features import DeviceFeatures
+from mooring.plugins.devices.landscape import Group
+from mooring.plugins.devices.pools import gather_pools
+from mooring.plugins.devices.search import Effort, InvalidPools, TookTooLong, search
+from mooring.plugins.devices.sites import view_of
 
 OWN = f'device.attributes["{DRIVER}"]'
 NUMA = a_slice("s1", a_device("d0", numa=0), a_device("d1", numa=1), a_device("d2", numa=0))

@@ -12,21 +12,21 @@ from hypothesis import strategies as st
 
 from build import a_cluster, a_node
 from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_allocation, an_ask
-from mooring.cluster.claim_ledger import ClaimLedger
+from mooring.cluster.claims.claim_ledger import ClaimLedger
 from mooring.cluster.cluster import Cluster
 from mooring.framework.status import PluginError
 from mooring.model.devices import Device, ResourceClaim, ResourceSlice
 from mooring.model.node import Node
 from mooring.model.pod import NodeSelector
 from mooring.model.selectors import compile_node_selector
-from mooring.plugins import device_search
-from mooring.plugins.device_demand import Fatal, read_demand
-from mooring.plugins.device_features import DeviceFeatures
-from mooring.plugins.device_landscape import Group
-from mooring.plugins.device_offers import INVALID_POOLS, NO_CHOICE, Market
-from mooring.plugins.device_pools import gather_pools
-from mooring.plugins.device_search import Choice, InvalidPools, search
-from mooring.plugins.device_sites import SliceView, view_of
+from mooring.plugins.devices import search as device_search
+from mooring.plugins.devices.demand import Fatal, read_demand
+from mooring.plugins.devices.features import DeviceFeatures
+from mooring.plugins.devices.landscape import Group
+from mooring.plugins.devices.offers import INVALID_POOLS, NO_CHOICE, Market
+from mooring.plugins.devices.pools import gather_pools
+from mooring.plugins.devices.search import Choice, InvalidPools, search
+from mooring.plugins.devices.sites import SliceView, view_of
 
 FEATURES = DeviceFeatures()
 

@@ -9,9 +9,9 @@ from device_building import a_class, a_device, a_slice
 from mooring.cluster.cluster import Cluster
 from mooring.framework.points import Handle
 from mooring.model.pod import Pod
-from mooring.plugins.dynamic_resources import DynamicResources
-from mooring.plugins.dynamic_resources_extended import Served, serve
-from mooring.plugins.node_resources_fit import NodeResourcesFit
+from mooring.plugins.devices.dynamic_resources import DynamicResources
+from mooring.plugins.devices.extended import Served, serve
+from mooring.plugins.resources.node_resources_fit import NodeResourcesFit
 from volume_asking import reasons
 
 GPU, NIC, IMPLICIT = "example.com/gpu", "example.com/nic", "deviceclass.resource.kubernetes.io/gpu"

@@ -11,7 +11,7 @@ from mooring.framework.events import POD, RESOURCE_CLAIM, Action, ClusterEvent
 from mooring.framework.points import Handle
 from mooring.model.devices import ResourceClaim
 from mooring.model.pod import Pod
-from mooring.plugins.dynamic_resources import DynamicResources
+from mooring.plugins.devices.dynamic_resources import DynamicResources
 
 PLUGIN = DynamicResources(None, Handle())
 POD_OF_C = claiming(a_pod("p", metadata={"uid": "p"}), "c")

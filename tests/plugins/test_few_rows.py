@@ -13,8 +13,8 @@ from mooring.cluster.cluster import Cluster
 from mooring.framework.config.args import NodeResourcesFitArgs, ResourceSpec, ScoringStrategy
 from mooring.framework.profiles import Profile
 from mooring.framework.runner import Runner
-from mooring.plugins.node_resources_balanced import NodeResourcesBalancedAllocation
-from mooring.plugins.node_resources_fit import NodeResourcesFit
+from mooring.plugins.resources.node_resources_balanced import NodeResourcesBalancedAllocation
+from mooring.plugins.resources.node_resources_fit import NodeResourcesFit
 
 WEIGHED = ScoringStrategy(
     type="LeastAllocated", resources=[ResourceSpec(name="cpu", weight=3), ResourceSpec(name="memory", weight=1)]

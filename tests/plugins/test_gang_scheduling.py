@@ -6,13 +6,13 @@ from build import a_cluster, a_node, a_pod
 from gangs import GangWorld, a_group, a_member
 from hinting import wakes
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.pod_groups import PodGroups
+from mooring.cluster.pods.pod_groups import PodGroups
 from mooring.framework.cycle import GROUP_TRIAL, Cycle, Keepsakes
 from mooring.framework.events import ASSIGNED_POD_ADD, POD_GROUP, UNSCHEDULABLE_POD_ADD, Action, ClusterEvent
 from mooring.framework.points import Desk, Handle, Wait
 from mooring.framework.status import PluginError, final
 from mooring.model.pod import Pod
-from mooring.plugins.gang_scheduling import GangScheduling
+from mooring.plugins.groups.gang_scheduling import GangScheduling
 
 NO_GROUP = final('waiting for pods\'s pod group "gang" to appear in scheduling queue')
 TOO_FEW = final("waiting for minCount pods from a gang to appear in scheduling queue")

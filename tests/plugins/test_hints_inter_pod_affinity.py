@@ -11,7 +11,7 @@ from mooring.framework.points import Handle
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.workloads import Namespace
-from mooring.plugins.inter_pod_affinity import InterPodAffinity
+from mooring.plugins.affinity.inter_pod_affinity import InterPodAffinity
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

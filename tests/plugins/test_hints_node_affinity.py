@@ -13,7 +13,7 @@ from mooring.framework.points import Handle
 from mooring.model.node import Node
 from mooring.model.pod import NodeAffinity as WrittenAffinity
 from mooring.model.pod import Pod
-from mooring.plugins.node_affinity import NodeAffinity
+from mooring.plugins.nodes.node_affinity import NodeAffinity
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 

@@ -8,7 +8,7 @@ from mooring.framework.events import ASSIGNED_POD, NODE, UNSCHEDULABLE_POD, Acti
 from mooring.framework.points import Handle
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.plugins.node_declared_features import NodeDeclaredFeatures
+from mooring.plugins.nodes.node_declared_features import NodeDeclaredFeatures
 
 PLUGIN = NodeDeclaredFeatures(None, Handle())
 USERS = "UserNamespacesHostNetworkSupport"

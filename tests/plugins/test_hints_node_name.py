@@ -4,7 +4,7 @@ from build import a_node, a_pod
 from hinting import wakes
 from mooring.framework.events import NODE, Action, ClusterEvent
 from mooring.framework.points import Handle
-from mooring.plugins.node_name import NodeName
+from mooring.plugins.nodes.node_name import NodeName
 
 
 def test_every_new_node_wakes_a_pod_that_names_its_node() -> None:

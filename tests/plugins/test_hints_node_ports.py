@@ -9,7 +9,7 @@ from hinting import wakes
 from mooring.framework.events import ASSIGNED_POD_DELETE, NODE, Action, ClusterEvent
 from mooring.framework.points import Handle
 from mooring.model.pod import Pod
-from mooring.plugins.node_ports import NodePorts
+from mooring.plugins.nodes.node_ports import NodePorts
 
 PLUGIN = NodePorts(None, Handle())
 WAITING = a_pod("waiting", host_ports=[80])

@@ -14,7 +14,7 @@ from mooring.framework.points import Handle
 from mooring.model.devices import DeviceClass
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.plugins.node_resources_fit import NodeResourcesFit
+from mooring.plugins.resources.node_resources_fit import NodeResourcesFit
 
 PLUGIN = NodeResourcesFit(None, Handle())
 GPU = "example.com/gpu"

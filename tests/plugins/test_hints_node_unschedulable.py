@@ -9,7 +9,7 @@ from hinting import action_of, wakes
 from mooring.framework.events import NODE, UNSCHEDULABLE_POD, Action, ClusterEvent
 from mooring.framework.points import Handle
 from mooring.model.node import Node
-from mooring.plugins.node_unschedulable import NodeUnschedulable
+from mooring.plugins.nodes.node_unschedulable import NodeUnschedulable
 
 PLUGIN = NodeUnschedulable(None, Handle())
 OPEN, CORDONED = a_node(), a_node(unschedulable=True)

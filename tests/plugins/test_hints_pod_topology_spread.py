@@ -14,7 +14,7 @@ from mooring.framework.points import Handle
 from mooring.model.node import Node
 from mooring.model.pod import Pod, TopologySpreadConstraint
 from mooring.model.workloads import ReplicaSet, Service
-from mooring.plugins.pod_topology_spread import PodTopologySpread
+from mooring.plugins.affinity.pod_topology_spread import PodTopologySpread
 
 WEB = {"app": "web"}
 DB = {"app": "db"}

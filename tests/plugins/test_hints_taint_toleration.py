@@ -7,7 +7,7 @@ from hinting import action_of, wakes
 from mooring.framework.events import NODE, UNSCHEDULABLE_POD, Action, ClusterEvent
 from mooring.framework.points import Handle
 from mooring.model.node import Node
-from mooring.plugins.taint_toleration import TaintToleration
+from mooring.plugins.nodes.taint_toleration import TaintToleration
 
 PLUGIN = TaintToleration(None, Handle())
 POD = a_pod("waiting", tolerations=[{"key": "dedicated", "value": "db"}])

@@ -7,7 +7,7 @@ import pytest
 from alone import build, scores
 from build import a_cluster, a_node, a_pod
 from mooring.model.pod import Pod
-from mooring.plugins.image_locality import ImageLocality
+from mooring.plugins.nodes.image_locality import ImageLocality
 
 MIB = 1 << 20
 

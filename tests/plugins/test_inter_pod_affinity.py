@@ -7,13 +7,13 @@ import pytest
 
 from alone import build, scores, skips_filter, verdicts
 from build import a_cluster, a_node, a_pod
-from mooring.cluster import tallies
 from mooring.cluster.cluster import Cluster
+from mooring.cluster.pods import tallies
 from mooring.framework.config.args import InterPodAffinityArgs
 from mooring.framework.status import SKIP, curable, final
 from mooring.model.pod import Pod
 from mooring.model.workloads import Namespace
-from mooring.plugins.inter_pod_affinity import InterPodAffinity
+from mooring.plugins.affinity.inter_pod_affinity import InterPodAffinity
 
 WHEN = "DuringSchedulingIgnoredDuringExecution"
 ALONE = final("node(s) didn't match pod affinity rules").by("InterPodAffinity")

@@ -11,7 +11,7 @@ from mooring.cluster.cluster import Cluster
 from mooring.framework.config.args import NodeAffinityArgs
 from mooring.framework.status import SKIP, final
 from mooring.model.pod import Pod
-from mooring.plugins.node_affinity import NodeAffinity
+from mooring.plugins.nodes.node_affinity import NodeAffinity
 
 WHEN = "DuringSchedulingIgnoredDuringExecution"
 UNWANTED = final("node(s) didn't match Pod's node affinity/selector").by("NodeAffinity")

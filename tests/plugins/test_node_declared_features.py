@@ -8,7 +8,7 @@ from alone import build, skips_filter, verdicts
 from build import a_cluster, a_node, a_pod
 from mooring.framework.status import final
 from mooring.model.pod import Pod
-from mooring.plugins.node_declared_features import NodeDeclaredFeatures
+from mooring.plugins.nodes.node_declared_features import NodeDeclaredFeatures
 
 LACKING = final("node(s) didn't match Pod's required features").by("NodeDeclaredFeatures")
 RESTART, USERS = "RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"

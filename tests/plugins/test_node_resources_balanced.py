@@ -10,7 +10,7 @@ from build import a_cluster, a_node, a_pod
 from mooring.framework.config.args import NodeResourcesBalancedAllocationArgs
 from mooring.framework.status import SKIP
 from mooring.model.pod import Pod
-from mooring.plugins.node_resources_balanced import NodeResourcesBalancedAllocation
+from mooring.plugins.resources.node_resources_balanced import NodeResourcesBalancedAllocation
 
 GPU = "example.com/gpu"
 

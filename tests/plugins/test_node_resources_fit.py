@@ -13,8 +13,8 @@ from mooring.cluster.cluster import Cluster
 from mooring.framework.config.args import NodeResourcesFitArgs
 from mooring.framework.status import Code, Rejection
 from mooring.model.pod import Pod
-from mooring.plugins import node_resources_fit, shortage_book
-from mooring.plugins.node_resources_fit import NodeResourcesFit
+from mooring.plugins.resources import node_resources_fit, shortage_book
+from mooring.plugins.resources.node_resources_fit import NodeResourcesFit
 
 GPU = "example.com/gpu"
 CURABLE, FINAL = Code.Unschedulable, Code.UnschedulableAndUnresolvable

@@ -7,16 +7,16 @@ import pytest
 
 from alone import build, fault, scores, skips_filter, verdicts
 from build import a_cluster, a_node, a_pod
-from mooring.cluster import tallies
 from mooring.cluster.cluster import Cluster
+from mooring.cluster.pods import tallies
 from mooring.framework.config.args import PodTopologySpreadArgs
 from mooring.framework.status import SKIP, curable, final
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
-from mooring.plugins import spread_counts, spread_skew
-from mooring.plugins.pod_topology_spread import PodTopologySpread
+from mooring.plugins.affinity import spread_counts, spread_skew
+from mooring.plugins.affinity.pod_topology_spread import PodTopologySpread
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 SKEWED = curable("node(s) didn't match pod topology spread constraints").by("PodTopologySpread")

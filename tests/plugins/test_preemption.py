@@ -13,12 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from build import a_cluster, a_node, a_pod
-from mooring.app.assembly import build_runners
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.nominated import NominatedLoad
-from mooring.cluster.ranks import PodRanks
-from mooring.cycle.decide import Manner, decide
-from mooring.cycle.decision import NoFit
+from mooring.cluster.nodes.ranks import PodRanks
+from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.framework.config import default
 from mooring.framework.config.args import DefaultPreemptionArgs
 from mooring.framework.failure import FitFailure
@@ -29,10 +26,13 @@ from mooring.framework.what_if import is_batchable
 from mooring.kit.choice import choose
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodDisruptionBudget
-from mooring.plugins.default_preemption import TRIALS, DefaultPreemption
-from mooring.plugins.preemption_budgets import budgets_of, split_by_budget
-from mooring.plugins.preemption_search import DryRun, Findings
-from mooring.plugins.preemption_trial import Trial
+from mooring.plugins.preemption.budgets import budgets_of, split_by_budget
+from mooring.plugins.preemption.default_preemption import TRIALS, DefaultPreemption
+from mooring.plugins.preemption.search import DryRun, Findings
+from mooring.plugins.preemption.trial import Trial
+from mooring.scheduler.assembly import build_runners
+from mooring.scheduler.decide import Manner, decide
+from mooring.scheduler.decision import NoFit
 
 GPU = "example.com/gpu"
 

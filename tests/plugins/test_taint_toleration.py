@@ -7,7 +7,7 @@ import pytest
 from alone import build, scores, verdicts
 from build import a_cluster, a_node, a_pod
 from mooring.framework.status import final
-from mooring.plugins.taint_toleration import TaintToleration
+from mooring.plugins.nodes.taint_toleration import TaintToleration
 
 TAINTED = final("node(s) had untolerated taint(s)").by("TaintToleration")
 

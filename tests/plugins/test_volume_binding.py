@@ -9,7 +9,7 @@ from build_storage import HOST, ZONE, a_claim, a_class, a_csi_node, a_driver, a_
 from mooring.framework.config.args import UtilizationShapePoint, VolumeBindingArgs
 from mooring.framework.points import Handle
 from mooring.framework.status import SKIP, Code, PluginError
-from mooring.plugins.volume_binding import VolumeBinding
+from mooring.plugins.volumes.volume_binding import VolumeBinding
 from volume_asking import a_cycle, reasons, verdicts
 
 PLUGIN = VolumeBinding(None, Handle())

@@ -20,10 +20,10 @@ from mooring.framework.events import (
     ClusterEvent,
 )
 from mooring.framework.points import Handle, Plugin
-from mooring.plugins.node_volume_limits import NodeVolumeLimits
-from mooring.plugins.volume_binding import VolumeBinding
-from mooring.plugins.volume_restrictions import VolumeRestrictions
-from mooring.plugins.volume_zone import VolumeZone
+from mooring.plugins.volumes.node_volume_limits import NodeVolumeLimits
+from mooring.plugins.volumes.volume_binding import VolumeBinding
+from mooring.plugins.volumes.volume_restrictions import VolumeRestrictions
+from mooring.plugins.volumes.volume_zone import VolumeZone
 
 RESTRICTIONS, LIMITS = VolumeRestrictions(None, Handle()), NodeVolumeLimits(None, Handle())
 BINDING, ZONES = VolumeBinding(None, Handle()), VolumeZone(None, Handle())

@@ -11,7 +11,7 @@ from build import a_cluster, a_node, a_pod
 from build_storage import DRIVER, a_claim, a_class, a_csi_node, a_driver, a_volume, an_attachment, using
 from mooring.framework.points import Handle
 from mooring.framework.status import SKIP, Code, PluginError
-from mooring.plugins.node_volume_limits import NodeVolumeLimits, exceeds
+from mooring.plugins.volumes.node_volume_limits import NodeVolumeLimits, exceeds
 from volume_asking import a_cycle, reasons, verdicts
 
 PLUGIN = NodeVolumeLimits(None, Handle())

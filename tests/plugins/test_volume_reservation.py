@@ -20,7 +20,7 @@ from mooring.framework.status import PluginError
 from mooring.kit.clock import NS_PER_S
 from mooring.model.pod import Pod
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
-from mooring.plugins.volume_binding import VolumeBinding
+from mooring.plugins.volumes.volume_binding import VolumeBinding
 from volume_asking import a_cycle, verdicts
 
 POD = a_pod("p", volumes=using("c"))

@@ -8,7 +8,7 @@ from build import a_cluster, a_node, a_pod
 from build_storage import a_claim, using
 from mooring.framework.points import Handle
 from mooring.framework.status import SKIP, Code
-from mooring.plugins.volume_restrictions import VolumeRestrictions
+from mooring.plugins.volumes.volume_restrictions import VolumeRestrictions
 from volume_asking import a_cycle, reasons, verdicts
 
 PLUGIN = VolumeRestrictions(None, Handle())

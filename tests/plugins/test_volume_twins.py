@@ -23,16 +23,16 @@ from build_storage import (
     on,
     using,
 )
+from mooring.cluster.claims.volumes_on_nodes import volumes_of_row
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.volumes_on_nodes import volumes_of_row
 from mooring.framework.cycle import Cycle, Keepsakes
 from mooring.framework.points import Handle
 from mooring.framework.status import SKIP, Rejection
 from mooring.model.pod import Pod
-from mooring.plugins import volume_choice
-from mooring.plugins.node_volume_limits import NodeVolumeLimits
-from mooring.plugins.volume_binding import BindingState, VolumeBinding
-from mooring.plugins.volume_zone import VolumeZone
+from mooring.plugins.volumes import choice as volume_choice
+from mooring.plugins.volumes.node_volume_limits import NodeVolumeLimits
+from mooring.plugins.volumes.volume_binding import BindingState, VolumeBinding
+from mooring.plugins.volumes.volume_zone import VolumeZone
 from volume_twin import binding_verdict
 
 NAMES = [f"n{i}" for i in range(4)]

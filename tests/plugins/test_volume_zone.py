@@ -8,7 +8,7 @@ from build import a_cluster, a_node, a_pod
 from build_storage import ZONE, a_claim, a_class, a_volume, using
 from mooring.framework.points import Handle
 from mooring.framework.status import SKIP, Code
-from mooring.plugins.volume_zone import VolumeZone
+from mooring.plugins.volumes.volume_zone import VolumeZone
 from volume_asking import a_cycle, verdicts
 
 PLUGIN = VolumeZone(None, Handle())

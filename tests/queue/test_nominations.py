@@ -4,8 +4,8 @@ import pytest
 from queue_rig import Rig, a_pending
 
 from build import a_node
-from mooring.cluster.nominated import NominatedLoad
-from mooring.cluster.table import NodeTable
+from mooring.cluster.nodes.table import NodeTable
+from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.model.pod import Pod
 from mooring.queue.nominations import Nominations
 

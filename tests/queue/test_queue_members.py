@@ -2,7 +2,7 @@
 
 from gangs import a_member
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.pod_groups import PodGroups
+from mooring.cluster.pods.pod_groups import PodGroups
 from mooring.framework import config
 from mooring.framework.profiles import build_profiles
 from mooring.kit.clock import NS_PER_S, VirtualClock

@@ -10,8 +10,8 @@ from build import a_node, a_pod
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject, ObjectMeta
 from mooring.model.workloads import PriorityClass
-from mooring.sim import arrivals as arrivals_module
-from mooring.sim.arrivals import Arrival, ArrivalsError, arrivals_of, parse_duration, read_arrivals
+from mooring.sim.reading import arrivals as arrivals_module
+from mooring.sim.reading.arrivals import Arrival, ArrivalsError, arrivals_of, parse_duration, read_arrivals
 
 
 def shown(arrivals: list[Arrival]) -> list[tuple[float, str, float | None]]:

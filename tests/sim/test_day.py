@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from build import a_node, a_pod
-from mooring.app.assembly import all_plugins
 from mooring.framework import config as configuration
 from mooring.framework.cycle import Cycle
 from mooring.framework.events import Registration
@@ -14,10 +13,11 @@ from mooring.framework.points import Codes, FilterPlugin, Plugin, PreBindPlugin,
 from mooring.framework.status import Rejection, curable
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
+from mooring.scheduler.assembly import all_plugins
 from mooring.sim import day as day_module
 from mooring.sim import gauge as gauge_module
-from mooring.sim.arrivals import arrivals_of
 from mooring.sim.day import Day, DayReport
+from mooring.sim.reading.arrivals import arrivals_of
 from mooring.sim.results import NoSuchPod
 
 

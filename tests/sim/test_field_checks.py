@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from mooring.sim.field_checks import Validation, nearest
-from mooring.sim.manifests import Manifests, read
+from mooring.sim.reading.field_checks import Validation, nearest
+from mooring.sim.reading.manifests import Manifests, read
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}
 SERVER = {"name": "p", "namespace": "default", "uid": "u", "resourceVersion": "7"}

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.sim.documents import Place
-from mooring.sim.lines import lines_of, steps_of
-from mooring.sim.manifest_files import ManifestFile
+from mooring.sim.reading.documents import Place
+from mooring.sim.reading.lines import lines_of, steps_of
+from mooring.sim.reading.manifest_files import ManifestFile
 
 FIRST = Place("f", (1,))
 

@@ -7,12 +7,12 @@ import msgspec
 
 from build import a_node, a_pod
 from build_storage import HOST, a_claim, a_class, a_volume, on, using
-from mooring.cycle.decide import Manner
 from mooring.framework.registry import Registry
 from mooring.framework.status import curable
 from mooring.model.meta import KubeObject
 from mooring.plugins.builtin import in_tree
-from mooring.plugins.volume_binding import VolumeBinding
+from mooring.plugins.volumes.volume_binding import VolumeBinding
+from mooring.scheduler.decide import Manner
 from mooring.sim.placer import Outcome
 from mooring.sim.scenario import load, parse
 

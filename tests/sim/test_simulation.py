@@ -5,8 +5,6 @@ from typing import Any
 import pytest
 
 from build import a_node, a_pod
-from mooring.app.assembly import all_plugins
-from mooring.cycle.decision import NoFit, Placement
 from mooring.framework import config as configuration
 from mooring.framework.cycle import Cycle
 from mooring.framework.events import Registration
@@ -24,6 +22,8 @@ from mooring.framework.status import PluginError, Rejection, curable
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
+from mooring.scheduler.assembly import all_plugins
+from mooring.scheduler.decision import NoFit, Placement
 from mooring.sim import simulation as simulation_module
 from mooring.sim.results import Eviction, Fate, InputError, NodeUse, NoSuchPod, Report
 from mooring.sim.simulation import Simulation

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from build import a_node, a_pod
-from mooring.app.assembly import all_plugins, build_scheduler
 from mooring.framework import config
 from mooring.framework.cycle import Cycle
 from mooring.framework.events import Registration
 from mooring.framework.points import PermitPlugin, Wait
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
+from mooring.scheduler.assembly import all_plugins, build_scheduler
 from mooring.sim import stories as stories_module
 from mooring.sim.driver import START_NS, Driver
 from mooring.sim.stories import Stories, show_time

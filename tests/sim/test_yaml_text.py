@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.sim.yaml_text import MAX_ALIASED_NODES, MAX_DEPTH, YamlFault, read_documents, resolve
+from mooring.sim.reading.yaml_text import MAX_ALIASED_NODES, MAX_DEPTH, YamlFault, read_documents, resolve
 
 SCALARS = [
     ("yes", True), ("Off", False), ("TRUE", True), ("y", "y"), ("~", None), ("", None), ("Null", None),

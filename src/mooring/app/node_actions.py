@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-from mooring.api.client.client import ApiClient
-from mooring.api.errors import ApiError
-from mooring.api.media_types import MERGE_PATCH
-from mooring.controllers.node_hosts import FAILED
-from mooring.controllers.node_making import more_nodes
+from mooring.apiclient.client import ApiClient
+from mooring.controllers.nodes.node_hosts import FAILED
+from mooring.controllers.nodes.node_making import more_nodes
+from mooring.model.api_errors import ApiError
+from mooring.model.media_types import MERGE_PATCH
 
 JsonObject = dict[str, Any]
 

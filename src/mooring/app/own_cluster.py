@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from mooring.api.client.client import ApiClient
-from mooring.api.client.reach import Access
-from mooring.api.client.unanswered import Unreadable
-from mooring.api.errors import ApiError
-from mooring.api.identity import ROOT, id_in, prefix_of
+from mooring.apiclient.client import ApiClient
+from mooring.apiclient.reach import Access
+from mooring.apiclient.unanswered import Unreadable
+from mooring.apiserver.identity import ROOT, id_in, prefix_of
+from mooring.model.api_errors import ApiError
 
 _UNAUTHORIZED = 401
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from mooring.cel.budget import WORK, Frame
-from mooring.cel.checker import Declarations, check
-from mooring.cel.parser import parse
+from mooring.cel.language.checker import Declarations, check
+from mooring.cel.language.parser import parse
+from mooring.cel.language.syntax import SyntaxFault
 from mooring.cel.plan import PlanFault, Program, plan
-from mooring.cel.syntax import SyntaxFault
 from mooring.cel.types import Type
 
 STACK = 8_000

@@ -27,10 +27,10 @@ from mooring.cel.evaluation import (
     not_iterable,
     not_strictly_false,
 )
+from mooring.cel.functions.regex import compiled
+from mooring.cel.language.macros import ADD, MAP_INSERT, NOT_STRICTLY_FALSE
+from mooring.cel.language.syntax import Call, Fold, Ident, ListLiteral, Literal, MapLiteral, Node, Select
 from mooring.cel.library import Library
-from mooring.cel.macros import ADD, MAP_INSERT, NOT_STRICTLY_FALSE
-from mooring.cel.regex import compiled
-from mooring.cel.syntax import Call, Fold, Ident, ListLiteral, Literal, MapLiteral, Node, Select
 from mooring.cel.values import Fault, TypeName, Uint, equal, key_of
 
 _PLAIN = frozenset((bool, int, Uint, float, str, bytes))

@@ -6,7 +6,6 @@ from contextlib import redirect_stdout
 
 import click
 
-from mooring.app.assembly import all_plugins
 from mooring.cli.refusal import refuse
 from mooring.framework import config as configuration
 from mooring.framework.config import KubeSchedulerConfiguration
@@ -15,6 +14,7 @@ from mooring.framework.config.settings import SchedulerSettings
 from mooring.framework.config.types import PluginEntry, Plugins
 from mooring.framework.points import QueueSortPlugin
 from mooring.framework.registry import Registry, load_file
+from mooring.scheduler.assembly import all_plugins
 
 feature_gates = click.option(
     "--feature-gates",

@@ -5,7 +5,7 @@ from typing import Any
 import yaml
 
 from mooring.cli.refusal import refuse
-from mooring.model.problem import Problem, show
+from mooring.model.validation.problem import Problem, show
 
 
 def read_node_template(path: str | None) -> dict[str, Any] | None:

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import click
 
-from mooring.api.client.client import ApiClient
-from mooring.api.client.credentials import CredentialsError
-from mooring.api.client.kubeconfig import find_access
-from mooring.api.client.kubeconfig_files import KubeconfigError
-from mooring.api.client.unanswered import Unanswered
-from mooring.api.errors import ApiError
+from mooring.apiclient.client import ApiClient
+from mooring.apiclient.credentials.credentials import CredentialsError
+from mooring.apiclient.kubeconfig.files import KubeconfigError
+from mooring.apiclient.kubeconfig.loading import find_access
+from mooring.apiclient.unanswered import Unanswered
 from mooring.app import node_actions
 from mooring.app.own_cluster import NotOurs, own_access
 from mooring.cli.node_template import read_node_template
 from mooring.cli.refusal import refuse
+from mooring.model.api_errors import ApiError
 
 EPILOG = """
 \b

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mooring.cli.table import format_table, percent
-from mooring.cycle.decision import Details, Failed, NoFit, Placement
 from mooring.kit.clock import NS_PER_S
 from mooring.model.quantity import show_bytes, show_cpu
+from mooring.scheduler.decision import Details, Failed, NoFit, Placement
 from mooring.sim.results import Eviction, Explanation, Fate, NodeUse, PodResult, Report
 from mooring.sim.stories import Story
 

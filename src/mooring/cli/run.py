@@ -10,13 +10,12 @@ from typing import Any
 import click
 import yaml
 
-from mooring.api.client.credentials import CredentialsError
-from mooring.api.client.in_cluster import in_cluster, names_cluster
-from mooring.api.client.kubeconfig import find_access
-from mooring.api.client.kubeconfig_files import KubeconfigError
-from mooring.api.client.reach import Access
-from mooring.app.leader_election import ElectionError
-from mooring.app.live import Pace
+from mooring.apiclient.credentials.credentials import CredentialsError
+from mooring.apiclient.credentials.in_cluster import in_cluster, names_cluster
+from mooring.apiclient.kubeconfig.files import KubeconfigError
+from mooring.apiclient.kubeconfig.loading import find_access
+from mooring.apiclient.reach import Access
+from mooring.app.run import Running, RunSettings, ServingSettings
 from mooring.cli.configured import chosen_gates, feature_gates, idle_plugins, registry_with
 from mooring.cli.flag_values import flag_values
 from mooring.cli.refusal import BAD_INPUT, refusals, refuse
@@ -27,11 +26,12 @@ from mooring.framework.config.written import as_object
 from mooring.kit import loops
 from mooring.kit.descriptors import raise_limit
 from mooring.kit.logs import LogFormat, check_format, start_logs
-from mooring.web.access import ALWAYS_ALLOWED, AccessSettings
-from mooring.web.client_authorities import AuthorityError
-from mooring.web.running import Running, RunSettings, ServingSettings
-from mooring.web.server import ListenError
-from mooring.web.server_tls import CertificateError
+from mooring.live.endpoints.access import ALWAYS_ALLOWED, AccessSettings
+from mooring.live.endpoints.client_authorities import AuthorityError
+from mooring.live.endpoints.server import ListenError
+from mooring.live.endpoints.server_tls import CertificateError
+from mooring.live.leader_election import ElectionError
+from mooring.live.service import Pace
 
 EPILOG = """
 \b

@@ -10,7 +10,6 @@ from typing import Any
 
 import click
 
-from mooring.api.resources import BY_KIND
 from mooring.cli.configured import (
     chosen_gates,
     configured,
@@ -30,11 +29,12 @@ from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.registry import Registry
 from mooring.model.kinds import KINDS
 from mooring.model.meta import KubeObject
-from mooring.model.problem import Problem, show
-from mooring.sim.arrivals import ArrivalsError, parse_duration, read_arrivals
+from mooring.model.resources import BY_KIND
+from mooring.model.validation.problem import Problem, show
 from mooring.sim.day import Day
-from mooring.sim.field_checks import Validation
-from mooring.sim.manifests import Manifests, read
+from mooring.sim.reading.arrivals import ArrivalsError, parse_duration, read_arrivals
+from mooring.sim.reading.field_checks import Validation
+from mooring.sim.reading.manifests import Manifests, read
 from mooring.sim.results import Report
 from mooring.sim.simulation import UNTIL_NS, Simulation, note_ignored
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import click
 
-from mooring.api.client.client import ApiClient
-from mooring.api.client.credentials import CredentialsError, Identity
-from mooring.api.client.reach import Access
-from mooring.api.client.unanswered import Unanswered
-from mooring.api.errors import ApiError
+from mooring.apiclient.client import ApiClient
+from mooring.apiclient.credentials.credentials import CredentialsError, Identity
+from mooring.apiclient.reach import Access
+from mooring.apiclient.unanswered import Unanswered
+from mooring.app.run import SNAPSHOT_PATH
 from mooring.cli.refusal import refuse
-from mooring.web.running import SNAPSHOT_PATH
+from mooring.model.api_errors import ApiError
 
 EPILOG = """
 \b

@@ -13,12 +13,9 @@ from typing import Any
 import click
 from rich.live import Live
 
-from mooring.api.client.kubeconfig_files import KubeconfigError
-from mooring.api.journal import JournalError, LossError
-from mooring.app.embedded import EmbeddedCluster, EmbeddedSettings
-from mooring.app.embedded_service import Service, ServiceSettings, serving
-from mooring.app.pulse import Pulse
-from mooring.app.seeding import default_class, seed
+from mooring.apiclient.kubeconfig.files import KubeconfigError
+from mooring.apiserver.journal import JournalError, LossError
+from mooring.app.up import Service, ServiceSettings, serving
 from mooring.cli.configured import (
     chosen_gates,
     configured,
@@ -30,14 +27,17 @@ from mooring.cli.configured import (
 from mooring.cli.node_template import read_node_template
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.up_view import UpView, console
-from mooring.controllers.node_making import missing_nodes
+from mooring.controllers.nodes.node_making import missing_nodes
+from mooring.embedded.cluster import EmbeddedCluster, EmbeddedSettings
+from mooring.embedded.pulse import Pulse
+from mooring.embedded.seeding import default_class, seed
 from mooring.kit import loops
 from mooring.kit.collector import relax_collector
 from mooring.kit.log_formats import one_line
 from mooring.kit.tasks import first_of
-from mooring.model.problem import Problem
-from mooring.sim.documents import split
-from mooring.sim.manifest_files import gather
+from mooring.model.validation.problem import Problem
+from mooring.sim.reading.documents import split
+from mooring.sim.reading.manifest_files import gather
 
 DEFAULT_NODES = 5
 DEFAULT_PORT = 6443

@@ -6,7 +6,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from mooring.app.pulse import Glance, NodeLoad
+from mooring.embedded.pulse import Glance, NodeLoad
 
 _BAR = 20
 _MOST_ROWS = 12

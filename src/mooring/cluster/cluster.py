@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping
 from typing import cast
 
-from mooring.cluster.claim_ledger import ClaimLedger
-from mooring.cluster.pod_groups import PodGroups
-from mooring.cluster.serving_classes import ServingClasses
-from mooring.cluster.storage_view import StorageView
-from mooring.cluster.table import NodeTable
-from mooring.cluster.volumes_on_nodes import VolumesOnNodes
+from mooring.cluster.claims.claim_ledger import ClaimLedger
+from mooring.cluster.claims.serving_classes import ServingClasses
+from mooring.cluster.claims.storage_view import StorageView
+from mooring.cluster.claims.volumes_on_nodes import VolumesOnNodes
+from mooring.cluster.nodes.table import NodeTable
+from mooring.cluster.pods.pod_groups import PodGroups
 from mooring.model import devices, storage
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node

@@ -1,9 +1,9 @@
 """All controllers of an embedded cluster."""
 
-from mooring.api.access import Api
+from mooring.apiserver.access import Api
 from mooring.controllers.cluster_services import cluster_services
 from mooring.controllers.control_loop import Controller
-from mooring.controllers.workloads import workload_controllers
+from mooring.controllers.workloads.workloads import workload_controllers
 
 
 def all_controllers(api: Api) -> list[Controller]:

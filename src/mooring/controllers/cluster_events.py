@@ -2,10 +2,10 @@
 
 from hashlib import blake2b
 
-from mooring.api.access import Api
-from mooring.api.errors import ApiError
-from mooring.api.store import JsonObject
+from mooring.apiserver.access import Api
+from mooring.apiserver.store import JsonObject
 from mooring.controllers.cluster_kinds import EVENTS
+from mooring.model.api_errors import ApiError
 
 WARNING, NORMAL = "Warning", "Normal"
 

@@ -2,26 +2,26 @@
 
 from dataclasses import dataclass, field
 
-from mooring.api.access import Api
-from mooring.controllers.claim_binding import ClaimBinding
+from mooring.apiserver.access import Api
 from mooring.controllers.cluster_kinds import POD_STORE
 from mooring.controllers.control_loop import Controller
-from mooring.controllers.devices import Devices
-from mooring.controllers.disruption_budgets import DisruptionBudgets
-from mooring.controllers.ephemeral_claims import EphemeralClaims
-from mooring.controllers.event_expiry import EventExpiry
-from mooring.controllers.garbage import Garbage
 from mooring.controllers.index import Index, by_node
-from mooring.controllers.kubelets import Kubelets
-from mooring.controllers.namespaces import Namespaces
-from mooring.controllers.node_heartbeats import NodeHeartbeats
-from mooring.controllers.node_lifecycle import NodeLifecycle
-from mooring.controllers.pod_garbage import FinishedPods, StrandedPods
-from mooring.controllers.pod_scripts import Script
-from mooring.controllers.resource_claims import ClaimRelease, PodClaims
-from mooring.controllers.resource_quotas import ResourceQuotas
-from mooring.controllers.taint_eviction import TaintEviction
-from mooring.controllers.volumes import ClaimProtection, Volumes
+from mooring.controllers.lifecycle.event_expiry import EventExpiry
+from mooring.controllers.lifecycle.garbage import Garbage
+from mooring.controllers.lifecycle.namespaces import Namespaces
+from mooring.controllers.lifecycle.pod_garbage import FinishedPods, StrandedPods
+from mooring.controllers.lifecycle.resource_quotas import ResourceQuotas
+from mooring.controllers.nodes.devices import Devices
+from mooring.controllers.nodes.kubelets import Kubelets
+from mooring.controllers.nodes.node_heartbeats import NodeHeartbeats
+from mooring.controllers.nodes.node_lifecycle import NodeLifecycle
+from mooring.controllers.nodes.pod_scripts import Script
+from mooring.controllers.nodes.taint_eviction import TaintEviction
+from mooring.controllers.storage.claim_binding import ClaimBinding
+from mooring.controllers.storage.ephemeral_claims import EphemeralClaims
+from mooring.controllers.storage.resource_claims import ClaimRelease, PodClaims
+from mooring.controllers.storage.volumes import ClaimProtection, Volumes
+from mooring.controllers.workloads.disruption_budgets import DisruptionBudgets
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from typing import Protocol
 
-from mooring.api.access import Api
-from mooring.api.errors import ApiError
-from mooring.api.store import Key, Write
+from mooring.apiserver.access import Api
+from mooring.apiserver.store import Key, Write
 from mooring.kit.clock import NS_PER_S
+from mooring.model.api_errors import ApiError
 
 FIRST_RETRY_NS = NS_PER_S // 10
 LAST_RETRY_NS = 60 * NS_PER_S

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection
 
-from mooring.api.store import JsonObject, Key, Store, Write
+from mooring.apiserver.store import JsonObject, Key, Store, Write
 
 Marks = Callable[[JsonObject], Collection[str]]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from mooring.api.store import JsonObject
+from mooring.apiserver.store import JsonObject
 
 Conditions = Iterable[JsonObject]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.table import FEW
+from mooring.cluster.nodes.table import FEW
 from mooring.framework.cycle import Cycle
 from mooring.framework.faults import describe
 from mooring.framework.memo import NARROWED_OUT, PASSED, Question, ShapeMemo

@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.table import NodeTable
+from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.status import PluginError
 from mooring.model.pod import Pod
 

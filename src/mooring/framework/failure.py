@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mooring.cluster.nominated import NominatedLoad
+from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.framework.attempt import Attempt, Verdicts, count_codes, rejecting_filters
 from mooring.framework.memo import DEAD, NARROWED_OUT
 from mooring.framework.status import Code, Rejection

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.table import NodeTable, few_rows
+from mooring.cluster.nodes.table import NodeTable, few_rows
 from mooring.framework.cycle import Cycle, Keepsakes
 from mooring.framework.points import Reads, Rows
 from mooring.framework.status import SKIP

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mooring.cluster.table import NOWHERE, NodeTable
+from mooring.cluster.nodes.table import NOWHERE, NodeTable
 from mooring.framework.cycle import Cycle
 from mooring.framework.points import Codes, FilterPlugin, Handle, Plugin, Rows, ScorePlugin, Scores
 from mooring.framework.status import Rejection, curable

@@ -47,7 +47,7 @@ class Profile:
 
     scheduler_name: str
     percentage_of_nodes_to_score: int | None
-    """0 or None: every node (cycle/search.py)."""
+    """0 or None: every node (scheduler/search.py)."""
     points: dict[str, tuple[Plugin, ...]]
     """Point (as the configuration calls it) -> its plugins in order of execution."""
     weights: dict[str, int] = field(default_factory=dict)

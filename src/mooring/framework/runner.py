@@ -5,7 +5,7 @@ from typing import Any
 from weakref import ref
 
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.table import NodeTable
+from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.attempt import Attempt
 from mooring.framework.cycle import Cycle
 from mooring.framework.memo import PASSED, Plan, ShapeMemo

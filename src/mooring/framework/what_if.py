@@ -11,8 +11,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.nominated import Load, NominatedLoad
-from mooring.cluster.table import NodeTable
+from mooring.cluster.nodes.table import NodeTable
+from mooring.cluster.pods.nominated import Load, NominatedLoad
 from mooring.framework.attempt import Attempt, AttemptError, Verdicts, ask_filter
 from mooring.framework.cycle import Cycle, CycleState
 from mooring.framework.faults import describe

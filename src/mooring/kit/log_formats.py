@@ -66,7 +66,7 @@ class TextFormat(logging.Formatter):
 
 
 class JsonFormat(logging.Formatter):
-    """`{"ts":1794725323569.8752,"caller":"cycle/bind.py:42","msg":"…","v":2,"pod":{"name":…}}`; errors have no `v`."""
+    """`{"ts":1794725323569.8752,"caller":"scheduler/bind.py:42","msg":"…","v":2,"pod":{"name":…}}`; errors have no `v`."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {"ts": record.created * 1000, **_named(record), "caller": _caller(record)}

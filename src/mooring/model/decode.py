@@ -9,7 +9,7 @@ from msgspec import inspect
 
 from mooring.model.kinds import kind_of
 from mooring.model.meta import KubeObject, Wire
-from mooring.model.problem import Problem, Problems, at_key, show
+from mooring.model.validation.problem import Problem, Problems, at_key, show
 
 T = TypeVar("T", bound=Wire)
 

@@ -14,8 +14,8 @@ from mooring.model.meta import KubeObject, ObjectMeta
 from mooring.model.node import Node
 from mooring.model.pod import Pod, ResourceRequirements
 from mooring.model.pod_defaults import add_tolerations, complete_pod, containers_of, merge_label_keys, round_up
-from mooring.model.problem import Problem, at_key, show
 from mooring.model.storage import IMMEDIATE, PersistentVolume, PersistentVolumeClaim, StorageClass
+from mooring.model.validation.problem import Problem, at_key, show
 from mooring.model.workloads import (
     SYSTEM_PRIORITIES,
     LimitRange,

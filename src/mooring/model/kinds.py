@@ -7,7 +7,7 @@ from mooring.model import devices, storage, workloads
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.model.problem import Problem, show
+from mooring.model.validation.problem import Problem, show
 
 _RESOURCE = ("resource.k8s.io/v1", "resource.k8s.io/v1beta2")
 """v1beta2 has the form of v1; v1beta1 has not (its devices hide under `basic`, its requests lack `exactly`)."""

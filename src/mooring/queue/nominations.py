@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from mooring.cluster.nominated import NominatedLoad
+from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.model.meta import ObjectMeta
 from mooring.model.pod import Pod
 

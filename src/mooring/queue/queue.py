@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import Any
 
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.nominated import NominatedLoad
+from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.framework.events import (
     FORCE_ACTIVATE,
     UNSCHEDULABLE_POD_ADD,

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mooring.app.assembly import all_plugins, build_scheduler
-from mooring.cycle.decide import Manner
 from mooring.framework.intents import Bind
 from mooring.kit.clock import VirtualClock
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
+from mooring.scheduler.assembly import all_plugins, build_scheduler
+from mooring.scheduler.decide import Manner
 from mooring.sim.driver import START_NS, Driver
 from mooring.sim.placer import Outcome
 from mooring.sim.scenario import configuration, load, parse, put_objects

@@ -5,11 +5,11 @@ from typing import Any
 
 import msgspec
 
-from mooring.app.assembly import all_plugins
-from mooring.cycle.decide import Manner
-from mooring.cycle.decision import Details, Diagnosis, NoFit, Placement
 from mooring.framework.registry import Registry
 from mooring.framework.status import Rejection
+from mooring.scheduler.assembly import all_plugins
+from mooring.scheduler.decide import Manner
+from mooring.scheduler.decision import Details, Diagnosis, NoFit, Placement
 from mooring.sim import conform_config, timeline
 from mooring.sim.placer import Step
 from mooring.sim.scenario import UNUSABLE, ScenarioError, load, parse

@@ -18,8 +18,8 @@ from mooring.kit.clock import NS_PER_S
 from mooring.model.defaults import missing_namespaces
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.sim.arrivals import Arrival
 from mooring.sim.gauge import Gauge, Span
+from mooring.sim.reading.arrivals import Arrival
 from mooring.sim.results import Eviction
 from mooring.sim.stage import Stage, count
 from mooring.sim.stories import Story

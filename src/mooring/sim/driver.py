@@ -6,8 +6,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.cluster.cache import placed_on
-from mooring.cycle.scheduler import Scheduler
+from mooring.cluster.pods.cache import placed_on
 from mooring.framework.intents import (
     Bind,
     Call,
@@ -25,6 +24,7 @@ from mooring.model.meta import Condition, KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod, PodStatus
 from mooring.queue.queue import PARKED_FLUSH_PERIOD_S
+from mooring.scheduler.scheduler import Scheduler
 from mooring.sim.writes import WriteRefused, after, named
 
 ATTEMPT_NS = 1_000_000

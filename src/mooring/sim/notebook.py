@@ -8,17 +8,17 @@ from typing import Any, overload
 
 import msgspec
 
-from mooring.app.assembly import all_plugins
 from mooring.framework import config as configuration
 from mooring.framework.config.feature_gates import parse_gates
 from mooring.framework.plain import PlainPlugin
 from mooring.framework.points import Plugin
 from mooring.model.meta import KubeObject
-from mooring.model.problem import Problem
-from mooring.sim.arrivals import Arrival, ArrivalsError, arrivals_of, parse_duration, read_arrivals
+from mooring.model.validation.problem import Problem
+from mooring.scheduler.assembly import all_plugins
 from mooring.sim.day import Day, DayReport
-from mooring.sim.manifest_files import STDIN, STDIN_NAME
-from mooring.sim.manifests import Manifests, read
+from mooring.sim.reading.arrivals import Arrival, ArrivalsError, arrivals_of, parse_duration, read_arrivals
+from mooring.sim.reading.manifest_files import STDIN, STDIN_NAME
+from mooring.sim.reading.manifests import Manifests, read
 from mooring.sim.results import InputError, Report
 from mooring.sim.simulation import UNTIL_NS, Simulation, note_ignored
 

@@ -6,10 +6,7 @@ from enum import Enum
 import msgspec
 
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.nominated import NominatedLoad
-from mooring.cycle.decide import Manner, decide
-from mooring.cycle.decision import Decision, Failed, NoFit, Placement
-from mooring.cycle.make_room import Room, make_room
+from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.framework.failure import FitFailure
 from mooring.framework.intents import Intent, Write
 from mooring.framework.points import Desk, Nomination, NoRoom, Plugin, PreEnqueuePlugin, ReservePlugin
@@ -17,8 +14,11 @@ from mooring.framework.runner import Runner
 from mooring.framework.status import Rejection
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.plugins.default_preemption import DefaultPreemption
-from mooring.plugins.preemption_search import Findings
+from mooring.plugins.preemption.default_preemption import DefaultPreemption
+from mooring.plugins.preemption.search import Findings
+from mooring.scheduler.decide import Manner, decide
+from mooring.scheduler.decision import Decision, Failed, NoFit, Placement
+from mooring.scheduler.make_room import Room, make_room
 from mooring.sim.writes import after
 
 PREEMPTION_PREFIX = "preemption: "

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from mooring.cycle.decision import Decision
 from mooring.model.pod import Pod
-from mooring.model.problem import Problem
+from mooring.model.validation.problem import Problem
+from mooring.scheduler.decision import Decision
 from mooring.sim.stories import Story
 
 

@@ -5,15 +5,15 @@ from typing import Any
 
 import msgspec
 
-from mooring.app.assembly import build_runners
-from mooring.cluster.table import ClusterError
-from mooring.cycle.decide import Manner
+from mooring.cluster.nodes.table import ClusterError
 from mooring.framework import config
 from mooring.framework.points import Desk
 from mooring.framework.registry import Registry
 from mooring.model.decode import decode_json
 from mooring.model.kinds import KINDS
 from mooring.model.meta import KubeObject
+from mooring.scheduler.assembly import build_runners
+from mooring.scheduler.decide import Manner
 from mooring.sim.placer import Placer
 
 UNUSABLE = (msgspec.MsgspecError, ValueError, OverflowError, ClusterError, RecursionError)

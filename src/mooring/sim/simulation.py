@@ -8,11 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from mooring.cluster.amounts import amounts_on
 from mooring.cluster.cluster import Cluster
-from mooring.cycle.decide import Manner, decide
-from mooring.cycle.decision import Decision, Failed, NoFit, Placement
-from mooring.cycle.failure import POD_SCHEDULED, SCHEDULER_ERROR
+from mooring.cluster.nodes.amounts import amounts_on
 from mooring.framework.config.durations import Duration
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.registry import Registry
@@ -20,7 +17,10 @@ from mooring.framework.runner import Runner
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import Condition, KubeObject
 from mooring.model.pod import Pod
-from mooring.sim.manifests import Manifests
+from mooring.scheduler.decide import Manner, decide
+from mooring.scheduler.decision import Decision, Failed, NoFit, Placement
+from mooring.scheduler.failure import POD_SCHEDULED, SCHEDULER_ERROR
+from mooring.sim.reading.manifests import Manifests
 from mooring.sim.results import Explanation, Fate, InputError, NodeUse, NoSuchPod, PodResult, Report
 from mooring.sim.stage import Stage, count, some
 

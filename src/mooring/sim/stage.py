@@ -5,13 +5,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import TypeGuard
 
-from mooring.app.assembly import build_scheduler
 from mooring.cluster.cluster import Cluster
-from mooring.cycle.decide import Manner, decide
-from mooring.cycle.decision import Decision, Placement
-from mooring.cycle.extender_decide import deciding
-from mooring.cycle.extender_interest import Panel
-from mooring.cycle.extender_steps import Steps
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.faults import describe
 from mooring.framework.registry import Registry
@@ -20,7 +14,13 @@ from mooring.kit.clock import VirtualClock
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.model.problem import Problem, Problems, show
+from mooring.model.validation.problem import Problem, Problems, show
+from mooring.scheduler.assembly import build_scheduler
+from mooring.scheduler.decide import Manner, decide
+from mooring.scheduler.decision import Decision, Placement
+from mooring.scheduler.extenders.decide import deciding
+from mooring.scheduler.extenders.interest import Panel
+from mooring.scheduler.extenders.steps import Steps
 from mooring.sim.claim_controller import ClaimController
 from mooring.sim.driver import START_NS, Driver
 from mooring.sim.results import Eviction, InputError, NoSuchPod

@@ -4,9 +4,9 @@ import re
 from collections import deque
 from dataclasses import dataclass, field
 
-from mooring.cycle.core import Core
 from mooring.kit.clock import NS_PER_S, Clock
 from mooring.model.pod import Pod
+from mooring.scheduler.core import Core
 
 MOMENTS = 500
 """How many moments of one pod are kept: the latest."""

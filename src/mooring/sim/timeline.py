@@ -5,13 +5,13 @@ from typing import Any
 
 import msgspec
 
-from mooring.app.assembly import build_scheduler
 from mooring.framework import config
 from mooring.framework.registry import Registry
 from mooring.kit.clock import VirtualClock
 from mooring.model.decode import decode_json
 from mooring.model.kinds import KINDS
 from mooring.model.pod import Pod
+from mooring.scheduler.assembly import build_scheduler
 from mooring.sim.driver import START_NS, Driver
 
 _OP_NS = 1_000_000

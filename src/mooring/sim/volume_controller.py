@@ -8,8 +8,8 @@ from typing import Protocol
 
 import msgspec
 
-from mooring.cluster.shelf import AVAILABLE
-from mooring.cluster.storage_view import StorageView
+from mooring.cluster.claims.storage_view import StorageView
+from mooring.cluster.nodes.shelf import AVAILABLE
 from mooring.model.meta import KubeObject, ObjectMeta, Requirement
 from mooring.model.pod import NodeSelector, NodeSelectorTerm
 from mooring.model.storage import (
@@ -30,9 +30,9 @@ from mooring.model.volume_claims import (
     reference_to,
     selected_node,
 )
-from mooring.plugins.volume_choice import fitting_ranks
-from mooring.plugins.volume_claim_kinds import is_delayed
-from mooring.plugins.volume_provisioning import can_provision
+from mooring.plugins.volumes.choice import fitting_ranks
+from mooring.plugins.volumes.claim_kinds import is_delayed
+from mooring.plugins.volumes.provisioning import can_provision
 
 BOUND = PhaseStatus(phase="Bound")
 

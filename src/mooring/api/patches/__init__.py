@@ -1,1 +1,0 @@
-"""The four kinds of patch, and who owns which field."""

@@ -1,1 +1,0 @@
-"""What an API server has, mirrored here: lists and watches turned into typed changes."""

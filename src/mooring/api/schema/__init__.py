@@ -1,1 +1,0 @@
-"""Which fields each kind has, and the documents that say so."""

@@ -1,1 +1,0 @@
-"""The embedded API server: what it answers is decided without I/O; only `transport` speaks HTTP."""

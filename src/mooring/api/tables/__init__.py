@@ -1,1 +1,0 @@
-"""What `kubectl get` prints: columns, cells and ages."""

@@ -1,0 +1,1 @@
+"""Reaching an API server: connections, credentials, kubeconfig files and reflectors."""

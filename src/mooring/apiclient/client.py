@@ -1,0 +1,323 @@
+"""A client of the Kubernetes API: JSON in and out, refusals as ApiError, retries and limits as client-go has them."""
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, TypeVar
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgspec
+
+from mooring.apiclient.credentials.credentials import Grant
+from mooring.apiclient.lines import LineSplitter
+from mooring.apiclient.reach import Access
+from mooring.apiclient.refusals import failed_status, refusal
+from mooring.apiclient.throttle import Throttle, Timing
+from mooring.apiclient.transport import Params, Request, Transport
+from mooring.apiclient.unanswered import ConnectionLost, TooLarge, Unanswered, Unreadable
+from mooring.kit.clock import NS_PER_S
+from mooring.kit.fence import NO_FENCE, Fence
+from mooring.model.api_errors import ApiError
+from mooring.model.media_types import STRATEGIC_MERGE_PATCH
+
+log = logging.getLogger(__name__)
+
+JSON = "application/json"
+
+MAX_RETRIES = 10
+LOST_CONNECTION_WAIT_S = 1.0
+PAGE_SIZE = 500
+_TOLD_WAIT_S, _LOUD_WAIT_S = 0.05, 1.0
+_WATCH_GRACE_S = 30.0
+"""How much longer than the server promised a watch may last before we take it for dead."""
+
+NO_ANSWER = "<error>"
+"""In the place of a status where there was none."""
+
+Observe = Callable[[str, str, str, int], None]
+"""Told of every attempt that is over: its status, method, host, and how long it took (ns)."""
+
+Lines = list[bytes]
+Pages = list[bytes]
+JsonObject = dict[str, Any]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one client takes from a server, and how long it waits."""
+
+    request_s: float = 60.0
+    """One attempt with its body; watches last as long as they are asked to."""
+    answer_bytes: int = 64 << 20
+    """A page of 500 objects at etcd's limit of 1.5 MiB would be larger, but pages in practice are a few MiB."""
+    error_bytes: int = 1 << 20
+    line_bytes: int = 16 << 20
+    connections: int = 100
+
+
+class _Refused(Exception):
+    """A refusal with what decides whether to ask again."""
+
+    def __init__(self, error: ApiError, grant: Grant, wait_s: int | None) -> None:
+        super().__init__()
+        self.error = error
+        self.grant = grant
+        self.wait_s = wait_s
+        """How long the server asks us to wait; None: it does not want to be asked again."""
+
+
+class _PageMetadata(msgspec.Struct):
+    continue_token: str | None = msgspec.field(default=None, name="continue")
+
+
+class _Page(msgspec.Struct):
+    metadata: _PageMetadata | None = None
+
+
+class ApiClient:
+    """Use it with `async with`. All requests, retries included, share one token bucket; a negative qps is no limit.
+
+    Besides ApiError (the server refuses), calls raise Unanswered (no answer), CredentialsError, and FencedOff for a
+    write after the lease has run out.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        user_agent: str,
+        qps: float = 50.0,
+        burst: int = 100,
+        content_type: str = JSON,
+        limits: Limits | None = None,
+        timing: Timing | None = None,
+        observe: Observe | None = None,
+        fence: Fence = NO_FENCE,
+    ) -> None:
+        """`fence` is asked directly before each write is sent; reads need none."""
+        self._observe = observe
+        self._host = urlsplit(access.server).netloc
+        self._credentials = access.credentials
+        self._content_type = content_type
+        self._limits = limits or Limits()
+        self._timing = timing or Timing()
+        self._throttle = Throttle(qps, burst, self._timing)
+        accept = content_type if content_type == "*/*" else f"{content_type}, */*"
+        headers = {"User-Agent": user_agent, "Accept": accept, "Accept-Encoding": "identity"}
+        self._transport = Transport(access, headers, self._limits.connections, fence)
+
+    async def __aenter__(self) -> Self:
+        await self._transport.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._transport.close()
+
+    # The verbs, with JSON
+
+    async def get(self, path: str, params: Params | None = None) -> Any:
+        return _parsed(await self.get_bytes(path, params), f"GET {path}")
+
+    async def post(self, path: str, body: Any, params: Params | None = None) -> Any:
+        return await self._write("POST", path, body, params)
+
+    async def put(self, path: str, body: Any, params: Params | None = None) -> Any:
+        return await self._write("PUT", path, body, params)
+
+    async def patch(
+        self, path: str, body: Any, patch_type: str = STRATEGIC_MERGE_PATCH, params: Params | None = None
+    ) -> Any:
+        return await self._write("PATCH", path, body, params, patch_type)
+
+    async def delete(self, path: str, options: Any = None, params: Params | None = None) -> Any:
+        """`options` is a DeleteOptions; without it the object's own grace period counts."""
+        return await self._write("DELETE", path, options, params)
+
+    async def list(self, path: str, params: Params | None = None, limit: int = PAGE_SIZE) -> JsonObject:
+        """The whole list, as if it had come in one page."""
+        pages = [_parsed(page, f"GET {path}") for page in await self.list_pages(path, params, limit)]
+        whole: JsonObject = pages[0]
+        whole["items"] = [item for page in pages for item in page.get("items") or ()]
+        of_one_page = ("continue", "remainingItemCount")
+        metadata = whole.get("metadata") or {}
+        whole["metadata"] = {name: value for name, value in metadata.items() if name not in of_one_page}
+        return whole
+
+    # Bytes, for callers who decode into types of their own
+
+    async def get_bytes(self, path: str, params: Params | None = None) -> bytes:
+        return await self.send(self._request("GET", path, None, params))
+
+    async def list_pages(self, path: str, params: Params | None = None, limit: int = PAGE_SIZE) -> Pages:
+        """All pages of a list; 0 asks for a single one. Pages that expire on the way are asked for anew, in one."""
+        asked = dict(params or {})
+        pages = [await self.get_bytes(path, {**asked, "limit": str(limit)} if limit else asked)]
+        try:
+            while token := _continue_token(pages[-1], path):
+                pages.append(await self.get_bytes(path, _next_page(asked, limit, token)))
+        except ApiError as error:
+            if error.reason != "Expired":
+                raise
+            return [await self.get_bytes(path, asked)]
+        return pages
+
+    async def send(self, request: Request) -> bytes:
+        """One request with its retries; the bytes of the answer."""
+
+        async def once() -> bytes:
+            async with self._attempt(request) as answer:
+                return await _body(answer, self._limits.answer_bytes, request)
+
+        return await self._repeat(request, once)
+
+    async def watch(self, path: str, params: Params | None = None) -> AsyncIterator[Lines]:
+        """The events of a watch, raw and without line ends, as many at a time as have come; ends as the watch ends.
+
+        None come at first, once the server has answered. `watch=true` is added. A connection that breaks raises
+        ConnectionLost; the events until then were handed out. What comes while others are taken in is read ahead.
+        Who stops early closes it (`contextlib.aclosing`), or else the connection stays until the garbage is collected.
+        """
+        asked = {**(params or {}), "watch": "true"}
+        request = Request("GET", path, asked, time_limit_s=_watch_limit_s(asked))
+        splitter = LineSplitter(self._limits.line_bytes)
+        async with AsyncExitStack() as stack:
+            answer = await self._repeat(request, lambda: stack.enter_async_context(self._attempt(request)))
+            yield []
+            async for chunk in answer.content.iter_any():
+                if lines := splitter.feed(chunk):
+                    yield lines
+            if _is_json(rest := splitter.rest()):
+                yield [rest]
+
+    # How a request is made
+
+    def _request(self, method: str, path: str, body: Any, params: Params | None, content_type: str = "") -> Request:
+        data = body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
+        return Request(method, path, params or {}, data, content_type or self._content_type, self._limits.request_s)
+
+    async def _write(self, method: str, path: str, body: Any, params: Params | None, content_type: str = "") -> Any:
+        request = self._request(method, path, body, params, content_type)
+        return _parsed(await self.send(request), str(request))
+
+    async def _repeat(self, request: Request, once: Callable[[], Awaitable[T]]) -> T:
+        """Ask until there is an answer that counts: new credentials once, and else as often as client-go would."""
+        retries, is_renewed = 0, False
+        while True:
+            error: Exception
+            wait_s: float | None
+            try:
+                return await once()
+            except _Refused as refused:
+                if refused.error.code == 401 and not is_renewed and self._credentials.reject(refused.grant):
+                    is_renewed = True
+                    continue
+                error, wait_s = refused.error, refused.wait_s
+            except ConnectionLost as lost:
+                # The server may have closed a connection that we kept just as we used it: at first, ask again at once.
+                error, wait_s = lost, (LOST_CONNECTION_WAIT_S if retries else 0.0) if request.method == "GET" else None
+            if wait_s is None or retries == MAX_RETRIES:
+                raise error from None
+            retries += 1
+            log.debug("%s: attempt %d failed, the next is in %g s", request, retries, wait_s)
+            if wait_s:
+                await self._timing.sleep(wait_s)
+
+    @asynccontextmanager
+    async def _attempt(self, request: Request) -> AsyncIterator[aiohttp.ClientResponse]:
+        """An answer that says success; any other raises."""
+        _tell_wait(await self._throttle.take(), request)
+        grant = await self._credentials.grant()
+        began_s = self._timing.monotonic_s()
+        async with self._counted(request, began_s), self._transport.attempt(request, grant) as answer:
+            self._count(str(answer.status), request, began_s)
+            if answer.status >= 300:
+                wait_s = _retry_after_s(answer)
+                body = await _body(answer, self._limits.error_bytes, request)
+                raise _Refused(refusal(answer.status, body, str(request), wait_s or 0), grant, wait_s)
+            yield answer
+
+    @asynccontextmanager
+    async def _counted(self, request: Request, began_s: float) -> AsyncIterator[None]:
+        """An attempt that ends before there is an answer counts as well."""
+        try:
+            yield
+        except Unanswered:
+            self._count(NO_ANSWER, request, began_s)
+            raise
+
+    def _count(self, code: str, request: Request, began_s: float) -> None:
+        if self._observe is not None:
+            taken_ns = int((self._timing.monotonic_s() - began_s) * NS_PER_S)
+            self._observe(code, request.method, self._host, taken_ns)
+
+
+async def _body(answer: aiohttp.ClientResponse, max_bytes: int, request: Request) -> bytes:
+    if (answer.content_length or 0) > max_bytes:
+        raise _too_large(request, max_bytes)
+    chunks, size = [], 0
+    async for chunk in answer.content.iter_any():
+        size += len(chunk)
+        if size > max_bytes:
+            raise _too_large(request, max_bytes)
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _too_large(request: Request, max_bytes: int) -> TooLarge:
+    return TooLarge(f"{request}: the answer is larger than {max_bytes} bytes, which is all we read")
+
+
+def _retry_after_s(answer: aiohttp.ClientResponse) -> int | None:
+    """Parity: only 429 and 5xx are repeated, and a date in the header counts as none."""
+    written = answer.headers.get("Retry-After", "")
+    is_repeated = answer.status == 429 or answer.status >= 500
+    return int(written) if is_repeated and written.isascii() and written.isdigit() else None
+
+
+def _watch_limit_s(params: Params) -> float | None:
+    asked = params.get("timeoutSeconds", "")
+    return int(asked) + _WATCH_GRACE_S if asked.isdigit() else None
+
+
+def _tell_wait(waited_s: float, request: Request) -> None:
+    if waited_s > _TOLD_WAIT_S:
+        level = logging.INFO if waited_s > _LOUD_WAIT_S else logging.DEBUG
+        log.log(level, "Waited before sending request: %s, %.3f s by our own rate limit", request, waited_s)
+
+
+def _parsed(body: bytes, request: str) -> Any:
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise Unreadable(f"{request}: the answer is not JSON") from None
+    if error := failed_status(value):
+        raise error
+    return value
+
+
+def _continue_token(page: bytes, path: str) -> str:
+    try:
+        metadata = msgspec.json.decode(page, type=_Page).metadata
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise Unreadable(f"GET {path}: the answer is not a list of the API") from None
+    return (metadata.continue_token if metadata else None) or ""
+
+
+def _next_page(asked: Params, limit: int, token: str) -> Params:
+    """A server refuses a version together with a token, which has its own."""
+    rest = {name: value for name, value in asked.items() if not name.startswith("resourceVersion")}
+    return {**rest, "limit": str(limit), "continue": token} if limit else {**rest, "continue": token}
+
+
+def _is_json(line: bytes) -> bool:
+    """A last line without its end counts if it is whole."""
+    try:
+        msgspec.json.decode(line, type=msgspec.Raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Who a client is: tokens, certificates, exec plugins, the service account of a pod."""

@@ -1,0 +1,203 @@
+"""Credentials from a program that a kubeconfig names (client.authentication.k8s.io): run, kept until they end, run again."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from mooring.apiclient.credentials.certificates import KeyPair
+from mooring.apiclient.credentials.credentials import CredentialsError, Grant, bearer
+from mooring.kit.clock import NS_PER_S, Clock, WallClock
+
+V1 = "client.authentication.k8s.io/v1"
+V1BETA1 = "client.authentication.k8s.io/v1beta1"
+VERSIONS = (V1, V1BETA1)
+TIME_LIMIT_S = 60.0
+MAX_ANSWER_BYTES = 1 << 20
+_SHOWN_STDERR_BYTES = 1000
+_LAST_WORDS_S = 1.0
+"""How long a killed program's pipes may take to close."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """What a kubeconfig says about the program. `place` is where it says so, for messages."""
+
+    place: str
+    command: str
+    arguments: tuple[str, ...] = field(default=(), repr=False)
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    api_version: str = V1
+    install_hint: str = ""
+    cluster: Mapping[str, Any] | None = field(default=None, repr=False)
+    """Told to the program if it asks for it by provideClusterInfo."""
+    time_limit_s: float = TIME_LIMIT_S
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    token: str | None = None
+    client_certificate_data: str | None = None
+    client_key_data: str | None = None
+    expiration_timestamp: str | None = None
+
+
+class _Answer(msgspec.Struct, rename="camel"):
+    api_version: str | None = None
+    kind: str | None = None
+    status: _Status | None = None
+
+
+class ExecCredentials:
+    """Runs the program when there is no grant that still holds; requests that come meanwhile wait for the same run."""
+
+    def __init__(self, plugin: Plugin, clock: Clock | None = None) -> None:
+        self._plugin = plugin
+        self._clock = clock or WallClock()
+        self._running = asyncio.Lock()
+        self._grant: Grant | None = None
+        self._ends_at_ns: int | None = None
+
+    async def grant(self) -> Grant:
+        async with self._running:
+            if self._grant is None or self._has_ended():
+                answer = _parsed(self._plugin, await _run(self._plugin))
+                self._grant, self._ends_at_ns = _granted(self._plugin, answer), _end_ns(self._plugin, answer)
+            return self._grant
+
+    def reject(self, grant: Grant) -> bool:
+        if self._grant == grant:
+            self._grant = None
+        return True
+
+    def _has_ended(self) -> bool:
+        return self._ends_at_ns is not None and self._clock.now_ns() >= self._ends_at_ns
+
+
+async def _run(plugin: Plugin) -> bytes:
+    """What the program prints. It gets no input and must not keep us waiting."""
+    process = await _started(plugin)
+    try:
+        async with asyncio.timeout(plugin.time_limit_s):
+            output, complaint = await asyncio.gather(_read_start(process), _read_end(process))
+            code = await process.wait()
+    except TimeoutError:
+        raise _error(plugin, f"did not end within {plugin.time_limit_s:g} s") from None
+    finally:
+        await _end(process)
+    if len(output) > MAX_ANSWER_BYTES:
+        raise _error(plugin, f"printed more than {MAX_ANSWER_BYTES} bytes")
+    if code:
+        raise _error(plugin, f"failed with exit code {code}", complaint)
+    return output
+
+
+async def _started(plugin: Plugin) -> asyncio.subprocess.Process:
+    environment = {**os.environ, **plugin.environment, "KUBERNETES_EXEC_INFO": _request(plugin)}
+    try:
+        return await asyncio.create_subprocess_exec(
+            plugin.command,
+            *plugin.arguments,
+            env=environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+    except FileNotFoundError:
+        raise _error(plugin, "is not installed", hint=plugin.install_hint) from None
+    except (OSError, ValueError) as error:
+        raise _error(plugin, f"cannot be run: {getattr(error, 'strerror', None) or type(error).__name__}") from None
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Leave neither the program nor its pipes behind."""
+    if process.returncode is None:
+        _kill(process)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_WORDS_S):
+                await process.communicate()
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    """The program with all that it started; its session is its own, so nothing else is hit."""
+    if process.returncode is not None:
+        return
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+async def _read_start(process: asyncio.subprocess.Process) -> bytes:
+    """What is printed, up to a little more than we take: who prints without end is stopped."""
+    assert process.stdout is not None
+    found = bytearray()
+    while chunk := await process.stdout.read(1 << 16):
+        if len(found) <= MAX_ANSWER_BYTES:
+            found += chunk
+        if len(found) > MAX_ANSWER_BYTES:
+            _kill(process)
+    return bytes(found)
+
+
+async def _read_end(process: asyncio.subprocess.Process) -> bytes:
+    """The last words, where programs say what went wrong."""
+    assert process.stderr is not None
+    found = b""
+    while chunk := await process.stderr.read(1 << 16):
+        found = (found + chunk)[-_SHOWN_STDERR_BYTES:]
+    return found
+
+
+def _request(plugin: Plugin) -> str:
+    spec: dict[str, Any] = {"interactive": False}
+    if plugin.cluster is not None:
+        spec["cluster"] = plugin.cluster
+    return json.dumps({"kind": "ExecCredential", "apiVersion": plugin.api_version, "spec": spec})
+
+
+def _parsed(plugin: Plugin, output: bytes) -> _Status:
+    """The parser's own messages hold no values, so they may be shown."""
+    try:
+        answer = msgspec.json.decode(output, type=_Answer)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _error(plugin, f"did not print an ExecCredential: {error}") from None
+    if answer.kind != "ExecCredential":
+        raise _error(plugin, "did not print an ExecCredential: kind is something else")
+    if answer.api_version != plugin.api_version:
+        raise _error(plugin, f"printed another version than {plugin.api_version}, which the kubeconfig asks for")
+    if answer.status is None:
+        raise _error(plugin, "printed an ExecCredential without a status")
+    return answer.status
+
+
+def _granted(plugin: Plugin, status: _Status) -> Grant:
+    certificate, key = status.client_certificate_data, status.client_key_data
+    if bool(certificate) != bool(key):
+        raise _error(plugin, "printed only one of clientCertificateData and clientKeyData")
+    if not status.token and not certificate:
+        raise _error(plugin, "printed neither a token nor a client certificate")
+    pair = KeyPair(certificate.encode(), key.encode()) if certificate and key else None
+    return Grant(bearer(status.token.strip()) if status.token else "", pair)
+
+
+def _end_ns(plugin: Plugin, status: _Status) -> int | None:
+    if not status.expiration_timestamp:
+        return None
+    try:
+        return int(datetime.fromisoformat(status.expiration_timestamp).timestamp() * NS_PER_S)
+    except ValueError:
+        raise _error(plugin, "printed an expirationTimestamp that is not an RFC 3339 time") from None
+
+
+def _error(plugin: Plugin, what: str, complaint: bytes = b"", hint: str = "") -> CredentialsError:
+    told = complaint.decode(errors="replace").strip()
+    message = f"{plugin.place}: the credential plugin {plugin.command!r} {what}"
+    if told:
+        message += f"; it said: {told}"
+    return CredentialsError(f"{message}\n\n{hint.strip()}" if hint.strip() else message)

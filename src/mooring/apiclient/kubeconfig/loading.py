@@ -1,0 +1,242 @@
+"""From kubeconfig files to a way into a cluster: one context is chosen, and its cluster and user are checked."""
+
+import base64
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from mooring.apiclient.credentials.credentials import Credentials, Identity, RereadFile, Secret
+from mooring.apiclient.credentials.exec_plugin import V1, VERSIONS, ExecCredentials, Plugin
+from mooring.apiclient.credentials.in_cluster import in_cluster, is_in_cluster
+from mooring.apiclient.kubeconfig.files import (
+    Cluster,
+    Context,
+    Entry,
+    Kubeconfig,
+    KubeconfigError,
+    User,
+    kubeconfig_paths,
+    merged,
+)
+from mooring.apiclient.reach import Access
+from mooring.kit.clock import Clock, WallClock
+
+T = TypeVar("T")
+
+_NOWHERE = "none was given, $KUBECONFIG and ~/.kube/config name no file that exists, and this is no pod"
+
+_EXEC_EXTENSION = "client.authentication.k8s.io/exec"
+"""The extension of a cluster that is handed to exec plugins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What of this machine and process is looked at."""
+
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+    clock: Clock = field(default_factory=WallClock)
+
+
+def find_access(path: Path | None = None, context: str = "", around: Surroundings | None = None) -> Access:
+    """As kubectl finds its cluster: the file given, $KUBECONFIG, ~/.kube/config, and else the pod's service account."""
+    around = around or Surroundings()
+    found = kubeconfig_paths(path, around.environment)
+    if not found and is_in_cluster(around.environment):
+        return in_cluster(around.environment, clock=around.clock)
+    if not found:
+        raise KubeconfigError("kubeconfig", "", _NOWHERE)
+    return access_of(merged(found), context, around)
+
+
+def read_kubeconfig(path: Path, context: str = "", around: Surroundings | None = None) -> Access:
+    return access_of(merged(kubeconfig_paths(path)), context, around or Surroundings())
+
+
+def access_of(config: Kubeconfig, context: str, around: Surroundings) -> Access:
+    """The way of one context; an empty name stands for the current one."""
+    chosen = _context(config, context)
+    cluster = _named(config.clusters, chosen, "cluster", chosen.value.cluster)
+    user = _named(config.users, chosen, "user", chosen.value.user) if chosen.value.user else None
+    _check_cluster(cluster)
+    authority = _authority(cluster)
+    return Access(
+        server=_server_url(cluster.value.server),
+        authority_pem=authority,
+        skips_verification=cluster.value.insecure_skip_tls_verify,
+        server_name=cluster.value.tls_server_name,
+        proxy_url=cluster.value.proxy_url,
+        credentials=_credentials(user, _cluster_info(cluster, authority), around) if user else Identity(),
+        impersonation=_impersonation(user) if user else (),
+        namespace=chosen.value.namespace,
+    )
+
+
+def _context(config: Kubeconfig, name: str) -> Entry[Context]:
+    files = os.pathsep.join(map(str, config.files))
+    if not (name or config.current_context):
+        raise KubeconfigError(files, "current-context", f"is not set{_there_are(config.contexts)}")
+    found = config.contexts.get(name or config.current_context)
+    if found is None:
+        where = "contexts" if name else "current-context"
+        problem = f"no context is named {name or config.current_context!r}{_there_are(config.contexts)}"
+        raise KubeconfigError(files, where, problem)
+    return found
+
+
+def _named(entries: Mapping[str, Entry[T]], context: Entry[Context], kind: str, name: str) -> Entry[T]:
+    if not name:
+        raise context.error(kind, "is not set")
+    if name not in entries:
+        raise context.error(kind, f"no {kind} is named {name!r}{_there_are(entries)}")
+    return entries[name]
+
+
+def _there_are(entries: Mapping[str, Any]) -> str:
+    return f" (there are: {', '.join(sorted(entries))})" if entries else " (there are none)"
+
+
+# The cluster
+
+
+def _check_cluster(cluster: Entry[Cluster]) -> None:
+    value = cluster.value
+    if not value.server:
+        raise cluster.error("server", "is not set")
+    _check_url(cluster, "server", _server_url(value.server), ("http", "https"))
+    if "@" in urlsplit(_server_url(value.server)).netloc:
+        raise cluster.error("server", "must not hold a user name and password; write them under users")
+    if value.proxy_url:
+        _check_url(cluster, "proxy-url", value.proxy_url, ("http", "https"))
+    if value.insecure_skip_tls_verify and (value.certificate_authority or value.certificate_authority_data):
+        problem = "cannot be true where a certificate authority is given: that would not be asked"
+        raise cluster.error("insecure-skip-tls-verify", problem)
+
+
+def _check_url(cluster: Entry[Cluster], name: str, url: str, schemes: tuple[str, ...]) -> None:
+    """The URL itself is not shown: a proxy's may hold a password."""
+    try:
+        parts = urlsplit(url)
+        is_url = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_url = False
+    if not is_url:
+        raise cluster.error(name, "is not a URL")
+    if parts.scheme not in schemes:
+        raise cluster.error(name, f"has the scheme {parts.scheme!r}, and only {' and '.join(schemes)} are supported")
+
+
+def _server_url(written: str) -> str:
+    """Without a scheme it is http, as for kubectl."""
+    return (written if "://" in written else f"http://{written}").rstrip("/")
+
+
+def _authority(cluster: Entry[Cluster]) -> bytes:
+    data, path = cluster.value.certificate_authority_data, cluster.value.certificate_authority
+    if data or not path:
+        return data
+    try:
+        return cluster.path(path).read_bytes()
+    except OSError as error:
+        problem = f"{cluster.path(path)} cannot be read: {error.strerror}"
+        raise cluster.error("certificate-authority", problem) from None
+
+
+def _cluster_info(cluster: Entry[Cluster], authority: bytes) -> dict[str, Any]:
+    """What a plugin with provideClusterInfo is told."""
+    value = cluster.value
+    told: dict[str, Any] = {
+        "server": _server_url(value.server),
+        "tls-server-name": value.tls_server_name,
+        "insecure-skip-tls-verify": value.insecure_skip_tls_verify,
+        "certificate-authority-data": base64.b64encode(authority).decode(),
+        "proxy-url": value.proxy_url,
+        "disable-compression": value.disable_compression,
+        "config": next((item.extension for item in value.extensions if item.name == _EXEC_EXTENSION), None),
+    }
+    return {name: content for name, content in told.items() if content}
+
+
+# The user
+
+
+def _credentials(user: Entry[User], cluster: Mapping[str, Any], around: Surroundings) -> Credentials:
+    value = user.value
+    if value.auth_provider is not None:
+        named = value.auth_provider.get("name", "")
+        problem = (
+            f"{named!r} is gone from Kubernetes since 1.26; use an exec plugin (kubelogin, gke-gcloud-auth-plugin)"
+        )
+        raise user.error("auth-provider", problem)
+    _check_methods(user)
+    if value.exec is not None:
+        return ExecCredentials(_plugin(user, cluster), around.clock)
+    certificate = _secret(user, "client-certificate", value.client_certificate_data, value.client_certificate, around)
+    key = _secret(user, "client-key", value.client_key_data, value.client_key, around)
+    if (certificate is None) != (key is None):
+        missing = "client-key" if key is None else "client-certificate"
+        raise user.error(missing, f"neither {missing} nor {missing}-data is set, but its other half is")
+    # Parity: a token file wins over a token, unlike the -data fields, which win over their files.
+    token = _secret(user, "tokenFile", b"" if value.token_file else value.token.encode(), value.token_file, around)
+    return Identity(token, certificate, key, (value.username, value.password) if value.username else None)
+
+
+def _check_methods(user: Entry[User]) -> None:
+    value = user.value
+    methods = {"token": value.token or value.token_file, "username": value.username, "exec": value.exec}
+    used = [name for name, is_used in methods.items() if is_used]
+    if len(used) > 1:
+        raise user.error("", f"has more than one way to log in: {', '.join(used)}")
+    if value.password and not value.username:
+        raise user.error("username", "is not set, but password is")
+
+
+def _secret(user: Entry[User], name: str, data: bytes, path: str, around: Surroundings) -> Secret | None:
+    if data:
+        return data
+    if not path:
+        return None
+    file = RereadFile(user.path(path), f"{user.file}: {user.place}.{name}", around.clock)
+    file.content()  # so that a wrong path is told at once
+    return file
+
+
+def _plugin(user: Entry[User], cluster: Mapping[str, Any]) -> Plugin:
+    settings = user.value.exec
+    assert settings is not None
+    if not settings.command:
+        raise user.error("exec.command", "is not set")
+    if settings.api_version not in VERSIONS:
+        raise user.error("exec.apiVersion", f"must be {' or '.join(VERSIONS)}, not {settings.api_version!r}")
+    if settings.interactive_mode not in ("Never", "IfAvailable", "Always", ""):
+        raise user.error("exec.interactiveMode", "must be Never, IfAvailable or Always")
+    if not settings.interactive_mode and settings.api_version == V1:
+        raise user.error("exec.interactiveMode", "is not set, and v1 asks for it: Never, IfAvailable or Always")
+    if settings.interactive_mode == "Always":
+        raise user.error("exec.interactiveMode", "is Always, but a scheduler has no terminal to ask at")
+    if not all(variable.name for variable in settings.env):
+        raise user.error("exec.env", "has a variable without a name")
+    has_directory = os.sep in settings.command
+    return Plugin(
+        place=f"{user.file}: {user.place}.exec",
+        command=str(user.path(settings.command)) if has_directory else settings.command,
+        arguments=tuple(settings.args),
+        environment={variable.name: variable.value for variable in settings.env},
+        api_version=settings.api_version,
+        install_hint=settings.install_hint,
+        cluster=cluster if settings.provide_cluster_info else None,
+    )
+
+
+def _impersonation(user: Entry[User]) -> tuple[tuple[str, str], ...]:
+    value = user.value
+    headers = [("Impersonate-User", value.as_user)] if value.as_user else []
+    if value.as_uid:
+        headers.append(("Impersonate-Uid", value.as_uid))
+    headers += [("Impersonate-Group", group) for group in value.as_groups]
+    headers += [(f"Impersonate-Extra-{key}", item) for key, items in value.as_user_extra.items() for item in items]
+    if headers and not value.as_user:
+        raise user.error("as", "is not set, but as-uid, as-groups or as-user-extra is")
+    return tuple(headers)

@@ -1,0 +1,215 @@
+"""Short writes to an API server, many at a time: binds, events, status patches, each kind with its own connections."""
+
+import asyncio
+import errno
+import ssl
+from collections import deque
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+from mooring.apiclient.client import MAX_RETRIES, NO_ANSWER, ApiClient, Limits, Observe
+from mooring.apiclient.credentials.certificates import KeyPair
+from mooring.apiclient.credentials.credentials import Grant
+from mooring.apiclient.proxies import proxy_of
+from mooring.apiclient.quick_answers import Reply
+from mooring.apiclient.quick_connection import QuickConnection
+from mooring.apiclient.reach import Access
+from mooring.apiclient.refusals import refusal
+from mooring.apiclient.throttle import Throttle, Timing
+from mooring.apiclient.tls import client_context
+from mooring.apiclient.transport import Request
+from mooring.apiclient.unanswered import ConnectionRefused, TimedOut, Unanswered, unanswered
+from mooring.kit.clock import NS_PER_S
+from mooring.kit.fence import NO_FENCE, Fence
+
+_CONNECT_S = 30.0
+
+
+class QuickClient:
+    """Use it with `async with`. Raises ApiError where the server refuses, Unanswered where no answer came,
+    CredentialsError where there is nothing to say who we are, FencedOff for a write after the lease has run out.
+
+    Behind a proxy everything goes through the general client, which knows proxies.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        user_agent: str,
+        connections: int = 32,
+        qps: float = -1,
+        burst: int = 100,
+        time_limit_s: float = 30.0,
+        timing: Timing | None = None,
+        observe: Observe | None = None,
+        fence: Fence = NO_FENCE,
+    ) -> None:
+        """`fence` is asked directly before each write is sent; reads need none."""
+        self._observe = observe
+        self._fence = fence
+        self._access = access
+        self._timing = timing or Timing()
+        self._throttle = Throttle(qps, burst, self._timing)
+        self._time_limit_s = time_limit_s
+        self._free = connections
+        self._idle: list[QuickConnection] = []
+        self._queue: deque[asyncio.Future[None]] = deque()
+        self._grant: Grant | None = None
+        self._tls: tuple[KeyPair | None, ssl.SSLContext] | None = None
+        self._head = b""
+        url = urlsplit(access.server)
+        self._host, self._prefix = url.hostname or "", url.path.rstrip("/")
+        self._port = url.port or (443 if url.scheme == "https" else 80)
+        self._is_tls, self._netloc = url.scheme == "https", url.netloc
+        self._user_agent = user_agent
+        self._general: ApiClient | None = None
+        if access.proxy_url or proxy_of(access.server):
+            limits = Limits(request_s=time_limit_s, connections=connections)
+            self._general = ApiClient(
+                access, user_agent, qps, burst, limits=limits, timing=timing, observe=observe, fence=fence
+            )
+
+    async def __aenter__(self) -> Self:
+        if self._general is not None:
+            await self._general.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for connection in self._idle:
+            connection.close()
+        if self._general is not None:
+            await self._general.__aexit__(kind, error, trace)
+
+    async def send(self, method: str, path: str, body: bytes, content_type: str = "application/json") -> bytes:
+        """One write, repeated as the server asks for with Retry-After, and once with new credentials."""
+        if self._general is not None:
+            return await self._general.send(
+                Request(method, path, body=body, content_type=content_type, time_limit_s=self._time_limit_s)
+            )
+        retries, is_renewed = 0, False
+        while True:
+            await self._throttle.take()
+            grant = await self._access.credentials.grant()
+            began_s = self._timing.monotonic_s() if self._observe is not None else 0.0
+            code = NO_ANSWER
+            try:
+                reply = await self._attempt(method, path, body, content_type, grant)
+                code = str(reply.status)
+            finally:
+                if self._observe is not None:
+                    taken_ns = int((self._timing.monotonic_s() - began_s) * NS_PER_S)
+                    self._observe(code, method, self._netloc, taken_ns)
+            if reply.status < 300:
+                return reply.body
+            if reply.status == 401 and not is_renewed and self._access.credentials.reject(grant):
+                is_renewed = True
+                continue
+            error = refusal(reply.status, reply.body, f"{method} {path}", reply.retry_after_s or 0)
+            if not _is_repeated(reply) or retries == MAX_RETRIES:
+                raise error
+            retries += 1
+            await self._timing.sleep(reply.retry_after_s or 0)
+
+    async def _attempt(self, method: str, path: str, body: bytes, content_type: str, grant: Grant) -> Reply:
+        what = f"{method} {path}"
+        head = self._common_head(grant)
+        request = (
+            (
+                f"{method} {self._prefix}{path} HTTP/1.1\r\nContent-Type: {content_type}\r\n"
+                f"Content-Length: {len(body)}\r\n"
+            ).encode()
+            + head
+            + body
+        )
+        await self._take_place()
+        connection = None
+        try:
+            async with asyncio.timeout(self._time_limit_s):
+                connection = await self._connection(grant)
+                return await connection.ask(request, NO_FENCE if method == "GET" else self._fence)
+        except TimeoutError:
+            raise TimedOut(f"{what}: no answer within {self._time_limit_s:g} s") from None
+        except Unanswered as fault:
+            raise type(fault)(f"{what}: {fault}") from None
+        finally:
+            if connection is not None:
+                self._put_back(connection, grant)
+            self._give_place()
+
+    def _common_head(self, grant: Grant) -> bytes:
+        """The headers that are the same for every request; made anew only when the credentials change."""
+        if grant != self._grant:
+            lines = [f"Host: {self._netloc}", f"User-Agent: {self._user_agent}", "Accept: application/json"]
+            if grant.authorization:
+                lines.append(f"Authorization: {grant.authorization}")
+            lines += [f"{name}: {value}" for name, value in self._access.impersonation]
+            if self._grant is not None and self._grant.pair != grant.pair:
+                while self._idle:
+                    self._idle.pop().close()
+            self._grant, self._head = grant, ("\r\n".join(lines) + "\r\n\r\n").encode()
+        return self._head
+
+    def _put_back(self, connection: QuickConnection, grant: Grant) -> None:
+        """One that was made with another certificate speaks for someone whom we no longer are."""
+        if connection.is_usable and self._grant is not None and self._grant.pair == grant.pair:
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+    async def _connection(self, grant: Grant) -> QuickConnection:
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_usable:
+                return connection
+        connection = QuickConnection()
+        try:
+            async with asyncio.timeout(_CONNECT_S):
+                await asyncio.get_running_loop().create_connection(lambda: connection, self._host, self._port)
+                if self._is_tls:
+                    await connection.secure(self._context(grant.pair), self._access.server_name or self._host)
+        except (OSError, TimeoutError) as error:
+            connection.abort()
+            if _is_refused(error):
+                raise ConnectionRefused(f"cannot connect to {self._netloc}: nobody listens there") from None
+            raise unanswered(error, f"cannot connect to {self._netloc}") from None
+        return connection
+
+    def _context(self, pair: KeyPair | None) -> ssl.SSLContext:
+        """Hot: made once for each certificate; 20 ms, where this machine's own authorities are trusted."""
+        if self._tls is None or self._tls[0] != pair:
+            self._tls = (pair, client_context(self._access, pair))
+        return self._tls[1]
+
+    async def _take_place(self) -> None:
+        """So many requests at a time as there may be connections; others wait in turn."""
+        if self._free:
+            self._free -= 1
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._queue.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._give_place()
+            raise
+
+    def _give_place(self) -> None:
+        while self._queue:
+            turn = self._queue.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
+
+
+def _is_refused(error: Exception) -> bool:
+    """Of a host with several addresses asyncio tells all failures in one text."""
+    return isinstance(error, ConnectionRefusedError) or f"[Errno {errno.ECONNREFUSED}]" in str(error)
+
+
+def _is_repeated(reply: Reply) -> bool:
+    return reply.retry_after_s is not None and (reply.status == 429 or reply.status >= 500)

@@ -1,0 +1,1 @@
+"""Lists and watches that keep a copy of what an API server has."""

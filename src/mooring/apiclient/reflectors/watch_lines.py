@@ -1,0 +1,185 @@
+"""From the bytes of lists and watches to typed objects; what cannot be read is told apart, never let through."""
+
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+import msgspec
+
+from mooring.apiclient.refusals import failed_status
+from mooring.apiclient.unanswered import Unreadable
+from mooring.model.api_errors import ApiError, internal_error
+from mooring.model.decode import decode_as
+from mooring.model.meta import KubeObject, ObjectMeta
+
+T = TypeVar("T", bound=KubeObject)
+
+ADDED, MODIFIED, DELETED, BOOKMARK, ERROR = "ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"
+_OF_OBJECTS = frozenset((ADDED, MODIFIED, DELETED, BOOKMARK))
+_INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+_FAULTS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding raises; the last for data that is nested deeper than anyone would."""
+
+
+class MalformedObject(Exception):
+    """An event, or an item of a list, that cannot be read. `metadata` is None where not even its name can be."""
+
+    def __init__(self, metadata: ObjectMeta | None, why: str) -> None:
+        super().__init__(why)
+        self.metadata = metadata
+
+    @property
+    def key(self) -> str:
+        return KubeObject(metadata=self.metadata).key if self.metadata is not None else ""
+
+
+class WatchEvent(msgspec.Struct, Generic[T]):
+    """One line of a watch. Of BOOKMARK and DELETED only the metadata counts."""
+
+    type: str
+    object: T
+
+    @property
+    def ends_initial_list(self) -> bool:
+        """Whether this bookmark ends the objects that a streaming list begins with."""
+        return (self.object.metadata.annotations or {}).get(_INITIAL_EVENTS_END) == "true"
+
+
+class _RawEvent(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+class _Headed(msgspec.Struct):
+    metadata: ObjectMeta
+
+
+class _Identity(msgspec.Struct, rename="camel"):
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str | None = None
+
+
+class _Identified(msgspec.Struct):
+    metadata: _Identity
+
+
+class _PageMetadata(msgspec.Struct, rename="camel"):
+    resource_version: str | None = None
+
+
+class _Page(msgspec.Struct, Generic[T]):
+    kind: str = ""
+    items: list[T] | None = None
+    metadata: _PageMetadata = msgspec.field(default_factory=_PageMetadata)
+
+
+class LineDecoder(Generic[T]):
+    """Reads the lines and pages of one kind."""
+
+    def __init__(self, struct: type[T]) -> None:
+        self._struct = struct
+        # The parameter of a generic struct is a value here, which types cannot say.
+        self._events: msgspec.json.Decoder[WatchEvent[T]] = msgspec.json.Decoder(WatchEvent[struct])  # type: ignore[valid-type]
+        self._pages: msgspec.json.Decoder[_Page[T]] = msgspec.json.Decoder(_Page[struct])  # type: ignore[valid-type]
+
+    def event(self, line: bytes) -> WatchEvent[T]:
+        """Raises MalformedObject for what cannot be read, and ApiError for what an ERROR event tells.
+
+        Hot: one pass over the bytes, in which fields that nobody reads are skipped.
+        """
+        try:
+            event = self._events.decode(line)
+        except _FAULTS:
+            return self._event_in_parts(line)
+        if event.type not in _OF_OBJECTS:
+            return self._event_in_parts(line)
+        if not event.object.metadata.name and event.type != BOOKMARK:
+            raise MalformedObject(None, "an object without a name")
+        return event
+
+    def page(self, page: bytes) -> tuple[str, Iterator[T | MalformedObject]]:
+        """The version of a list, and its items. Raises Unreadable for a page that is no list, ApiError for a Status."""
+        try:
+            read = self._pages.decode(page)
+        except _FAULTS:
+            return self._page_in_parts(page)
+        if read.items is None or not read.kind.endswith("List"):
+            return self._page_in_parts(page)
+        return read.metadata.resource_version or "", (_named(item) for item in read.items)
+
+    # Where something is amiss: slowly, and looking at each part on its own
+
+    def _event_in_parts(self, line: bytes) -> WatchEvent[T]:
+        try:
+            raw = msgspec.json.decode(line, type=_RawEvent)
+        except _FAULTS as fault:
+            raise MalformedObject(None, f"a line of the watch that is no event: {fault}") from None
+        if raw.type == ERROR:
+            raise _error(raw.object)
+        if raw.type not in _OF_OBJECTS:
+            raise MalformedObject(None, f"an event of the unknown type {raw.type!r}")
+        if raw.type in (BOOKMARK, DELETED):  # Parity: servers write null lists into the objects of bookmarks
+            return WatchEvent(raw.type, self._struct(metadata=_metadata(raw.object, raw.type == BOOKMARK)))
+        return WatchEvent(raw.type, self._item(raw.object))
+
+    def _page_in_parts(self, page: bytes) -> tuple[str, Iterator[T | MalformedObject]]:
+        try:
+            read = msgspec.json.decode(page, type=_Page[msgspec.Raw])  # type: ignore[type-var]
+        except _FAULTS as fault:
+            raise Unreadable(f"the answer is not a list of the API: {fault}") from None
+        if error := failed_status(msgspec.json.decode(page)):
+            raise error
+        if not read.kind.endswith("List"):  # or else an empty answer would look like an empty cluster
+            raise Unreadable(f"the answer is not a list of the API but of the kind {read.kind!r}")
+        return read.metadata.resource_version or "", map(self._item_or_fault, read.items or ())
+
+    def _item_or_fault(self, raw: msgspec.Raw) -> T | MalformedObject:
+        try:
+            return self._item(raw)
+        except MalformedObject as fault:
+            return fault
+
+    def _item(self, raw: msgspec.Raw) -> T:
+        metadata = _metadata(raw)
+        try:
+            item, problems = decode_as(self._struct, msgspec.json.decode(raw))
+        except _FAULTS as fault:
+            raise MalformedObject(metadata, str(fault)) from None
+        if item is None:
+            raise MalformedObject(metadata, "; ".join(map(str, problems)))
+        return item
+
+
+def _named(item: T) -> T | MalformedObject:
+    return item if item.metadata.name else MalformedObject(None, "an object without a name")
+
+
+def _metadata(raw: msgspec.Raw, may_lack_name: bool = False) -> ObjectMeta:
+    """All of the metadata, or at least what tells whose it is."""
+    try:
+        metadata = msgspec.json.decode(raw, type=_Headed).metadata
+    except _FAULTS:
+        metadata = _identity(raw)
+    if not metadata.name and not may_lack_name:
+        raise MalformedObject(None, "an object without a name")
+    return metadata
+
+
+def _identity(raw: msgspec.Raw) -> ObjectMeta:
+    try:
+        found = msgspec.json.decode(raw, type=_Identified).metadata
+    except _FAULTS as fault:
+        raise MalformedObject(None, f"an object without metadata that could be read: {fault}") from None
+    return ObjectMeta(
+        name=found.name, namespace=found.namespace, uid=found.uid, resource_version=found.resource_version
+    )
+
+
+def _error(status: msgspec.Raw) -> ApiError:
+    try:
+        error = failed_status(msgspec.json.decode(status))
+    except _FAULTS:
+        error = None
+    return error or internal_error("the server ended the watch with an error that cannot be read")

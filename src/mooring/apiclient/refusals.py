@@ -1,0 +1,115 @@
+"""From the answer of an API server to the error that it stands for: the way back from `ApiError.status`.
+
+A Status body counts as it is written; where there is none (a proxy answered), the words are client-go's.
+"""
+
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from mooring.model.api_errors import ApiError, Cause, Details, quoted
+
+_SHOWN_BODY_CHARS = 2048
+
+_BY_CODE: dict[int, tuple[str, str]] = {
+    400: ("BadRequest", "the server rejected our request for an unknown reason"),
+    401: ("Unauthorized", "the server has asked for the client to provide credentials"),
+    403: ("Forbidden", ""),
+    404: ("NotFound", "the server could not find the requested resource"),
+    405: ("MethodNotAllowed", "the server does not allow this method on the requested resource"),
+    406: ("NotAcceptable", ""),
+    409: ("Conflict", "the server reported a conflict"),
+    410: ("Gone", "the server could not find the requested resource"),
+    413: ("RequestEntityTooLarge", "the server rejected our request because it is too large"),
+    415: ("UnsupportedMediaType", ""),
+    422: ("Invalid", "the server rejected our request due to an error in our request"),
+    429: ("TooManyRequests", "the server has received too many requests and has asked us to try again later"),
+    503: ("ServiceUnavailable", "the server is currently unable to handle the request"),
+    504: (
+        "Timeout",
+        "the server was unable to return a response in the time allotted, but may still be processing the request",
+    ),
+}
+"""Reason and message; without a message the body tells."""
+
+
+class _Cause(msgspec.Struct):
+    reason: str | None = None
+    message: str | None = None
+    field: str | None = None
+
+
+class _Details(msgspec.Struct, rename="camel"):
+    name: str | None = None
+    group: str | None = None
+    kind: str | None = None
+    causes: list[_Cause] | None = None
+    retry_after_seconds: int | None = None
+
+
+class _Metadata(msgspec.Struct):
+    continue_token: str | None = msgspec.field(default=None, name="continue")
+
+
+class _Status(msgspec.Struct):
+    kind: str
+    status: str | None = None
+    message: str | None = None
+    reason: str | None = None
+    code: int | None = None
+    details: _Details | None = None
+    metadata: _Metadata | None = None
+
+
+def refusal(code: int, body: bytes, request: str, retry_after_s: int = 0) -> ApiError:
+    """The error of an answer with a code from 400 on; `request` says what was asked (`GET /api/v1/pods`)."""
+    try:
+        status = msgspec.json.decode(body, type=_Status)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _unexplained(code, body, request, retry_after_s)
+    if status.kind != "Status" or status.status == "Success":
+        return _unexplained(code, body, request, retry_after_s)
+    return _rebuilt(status, code, retry_after_s)
+
+
+def failed_status(value: Any) -> ApiError | None:
+    """A Status that tells of a failure: the object of an ERROR event, or a body under a code that says success."""
+    if not isinstance(value, dict) or value.get("kind") != "Status" or value.get("status") != "Failure":
+        return None
+    try:
+        return _rebuilt(msgspec.convert(value, _Status), HTTPStatus.INTERNAL_SERVER_ERROR, 0)
+    except msgspec.ValidationError:
+        return ApiError(
+            HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError", "the server sent a Status that cannot be read"
+        )
+
+
+def _rebuilt(status: _Status, code: int, retry_after_s: int) -> ApiError:
+    details = _details(status.details, retry_after_s)
+    token = (status.metadata.continue_token if status.metadata else None) or ""
+    reason = status.reason or ""
+    message = status.message or reason or f"the server answered with code {code}"
+    return ApiError(status.code or code, reason, message, details, token)
+
+
+def _details(written: _Details | None, retry_after_s: int) -> Details | None:
+    """The header only fills in for a Status that does not say how long to wait."""
+    if written is None:
+        return Details(retry_after_s=retry_after_s) if retry_after_s else None
+    causes = tuple(Cause(item.reason or "", item.message or "", item.field or "") for item in written.causes or ())
+    wait_s = written.retry_after_seconds or retry_after_s
+    return Details(written.name or "", written.group or "", written.kind or "", causes, wait_s)
+
+
+def _unexplained(code: int, body: bytes, request: str, retry_after_s: int) -> ApiError:
+    told = body[: _SHOWN_BODY_CHARS * 4].decode(errors="replace").strip()[:_SHOWN_BODY_CHARS] or "unknown"
+    reason, message = _BY_CODE.get(code, ("", ""))
+    if code not in _BY_CODE and code >= 500:
+        reason = "InternalError"
+        message = f"an error on the server ({quoted(told)}) has prevented the request from succeeding"
+    elif code not in _BY_CODE:
+        reason = "Unknown"
+        message = f"the server responded with the status code {code} but did not return more details"
+    details = Details(causes=(Cause("UnexpectedServerResponse", told),), retry_after_s=retry_after_s)
+    return ApiError(code, reason, f"{message or told} ({request})", details)

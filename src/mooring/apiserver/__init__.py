@@ -1,0 +1,1 @@
+"""The embedded API server: store, journal, admission, patches, schema, tables, HTTP."""

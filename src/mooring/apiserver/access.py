@@ -1,0 +1,292 @@
+"""Everything that can be done to the objects of the embedded cluster, without transport.
+
+The HTTP server, the controllers, the simulated kubelets and the scheduler all come through here, so an object is
+admitted, checked, versioned and deleted in one way, whoever asks. What is refused raises an ApiError.
+"""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from mooring.apiserver.admission import admit
+from mooring.apiserver.admission.binding import PODS, bind, check_binding
+from mooring.apiserver.admission.deletion import Deletion, check_preconditions, ending, is_over
+from mooring.apiserver.admission.faults import check_form, check_valid
+from mooring.apiserver.admission.object_meta import check_uid
+from mooring.apiserver.admission.pod_fields import complete_pod
+from mooring.apiserver.admission.pod_parts import take_part
+from mooring.apiserver.admission.quotas import Quotas
+from mooring.apiserver.admission.services import give_addresses
+from mooring.apiserver.admission.store_lookups import StoreLookups
+from mooring.apiserver.admission.template_pods import TemplatePods
+from mooring.apiserver.admission.versions import check_version
+from mooring.apiserver.backlog import Backlog
+from mooring.apiserver.event_forms import shown_form, stored_form
+from mooring.apiserver.patches.apply_patch import Writer, apply_configuration, record_update
+from mooring.apiserver.store import MAX_OBJECT_BYTES, Exists, JsonObject, Key, Store, check_size, size_of
+from mooring.kit.clock import Clock
+from mooring.kit.rfc3339 import in_seconds
+from mooring.model.api_errors import already_exists, bad_request, conflict, not_found
+from mooring.model.resources import Resource
+
+NOT_READY_TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+_SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_NAME_TRIES = 8
+_RESETS = {"": frozenset({"status"}), "status": frozenset({"spec"})}
+"""What cannot be written through which subresource."""
+
+
+@dataclass(frozen=True, slots=True)
+class By:
+    """Who writes. Without a manager, as inside this process, nothing is noted in managedFields."""
+
+    manager: str = ""
+    is_dry_run: bool = False
+
+    def writer(self, resource: Resource, now: str, subresource: str) -> Writer:
+        resets = _RESETS.get(subresource, frozenset()) if "status" in resource.subresources else frozenset()
+        return Writer(self.manager, resource.api_version, now, subresource, resets)
+
+
+OURSELVES = By()
+
+Change = Callable[[JsonObject], JsonObject]
+
+
+def _new_uid() -> str:
+    """A random uid. Hot: `uuid.uuid4` takes ten times as long, for randomness that nobody needs here."""
+    digits = f"{random.getrandbits(128):032x}"
+    variant = "89ab"[int(digits[16], 16) & 3]
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+
+
+def _random_suffix() -> str:
+    return "".join(random.choices(_SUFFIX_LETTERS, k=5))
+
+
+@dataclass(slots=True)
+class Api:
+    """The cluster's objects and the rules by which they change."""
+
+    store: Store
+    clock: Clock
+    taints_new_nodes: bool = False
+    """Whether a new node is tainted not-ready, for the node controller to lift."""
+    cluster_id: str = field(default_factory=_new_uid)
+    """By which clients tell this cluster from others; see api.identity."""
+    new_uid: Callable[[], str] = _new_uid
+    random_suffix: Callable[[], str] = _random_suffix
+    failing: set[str] = field(default_factory=set)
+    """The health checks that fail, by name."""
+    backlog: Backlog = field(default_factory=Backlog)
+    """What waits for those who watch."""
+    lookups: StoreLookups = field(init=False)
+    templates: TemplatePods = field(init=False)
+    quotas: Quotas = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.lookups = StoreLookups(self.store)
+        self.templates = TemplatePods(self.store)
+        self.quotas = Quotas(self.store, self.clock.now_ns)
+
+    def now(self) -> str:
+        """The present moment in whole seconds, as objects carry it."""
+        return in_seconds(self.clock.now_ns())
+
+    # ---- reading
+
+    def find(self, resource: Resource, namespace: str, name: str) -> JsonObject | None:
+        """The object as it is stored, or None. It must not be changed."""
+        return self.store.find(resource.storage, _key(resource, namespace, name))
+
+    def get(self, resource: Resource, namespace: str, name: str) -> JsonObject:
+        found = self.find(resource, namespace, name)
+        if found is None:
+            raise not_found(resource.plural, name, resource.group)
+        return shown_form(resource, found)
+
+    # ---- creating
+
+    def create(self, resource: Resource, namespace: str, item: JsonObject, by: By = OURSELVES) -> JsonObject:
+        """A new object, admitted and stored; a dry run only admits it."""
+        for _ in range(_NAME_TRIES):
+            made = self._prepare_new(resource, namespace, item, by)
+            self.quotas.check_create(resource, made)
+            key = _key(resource, namespace, made["metadata"]["name"])
+            if by.is_dry_run and self.store.find(resource.storage, key) is None:
+                return made
+            try:
+                return shown_form(resource, self.store.create(resource.storage, key, stored_form(resource, made)))
+            except Exists:
+                if item.get("metadata", {}).get("name"):
+                    break
+        raise already_exists(resource.plural, key[1], resource.group)
+
+    def _prepare_new(self, resource: Resource, namespace: str, item: JsonObject, by: By) -> JsonObject:
+        now = self.now()
+        if resource is PODS and not by.manager:
+            made = self.templates.another(namespace, item, now, self.new_uid, self.random_suffix)
+            if made is not None:
+                return made
+        made = admit.prepare_create(resource, namespace, item, self.lookups, now, self.new_uid, self.random_suffix)
+        if resource.plural == "nodes" and self.taints_new_nodes:
+            spec = made.setdefault("spec", {})
+            spec["taints"] = [*spec.get("taints", ()), dict(NOT_READY_TAINT)]
+        elif resource.plural == "services":
+            give_addresses(made, self.store.all(resource.storage))
+        if by.manager:
+            return _recorded(None, made, by.writer(resource, now, ""))
+        if resource is PODS:
+            self.templates.remember(namespace, item, made)
+        return made
+
+    # ---- changing
+
+    def change(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        change: Change,
+        by: By = OURSELVES,
+        subresource: str = "",
+    ) -> JsonObject:
+        """Put `change(object)` in the place of the object: how every PUT and PATCH is done.
+
+        What `change` returns may name the version that it means; if that is not the present one, the change is refused.
+        """
+        old = self.get(resource, namespace, name)
+        made = self._prepare_change(resource, old, change(old), subresource)
+        if by.manager:
+            made = _recorded(old, made, by.writer(resource, self.now(), subresource))
+        return self._put(resource, namespace, name, made, by)
+
+    def apply(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        configuration: object,
+        by: By,
+        force: bool = False,
+        subresource: str = "",
+    ) -> tuple[JsonObject, bool]:
+        """Server-side apply. Returns the object and whether it is new."""
+        writer = by.writer(resource, self.now(), subresource)
+        found = self.find(resource, namespace, name)
+        if found is None:
+            if subresource:
+                raise not_found(resource.plural, name, resource.group)
+            wanted = apply_configuration(None, configuration, writer, force)
+            _check_names(resource, namespace, name, wanted)
+            if wanted.get("metadata", {}).get("resourceVersion"):
+                raise conflict(resource.plural, name, group=resource.group)
+            wanted = {**wanted, "metadata": {**wanted.get("metadata", {}), "name": name}}
+            return self.create(resource, namespace, wanted, By(is_dry_run=by.is_dry_run)), True
+        old = shown_form(resource, found)
+        new = apply_configuration(old, configuration, writer, force)
+        made = self._prepare_change(resource, old, new, subresource)
+        held = new.get("metadata", {}).get("managedFields")
+        made = {**made, "metadata": {**made["metadata"], **({"managedFields": held} if held else {})}}
+        return self._put(resource, namespace, name, made, by), False
+
+    def put_status(self, resource: Resource, item: JsonObject, status: JsonObject) -> JsonObject:
+        """A status from inside this process: taken as it is, at the object's present version.
+
+        Returns the object as it is now. Raises ApiError (404) when it is gone, or another took its name.
+        """
+        metadata = item["metadata"]
+        held = self.get(resource, metadata.get("namespace", ""), metadata["name"])
+        if held["metadata"]["uid"] != metadata["uid"]:
+            raise not_found(resource.plural, metadata["name"], resource.group)
+        return self.store.update(resource.storage, _key_of(resource, held), {**held, "status": status})
+
+    def put_spec(self, resource: Resource, item: JsonObject, spec: JsonObject) -> JsonObject:
+        """A spec from inside this process, in the same way: for what is written so often that admission would be felt."""
+        return self.store.update(resource.storage, _key_of(resource, item), {**item, "spec": spec})
+
+    def _prepare_change(self, resource: Resource, old: JsonObject, new: JsonObject, subresource: str) -> JsonObject:
+        meta = old["metadata"]
+        _check_names(resource, meta.get("namespace", ""), meta["name"], new)
+        check_version(resource, old, new)
+        if subresource == "status":
+            return admit.prepare_status(resource, old, new)
+        if subresource:
+            made = self._prepare_part(resource, old, new, subresource)
+        else:
+            made = admit.prepare_update(resource, old, new, self.lookups)
+        self.quotas.check_change(resource, old, made, subresource)
+        return made
+
+    def _prepare_part(self, resource: Resource, old: JsonObject, new: JsonObject, subresource: str) -> JsonObject:
+        check_form(resource, new)
+        check_uid(resource, old, (new.get("metadata") or {}).get("uid"))
+        made = take_part(subresource, old, new)
+        if resource.plural == "pods":
+            complete_pod(made)
+        check_valid(resource, made)
+        return made
+
+    def _put(self, resource: Resource, namespace: str, name: str, made: JsonObject, by: By) -> JsonObject:
+        """The changed object into the store; one that was only held by finalizers goes with the last of them."""
+        if by.is_dry_run:
+            return made
+        key, stored = _key(resource, namespace, name), stored_form(resource, made)
+        if is_over(resource, made):
+            return shown_form(resource, self.store.delete(resource.storage, key))
+        return shown_form(resource, self.store.update(resource.storage, key, stored))
+
+    # ---- binding and deleting
+
+    def bind(self, namespace: str, name: str, binding: JsonObject, by: By = OURSELVES) -> None:
+        """Give the pod its node."""
+        check_binding(name, binding)
+        pod = self.get(PODS, namespace, name)
+        node = self.lookups.node(binding["target"]["name"])
+        self._put(PODS, namespace, name, bind(pod, binding, node, self.now()), by)
+
+    def delete(
+        self, resource: Resource, namespace: str, name: str, how: Deletion | None = None, by: By = OURSELVES
+    ) -> tuple[JsonObject, bool]:
+        """Delete an object, or begin to. Returns its last content and whether it is gone."""
+        how = how or Deletion()
+        old = self.get(resource, namespace, name)
+        check_preconditions(resource, old, how)
+        made = ending(resource, old, how, self.clock.now_ns())
+        if by.is_dry_run:
+            return made, is_over(resource, made)
+        key, is_gone = _key(resource, namespace, name), is_over(resource, made)
+        if not is_gone or resource.plural == "pods":  # Parity: a pod is seen to end even when nobody waits for it.
+            made = self.store.update(resource.storage, key, stored_form(resource, made))
+        if is_gone:
+            made = self.store.delete(resource.storage, key)
+        return shown_form(resource, made), is_gone
+
+
+def _key(resource: Resource, namespace: str, name: str) -> Key:
+    return (namespace if resource.namespaced else "", name)
+
+
+def _key_of(resource: Resource, item: JsonObject) -> Key:
+    return _key(resource, item["metadata"].get("namespace", ""), item["metadata"]["name"])
+
+
+def _check_names(resource: Resource, namespace: str, name: str, item: JsonObject) -> None:
+    """What the body says of itself must be what the URL says."""
+    metadata = item.get("metadata") or {}
+    if not isinstance(metadata, dict):
+        return  # admission says what is wrong with that
+    said = metadata.get("name")
+    if said is not None and said != name:
+        raise bad_request(f"the name of the object ({said}) does not match the name on the URL ({name})")
+    placed = metadata.get("namespace")
+    if resource.namespaced and placed and placed != namespace:
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+
+
+def _recorded(old: JsonObject | None, made: JsonObject, writer: Writer) -> JsonObject:
+    """The object with the owners of its fields. Parity: one that is too large with them is stored without them."""
+    bare = {**made, "metadata": {key: value for key, value in made["metadata"].items() if key != "managedFields"}}
+    size = check_size(bare)
+    recorded = record_update(old, made, writer)
+    return recorded if size + size_of(recorded["metadata"].get("managedFields", [])) <= MAX_OBJECT_BYTES else bare

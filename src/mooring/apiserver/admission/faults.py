@@ -1,0 +1,208 @@
+"""Validation: the model's problems as the causes of a 422 answer, with kube-apiserver's texts where they are known.
+
+The model words its problems for people who write manifests; where it knows the rule but not the server's words, the
+cause has the server's form (`Invalid value: <found>: <what is allowed>`) around the model's words.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from mooring.apiserver.lookups import JsonObject, name_of
+from mooring.apiserver.schema.quantity_text import BAD_FORM
+from mooring.model.api_errors import (
+    ApiError,
+    Cause,
+    bad_request,
+    field_duplicate,
+    field_forbidden,
+    field_required,
+    invalid,
+)
+from mooring.model.decode import decode_as
+from mooring.model.kinds import kind_of
+from mooring.model.meta import KubeObject
+from mooring.model.pod import Pod
+from mooring.model.resources import Resource
+from mooring.model.validation.field_rules import QUANTITY_FORM, amount
+from mooring.model.validation.problem import AGAIN, CHOICES, NOTHING_THERE, Problem
+from mooring.model.validation.validate import HIGHEST_USER_PRIORITY, validate
+from mooring.model.workloads import SYSTEM_PRIORITIES
+
+_REQUEST = re.compile(r"(?P<place>.*\.requests)(?:\.(?P<plain>[\w-]+)|\[(?P<named>.+)\])")
+_AMOUNT = re.compile(
+    r"(?P<place>.*\.(?:requests|limits|capacity|allocatable))(?:\.(?P<plain>[\w-]+)|\[(?P<named>.+)\])"
+)
+_GO_TYPES = {"a string": "string", "an integer": "int32", "true or false": "bool"}
+_DETAILS = (
+    (re.compile(r".*\.(maxSkew|minDomains)"), "must be greater than zero"),
+    (re.compile(r".*\.weight"), "must be in the range 1-100"),
+    (re.compile(r".*\.(containerPort|hostPort)"), "must be between 1 and 65535, inclusive"),
+    (re.compile(r".*\.tolerations\[\d+\]\.effect"), "effect must be 'NoExecute' when `tolerationSeconds` is set"),
+)
+"""What the server says of a number out of range, or of one field that contradicts another."""
+
+
+def check_form(resource: Resource, item: JsonObject) -> None:
+    """Refuse what a server cannot even read: another kind, a field of the wrong type, a quantity that is none."""
+    kind, version = item.get("kind", resource.kind), item.get("apiVersion", resource.api_version)
+    if (kind, version) != (resource.kind, resource.api_version):
+        why = f"converting ({version}.{kind}) to ({resource.group or 'core'}.{resource.kind}): unknown conversion"
+        raise _unreadable(resource, why, kind, version)
+    typed, problems = _decode(resource, item)
+    if typed is None:
+        raise _unreadable(resource, _mismatch(resource, problems[0]))
+    if not _is_well_measured(typed) and any(_is_no_quantity(problem) for problem in validate(typed)):
+        raise _unreadable(resource, BAD_FORM)
+
+
+def _is_well_measured(typed: KubeObject) -> bool:
+    """Hot: whether a quick look shows that a pod names no quantity which is none. Others are looked at thoroughly."""
+    if not isinstance(typed, Pod) or typed.spec.overhead or typed.spec.resources or typed.spec.volumes:
+        return False
+    for container in (*(typed.spec.init_containers or ()), *typed.spec.containers):
+        held = container.resources
+        if held and any(
+            amount(text) is None for part in (held.requests, held.limits) for text in (part or {}).values()
+        ):
+            return False
+    return True
+
+
+@contextmanager
+def reading(resource: Resource) -> Iterator[None]:
+    """Inside, a field that no schema of ours describes and that is not of the form it is read in is refused."""
+    try:
+        yield
+    except (AttributeError, TypeError):
+        raise _unreadable(resource, "json: cannot unmarshal a field into its Go type") from None
+
+
+def _decode(resource: Resource, item: JsonObject) -> tuple[KubeObject | None, list[Problem]]:
+    """Of a kind that no scheduler reads only the metadata is looked at."""
+    known = kind_of(resource.kind)
+    return decode_as(KubeObject if known is None else known.struct, item)
+
+
+def _unreadable(resource: Resource, why: str, kind: str = "", version: str = "") -> ApiError:
+    what = f'{kind or resource.kind} in version "{(version or resource.api_version).rpartition("/")[2]}"'
+    return bad_request(f"{what} cannot be handled as a {resource.kind}: {why}")
+
+
+def _mismatch(resource: Resource, problem: Problem) -> str:
+    found = {"an object": "object", "a list": "array", "true": "bool", "false": "bool"}.get(problem.found)
+    found = found or ("string" if problem.found.startswith('"') else "number")
+    place = f"{resource.kind}.{problem.path}"
+    wanted = _GO_TYPES.get(problem.allowed, problem.allowed)
+    return f"json: cannot unmarshal {found} into Go struct field {place} of type {wanted}"
+
+
+def _is_no_quantity(problem: Problem) -> bool:
+    return problem.allowed == QUANTITY_FORM and amount(_value(problem)) is None
+
+
+def check_valid(resource: Resource, item: JsonObject, more: list[Cause] | None = None) -> None:
+    """Refuse an object that breaks rules; all the rules that it breaks are told."""
+    faults = [*faults_of(resource, item), *(more or ())]
+    if faults:
+        # Parity: whichever group an event is written to, its faults are those of the core kind.
+        group = "" if resource.plural == "events" else resource.group
+        raise invalid(resource.kind, name_of(item), faults, group)
+
+
+def faults_of(resource: Resource, item: JsonObject) -> Iterator[Cause]:
+    typed, problems = _decode(resource, item)
+    for problem in problems if typed is None else validate(typed):
+        yield _cause(problem, item)
+
+
+def _cause(problem: Problem, item: JsonObject) -> Cause:
+    for known in (_over_limit, _negative, _system_class, _user_priority, _both_budgets, _gated_node):
+        found = known(problem, item)
+        if found is not None:
+            return found
+    if problem.found == NOTHING_THERE and "because" in problem.allowed:
+        return Cause("FieldValueInvalid", f'Invalid value: "": {_detail(problem)}', problem.path)
+    if problem.found == NOTHING_THERE:
+        return field_required(problem.path)
+    if problem.found.endswith(AGAIN):
+        return field_duplicate(problem.path, _value(problem, problem.found.removesuffix(AGAIN)))
+    if CHOICES.fullmatch(problem.allowed):
+        known_values = ", ".join(f'"{choice}"' for choice in problem.allowed.split(", "))
+        message = f"Unsupported value: {problem.found}: supported values: {known_values}"
+        return Cause("FieldValueNotSupported", message, problem.path)
+    return Cause("FieldValueInvalid", f"Invalid value: {problem.found}: {_detail(problem)}", problem.path)
+
+
+def _detail(problem: Problem) -> str:
+    return next((text for form, text in _DETAILS if form.fullmatch(problem.path)), problem.allowed)
+
+
+def _value(problem: Problem, text: str = "") -> Any:
+    """The found value again, out of the text that shows it."""
+    try:
+        return json.loads(text or problem.found)
+    except ValueError:
+        return text or problem.found
+
+
+def _over_limit(problem: Problem, item: JsonObject) -> Cause | None:
+    """Parity: the server names the map of requests, and the resource only in its text."""
+    found = _REQUEST.fullmatch(problem.path)
+    if found is None or "its limit of" not in problem.allowed:
+        return None
+    name = found["plain"] or found["named"]
+    limit = _value(problem, problem.allowed.rpartition(" of ")[2])
+    rule = "must be less than or equal to" if problem.allowed.startswith("at most") else "must be equal to"
+    return Cause("FieldValueInvalid", f"Invalid value: {problem.found}: {rule} {name} limit of {limit}", found["place"])
+
+
+def _negative(problem: Problem, item: JsonObject) -> Cause | None:
+    """Parity: the server names a resource in brackets, whatever it is called."""
+    nano = amount(_value(problem)) if problem.allowed == QUANTITY_FORM else None
+    if nano is None or nano >= 0:
+        return None
+    found = _AMOUNT.fullmatch(problem.path)
+    place = f"{found['place']}[{found['plain'] or found['named']}]" if found else problem.path
+    return Cause("FieldValueInvalid", f"Invalid value: {problem.found}: must be greater than or equal to 0", place)
+
+
+def _user_priority(problem: Problem, item: JsonObject) -> Cause | None:
+    if problem.path != "value" or item.get("value", 0) <= HIGHEST_USER_PRIORITY:
+        return None
+    return field_forbidden("value", f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}")
+
+
+def _system_class(problem: Problem, item: JsonObject) -> Cause | None:
+    if item.get("kind") != "PriorityClass" or not name_of(item).startswith("system-"):
+        return None
+    name, system = name_of(item), SYSTEM_PRIORITIES.get(name_of(item))
+    why = (
+        f"value of {name} PriorityClass must be {system}" if system else f"{name} is not a known system priority class"
+    )
+    reserved = "priority class names with 'system-' prefix are reserved for system use only"
+    return field_forbidden("metadata.name", f"{reserved}. error: {why}")
+
+
+def _both_budgets(problem: Problem, item: JsonObject) -> Cause | None:
+    """Parity: the value is shown as Go would, with the names of its fields."""
+    if problem.path != "spec" or "minAvailable" not in problem.found:
+        return None
+    spec = item["spec"]
+    shown = {
+        "MinAvailable": spec.get("minAvailable"),
+        "Selector": spec.get("selector"),
+        "MaxUnavailable": spec.get("maxUnavailable"),
+        "UnhealthyPodEvictionPolicy": spec.get("unhealthyPodEvictionPolicy"),
+    }
+    text = json.dumps(shown, separators=(",", ":"))
+    why = "minAvailable and maxUnavailable cannot be both set"
+    return Cause("FieldValueInvalid", f"Invalid value: {text}: {why}", "spec")
+
+
+def _gated_node(problem: Problem, item: JsonObject) -> Cause | None:
+    if problem.path != "spec.nodeName":
+        return None
+    return field_forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared")

@@ -1,0 +1,176 @@
+"""What may change in a pod that exists: little, and while it is gated only what narrows where it can go."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from mooring.apiserver.lookups import JsonObject
+from mooring.model.api_errors import Cause, field_forbidden, field_invalid
+from mooring.model.node import NO_EXECUTE
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_TERMS = f"spec.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms"
+_ALLOWED = (
+    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+
+_CONTEXT_LINES = 3
+"""As diff shows around a change."""
+_SHOWN_LINES = 200
+"""More than this of one change is no help to a reader."""
+
+
+def update_faults(old: JsonObject, new: JsonObject) -> list[Cause]:
+    """Why this update of a pod is refused; nothing where it is not. Both pods are complete."""
+    held, wanted = old["spec"], new["spec"]
+    counts = [*_container_counts(held, wanted)]
+    if counts:
+        return counts
+    faults = [*_deadline(held, wanted), *_tolerations(held, wanted), *_gates(held, wanted)]
+    is_gated = bool(held.get("schedulingGates"))
+    if is_gated:
+        faults += [*_node_selector(held, wanted), *_node_affinity(held, wanted)]
+    munged = _munged(held, wanted, is_gated)
+    if munged != held:
+        faults.append(field_forbidden("spec", f"{_ALLOWED}\n{_diff(held, munged)}"))
+    return faults
+
+
+def _munged(held: JsonObject, wanted: JsonObject, is_gated: bool) -> JsonObject:
+    """The new spec with everything put back that may change: what still differs may not."""
+    free = ["activeDeadlineSeconds", "tolerations", "schedulingGates", *(["nodeSelector"] if is_gated else [])]
+    if held.get("terminationGracePeriodSeconds", 0) < 0 and wanted.get("terminationGracePeriodSeconds") == 1:
+        free.append("terminationGracePeriodSeconds")
+    munged = {key: value for key, value in wanted.items() if key not in free}
+    munged |= {key: held[key] for key in free if key in held}
+    for group in ("containers", "initContainers"):
+        if group in munged:
+            pairs = zip(munged[group], held.get(group, ()), strict=False)
+            munged[group] = [_with_image(container, before.get("image")) for container, before in pairs]
+    if is_gated:
+        _put_back_required(held, munged)
+    return munged
+
+
+def _with_image(container: JsonObject, image: str | None) -> JsonObject:
+    rest = {key: value for key, value in container.items() if key != "image"}
+    return rest if image is None else {**rest, "image": image}
+
+
+def _put_back_required(held: JsonObject, munged: JsonObject) -> None:
+    """Required node affinity of a gated pod has checks of its own; an affinity that only holds it is put back whole."""
+    affinity = json.loads(json.dumps(munged.get("affinity", {})))
+    before = held.get("affinity", {}).get("nodeAffinity", {}).get(_REQUIRED)
+    node_affinity = affinity.get("nodeAffinity", {})
+    node_affinity.pop(_REQUIRED, None)
+    if before is not None:
+        node_affinity[_REQUIRED] = before
+    if node_affinity or "nodeAffinity" in held.get("affinity", {}):
+        affinity["nodeAffinity"] = node_affinity
+    else:
+        affinity.pop("nodeAffinity", None)
+    munged.pop("affinity", None)
+    if affinity or "affinity" in held:
+        munged["affinity"] = affinity
+
+
+def _diff(held: JsonObject, munged: JsonObject) -> str:
+    """What differs, for the message. Later: kube-apiserver shows its Go struct, with other names and line numbers.
+
+    One block from the first line that differs to the last: to find the shortest edit takes more than linear time.
+    """
+    before, after = (json.dumps(spec, indent=1, sort_keys=True).splitlines() for spec in (held, munged))
+    start = _common(before, after)
+    tail = _common(before[:start:-1], after[:start:-1])
+    gone, new = before[start : len(before) - tail], after[start : len(after) - tail]
+    first = max(start - _CONTEXT_LINES, 0)
+    around = before[first:start], before[len(before) - tail :][:_CONTEXT_LINES]
+    lengths = [sum(map(len, (around[0], part, around[1]))) for part in (gone, new)]
+    lines = [f"@@ -{first + 1},{lengths[0]} +{first + 1},{lengths[1]} @@", *(f" {line}" for line in around[0])]
+    lines += [*_shown("-", gone), *_shown("+", new), *(f" {line}" for line in around[1])]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _common(before: Sequence[str], after: Sequence[str]) -> int:
+    """How many lines both begin with."""
+    pairs = enumerate(zip(before, after, strict=False))
+    return next((i for i, (old, new) in pairs if old != new), min(len(before), len(after)))
+
+
+def _shown(sign: str, lines: Sequence[str]) -> Iterator[str]:
+    yield from (f"{sign}{line}" for line in lines[:_SHOWN_LINES])
+    if len(lines) > _SHOWN_LINES:
+        yield f"{sign}... and {len(lines) - _SHOWN_LINES} lines more"
+
+
+def _container_counts(held: JsonObject, wanted: JsonObject) -> Iterator[Cause]:
+    for group in ("containers", "initContainers"):
+        if len(held.get(group, ())) != len(wanted.get(group, ())):
+            yield field_forbidden(f"spec.{group}", "pod updates may not add or remove containers")
+
+
+def _deadline(held: JsonObject, wanted: JsonObject) -> Iterator[Cause]:
+    place = "spec.activeDeadlineSeconds"
+    before, after = held.get("activeDeadlineSeconds"), wanted.get("activeDeadlineSeconds")
+    if before is None:
+        return
+    if after is None:
+        yield field_invalid(place, None, "must not update from a positive integer to nil value")
+    elif after > before:
+        yield field_invalid(place, after, "must be less than or equal to previous value")
+
+
+def _tolerations(held: JsonObject, wanted: JsonObject) -> Iterator[Cause]:
+    after = {_without_seconds(toleration) for toleration in wanted.get("tolerations", ())}
+    if not all(_without_seconds(toleration) in after for toleration in held.get("tolerations", ())):
+        yield field_forbidden(
+            "spec.tolerations", "existing toleration can not be modified except its tolerationSeconds"
+        )
+
+
+def _without_seconds(toleration: JsonObject) -> frozenset[tuple[str, Any]]:
+    """What may not change in a toleration: its values are plain ones."""
+    is_timed = toleration.get("effect") == NO_EXECUTE
+    return frozenset((key, value) for key, value in toleration.items() if not (is_timed and key == "tolerationSeconds"))
+
+
+def _gates(held: JsonObject, wanted: JsonObject) -> Iterator[Cause]:
+    before = {gate.get("name") for gate in held.get("schedulingGates", ())}
+    for i, gate in enumerate(wanted.get("schedulingGates", ())):
+        if gate.get("name") not in before:
+            why = f"only deletion is allowed, but found new scheduling gate '{gate.get('name', '')}'"
+            yield field_forbidden(f"spec.schedulingGates[{i}].name", why)
+
+
+def _node_selector(held: JsonObject, wanted: JsonObject) -> Iterator[Cause]:
+    after = wanted.get("nodeSelector", {})
+    if any(after.get(key) != value for key, value in held.get("nodeSelector", {}).items()):
+        why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+        yield field_invalid("spec.nodeSelector", after, why)
+
+
+def _node_affinity(held: JsonObject, wanted: JsonObject) -> Iterator[Cause]:
+    """Terms are alternatives, so another term would widen the choice; another line in a term narrows it."""
+    before, after = (
+        spec.get("affinity", {}).get("nodeAffinity", {}).get(_REQUIRED, {}).get("nodeSelectorTerms", [])
+        for spec in (held, wanted)
+    )
+    if not before:
+        return
+    if len(before) != len(after):
+        yield field_invalid(_TERMS, after, "no additions/deletions to non-empty NodeSelectorTerms list are allowed")
+        return
+    for i, (old_term, new_term) in enumerate(zip(before, after, strict=True)):
+        if not _narrows(old_term, new_term):
+            yield field_invalid(f"{_TERMS}[{i}]", new_term, "only additions are allowed (no mutations or deletions)")
+
+
+def _narrows(old_term: JsonObject, new_term: JsonObject) -> bool:
+    if not old_term and new_term:
+        return False  # An empty term matches nothing; a line in it would let nodes in.
+    return all(
+        new_term.get(group, [])[: len(old_term.get(group, []))] == old_term.get(group, [])
+        for group in ("matchExpressions", "matchFields")
+    )

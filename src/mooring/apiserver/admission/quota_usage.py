@@ -1,0 +1,171 @@
+"""What an object counts for under a ResourceQuota, by the names that quotas use. Amounts are in nano-units.
+
+Pods count for compute resources, services for their kinds, claims for storage, and every namespaced kind for
+`count/<plural>.<group>`.
+"""
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from mooring.apiserver.admission.deletion import LONGEST_GRACE_S
+from mooring.apiserver.store import JsonObject
+from mooring.kit.clock import NS_PER_S
+from mooring.kit.rfc3339 import moment_ns
+from mooring.model.names import is_extended_resource
+from mooring.model.pod import FINISHED_PHASES, Pod, PodSpec, PodStatus
+from mooring.model.quantity import NANO, parse, to_int
+from mooring.model.requests import FILTER, HELD, Amounts, effective_requests
+from mooring.model.resources import RESOURCES, Resource
+
+_COMPUTE = ("cpu", "memory", "ephemeral-storage")
+_POD_NAMES = frozenset(
+    (*_COMPUTE, *(f"requests.{name}" for name in _COMPUTE), *(f"limits.{name}" for name in _COMPUTE), "pods")
+)
+_POD_PREFIXES = ("hugepages-", "requests.hugepages-")
+_SERVICE_NAMES = frozenset(("services", "services.nodeports", "services.loadbalancers"))
+_BY_CLASS = ".storageclass.storage.k8s.io/"
+_CLAIM_NAMES = frozenset(("persistentvolumeclaims", "requests.storage"))
+_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
+_ALIASES = ("configmaps", "resourcequotas", "replicationcontrollers", "secrets")
+"""Kinds that quotas could count by their plain names before `count/` came."""
+
+PODS, SERVICES, CLAIMS = (RESOURCES["", "v1", plural] for plural in ("pods", "services", "persistentvolumeclaims"))
+
+
+def count_name(resource: Resource) -> str:
+    return f"count/{resource.plural}.{resource.group}" if resource.group else f"count/{resource.plural}"
+
+
+_COUNTS: Mapping[str, Resource] = {
+    **{count_name(resource): resource for resource in RESOURCES.values() if resource.namespaced},
+    **{plural: RESOURCES["", "v1", plural] for plural in _ALIASES},
+}
+
+
+def kind_counted(name: str) -> Resource | None:
+    """Which kind of object counts for a name in a quota; None: nothing here does."""
+    if name in _POD_NAMES or name.startswith(_POD_PREFIXES):
+        return PODS
+    if name in _SERVICE_NAMES:
+        return SERVICES
+    if name in _CLAIM_NAMES or name.partition(_BY_CLASS)[2] in _CLAIM_NAMES:
+        return CLAIMS
+    if name.startswith("requests.") and is_extended_resource(name.removeprefix("requests.")):
+        return PODS
+    return _COUNTS.get(name)
+
+
+def usage_of(resource: Resource, item: JsonObject, now_ns: int) -> Amounts:
+    """All that the object counts for."""
+    names = [name for name in (count_name(resource), resource.plural) if _COUNTS.get(name) is resource]
+    counted: Amounts = dict.fromkeys(names, NANO)
+    measure = _MEASURES.get(resource.storage)
+    return counted | (measure(item, now_ns) if measure is not None else {})
+
+
+def expiry_ns(resource: Resource, item: JsonObject) -> int | None:
+    """When a pod ceases to count though nobody writes to it: one that is stuck on its way out; None: never."""
+    meta = item["metadata"]
+    if resource is not PODS or "deletionTimestamp" not in meta:
+        return None
+    grace_s = min(meta.get("deletionGracePeriodSeconds") or 0, LONGEST_GRACE_S)
+    return moment_ns(meta["deletionTimestamp"]) + grace_s * NS_PER_S
+
+
+# ---- pods
+
+
+def _pod(pod: JsonObject, now_ns: int) -> Amounts:
+    """A pod counts until it has finished, or until its grace is over twice: its node may be lost."""
+    if pod.get("status", {}).get("phase") in FINISHED_PHASES:
+        return {}
+    ends_ns = expiry_ns(PODS, pod)
+    if ends_ns is not None and now_ns > ends_ns:
+        return {}
+    spec = msgspec.convert(pod["spec"], PodSpec)
+    status = msgspec.convert(pod.get("status", {}), PodStatus)
+    asked = effective_requests(Pod(spec=spec, status=status), HELD)
+    return {"pods": NANO} | _compute_names(asked, _limits(pod["spec"]))
+
+
+def _limits(spec: JsonObject) -> Amounts:
+    """Limits add up as requests do; overhead counts only where there is a limit."""
+    turned = {key: value for key, value in spec.items() if key != "overhead"}
+    for group in ("containers", "initContainers"):
+        turned[group] = [_with_limits_asked(container) for container in spec.get(group, ())]
+    if "resources" in spec:
+        turned = _with_limits_asked(turned)
+    limits = effective_requests(Pod(spec=msgspec.convert(turned, PodSpec)), FILTER)
+    overhead = spec.get("overhead", {})
+    return {name: nano + parse(overhead.get(name, 0)) for name, nano in limits.items()}
+
+
+def _with_limits_asked(item: JsonObject) -> JsonObject:
+    return {**item, "resources": {"requests": item.get("resources", {}).get("limits", {})}}
+
+
+def _compute_names(asked: Mapping[str, int], limits: Mapping[str, int]) -> Amounts:
+    used: Amounts = {}
+    for name, nano in asked.items():
+        if name in _COMPUTE or name.startswith("hugepages-"):
+            used[name] = used[f"requests.{name}"] = nano
+        elif is_extended_resource(name):
+            used[f"requests.{name}"] = nano
+    return used | {f"limits.{name}": nano for name, nano in limits.items() if name in _COMPUTE}
+
+
+_REQUIRED = frozenset(name for name in _POD_NAMES if name.endswith(("cpu", "memory")))
+"""Parity: a quota for one of these makes every container say how much of it it wants."""
+
+
+def missing_amounts(pod: JsonObject, hard: Mapping[str, object]) -> str:
+    """What containers must say under a quota and do not, in upstream's words; empty: nothing."""
+    spec = pod["spec"]
+    whole = spec.get("resources", {})
+    if whole.get("requests") or whole.get("limits"):
+        return ""
+    missing: dict[str, set[str]] = {}
+    for container in (*spec["containers"], *spec.get("initContainers", ())):
+        resources = container.get("resources", {})
+        said = _compute_names(
+            dict.fromkeys(resources.get("requests", {}), 0), dict.fromkeys(resources.get("limits", {}), 0)
+        )
+        for name in _REQUIRED.intersection(hard) - said.keys():
+            missing.setdefault(name, set()).add(container["name"])
+    told = (f"{name} for: {','.join(sorted(containers))}" for name, containers in sorted(missing.items()))
+    return f"must specify {'; '.join(told)}" if missing else ""
+
+
+# ---- other kinds
+
+
+def _service(service: JsonObject, now_ns: int) -> Amounts:
+    spec = service.get("spec", {})
+    ports, kind = spec.get("ports", ()), spec.get("type")
+    used = {"services": NANO, "services.nodeports": 0, "services.loadbalancers": 0}
+    if kind in ("NodePort", "LoadBalancer"):
+        if kind == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False:
+            ports = [port for port in ports if port.get("nodePort")]
+        used["services.nodeports"] = len(ports) * NANO
+        used["services.loadbalancers"] = NANO if kind == "LoadBalancer" else 0
+    return used
+
+
+def _claim(claim: JsonObject, now_ns: int) -> Amounts:
+    spec = claim.get("spec", {})
+    used = {"persistentvolumeclaims": NANO}
+    asked = spec.get("resources", {}).get("requests", {}).get("storage")
+    if asked is not None:
+        granted = claim.get("status", {}).get("allocatedResources", {}).get("storage", 0)
+        used["requests.storage"] = to_int(max(parse(asked), parse(granted))) * NANO
+    annotations = claim["metadata"].get("annotations", {})
+    name = annotations.get(_CLASS_ANNOTATION, spec.get("storageClassName") or "")
+    return used | ({f"{name}{_BY_CLASS}{key}": nano for key, nano in used.items()} if name else {})
+
+
+_MEASURES: Mapping[str, Callable[[JsonObject, int], Amounts]] = {
+    PODS.storage: _pod,
+    SERVICES.storage: _service,
+    CLAIMS.storage: _claim,
+}

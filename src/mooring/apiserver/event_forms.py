@@ -1,0 +1,47 @@
+"""One event, two forms: the core group and events.k8s.io show the same object under other names. Stored is the core form."""
+
+from mooring.apiserver.store import JsonObject
+from mooring.model.resources import Resource
+
+_CORE_NAMES = {
+    "regarding": "involvedObject",
+    "note": "message",
+    "reportingController": "reportingComponent",
+    "deprecatedSource": "source",
+    "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp",
+    "deprecatedCount": "count",
+}
+"""By the name that events.k8s.io gives a field; fields that are not here are called the same in both."""
+
+_NEW_NAMES = {core: new for new, core in _CORE_NAMES.items()}
+_CORE_VERSION, _NEW_VERSION = "v1", "events.k8s.io/v1"
+_ALWAYS_SHOWN: JsonObject = {
+    "involvedObject": {},
+    "source": {},
+    "firstTimestamp": None,
+    "lastTimestamp": None,
+    "eventTime": None,
+    "reportingComponent": "",
+    "reportingInstance": "",
+}
+"""What the core form has even where it was not said."""
+
+
+def is_event(resource: Resource) -> bool:
+    return resource.plural == "events"
+
+
+def stored_form(resource: Resource, item: JsonObject) -> JsonObject:
+    """What a client wrote through this resource, as it is kept."""
+    if not is_event(resource):
+        return item
+    core = {_CORE_NAMES.get(key, key): value for key, value in item.items()} if resource.group else item
+    return {**_ALWAYS_SHOWN, **core, "apiVersion": _CORE_VERSION}
+
+
+def shown_form(resource: Resource, item: JsonObject) -> JsonObject:
+    """What is kept, as a client of this resource sees it."""
+    if not is_event(resource) or not resource.group:
+        return item
+    return {**{_NEW_NAMES.get(key, key): value for key, value in item.items()}, "apiVersion": _NEW_VERSION}

@@ -1,0 +1,1 @@
+"""JSON patches, merge patches, strategic merge patches and server-side apply."""

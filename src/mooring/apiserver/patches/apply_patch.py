@@ -1,0 +1,350 @@
+"""Server-side apply: a manager says which fields it wants and how; it owns those, and gives up what it no longer names.
+
+Who owns what is kept in `metadata.managedFields`. Nothing is changed in place: results share with their inputs whatever
+is the same as there.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from mooring.apiserver.patches.json_patch import equal
+from mooring.apiserver.patches.managed_fields import Owner, Paths, bare, metadata_of, owners_of, with_owners
+from mooring.apiserver.patches.merge_keys import Path, Place, compact, path_text
+from mooring.apiserver.store import MAX_OBJECT_BYTES
+from mooring.model.api_errors import (
+    ApiError,
+    Cause,
+    apply_conflict,
+    bad_request,
+    field_required,
+    invalid,
+    object_too_large,
+    shallow_enough,
+    undecodable,
+)
+
+BEFORE_FIRST_APPLY = "before-first-apply"
+"""Owns what an object without managedFields has when it is applied to for the first time."""
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_MOST_TOLD = 1000
+"""As many conflicts as a refusal tells: each has the whole way to its field, which may be long."""
+_AROUND_KEY = len('"":{},')
+_ABSENT = object()
+_BOOKKEEPING = (
+    *("name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "selfLink", "clusterName"),
+    "managedFields",
+)
+_NOBODYS: Paths = frozenset(
+    (("f:apiVersion",), ("f:kind",), ("f:metadata",), *(("f:metadata", f"f:{name}") for name in _BOOKKEEPING))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Who writes, through which version and subresource, and when (RFC 3339, in seconds).
+
+    `resets` names top-level fields that cannot be written this way, so that nobody comes to own them by it: `status`
+    without a subresource, `spec` and others through `status`.
+    """
+
+    manager: str
+    api_version: str
+    time: str
+    subresource: str = ""
+    resets: frozenset[str] = frozenset()
+
+    def counted(self, paths: Iterable[Path]) -> Paths:
+        return frozenset(path for path in paths if path and path[0].removeprefix("f:") not in self.resets)
+
+
+def apply_configuration(
+    live: dict[str, Any] | None, configuration: object, by: Writer, force: bool = False
+) -> dict[str, Any]:
+    """The object with the configuration applied, and with managedFields; `live` is None if there is no such object yet.
+
+    If nothing changes, the result equals `live`. Raises ApiError: 409 if fields would change that others own, unless
+    forced; 400 and 422 for what cannot be applied.
+    """
+    with shallow_enough():
+        wanted = _checked(live, configuration, by)
+        owners = owners_of(live)
+        if live is not None and not owners:
+            owners = [_first_owner(live, by)]
+        return _applied(live or {}, wanted, by, owners, force)
+
+
+def record_update(live: dict[str, Any] | None, new: dict[str, Any], by: Writer) -> dict[str, Any]:
+    """The new object with managedFields after any other write than an apply: the writer owns what it changed.
+
+    As in kube-apiserver, a write may bring managedFields of its own, `[]` or `[{}]` drops them, and an object without
+    them gets none before it is applied to.
+    """
+    with shallow_enough():
+        owners = _owners_before(live, new, by)
+        if live is not None and not owners:
+            return bare(new)
+        me = Owner(by.manager, "Update", by.api_version, by.subresource, by.time)
+        old = bare(live) if live is not None else _unwritten(new)
+        difference = _difference(old, bare(new), _root(new), by)
+        gone = difference.changed | difference.removed
+        owners_book = {owner.identity: owner.without(gone) for owner in owners}
+        if gained := difference.changed - _NOBODYS:
+            known = owners_book.get(me.identity, me)
+            owners_book[me.identity] = replace(known, paths=known.paths | gained, time=by.time)
+        return with_owners(new, owners_book.values())
+
+
+def _owners_before(live: dict[str, Any] | None, new: dict[str, Any], by: Writer) -> list[Owner]:
+    if by.subresource:
+        return owners_of(live)
+    given = metadata_of(new).get("managedFields")
+    return [] if given == [] or given == [{}] else owners_of(new) or owners_of(live)
+
+
+# Applying
+
+
+def _checked(live: dict[str, Any] | None, configuration: object, by: Writer) -> dict[str, Any]:
+    if not by.manager:
+        fault = field_required("fieldManager", "is required for apply patch")
+        raise invalid("PatchOptions", "", [fault], "meta.k8s.io")
+    if not isinstance(configuration, dict):
+        raise undecodable(configuration, "value of type map[string]interface {}", "error decoding patch: ")
+    version, kind = configuration.get("apiVersion"), configuration.get("kind")
+    if not kind or not version or (live is not None and live.get("kind", kind) != kind):
+        shown = str(version or "")
+        raise bad_request(f"invalid object type: {shown if '/' in shown else '/' + shown}, Kind={kind or ''}")
+    if version != by.api_version:
+        expected = f"Specified patch version: {version}, expected: {by.api_version}"
+        raise bad_request(f"Incorrect version specified in apply patch. {expected}")
+    if metadata_of(configuration).get("managedFields") is not None:
+        raise bad_request("metadata.managedFields must be nil")
+    return configuration
+
+
+def _telling(value: Any, place: Place) -> Any:
+    """A configuration without the lists of items that have none: there is nothing in them to own or to merge."""
+    if isinstance(value, list) and place.is_keyed:
+        return [_telling(item, place) for item in value]
+    if not isinstance(value, dict):
+        return value
+    parts = {name: (_telling(part, place.at(name)), place.at(name)) for name, part in value.items()}
+    return {name: part for name, (part, inner) in parts.items() if part != [] or not inner.is_keyed}
+
+
+def _applied(
+    live: dict[str, Any], wanted: dict[str, Any], by: Writer, owners: list[Owner], force: bool
+) -> dict[str, Any]:
+    root = _root(wanted)
+    wanted = _telling(wanted, root)
+    me = Owner(by.manager, "Apply", by.api_version, by.subresource, by.time, by.counted(_leaves(wanted, root)))
+    _check_storable(me.paths)
+    last = next((owner for owner in owners if owner.identity == me.identity), None)
+    others = [owner for owner in owners if owner.identity != me.identity]
+    new = _merged(bare(live), wanted, root)
+    if last is not None:
+        new = _pruned(new, last.paths, me.paths.union(*(owner.paths for owner in others)), root)
+    difference = _difference(bare(live), new, root, by)
+    others = _yielding(others, difference, force, _allowed(live, by))
+    if last is not None and not difference:
+        me = replace(me, time=last.time)
+    return with_owners(_with_last_applied(new, wanted, by), [*others, me.without(_NOBODYS)])
+
+
+def _check_storable(paths: Paths) -> None:
+    """Refuse what has so many fields that who owns them cannot be stored: each takes its key, and `"":{},` around it.
+
+    This is known after a quarter of the work that a large configuration takes.
+    """
+    if sum(len(path[-1]) + _AROUND_KEY for path in paths) > MAX_OBJECT_BYTES:
+        raise object_too_large()
+
+
+def _yielding(others: list[Owner], difference: "Difference", force: bool, allowed: Paths) -> list[Owner]:
+    """The other owners, without the fields that changed or went; to change what they own takes force."""
+    disputed = [(owner, path) for owner in others for path in sorted((owner.paths & difference.changed) - allowed)]
+    if disputed and not force:
+        raise _conflict(disputed)
+    gone = difference.changed | difference.removed
+    return [owner.without(gone) for owner in others]
+
+
+def _conflict(disputed: list[tuple[Owner, Path]]) -> ApiError:
+    """All are counted, and the first of them told."""
+    lines = sorted((str(owner), path_text(path)) for owner, path in disputed[:_MOST_TOLD])
+    causes = [Cause("FieldManagerConflict", f"conflict with {owner}", path) for owner, path in lines]
+    if len(disputed) == 1:
+        return apply_conflict(f"Apply failed with 1 conflict: conflict with {lines[0][0]}: {lines[0][1]}", causes)
+    told = []
+    for owner, disputes in groupby(lines, key=itemgetter(0)):
+        told += [f"conflicts with {owner}:", *(f"- {path}" for _, path in disputes)]
+    return apply_conflict(f"Apply failed with {len(disputed)} conflicts: " + "\n".join(told), causes)
+
+
+# The way over from client-side apply
+
+
+def _allowed(live: dict[str, Any], by: Writer) -> Paths:
+    """What kubectl may take without force: fields that are still as its client-side apply left them."""
+    try:
+        last = json.loads(_annotations(live).get(LAST_APPLIED, "")) if by.manager == "kubectl" else None
+    except (ValueError, TypeError):
+        return frozenset()
+    if not isinstance(last, dict) or last.get("apiVersion") != by.api_version:
+        return frozenset()
+    difference = _difference(last, bare(live), _root(live), by)
+    return frozenset(_leaves(last, _root(live))) - difference.changed - difference.removed
+
+
+def _with_last_applied(new: dict[str, Any], wanted: dict[str, Any], by: Writer) -> dict[str, Any]:
+    """The annotation of client-side apply is kept up to date where there is one, so that users can go back."""
+    if by.manager != "kubectl" or not _annotations(new).get(LAST_APPLIED):
+        return new
+    told = {key: value for key, value in _annotations(wanted).items() if key != LAST_APPLIED}
+    metadata = {key: value for key, value in metadata_of(wanted).items() if key != "annotations"}
+    metadata |= {"annotations": told} if told else {}
+    annotations = {**_annotations(new), LAST_APPLIED: compact({**wanted, "metadata": metadata}) + "\n"}
+    return {**new, "metadata": {**new["metadata"], "annotations": annotations}}
+
+
+# Objects
+
+
+def _merged(live: Any, wanted: Any, place: Place) -> Any:
+    """What is wanted, and what is there besides. A null that is wanted is not there afterwards."""
+    if isinstance(wanted, dict) and place.parts(wanted) is not None:
+        known = live if isinstance(live, dict) else {}
+        merged = {key: _merged(known.get(key), value, place.at(key)) for key, value in wanted.items()}
+        return {key: value for key, value in {**known, **merged}.items() if wanted.get(key, "") is not None}
+    if isinstance(wanted, list) and place.is_keyed:
+        return _merged_items(live if isinstance(live, list) else [], wanted, place)
+    return wanted
+
+
+def _merged_items(live: list[Any], wanted: list[Any], place: Place) -> list[Any]:
+    """Items in the order in which they are wanted; others stay before the items that they stood before."""
+    pairs = [(place.key(item), item) for item in live]
+    known = dict(reversed(pairs))
+    items = dict(zip(_wanted_keys(wanted, place), wanted, strict=True))
+    waiting, shared = pairs[::-1], [key for key in items if key in known][::-1]
+    result = []
+    for key, item in items.items():
+        while waiting and waiting[-1][0] not in shared[-1:]:
+            other, left = waiting.pop()
+            result += [left] if other not in items else []
+        result.append(_merged(known.get(key), item, place.among(key)))
+        if shared[-1:] == [key]:
+            shared.pop()
+    return result + [item for key, item in reversed(waiting) if key not in items]
+
+
+def _wanted_keys(wanted: list[Any], place: Place) -> list[str]:
+    keys: dict[str, None] = {}
+    for i, item in enumerate(wanted):
+        key = place.key(item)
+        if key is None:
+            raise _unfit(place, f"element {i}: associative list has an element that omits all key fields")
+        if key in keys:
+            raise _unfit(place, f"duplicate entries for key {path_text((key,))}")
+        keys[key] = None
+    return list(keys)
+
+
+def _unfit(place: Place, fault: str) -> ApiError:
+    return bad_request(f"failed to create typed patch object: {path_text(place.path)}: {fault}")
+
+
+def _leaves(value: object, place: Place) -> Iterator[Path]:
+    """What a manager owns that applies this: values at the ends, empty maps, and items of lists."""
+    parts = place.parts(value)
+    if parts is None or value == {} or place.is_item:
+        yield place.path
+    for inner, part in (parts or {}).values():
+        yield from _leaves(part, inner)
+
+
+def _pruned(value: dict[str, Any], given_up: Paths, owned: Paths, root: Place) -> dict[str, Any]:
+    """Without what the manager once owned and nobody owns any more.
+
+    A field goes with all it holds if nobody owns anything in it: defaults have no owner and must not stay behind.
+    """
+    fields = {path[:length] for path in given_up for length in range(1, len(path)) if path[length - 1][:2] == "f:"}
+    doomed = (given_up | fields) - {path[:length] for path in owned for length in range(1, len(path) + 1)}
+    around = {path[:length] for path in doomed for length in range(len(path))}
+    left = _Pruning(frozenset(doomed), frozenset(around), owned).left(value, root)
+    return left if isinstance(left, dict) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Pruning:
+    doomed: Paths
+    around: Paths
+    """What has something doomed in it; all else is left alone."""
+    owned: Paths
+
+    def left(self, value: Any, place: Place) -> Any:
+        """What is left of a value; what this leaves empty goes too, unless somebody wants it empty."""
+        if place.path in self.doomed:
+            return _ABSENT
+        parts = place.parts(value) if place.path in self.around else None
+        if not parts:
+            return value
+        left = {key.removeprefix("f:"): self.left(part, inner) for key, (inner, part) in parts.items()}
+        kept = {key: part for key, part in left.items() if part is not _ABSENT}
+        if not kept and place.path not in self.owned:
+            return _ABSENT
+        return kept if isinstance(value, dict) else list(kept.values())
+
+
+@dataclass(slots=True)
+class Difference:
+    """The fields in which two objects differ; one that came or went is told along with all that it holds."""
+
+    changed: set[Path] = field(default_factory=set)
+    """Added or modified."""
+    removed: set[Path] = field(default_factory=set)
+
+    def __bool__(self) -> bool:
+        return bool(self.changed or self.removed)
+
+    def compare(self, old: Any, new: Any, place: Place) -> None:
+        before, after = place.parts(old) or {}, place.parts(new) or {}
+        for key in {**before, **after}:
+            inner, part = before.get(key, (None, _ABSENT))
+            self.compare(part, after.get(key, (None, _ABSENT))[1], inner or after[key][0])
+        if old is _ABSENT:
+            self.changed.add(place.path)
+        elif new is _ABSENT:
+            self.removed.add(place.path)
+        elif not before and not after and not equal(old, new):
+            self.changed.add(place.path)
+
+
+def _difference(old: Any, new: Any, root: Place, by: Writer) -> Difference:
+    """How an object changed, as far as the writer can change it."""
+    difference = Difference()
+    difference.compare(old, new, root)
+    return Difference(set(by.counted(difference.changed)), set(by.counted(difference.removed)))
+
+
+def _root(item: dict[str, Any]) -> Place:
+    return Place((str(item.get("kind", "")),))
+
+
+def _annotations(item: dict[str, Any]) -> dict[str, Any]:
+    annotations = metadata_of(item).get("annotations")
+    return annotations if isinstance(annotations, dict) else {}
+
+
+def _unwritten(item: dict[str, Any]) -> dict[str, Any]:
+    """What a new object is compared with. Parity: its outermost parts are there already, so that nobody owns those."""
+    return {key: {} for key in ("metadata", "spec", "status") if key in item}
+
+
+def _first_owner(live: dict[str, Any], by: Writer) -> Owner:
+    paths = _difference(_unwritten(live), bare(live), _root(live), by).changed - _NOBODYS
+    return Owner(BEFORE_FIRST_APPLY, "Update", by.api_version, "", by.time, frozenset(paths))

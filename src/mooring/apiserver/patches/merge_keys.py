@@ -1,0 +1,208 @@
+"""Which lists are merged, by what their items are told apart, and which maps are one value: what types.go tells by tags.
+
+Lists and maps are named by the end of the way that leads to them, as far as that is needed to tell them from others.
+Whatever is not named here is replaced whole if it is a list, and merged if it is a map.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from sys import intern
+from typing import Any, TypeVar
+
+from mooring.model.api_errors import shortened
+
+Names = tuple[str, ...]
+"""The way to a field: the object's kind, then the fields; items of lists leave no trace."""
+
+Path = tuple[str, ...]
+"""The way to a field with the keys that FieldsV1 nests: `f:name`, `k:{"name":"c"}` for an item, `v:"x"` for a value."""
+
+T = TypeVar("T")
+
+DEEPEST = 64
+"""How many keys a path has at most: what lies deeper is owned as a whole. No kind with known fields goes half as deep.
+A path is as long as it is deep, so without a bound a short body that is nested a thousand times has a million keys.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ListRule:
+    """How the items of a list are told apart, for each of the two ways of merging."""
+
+    patch_key: str | None = None
+    """For strategic merge patches: a field of the items, empty for plain values, None if the list is replaced whole."""
+    apply_keys: tuple[str, ...] | None = None
+    """For server-side apply: fields of the items, none for plain values, None if the list is one value."""
+    atomic_items: bool = False
+    """For server-side apply: an item is owned as a whole."""
+
+
+REPLACED = ListRule()
+KEY_DEFAULTS = {"protocol": "TCP"}
+"""What an item has in a key that it does not name."""
+
+
+def _by(key: str, *others: str, atomic_items: bool = False) -> ListRule:
+    return ListRule(key, (key, *others), atomic_items)
+
+
+_BY_NAME = _by("name")
+_BY_TYPE = _by("type")
+_CONTAINER_PORTS = _by("containerPort", "protocol")
+_VALUES = ListRule("", ())
+
+_LISTS = {
+    "metadata.finalizers": _VALUES,
+    "metadata.ownerReferences": _by("uid", atomic_items=True),
+    "status.conditions": _BY_TYPE,
+    # Pods and their templates
+    "spec.containers": _BY_NAME,
+    "spec.initContainers": _BY_NAME,
+    "spec.ephemeralContainers": _BY_NAME,
+    "containers.ports": _CONTAINER_PORTS,
+    "initContainers.ports": _CONTAINER_PORTS,
+    "ephemeralContainers.ports": _CONTAINER_PORTS,
+    "env": _BY_NAME,
+    "volumeMounts": _by("mountPath"),
+    "volumeDevices": _by("devicePath"),
+    "resources.claims": ListRule(None, ("name",)),
+    "spec.volumes": _BY_NAME,
+    "spec.imagePullSecrets": _by("name", atomic_items=True),
+    "spec.hostAliases": _by("ip"),
+    "spec.topologySpreadConstraints": _by("topologyKey", "whenUnsatisfiable"),
+    "spec.schedulingGates": _BY_NAME,
+    "spec.resourceClaims": _BY_NAME,
+    "status.resourceClaimStatuses": _BY_NAME,
+    "status.podIPs": _by("ip"),
+    "status.hostIPs": ListRule("ip", None),
+    "allocatedResourcesStatus": _BY_NAME,
+    "allocatedResourcesStatus.resources": ListRule(None, ("resourceID",)),
+    # Other kinds
+    "Node.spec.podCIDRs": _VALUES,
+    "Node.status.addresses": _BY_TYPE,
+    "Service.spec.ports": _by("port", "protocol"),
+    "ServiceAccount.secrets": _by("name", atomic_items=True),
+    "Job.status.conditions": ListRule("type", None),
+    "CSINode.spec.drivers": _BY_NAME,
+    "CSIDriver.spec.volumeLifecycleModes": ListRule(None, ()),
+    "ResourceClaim.status.reservedFor": _by("uid"),
+    "ResourceClaim.status.devices": ListRule(None, ("driver", "device", "pool", "shareID")),
+    "devices.conditions": ListRule(None, ("type",)),
+    "endpoints.addresses": ListRule(None, ()),
+}
+
+_ATOMIC_MAPS = (
+    *("nodeSelector", "spec.selector", "labelSelector", "namespaceSelector", "scopeSelector", "nodeTopology"),
+    *("nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution", "nodeAffinity.required"),
+    *("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef", "secretRef"),
+    *("Event.involvedObject", "Event.regarding", "Event.related", "spec.dataSource", "Binding.target"),
+    *(
+        "podSelector",
+        "metric.selector",
+        "roleRef",
+        "backend.resource",
+        "defaultBackend.resource",
+        "service.port",
+        "endpoints.targetRef",
+    ),
+)
+_REPLACED_MAPS = ("PodDisruptionBudget.spec.selector",)
+
+
+def list_rule(names: Names) -> ListRule:
+    return _found(_LIST_BOOK, names) or REPLACED
+
+
+def is_atomic(names: Names) -> bool:
+    """Whether server-side apply takes the map for one value."""
+    return _found(_ATOMIC_BOOK, names) is not None
+
+
+def is_replaced(names: Names) -> bool:
+    """Whether a strategic merge patch replaces the map whole."""
+    return _found(_REPLACED_BOOK, names) is not None
+
+
+def _found(book: dict[Names, T], names: Names) -> T | None:
+    """What the longest known end of the way leads to."""
+    for length in (3, 2, 1):
+        if (found := book.get(names[-length:])) is not None:
+            return found
+    return None
+
+
+def _split(ends: Iterable[str]) -> dict[Names, bool]:
+    return {tuple(end.split(".")): True for end in ends}
+
+
+_LIST_BOOK: dict[Names, ListRule] = {tuple(end.split(".")): rule for end, rule in _LISTS.items()}
+_ATOMIC_BOOK = _split(_ATOMIC_MAPS)
+_REPLACED_BOOK = _split(_REPLACED_MAPS)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in an object: by names, for what is known of the type, and by path, for who owns it.
+
+    Keys of paths are interned: paths are compared and looked up by the thousand, and a key may be a megabyte long.
+    """
+
+    names: Names
+    path: Path = ()
+    is_item: bool = False
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether a list here has items of their own."""
+        return not self.is_item and list_rule(self.names).apply_keys is not None
+
+    def at(self, name: str) -> "Place":
+        return Place((*self.names, name), (*self.path, intern(f"f:{name}")))
+
+    def among(self, key: str) -> "Place":
+        return Place(self.names, (*self.path, intern(key)), True)
+
+    def parts(self, value: object) -> dict[str, tuple["Place", Any]] | None:
+        """What a value is made of, by key; None for a value that is owned as a whole.
+
+        A list is such a value too if its items cannot be told apart.
+        """
+        if len(self.path) >= DEEPEST:
+            return None
+        if isinstance(value, dict):
+            atomic = list_rule(self.names).atomic_items if self.is_item else is_atomic(self.names)
+            return None if atomic else {f"f:{name}": (self.at(name), part) for name, part in value.items()}
+        if not isinstance(value, list) or not self.is_keyed:
+            return None
+        parts = {key: (self.among(key), item) for item in value if (key := self.key(item)) is not None}
+        return parts if len(parts) == len(value) else None
+
+    def key(self, item: object) -> str | None:
+        """What tells an item of the list here from others; None if it has nothing of the sort."""
+        fields = list_rule(self.names).apply_keys
+        if not fields:
+            return None if isinstance(item, dict | list | None) else f"v:{compact(item)}"
+        if not isinstance(item, dict):
+            return None
+        found = {name: item.get(name, KEY_DEFAULTS.get(name)) for name in fields}
+        found = {name: value for name, value in found.items() if value is not None}
+        return f"k:{compact(found)}" if found else None
+
+
+def compact(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
+def path_text(path: Path) -> str:
+    """A path as messages show it: `.spec.containers[name="c"].image`."""
+    return "".join(map(_key_text, path))
+
+
+def _key_text(key: str) -> str:
+    form, _, text = key.partition(":")
+    if form == "f":
+        return f".{shortened(text)}"
+    if form == "v":
+        return f"[={shortened(text)}]"
+    return f"[{','.join(f'{name}={shortened(compact(value))}' for name, value in json.loads(text).items())}]"

@@ -1,0 +1,1 @@
+"""What kinds look like: discovery, OpenAPI, protobuf, strict field checks."""

@@ -1,0 +1,125 @@
+"""Which fields each type has that the embedded server serves, and what they hold: the table `data/fields.txt`.
+
+The table is read when it is first asked for (10 ms). In it, what a field holds is a short text: a plain value (`string`),
+a type (`core.PodSpec`), a list (`[core.Container]`) or a map (`{quantity}`).
+"""
+
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
+
+from mooring.model.resources import Resource
+
+ANYTHING = "object"
+"""Holds whatever JSON there is, with no fields that anyone knows."""
+
+
+class Field(NamedTuple):
+    holds: str
+    is_required: bool
+
+
+Fields = dict[str, Field]
+
+
+class Place(NamedTuple):
+    """Where protobuf has a field."""
+
+    numbers: tuple[int, ...]
+    """The way to it: all but the last lead through messages whose fields JSON shows as those of the outer one."""
+    keeps_zero: bool
+    """Whether 0, false or an empty string differs from nothing."""
+    is_bytes: bool
+    """Whether the string of JSON is base64 of what is here."""
+
+
+Places = dict[str, Place]
+
+
+class Table(NamedTuple):
+    types: dict[str, Fields]
+    """By `package.Type`."""
+    places: dict[str, Places]
+    """By `package.Type`, without the fields that are in no message."""
+    packages: dict[str, str]
+    """What a package is called in full: `core` is `io.k8s.api.core.v1`."""
+
+
+def type_of(resource: Resource) -> str:
+    """`core.Pod`: what an object of this kind holds; anything at all, if the table does not have the kind.
+
+    A group has one package for the version that most of its kinds have, and others that name theirs: `autoscaling-v2`.
+    """
+    package, known = resource.group.split(".")[0] or "core", table()
+    for name in (package, f"{package}-{resource.version}"):
+        if f"{name}.{resource.kind}" in known.types and known.packages[name].endswith(f".{resource.version}"):
+            return f"{name}.{resource.kind}"
+    return ANYTHING
+
+
+def fields_of(name: str) -> Fields:
+    return table().types[name]
+
+
+def places_of(name: str) -> Places:
+    return table().places[name]
+
+
+def full_name(name: str) -> str:
+    """`io.k8s.api.core.v1.Pod` for `core.Pod`."""
+    package, _, short = name.partition(".")
+    return f"{table().packages[package]}.{short}"
+
+
+def is_list(holds: str) -> bool:
+    return holds[0] == "["
+
+
+def is_map(holds: str) -> bool:
+    return holds[0] == "{"
+
+
+def is_type(holds: str) -> bool:
+    """Whether this is one object with known fields; no plain value has a point in its name."""
+    return holds[0] not in "[{" and "." in holds
+
+
+def part_of(holds: str) -> str:
+    """What an item of a list or a value of a map holds."""
+    return holds[1:-1]
+
+
+def core_of(holds: str) -> str:
+    """What is left of a list or map when all brackets are taken away."""
+    return holds.strip("[]{}")
+
+
+@cache
+def table() -> Table:
+    found = Table({}, {}, {})
+    package, fields, places = "", Fields(), Places()
+    for line in (files("mooring.apiserver.schema") / "data" / "fields.txt").read_text().splitlines():
+        if line.startswith(" "):
+            marked, holds, *place = line.split()
+            name = marked.rstrip("!")
+            fields[name] = Field(_absolute(holds, package), marked != name)
+            if place != ["-"]:
+                places[name] = _place(*place)
+        elif line.startswith("package "):
+            _, package, full = line.split()
+            found.packages[package] = full
+        elif line and not line.startswith("#"):
+            fields = found.types[f"{package}.{line}"] = {}
+            places = found.places[f"{package}.{line}"] = {}
+    return found
+
+
+def _absolute(holds: str, package: str) -> str:
+    """With its package named, if this is a type; types begin with a capital, plain values do not."""
+    name = core_of(holds)
+    return holds.replace(name, f"{package}.{name}") if name[0].isupper() else holds
+
+
+def _place(marked: str, form: str = "") -> Place:
+    numbers = marked.rstrip("?")
+    return Place(tuple(map(int, numbers.split("."))), marked != numbers, form == "bytes")

@@ -1,0 +1,329 @@
+"""Selectors as they are written in URLs: `a=b,c in (x,y),!d` for labels, `spec.nodeName=n1` for fields.
+
+Both become values that say whether an object matches. What cannot be read is refused with 400 and kube-apiserver's text.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from mooring.model.api_errors import ApiError, bad_request, quoted
+from mooring.model.names import label_value_faults, qualified_name_faults
+from mooring.model.selectors import LabelRule, Selector, parse_int64
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectSelector:
+    """The two selectors of a request; an object must match both."""
+
+    labels: Selector
+    fields: "FieldSelector"
+
+    @property
+    def is_empty(self) -> bool:
+        return self.labels.is_empty and not self.fields.terms
+
+    def matches(self, item: dict[str, Any]) -> bool:
+        return self.fields.matches(item) and (self.labels.is_empty or self.labels.matches(labels_of(item)))
+
+
+def parse_selectors(labels: str, fields: str, kind: str) -> ObjectSelector:
+    """The selectors of a list, a watch or a deletion of objects of a kind. Raises ApiError 400."""
+    return ObjectSelector(parse_label_selector(labels), parse_field_selector(fields, kind))
+
+
+# Labels
+
+
+class _Token(NamedTuple):
+    """`kind` is the text itself for signs and for `in` and `notin`, `name` for other words, `end` at the end."""
+
+    kind: str
+    text: str
+
+
+_END = _Token("end", "")
+_SIGNS = ("==", "!=", "=", "!", "(", ")", ",", ">", "<")
+_WORDS = re.compile(r"[ \t\r\n]*(?:([=!(),><]+)|([^=!(),>< \t\r\n]+))")
+_SET_SIGNS = {"in": "In", "notin": "NotIn"}
+_VALUE_SIGNS = {"=": "In", "==": "In", "!=": "NotIn", ">": "Gt", "<": "Lt"}
+_OPERATORS = "in, notin, =, ==, !=, gt, lt"
+
+
+def parse_label_selector(text: str) -> Selector:
+    """A label selector; no text matches everything. Raises ApiError 400."""
+    return Selector(tuple(_LabelParser(_tokens(text)).rules()))
+
+
+def labels_of(item: dict[str, Any]) -> dict[str, str]:
+    """The labels of an object, none if it has no such thing."""
+    metadata = item.get("metadata")
+    labels = metadata.get("labels") if isinstance(metadata, dict) else None
+    return {key: value for key, value in labels.items() if isinstance(value, str)} if isinstance(labels, dict) else {}
+
+
+def _tokens(text: str) -> list[_Token]:
+    tokens = []
+    for signs, word in _WORDS.findall(text):
+        tokens += _split(signs)
+        if word:
+            tokens.append(_Token(word if word in _SET_SIGNS else "name", word))
+    return [*tokens, _END]
+
+
+def _split(signs: str) -> list[_Token]:
+    """Signs that stand together, the longest first: `===` is `==` and `=`."""
+    found = []
+    while signs:
+        sign = next(sign for sign in _SIGNS if signs.startswith(sign))
+        found.append(_Token(sign, sign))
+        signs = signs[len(sign) :]
+    return found
+
+
+class _LabelParser:
+    """Reads requirements off a list of tokens. `in` and `notin` are words like others where no operator can stand."""
+
+    def __init__(self, tokens: list[_Token]) -> None:
+        self._tokens = tokens
+        self._next = 0
+
+    def rules(self) -> list[LabelRule]:
+        rules: list[LabelRule] = []
+        while self._peek().kind != "end":
+            if self._peek().kind not in ("name", "!"):
+                raise self._unexpected(self._peek(), "!, identifier, or 'end of string'")
+            rules.append(self._requirement())
+            after = self._take()
+            if after.kind == "end":
+                break
+            if after.kind != ",":
+                raise self._unexpected(after, "',' or 'end of string'")
+            if self._peek().kind not in ("name", "!"):
+                raise self._unexpected(self._peek(), "identifier after ','")
+        return rules
+
+    def _requirement(self) -> LabelRule:
+        try:
+            return self._rule()
+        except ApiError as fault:
+            raise bad_request(f"unable to parse requirement: {fault.message}") from None
+
+    def _rule(self) -> LabelRule:
+        absent = self._peek().kind == "!"
+        key = self._take_key(absent)
+        if absent or self._peek().kind in ("end", ","):
+            return LabelRule(key, "DoesNotExist" if absent else "Exists")
+        sign = self._take(as_name=False)
+        if sign.kind in _SET_SIGNS:
+            return _checked_rule(key, _SET_SIGNS[sign.kind], self._values())
+        if sign.kind in _VALUE_SIGNS:
+            return _checked_rule(key, _VALUE_SIGNS[sign.kind], [self._value()])
+        raise self._unexpected(sign, _OPERATORS)
+
+    def _take_key(self, absent: bool) -> str:
+        if absent:
+            self._take()
+        token = self._take()
+        if token.kind != "name":
+            raise self._unexpected(token, "identifier")
+        if faults := qualified_name_faults(token.text):
+            raise bad_request(f"<nil>: Invalid value: {quoted(token.text)}: {'; '.join(faults)}")
+        return token.text
+
+    def _value(self) -> str:
+        if self._peek().kind in ("end", ","):
+            return ""
+        token = self._take()
+        if token.kind != "name":
+            raise self._unexpected(token, "identifier")
+        return token.text
+
+    def _values(self) -> list[str]:
+        """Values in brackets; nothing between commas is the empty value."""
+        opening = self._take()
+        if opening.kind != "(":
+            raise bad_request(f"found '{opening.text}' expected: '('")
+        if self._peek().kind not in ("name", ",", ")"):
+            raise self._unexpected(self._peek(), "',', ')' or identifier")
+        values = [self._listed_value()]
+        while (token := self._take()).kind == ",":
+            values.append(self._listed_value())
+        if token.kind != ")":
+            raise self._unexpected(token, "',' or ')'")
+        return sorted(set(values))
+
+    def _listed_value(self) -> str:
+        if self._peek().kind in (",", ")"):
+            return ""
+        token = self._take()
+        if token.kind != "name":
+            raise self._unexpected(token, "',', or identifier")
+        return token.text
+
+    def _peek(self) -> _Token:
+        token = self._tokens[min(self._next, len(self._tokens) - 1)]
+        return _Token("name", token.text) if token.kind in _SET_SIGNS else token
+
+    def _take(self, as_name: bool = True) -> _Token:
+        token = self._peek() if as_name else self._tokens[min(self._next, len(self._tokens) - 1)]
+        self._next += 1
+        return token
+
+    def _unexpected(self, token: _Token, expected: str) -> ApiError:
+        return bad_request(f"found '{token.text}', expected: {expected}")
+
+
+def _checked_rule(key: str, operator: str, values: list[str]) -> LabelRule:
+    faults = []
+    bound = 0
+    for i, value in enumerate(values):
+        if operator in ("Gt", "Lt"):
+            number = parse_int64(value)
+            bound = number or 0
+            if number is None:
+                faults.append(
+                    f"values[{i}]: Invalid value: {quoted(value)}: for 'Gt', 'Lt' operators, the value must be an integer"
+                )
+        if wrong := label_value_faults(value):
+            faults.append(f"values[{i}][{key}]: Invalid value: {quoted(value)}: {'; '.join(wrong)}")
+    if faults:
+        raise bad_request(faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]")
+    return LabelRule(key, operator, frozenset(values), bound)
+
+
+# Fields
+
+Reader = Callable[[dict[str, Any]], str]
+
+_TERMS = re.compile(r"(?:[^\\,]|\\.|\\$)+", re.DOTALL)
+"""What stands between commas, but for those behind a backslash."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldTerm:
+    """One requirement on one field."""
+
+    label: str
+    value: str
+    negated: bool
+    read: Reader
+
+    def admits(self, item: dict[str, Any]) -> bool:
+        return (self.read(item) == self.value) != self.negated
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSelector:
+    """A compiled field selector: all terms must hold, and none match everything."""
+
+    terms: tuple[FieldTerm, ...] = ()
+
+    def matches(self, item: dict[str, Any]) -> bool:
+        return all(term.admits(item) for term in self.terms)
+
+    def required(self, label: str) -> str | None:
+        """The value that the field must have, if there is one: with a name, the store need not be searched."""
+        return next((term.value for term in self.terms if term.label == label and not term.negated), None)
+
+
+def parse_field_selector(text: str, kind: str) -> FieldSelector:
+    """A field selector on objects of a kind; no text matches everything. Raises ApiError 400."""
+    terms = [_split_term(part, text) for part in sorted(_TERMS.findall(text))]
+    return FieldSelector(tuple(_field_term(*term, kind) for term in terms))
+
+
+def _split_term(part: str, whole: str) -> tuple[str, str, str]:
+    found = re.search("!=|==|=", part)
+    if found is None:
+        raise bad_request(f"invalid selector: '{whole}'; can't understand '{part}'")
+    return part[: found.start()], found.group(), _unescaped(part[found.end() :])
+
+
+def _field_term(label: str, operator: str, value: str, kind: str) -> FieldTerm:
+    labels = _LABELS.get(kind, _META)
+    if label not in labels:
+        if labels is _META:
+            known = '"metadata.name", "metadata.namespace"'
+            raise bad_request(f"{quoted(label)} is not a known field selector: only {known}")
+        raise bad_request(f"field label not supported: {label}")
+    return FieldTerm(label, value, operator == "!=", labels[label])
+
+
+def _unescaped(value: str) -> str:
+    result = []
+    rest = iter(value)
+    for character in rest:
+        if character == "\\":
+            character = next(rest, "")
+            if not character or character not in "\\,=":
+                raise bad_request(f"invalid field selector: invalid escape sequence: \\{character}")
+        elif character in ",=":
+            raise bad_request(f"invalid field selector: unescaped character in value: {ord(character)}")
+        result.append(character)
+    return "".join(result)
+
+
+def _field(*places: str, otherwise: str = "") -> Reader:
+    """Reads the first of the places that has something, as text: what is empty or missing is `otherwise`."""
+    ways = [place.split(".") for place in places]
+
+    def read(item: dict[str, Any]) -> str:
+        return next((text for way in ways if (text := _text_at(item, way))), otherwise)
+
+    return read
+
+
+def _text_at(value: Any, way: list[str]) -> str:
+    for key in way:
+        if isinstance(value, list):
+            value = value[0] if value else None
+        value = value.get(key) if isinstance(value, dict) else None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, str | int) else ""
+
+
+def _fields(*places: str) -> dict[str, Reader]:
+    return {place: _field(place) for place in places}
+
+
+def _event_fields() -> dict[str, Reader]:
+    """Both groups show the same events, each under its own names."""
+    labels: dict[str, Reader] = {}
+    for name in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath"):
+        read = _field(f"involvedObject.{name}", f"regarding.{name}")
+        labels |= {f"involvedObject.{name}": read, f"regarding.{name}": read}
+    controller = ("reportingComponent", "reportingController")
+    return labels | {
+        **_fields("reason", "type"),
+        "reportingComponent": _field(*controller),
+        "reportingController": _field(*controller),
+        "source": _field("source.component", "deprecatedSource.component", *controller),
+    }
+
+
+_META = _fields("metadata.name", "metadata.namespace")
+_LABELS: dict[str, dict[str, Reader]] = {
+    "Pod": {
+        **_META,
+        **_fields("spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName"),
+        **_fields("status.phase", "status.nominatedNodeName"),
+        "spec.hostNetwork": _field("spec.hostNetwork", otherwise="false"),
+        "spec.host": _field("spec.nodeName"),
+        "status.podIP": _field("status.podIPs.ip", "status.podIP"),
+        "status.podIPs": _field("status.podIPs.ip", "status.podIP"),
+    },
+    "Node": {
+        **_fields("metadata.name"),
+        "spec.unschedulable": _field("spec.unschedulable", otherwise="false"),
+    },
+    "Namespace": _fields("metadata.name", "status.phase"),
+    "Event": {**_META, **_event_fields()},
+    "ReplicationController": {**_META, "status.replicas": _field("status.replicas", otherwise="0")},
+    "Secret": {**_META, **_fields("type")},
+    "Service": {**_META, **_fields("spec.clusterIP", "spec.type")},
+    "ResourceSlice": _fields("metadata.name", "spec.nodeName", "spec.driver"),
+}
+"""What can be selected by, for each kind that knows more than its name and namespace."""

@@ -1,0 +1,294 @@
+"""HTTP and TLS around the answers: tokens, limits, streams."""
+
+import asyncio
+import hmac
+import ssl
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import yaml
+from aiohttp import web
+
+from mooring.apiserver.access import Api
+from mooring.apiserver.server.bodies import MAX_BODY_BYTES
+from mooring.apiserver.server.dispatch import answer
+from mooring.apiserver.server.documents import OPEN_TO_ALL
+from mooring.apiserver.server.media import YAML
+from mooring.apiserver.server.request import Answer, Request, refusal
+from mooring.apiserver.server.watching import BOOKMARK_S, Watch
+from mooring.kit.connection_log import connection_log
+from mooring.kit.listener import Listener, Room
+from mooring.model.api_errors import (
+    ApiError,
+    bad_request,
+    internal_error,
+    request_entity_too_large,
+    too_many_requests,
+    unauthorized,
+)
+
+_STOP_S = 1.0
+_BUSY_S = 5
+"""When a client may ask again that found too many watches."""
+_WATCH_END_MARGIN_S = 2
+"""How long before a watch times out its last bookmark is sent."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class _YamlDumper(yaml.SafeDumper):
+    """Writes out what is shared as often as it is there: few readers know about anchors."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+Report = Callable[[str, Exception | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class HttpLimits:
+    """Generous: what a large cluster of controllers and people needs. Beyond, the server says that it is too busy."""
+
+    connections: int = 4000
+    watches: int = 2000
+    first_request_s: float = 32.0
+    """From the connection to its first whole request, as upstream gives for headers."""
+    idle_s: float = 75.0
+
+    @classmethod
+    def within(cls, descriptors: int) -> "HttpLimits":
+        """Half of all descriptors: the journal, the scheduler and its extenders need theirs."""
+        connections = min(cls().connections, max(descriptors // 2, 16))
+        return cls(connections, min(cls().watches, connections * 3 // 4))
+
+
+@dataclass(slots=True)
+class HttpServer:
+    """Serves an Api. Every write is made durable by `flush` before anybody hears of it."""
+
+    api: Api
+    token: str = ""
+    """What clients must bring; empty: nothing."""
+    flush: Callable[[], None] = lambda: None
+    report: Report = lambda text, error: None
+    address: str = ""
+    limits: HttpLimits = field(default_factory=HttpLimits)
+    _connections: web.Server | None = None
+    _listener: Listener | None = None
+    _silent: set[object] = field(default_factory=set)
+    """Connections that have made no request yet."""
+    _watches: set[asyncio.Event] = field(default_factory=set)
+    _is_stopping: bool = False
+
+    async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
+        """Listen, and return the port: that which was asked for, or any free one for 0."""
+        self._connections = web.Server(
+            self._handle,
+            access_log=None,
+            keepalive_timeout=self.limits.idle_s,
+            logger=connection_log(lambda text: self.report(text, None)),
+        )
+        most = self.limits.connections
+        self._listener = Listener(self._connect, Room(most, most), tls)
+        bound = await self._listener.start(host, port)
+        self.address = f"{host}:{bound}"
+        return bound
+
+    async def stop(self) -> None:
+        """Ends watches cleanly, then the connections."""
+        self._is_stopping = True
+        for wake in list(self._watches):
+            wake.set()
+        if self._listener is not None and self._connections is not None:
+            await self._listener.close()
+            self._connections.pre_shutdown()
+            await self._connections.shutdown(_STOP_S)
+
+    def _connect(self) -> asyncio.Protocol:
+        assert self._connections is not None
+        protocol = self._connections()
+        self._silent.add(protocol)
+        asyncio.get_running_loop().call_later(self.limits.first_request_s, self._close_silent, protocol)
+        return protocol
+
+    def _close_silent(self, protocol: web.RequestHandler) -> None:
+        """Who connects and sends nothing, or a request one letter at a time, does not keep its place."""
+        if protocol in self._silent:
+            self._silent.discard(protocol)
+            protocol.force_close()
+
+    async def _handle(self, incoming: web.BaseRequest) -> web.StreamResponse:
+        assert self._listener is not None
+        listener = self._listener
+        self._silent.discard(incoming.protocol)
+        listener.busy(incoming.protocol)
+        try:
+            return await self._handle_busy(incoming)
+        finally:
+            listener.idle(incoming.protocol)
+
+    async def _handle_busy(self, incoming: web.BaseRequest) -> web.StreamResponse:
+        try:
+            answered = await self._answer(incoming)
+            if not isinstance(answered, Watch):
+                return _response(answered)
+        except Exception as fault:  # one request must not end the server
+            self.report(f"{incoming.method} {incoming.path} failed", fault)
+            return _response(refusal(internal_error("the request could not be handled; the server's log says why")))
+        return await self._stream(incoming, answered)
+
+    async def _answer(self, incoming: web.BaseRequest) -> Answer | Watch:
+        try:
+            self._authenticate(incoming)
+            request = await _read(incoming)
+            answered = answer(self.api, request, self.address, self.token)
+        except ApiError as error:
+            answered = refusal(error)
+        if not isinstance(answered, Watch):
+            self.flush()
+        elif len(self._watches) >= self.limits.watches:
+            answered.close()
+            return refusal(too_many_requests("too many watches are open, please try again later", _BUSY_S))
+        return answered
+
+    def _authenticate(self, incoming: web.BaseRequest) -> None:
+        if not self.token or incoming.path.startswith(OPEN_TO_ALL):
+            return
+        scheme, _, given = _clean(incoming.headers.get("Authorization", "")).partition(" ")
+        is_known = hmac.compare_digest(given.strip().encode(), self.token.encode())
+        if scheme.lower() != "bearer" or not is_known:
+            raise unauthorized()
+
+    async def _stream(self, incoming: web.BaseRequest, watch: Watch) -> web.StreamResponse:
+        """Lines as they come, several at once when they come quickly."""
+        response = web.StreamResponse(
+            headers={"Content-Type": "application/json", "Cache-Control": "no-cache, private"}
+        )
+        response.enable_chunked_encoding()
+        news = asyncio.Event()
+
+        def wake() -> None:
+            news.set()
+            if watch.is_behind and incoming.transport is not None:
+                incoming.transport.abort()  # it does not read, so it would not see a proper end either
+
+        watch.wake = wake
+        news.set()
+        self._watches.add(news)
+        try:
+            await response.prepare(incoming)
+            await self._send(incoming, response, watch, news)
+            await response.write_eof()
+        except ConnectionError:
+            pass  # the client has left, as watchers do
+        except Exception as fault:
+            self.report(f"the watch of {incoming.path} ended", fault)
+            if incoming.transport is not None:
+                incoming.transport.abort()
+        finally:
+            self._watches.discard(news)
+            watch.close()
+        return response
+
+    async def _send(
+        self, incoming: web.BaseRequest, response: web.StreamResponse, watch: Watch, news: asyncio.Event
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        pauses = _pauses(loop.time(), loop.time() + watch.timeout_s)
+        pause = next(pauses)
+        while not self._is_stopping:
+            try:
+                async with asyncio.timeout_at(pause):
+                    await news.wait()
+            except TimeoutError:
+                pause = next(pauses, 0.0)
+                if not pause or incoming.transport is None or incoming.transport.is_closing():
+                    return
+                if watch.has_bookmarks:
+                    watch.bookmark()
+            news.clear()
+            while lines := watch.take():
+                self.flush()
+                await response.write(lines)
+                await asyncio.sleep(0)  # a client that reads quickly would keep all others waiting
+            if watch.is_over:
+                return
+
+
+def _pauses(now: float, ends: float) -> Iterator[float]:
+    """When to tell how far we are, and to see whether anybody still listens: each minute, shortly before the end, then."""
+    last = ends - _WATCH_END_MARGIN_S
+    moment = now + BOOKMARK_S
+    while moment < last:
+        yield moment
+        moment += BOOKMARK_S
+    if last > now:
+        yield last
+    yield ends
+
+
+async def _read(incoming: web.BaseRequest) -> Request:
+    headers = incoming.headers
+    query: dict[str, str] = {}
+    for name, value in incoming.query.items():
+        query.setdefault(_clean(name), _clean(value))
+    if "exclude" in query:  # the one parameter that is meant to be given several times
+        query["exclude"] = ",".join(map(_clean, incoming.query.getall("exclude")))
+    return Request(
+        incoming.method,
+        _clean(incoming.path),
+        query,
+        await _read_body(incoming),
+        _clean(headers.get("Content-Type", "")),
+        _clean(",".join(headers.getall("Accept", ()))),
+        _clean(headers.get("User-Agent", "")),
+    )
+
+
+def _clean(text: str) -> str:
+    """Without the surrogates that stand for bytes that are no UTF-8: nothing that holds one can be written out again."""
+    return text.encode(errors="surrogateescape").decode(errors="replace")
+
+
+async def _read_body(incoming: web.BaseRequest) -> bytes:
+    if not incoming.body_exists:
+        return b""
+    too_large = request_entity_too_large(f"limit is {MAX_BODY_BYTES}")
+    if (incoming.content_length or 0) > MAX_BODY_BYTES:
+        raise too_large
+    if incoming.headers.get("Expect", "").lower() == "100-continue":
+        await incoming.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    body = bytearray()
+    try:
+        async for chunk in incoming.content.iter_any():
+            body += chunk
+            if len(body) > MAX_BODY_BYTES:
+                raise too_large
+    except web.RequestPayloadError as fault:
+        raise bad_request(f"the body could not be read: {fault}") from None
+    return bytes(body)
+
+
+def _response(answered: Answer) -> web.Response:
+    response = web.Response(
+        body=_bytes(answered.body, answered.content_type),
+        status=answered.code,
+        headers={"Content-Type": answered.content_type, "Cache-Control": "no-cache, private"},
+    )
+    for name, value in answered.headers:
+        response.headers.add(name, value)
+    return response
+
+
+def _bytes(body: Any, content_type: str) -> bytes:
+    if isinstance(body, bytes):
+        return body
+    if isinstance(body, str):
+        return body.encode()
+    if content_type == YAML:
+        text: str = yaml.dump(body, Dumper=_YamlDumper, sort_keys=False)
+        return text.encode()
+    return _encode(body)

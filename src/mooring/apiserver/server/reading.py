@@ -1,0 +1,154 @@
+"""Getting and listing: versions, selectors, pages."""
+
+import base64
+import binascii
+
+import msgspec
+
+from mooring.apiserver.access import Api
+from mooring.apiserver.event_forms import is_event, shown_form
+from mooring.apiserver.selector_text import ObjectSelector, parse_selectors
+from mooring.apiserver.server import forms
+from mooring.apiserver.server.media import wanted
+from mooring.apiserver.server.request import Answer, Request
+from mooring.apiserver.server.routes import Target
+from mooring.apiserver.store import JsonObject, Key, Page, TooNew, TooOld
+from mooring.model.api_errors import (
+    CONTINUE_EXPIRED,
+    ApiError,
+    bad_request,
+    expired,
+    field_forbidden,
+    field_invalid,
+    field_unsupported,
+    invalid,
+    version_too_large,
+    version_too_old,
+)
+
+_TOKEN_VERSION = "meta.k8s.io/v1"
+_VERSION_DIGITS = 19
+"""As many as fit 64 bits, whichever they are."""
+_MATCHES = ("", "NotOlderThan", "Exact")
+
+
+class Token(msgspec.Struct):
+    """Where to go on with a list, and as of which version."""
+
+    v: str
+    rv: int
+    start: str
+
+
+def get(api: Api, target: Target, request: Request) -> Answer:
+    item = api.get(target.resource, target.namespace, target.name)
+    form = wanted(request.accept)
+    shown = forms.one(target.resource, item, form, forms.included(request), api.clock.now_ns())
+    return Answer(200, shown, form.media)
+
+
+def listing(api: Api, target: Target, request: Request) -> Answer:
+    resource, form = target.resource, wanted(request.accept)
+    selector = selector_of(target, request)
+    page = _page(api, target, request, selector)
+    items = [shown_form(resource, item) for item in page.items] if is_event(resource) else page.items
+    metadata: JsonObject = {"resourceVersion": str(page.version)}
+    if page.after is not None:
+        metadata["continue"] = _encode(page.version, page.after, target)
+        if selector.is_empty:
+            metadata["remainingItemCount"] = page.remaining
+    shown = forms.many(resource, items, metadata, form, forms.included(request), api.clock.now_ns())
+    return Answer(200, shown, form.media)
+
+
+def selector_of(target: Target, request: Request) -> ObjectSelector:
+    """What is asked for by labels and fields; events are selected by the names that the core group gives their fields."""
+    return parse_selectors(
+        request.query.get("labelSelector", ""), request.query.get("fieldSelector", ""), target.resource.kind
+    )
+
+
+def version_asked(request: Request) -> int:
+    """0 stands for any, and for none asked."""
+    text = request.query.get("resourceVersion", "")
+    why = ""
+    if text and not (text.isascii() and text.isdecimal()):
+        why = "invalid syntax"
+    elif len(text) > _VERSION_DIGITS:
+        why = "value out of range"
+    if why:
+        fault = field_invalid("resourceVersion", text, f'strconv.ParseUint: parsing "{text}": {why}')
+        raise invalid("ListOptions", "", [fault], "meta.k8s.io")
+    return int(text or 0)
+
+
+def _page(api: Api, target: Target, request: Request, selector: ObjectSelector) -> Page:
+    matches = None if selector.is_empty else selector.matches
+    limit, version = request.number("limit") or 0, version_asked(request)
+    token, match = request.query.get("continue", ""), _match(request)
+    after: Key | None = None
+    at: int | None = None
+    if token:
+        if version:
+            raise bad_request("specifying resource version is not allowed when using continue")
+        at, after = _decode(token, target)
+    elif match == "Exact":
+        at = version
+    elif request.query.get("resourceVersion") == "0":
+        limit = 0  # Parity: what comes from the cache comes whole.
+    if version > api.store.version:
+        raise version_too_large(version, api.store.version)
+    try:
+        return api.store.page(target.resource.storage, target.namespace, matches, max(limit, 0), after, at)
+    except TooOld as refusal:
+        raise _too_old(api, refusal, after, target) from None
+    except TooNew as refusal:
+        raise version_too_large(refusal.version, refusal.current) from None
+
+
+def _too_old(api: Api, refusal: TooOld, after: Key | None, target: Target) -> ApiError:
+    if after is None:
+        return version_too_old(refusal.version, refusal.oldest)
+    return expired(CONTINUE_EXPIRED, _encode(api.store.version, after, target))
+
+
+def _match(request: Request) -> str:
+    match = request.query.get("resourceVersionMatch", "")
+    if not match:
+        return ""
+    fault = None
+    if match not in _MATCHES:
+        fault = field_unsupported("resourceVersionMatch", match, ("Exact", "NotOlderThan"))
+    elif not request.query.get("resourceVersion"):
+        fault = field_forbidden(
+            "resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided"
+        )
+    elif match == "Exact" and request.query["resourceVersion"] == "0":
+        fault = field_forbidden(
+            "resourceVersionMatch", 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+        )
+    elif request.query.get("continue"):
+        fault = field_forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided")
+    if fault is not None:
+        raise invalid("ListOptions", "", [fault], "meta.k8s.io")
+    return match
+
+
+def _encode(version: int, after: Key, target: Target) -> str:
+    """Parity: the key is told without the namespace where the list is of one."""
+    start = f"{after[0]}/{after[1]}" if target.resource.namespaced and not target.namespace else f"/{after[1]}"
+    token = Token(_TOKEN_VERSION, version, f"{start}\0")
+    return base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
+
+
+def _decode(text: str, target: Target) -> tuple[int, Key]:
+    """Tokens are opaque to clients, but one that was made up must be refused."""
+    try:
+        decoded = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        token = msgspec.json.decode(decoded, type=Token)
+    except (binascii.Error, ValueError, msgspec.MsgspecError) as fault:
+        raise bad_request(f"invalid continue token: continue key is not valid: {fault}") from None
+    namespace, slash, name = token.start.removesuffix("\0").rpartition("/")
+    if token.v != _TOKEN_VERSION or not slash or token.rv < 0 or (namespace and target.namespace):
+        raise bad_request("invalid continue token: continue key is not valid: it is of another list")
+    return token.rv, (namespace or target.namespace, name)

@@ -1,0 +1,194 @@
+"""One client's watch: what it starts with, and a line for each write from then on."""
+
+import random
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
+
+import msgspec
+
+from mooring.apiserver.access import Api
+from mooring.apiserver.event_forms import is_event, shown_form, stored_form
+from mooring.apiserver.selector_text import ObjectSelector
+from mooring.apiserver.server import forms
+from mooring.apiserver.server.media import Wanted, wanted
+from mooring.apiserver.server.reading import selector_of, version_asked
+from mooring.apiserver.server.request import Request
+from mooring.apiserver.server.routes import Target
+from mooring.apiserver.store import EventType, JsonObject, TooNew, Write
+from mooring.apiserver.tables.tables import Include, table_of_one
+from mooring.apiserver.watch import Event, Watcher, opening
+from mooring.model.api_errors import field_forbidden, invalid, version_too_large
+
+MIN_TIMEOUT_S, MAX_TIMEOUT_S = 1800, 3600
+BOOKMARK_S = 60
+MAX_WAITING_BYTES = 64 * 1024 * 1024
+"""A client that lags further behind is let go: it can come back and start where it was."""
+CHUNK_BYTES = 256 * 1024
+"""About how much a client is sent at once: a few milliseconds of work, between which others are answered."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(slots=True)
+class Watch:
+    """Lines wait here until the transport takes them; `wake` is called when one comes."""
+
+    api: Api
+    watcher: Watcher
+    form: Wanted
+    include: Include
+    timeout_s: float
+    has_bookmarks: bool
+    wake: Callable[[], None] = lambda: None
+    lines: deque[bytes] = field(default_factory=deque)
+    """What was written since the watch began, and not taken yet."""
+    waiting_bytes: int = 0
+    """How much that is."""
+    is_over: bool = False
+    """Nothing more will come: an ERROR was sent, or the client was too slow."""
+    is_behind: bool = False
+    """The client was too slow: what waits for it was thrown away, so it must not go on from there."""
+    _opening: Iterator[bytes] = field(default_factory=lambda: iter(()))
+    """What goes before all `lines`."""
+    _is_headed: bool = True
+    _stop: Callable[[], None] = lambda: None
+
+    def open(self, version: int, send_initial: bool) -> None:
+        """Raises 504 for a version that is not there yet."""
+        try:
+            events = opening(self.api.store, self.watcher, version, send_initial)
+        except TooNew as refusal:
+            raise version_too_large(refusal.version, refusal.current) from None
+        first = next(events, None)
+        if first is not None:
+            # The first line of a table has its columns, so it is written before any other can be.
+            self._opening = chain((self._line(first),), map(self._line, events))
+            self.is_over = first["type"] == "ERROR"
+        if not self.is_over:
+            self._stop = self.api.store.listen(self._hear, (self.watcher.resource.storage,))
+
+    def close(self) -> None:
+        self._stop()
+        self._stop = lambda: None
+        self.is_over = True
+        self._clear()
+
+    def take(self) -> bytes:
+        """The next lines, some CHUNK_BYTES of them; nothing if none waits."""
+        taken, size_bytes = [], 0
+        while size_bytes < CHUNK_BYTES and (line := next(self._opening, b"") or self._next_line()):
+            taken.append(line)
+            size_bytes += len(line)
+        return b"".join(taken)
+
+    def _next_line(self) -> bytes:
+        if not self.lines:
+            return b""
+        line = self.lines.popleft()
+        self._count(-len(line))
+        return line
+
+    def _count(self, added_bytes: int) -> None:
+        self.waiting_bytes += added_bytes
+        self.api.backlog.count(self, added_bytes)
+
+    def _clear(self) -> None:
+        self._opening = iter(())
+        self.lines.clear()
+        self._count(-self.waiting_bytes)
+
+    def bookmark(self) -> None:
+        self._add(self._line(self.watcher.bookmark(self.api.store.version)))
+
+    def _hear(self, write: Write) -> None:
+        type = self.watcher.type_of(write)
+        if type is None:
+            return
+        if self._is_headed and self.form.form == "table":
+            self._add(self._line(self.watcher.event(write, type)))
+            return
+        seen_as = (self.watcher.resource.api_version, type, self.form, self.include)
+        line = write.lines.get(seen_as)
+        if line is None:
+            line = write.lines[seen_as] = self._line_of(write, type)
+        self._add(line)
+
+    def _line_of(self, write: Write, type: EventType) -> bytes:
+        """What is told of a write. Hot: most watchers are told of the object as it is stored, which is JSON already."""
+        resource, item = self.watcher.resource, write.object
+        is_present = type != "DELETED" or write.type == "DELETED"
+        is_plain = self.form.form == "object" and not is_event(resource) and is_present
+        if is_plain and (item.get("apiVersion"), item.get("kind")) == (resource.api_version, resource.kind):
+            return b'{"type":"%s","object":%s}\n' % (type.encode(), write.body)
+        return self._line(self.watcher.event(write, type))
+
+    def _add(self, line: bytes) -> None:
+        self.lines.append(line)
+        self._count(len(line))
+        if self.waiting_bytes > MAX_WAITING_BYTES:
+            self.give_up()
+        self.wake()
+
+    def give_up(self) -> None:
+        """The client is too slow: what waits for it is thrown away."""
+        self.is_behind = True
+        self.close()
+        self.wake()
+
+    def _line(self, event: Event) -> bytes:
+        shown = event["object"] if event["type"] == "ERROR" else self._shown(event["object"])
+        return _encode({"type": event["type"], "object": shown}) + b"\n"
+
+    def _shown(self, item: JsonObject) -> JsonObject:
+        if self.form.form == "table":
+            headed, self._is_headed = self._is_headed, False
+            if "name" not in item["metadata"]:  # a bookmark has no row
+                return {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": item["metadata"], "rows": []}
+            now_ns = self.api.clock.now_ns()
+            return table_of_one(self.watcher.resource, item, now_ns, self.include, headed)
+        return forms.metadata_of(item) if self.form.form == "metadata" else item
+
+
+def begin_watch(api: Api, target: Target, request: Request) -> Watch:
+    """A watch with its opening lines in it."""
+    send_initial = _sends_initial(request)
+    timeout_s = request.number("timeoutSeconds") or random.uniform(MIN_TIMEOUT_S, MAX_TIMEOUT_S)
+    resource = target.resource
+    matches = _matcher(target, selector_of(target, request))
+    watcher = Watcher(resource, target.namespace, matches, partial(shown_form, resource))
+    watch = Watch(
+        api,
+        watcher,
+        wanted(request.accept),
+        forms.included(request),
+        timeout_s,
+        request.flag("allowWatchBookmarks"),
+    )
+    watch.open(0 if send_initial else version_asked(request), send_initial)
+    return watch
+
+
+def _matcher(target: Target, selector: ObjectSelector) -> Callable[[JsonObject], bool]:
+    """Selectors speak of the stored form."""
+    if target.name:  # `GET .../pods/p?watch=true`
+        return lambda seen: seen["metadata"]["name"] == target.name and selector.matches(seen)
+    if selector.is_empty:
+        return lambda _: True
+    if target.resource.group == "events.k8s.io":
+        return lambda seen: selector.matches(stored_form(target.resource, seen))
+    return selector.matches
+
+
+def _sends_initial(request: Request) -> bool:
+    asked, match = "sendInitialEvents" in request.query, request.query.get("resourceVersionMatch", "")
+    fault = ""
+    if asked and match != "NotOlderThan":
+        fault = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+    elif not asked and match:
+        fault = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+    if fault:
+        raise invalid("ListOptions", "", [field_forbidden("resourceVersionMatch", fault)], "meta.k8s.io")
+    return asked and request.flag("sendInitialEvents")

@@ -1,0 +1,356 @@
+"""Typed storage without I/O: objects under one global version, optimistic concurrency, and a history to watch.
+
+Every write gets the next version. A watch is told of every write after the version it starts at, in order and without
+gaps; how far back that can be is bounded by the history. Objects are plain JSON data and are never changed in place:
+a write puts another object in their place, so readers can keep what they were given.
+
+Every write is serialised once, before anything changes: what cannot be stored changes nothing, and the same bytes go to
+the history, to the disk and to watchers.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+
+from mooring.apiserver.stored_size import stored_bytes
+from mooring.model.api_errors import object_too_large
+
+JsonObject = dict[str, Any]
+Key = tuple[str, str]
+"""Namespace (empty for kinds without one) and name."""
+
+EventType = Literal["ADDED", "MODIFIED", "DELETED"]
+
+HISTORY = 100_000
+"""How many writes can be watched back, if they are small enough:"""
+HISTORY_BYTES = 64 * 1024 * 1024
+"""... what they hold altogether. An object that is written twice counts twice as what was and as what is, though the
+history has it once, so that between half of this and all of it is really kept."""
+MAX_OBJECT_BYTES = 1536 * 1024
+"""Parity: what etcd takes by default."""
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+class Missing(Exception):
+    """There is no such object."""
+
+
+class Exists(Exception):
+    """There is such an object already."""
+
+
+class Stale(Exception):
+    """The object was changed since the version that the writer has seen."""
+
+    def __init__(self, current: int) -> None:
+        super().__init__(f"the object is at version {current}")
+        self.current = current
+
+
+class TooOld(Exception):
+    """The history does not go back that far."""
+
+    def __init__(self, version: int, oldest: int) -> None:
+        super().__init__(f"too old resource version: {version} ({oldest})")
+        self.version = version
+        self.oldest = oldest
+
+
+class TooNew(Exception):
+    """The version has not been given out yet."""
+
+    def __init__(self, version: int, current: int) -> None:
+        super().__init__(f"Too large resource version: {version}, current: {current}")
+        self.version = version
+        self.current = current
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One change of one object, as listeners are told of it."""
+
+    version: int
+    storage: str
+    type: EventType
+    object: JsonObject
+    """After the change; for a deletion the last content, at the version of the deletion."""
+    before: JsonObject | None
+    """Before the change; None for an addition."""
+    body: bytes = field(default=b"", compare=False, repr=False)
+    """`object` as JSON."""
+    lines: dict[Any, bytes | None] = field(default_factory=dict, compare=False, repr=False)
+    """What watchers are sent of it, by what they see: written once, however many are told."""
+
+    @property
+    def key(self) -> Key:
+        return key_of(self.object)
+
+
+@dataclass(frozen=True, slots=True)
+class PastWrite:
+    """A write as the history keeps it: in JSON, which takes a tenth of the memory that objects take."""
+
+    version: int
+    storage: str
+    type: EventType
+    key: Key
+    body: bytes
+    before: bytes | None
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.body) + len(self.before or b"")
+
+    def write(self) -> Write:
+        """The write as it was told when it was made."""
+        before = None if self.before is None else _decode(self.before)
+        return Write(self.version, self.storage, self.type, _decode(self.body), before, self.body)
+
+
+@dataclass(slots=True)
+class Page:
+    """Part of a list. `after` is the key to go on after; None: this was the end."""
+
+    items: list[JsonObject]
+    version: int
+    after: Key | None = None
+    remaining: int = 0
+
+
+Listener = Callable[[Write], None]
+
+
+@dataclass(slots=True)
+class Store:
+    """All objects of a cluster by storage name (`/pods`, `apps/deployments`, ...)."""
+
+    history_limit: int = HISTORY
+    history_bytes: int = HISTORY_BYTES
+    version: int = 0
+    _objects: dict[str, dict[Key, JsonObject]] = field(default_factory=dict)
+    _history: deque[PastWrite] = field(default_factory=deque)
+    _held_bytes: int = 0
+    """What the history holds: the sum of its `size_bytes`."""
+    _bodies: dict[tuple[str, Key], bytes] = field(default_factory=dict)
+    """The present JSON of each object whose last write is in the history: what the next write of it has as `before`."""
+    _forgotten: int = 0
+    """The version of the newest write that is no longer in the history."""
+    _last_writes: dict[str, int] = field(default_factory=dict)
+    _listeners: list[Listener] = field(default_factory=list)
+    """Those who are told of every write."""
+    _listeners_of: dict[str, list[Listener]] = field(default_factory=dict)
+    """Those who are told of the writes of one storage."""
+
+    @classmethod
+    def restored(cls, version: int, objects: Iterable[tuple[str, JsonObject]]) -> "Store":
+        """A store as it was at a version: its objects, each with the name of its storage. What came before is forgotten."""
+        store = cls(version=version, _forgotten=version)
+        for storage, item in objects:
+            store._objects.setdefault(storage, {})[key_of(item)] = item
+        return store
+
+    # ---- reading
+
+    def find(self, storage: str, key: Key) -> JsonObject | None:
+        return self._objects.get(storage, {}).get(key)
+
+    def get(self, storage: str, key: Key) -> JsonObject:
+        found = self.find(storage, key)
+        if found is None:
+            raise Missing
+        return found
+
+    def all(self, storage: str) -> list[JsonObject]:
+        """Every object of a storage, in no order that means anything."""
+        return list(self._objects.get(storage, {}).values())
+
+    def last_write(self, storage: str) -> int:
+        """The version of the last write to a storage since it was opened; 0: there was none."""
+        return self._last_writes.get(storage, 0)
+
+    def count(self, storage: str) -> int:
+        return len(self._objects.get(storage, {}))
+
+    def page(
+        self,
+        storage: str,
+        namespace: str = "",
+        matches: Callable[[JsonObject], bool] | None = None,
+        limit: int = 0,
+        after: Key | None = None,
+        at: int | None = None,
+    ) -> Page:
+        """Objects in the order of their keys, of one namespace or of all, that match; at most `limit` if that is not 0.
+
+        `at` asks for them as they were at that version. Raises TooOld, TooNew.
+        """
+        objects: Mapping[Key, JsonObject | bytes] = self._objects.get(storage, {})
+        if at is not None:
+            objects = self._objects_at(storage, at)
+        keys = sorted(key for key in objects if not namespace or key[0] == namespace)
+        keys = keys[bisect_right(keys, after) :] if after is not None else keys
+        version = self.version if at is None else at
+        items: list[JsonObject] = []
+        for i, key in enumerate(keys):
+            held = objects[key]
+            item = _decode(held) if isinstance(held, bytes) else held
+            if matches is None or matches(item):
+                items.append(item)
+                if limit and len(items) == limit and i + 1 < len(keys):
+                    return Page(items, version, key, len(keys) - i - 1)
+        return Page(items, version)
+
+    def _objects_at(self, storage: str, version: int) -> dict[Key, JsonObject | bytes]:
+        """What there was: of each object that was written since, what the first of those writes found, in JSON."""
+        objects: dict[Key, JsonObject | bytes] = {**self._objects.get(storage, {})}
+        for write in reversed(self.since(version, storage)):
+            if write.before is None:
+                del objects[write.key]
+            else:
+                objects[write.key] = write.before
+        return objects
+
+    def since(self, version: int, storage: str = "") -> list[PastWrite]:
+        """The writes of one storage, or of all, after a version. Raises TooOld, TooNew."""
+        if version > self.version:
+            raise TooNew(version, self.version)
+        if version < self._forgotten:
+            raise TooOld(version, self._forgotten)
+        return [write for write in self._history_after(version) if not storage or write.storage == storage]
+
+    # ---- writing
+
+    def create(self, storage: str, key: Key, item: JsonObject) -> JsonObject:
+        """Add an object. Returns it with its version. Raises Exists."""
+        objects = self._objects.setdefault(storage, {})
+        if key in objects:
+            raise Exists
+        return self._commit(storage, key, "ADDED", item, None)
+
+    def update(self, storage: str, key: Key, item: JsonObject, expected: int | None = None) -> JsonObject:
+        """Put an object in the place of another. `expected` is the version that the writer has seen; None: any.
+
+        A write that changes nothing is none: the object keeps its version. Raises Missing, Stale.
+        """
+        before = self.get(storage, key)
+        if expected is not None and expected != version_of(before):
+            raise Stale(version_of(before))
+        if _is_same(item, before):
+            return before
+        return self._commit(storage, key, "MODIFIED", item, before)
+
+    def delete(self, storage: str, key: Key, expected: int | None = None) -> JsonObject:
+        """Remove an object. Returns its last content at the version of the deletion. Raises Missing, Stale."""
+        before = self.get(storage, key)
+        if expected is not None and expected != version_of(before):
+            raise Stale(version_of(before))
+        return self._commit(storage, key, "DELETED", before, before)
+
+    def listen(self, listener: Listener, storages: Iterable[str] | None = None) -> Callable[[], None]:
+        """Be told of every write, or of those of some storages, as it is made. Returns how to stop that."""
+        told = [self._listeners]
+        if storages is not None:
+            told = [self._listeners_of.setdefault(storage, []) for storage in dict.fromkeys(storages)]
+        for listeners in told:
+            listeners.append(listener)
+
+        def stop() -> None:
+            for listeners in told:
+                listeners.remove(listener)
+
+        return stop
+
+    def _commit(
+        self, storage: str, key: Key, type: EventType, item: JsonObject, before: JsonObject | None
+    ) -> JsonObject:
+        version = self.version + 1
+        written = {**item, "metadata": {**item.get("metadata", {}), "resourceVersion": str(version)}}
+        body = _encode(written)
+        if type != "DELETED" and size_of(written, body) > MAX_OBJECT_BYTES:
+            raise object_too_large()
+        self.version = self._last_writes[storage] = version
+        objects = self._objects.setdefault(storage, {})
+        if type == "DELETED":
+            del objects[key]
+        else:
+            objects[key] = written
+        write = Write(version, storage, type, written, before, body)
+        self._remember(write, key)
+        self._tell(write)
+        return written
+
+    def _remember(self, write: Write, key: Key) -> None:
+        place = (write.storage, key)
+        before = self._bodies.pop(place, None)
+        if before is None and write.before is not None:
+            before = _encode(write.before)
+        past = PastWrite(write.version, write.storage, write.type, key, write.body, before)
+        if write.type != "DELETED":
+            self._bodies[place] = write.body
+        self._history.append(past)
+        self._held_bytes += past.size_bytes
+        while len(self._history) > self.history_limit or self._held_bytes > self.history_bytes:
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        oldest = self._history.popleft()
+        self._forgotten = oldest.version
+        self._held_bytes -= oldest.size_bytes
+        if self._bodies.get((oldest.storage, oldest.key)) is oldest.body:
+            del self._bodies[oldest.storage, oldest.key]
+
+    def _tell(self, write: Write) -> None:
+        fault: Exception | None = None
+        for listener in (*self._listeners, *self._listeners_of.get(write.storage, ())):
+            try:
+                listener(write)
+            except Exception as raised:  # the others must not miss a write because of one
+                fault = fault or raised
+        write.lines.clear()
+        if fault is not None:
+            raise fault
+
+    def _history_after(self, version: int) -> Iterator[PastWrite]:
+        """Versions in the history have no gaps, so the place of one can be counted."""
+        for i in range(max(version - self._forgotten, 0), len(self._history)):
+            yield self._history[i]
+
+
+def key_of(item: JsonObject) -> Key:
+    metadata = item["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
+
+
+def check_size(item: JsonObject) -> int:
+    """Refuse an object that the store will refuse, before more work is done for it. Returns its size. Raises ApiError 500."""
+    size = size_of(item)
+    if size > MAX_OBJECT_BYTES:
+        raise object_too_large()
+    return size
+
+
+def size_of(value: Any, body: bytes = b"") -> int:
+    """How much room a value takes in etcd, at most. Hot: it takes less there than in JSON, so most need no estimate."""
+    written_bytes = len(body or _encode(value))
+    return written_bytes if written_bytes <= MAX_OBJECT_BYTES else stored_bytes(value)
+
+
+def version_of(item: JsonObject) -> int:
+    return int(item["metadata"]["resourceVersion"])
+
+
+def _is_same(item: JsonObject, before: JsonObject) -> bool:
+    """Whether two objects say the same, their versions aside. Hot: what differs is in the status, as a rule."""
+    if item.keys() != before.keys():
+        return False
+    for key, value in item.items():
+        if key != "metadata" and value is not before[key] and value != before[key]:
+            return False
+    metadata, held = item.get("metadata", {}), before.get("metadata", {})
+    return {**metadata, "resourceVersion": ""} == {**held, "resourceVersion": ""}

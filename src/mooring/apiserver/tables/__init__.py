@@ -1,0 +1,1 @@
+"""The tables that kubectl prints."""

@@ -1,0 +1,82 @@
+"""Cells of tables that many kinds share: how a field, a count, a label or an age is read from an object."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mooring.apiserver.store import JsonObject
+from mooring.apiserver.tables.ages import human_duration, whole_s
+from mooring.kit.rfc3339 import moment_ns
+
+Cell = str | int | bool
+
+NONE, UNSET, UNKNOWN = "<none>", "<unset>", "<unknown>"
+
+
+def since(written: str | None, now_ns: int) -> str:
+    """How long ago an RFC 3339 time was."""
+    return human_duration(whole_s(now_ns - moment_ns(written))) if written else UNKNOWN
+
+
+def ago(path: str, otherwise: str = UNKNOWN) -> Callable[[JsonObject, int], Cell]:
+    def cell(item: JsonObject, now_ns: int) -> Cell:
+        written = at(item, path)
+        return since(written, now_ns) if written else otherwise
+
+    return cell
+
+
+def at(item: JsonObject, path: str, otherwise: Any = None) -> Any:
+    """What stands at a dotted path; `otherwise` where nothing, or an empty text, does."""
+    found: Any = item
+    for name in path.split("."):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return otherwise if found is None or found == "" else found
+
+
+def field_cell(path: str, otherwise: Cell = "") -> Callable[[JsonObject, int], Cell]:
+    def cell(item: JsonObject, _: int) -> Cell:
+        found: Cell = at(item, path, otherwise)
+        return found
+
+    return cell
+
+
+def count(*paths: str) -> Callable[[JsonObject, int], Cell]:
+    return lambda item, _: sum(len(at(item, path, ())) for path in paths)
+
+
+def ratio(done: str, wanted: str) -> Callable[[JsonObject, int], Cell]:
+    return lambda item, _: f"{at(item, done, 0)}/{at(item, wanted, 1)}"
+
+
+def joined(path: str, key: str) -> Callable[[JsonObject, int], Cell]:
+    return lambda item, _: ",".join(line.get(key, "") for line in at(item, path, ()))
+
+
+def labels_cell(path: str) -> Callable[[JsonObject, int], Cell]:
+    return lambda item, _: ",".join(f"{k}={v}" for k, v in sorted(at(item, path, {}).items())) or NONE
+
+
+def selector(path: str) -> Callable[[JsonObject, int], Cell]:
+    return lambda item, _: _selector_text(at(item, path, {})) or NONE
+
+
+_OPERATORS = {"In": "{key} in ({values})", "NotIn": "{key} notin ({values})", "Exists": "{key}"}
+
+
+def _selector_text(selector: JsonObject) -> str:
+    rules = [(key, f"{key}={value}") for key, value in selector.get("matchLabels", {}).items()]
+    for rule in selector.get("matchExpressions", ()):
+        values = ",".join(sorted(rule.get("values", ())))
+        rules.append((rule["key"], _OPERATORS.get(rule["operator"], "!{key}").format(key=rule["key"], values=values)))
+    return ",".join(text for _, text in sorted(rules))
+
+
+def state_cell(path: str, terminating: str = "Terminating") -> Callable[[JsonObject, int], Cell]:
+    """A phase, which gives way to the fact that the object is being deleted."""
+    return lambda item, _: terminating if at(item, "metadata.deletionTimestamp") else at(item, path, "")
+
+
+def conditions(item: JsonObject) -> dict[str, str]:
+    """The status of each condition by its type."""
+    return {line.get("type", ""): line.get("status", "") for line in at(item, "status.conditions", ())}

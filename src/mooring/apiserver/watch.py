@@ -1,0 +1,135 @@
+"""From the writes of the store to the events of one watcher, who sees one namespace and what a selector picks.
+
+To such a watcher an object that starts to match appears and one that stops matching disappears, whatever really
+happened to it. Nothing here waits or sends: the server asks for the opening events, then translates write by write.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Literal, TypedDict
+
+from mooring.apiserver.store import EventType, JsonObject, Store, TooOld, Write
+from mooring.model.api_errors import ApiError, version_too_old
+from mooring.model.resources import Resource
+
+INITIAL_END = "k8s.io/initial-events-end"
+"""The annotation of the bookmark that ends the initial events; clients wait for it."""
+
+
+class Event(TypedDict):
+    """One line of a watch."""
+
+    type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
+    object: JsonObject
+
+
+def _as_stored(item: JsonObject) -> JsonObject:
+    return item
+
+
+def _any(_: JsonObject) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Watcher:
+    """What one client watches. An empty namespace stands for all.
+
+    `view` turns a stored object into this client's version of it (the two event groups share their objects);
+    `matches` sees the result.
+    """
+
+    resource: Resource
+    namespace: str = ""
+    matches: Callable[[JsonObject], bool] = _any
+    view: Callable[[JsonObject], JsonObject] = _as_stored
+
+    def translate(self, write: Write) -> Event | None:
+        """The event that a write is to this watcher; None: it is none of its business."""
+        type = self.type_of(write)
+        return None if type is None else self.event(write, type)
+
+    def type_of(self, write: Write) -> EventType | None:
+        """What a write is to this watcher.
+
+        before matches   after matches   event
+        no               yes             ADDED
+        yes              yes             MODIFIED
+        yes              no, or gone     DELETED: the content before, at the version of the write
+        no               no, or gone     none
+        """
+        if write.storage != self.resource.storage:
+            return None
+        was_seen = self._picked(write.before) is not None
+        if write.type != "DELETED" and self._picked(write.object) is not None:
+            return "MODIFIED" if was_seen else "ADDED"
+        return "DELETED" if was_seen else None
+
+    def event(self, write: Write, type: EventType) -> Event:
+        """What is told of a write: the same to every watcher of the resource to whom it is an event of this type."""
+        if type == "DELETED":
+            assert write.before is not None
+            return {"type": type, "object": self._shown(_at_version(write.before, write.version))}
+        return {"type": type, "object": self._shown(write.object)}
+
+    def _shown(self, item: JsonObject) -> JsonObject:
+        return stamped(self.view(item), self.resource)
+
+    def initial(self, store: Store) -> Iterator[Event]:
+        """What there is now, as if it were just added: as of this call, however late the events are asked for."""
+        return self._added(store.page(self.resource.storage, self.namespace).items)
+
+    def _added(self, items: list[JsonObject]) -> Iterator[Event]:
+        for item in items:
+            seen = self._picked(item)
+            if seen is not None:
+                yield {"type": "ADDED", "object": stamped(seen, self.resource)}
+
+    def bookmark(self, version: int, ends_initial: bool = False) -> Event:
+        """Tells that all up to a version has been sent; `ends_initial` marks the end of the initial events."""
+        metadata: JsonObject = {"resourceVersion": str(version)}
+        if ends_initial:
+            metadata["annotations"] = {INITIAL_END: "true"}
+        return {"type": "BOOKMARK", "object": stamped({"metadata": metadata}, self.resource)}
+
+    def _picked(self, item: JsonObject | None) -> JsonObject | None:
+        """The object as this watcher sees it; None if it does not."""
+        if item is None or (self.namespace and item["metadata"].get("namespace") != self.namespace):
+            return None
+        seen = self.view(item)
+        return seen if self.matches(seen) else None
+
+
+def opening(store: Store, watcher: Watcher, version: int = 0, send_initial: bool = False) -> Iterator[Event]:
+    """What a watch starts with. The caller must translate every write from then on, without a pause between the two.
+
+    The events are made as they are asked for, from what there is now: a client that reads slowly costs no memory.
+
+    Version 0 (or none): everything there is. `send_initial`: the same, and a bookmark that says so. Any other version:
+    what happened since, or an ERROR (after which the watch is over) if that is no longer known. Raises TooNew.
+    """
+    if send_initial:
+        return chain(watcher.initial(store), (watcher.bookmark(store.version, ends_initial=True),))
+    if not version:
+        return watcher.initial(store)
+    try:
+        writes = store.since(version, watcher.resource.storage)
+    except TooOld as refusal:
+        return iter((failure(version_too_old(refusal.version, refusal.oldest)),))
+    return (event for past in writes if (event := watcher.translate(past.write())) is not None)
+
+
+def failure(refusal: ApiError) -> Event:
+    """An event after which the watch is over."""
+    return {"type": "ERROR", "object": refusal.status()}
+
+
+def stamped(item: JsonObject, resource: Resource) -> JsonObject:
+    """An object that says what it is: stored ones need not, as the items of a list do not."""
+    said = {"kind": resource.kind, "apiVersion": resource.api_version}
+    return said | item | said
+
+
+def _at_version(item: JsonObject, version: int) -> JsonObject:
+    return {**item, "metadata": {**item["metadata"], "resourceVersion": str(version)}}

@@ -1,0 +1,301 @@
+"""`mooring run`: a scheduler with its pages, its lease and its signals, from start to exit status."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mooring.apiclient.reach import Access
+from mooring.framework.config.feature_gates import told_gates
+from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.framework.config.written import as_object
+from mooring.framework.registry import Registry
+from mooring.kit.clock import WallClock
+from mooring.kit.collector import relax_collector
+from mooring.kit.descriptors import raise_limit
+from mooring.kit.fence import NO_FENCE, Fence
+from mooring.kit.logs import Log, Logs, ObjectRef
+from mooring.kit.tasks import first_of
+from mooring.live.dump import compare, dump
+from mooring.live.endpoints.access import AccessSettings, open_door
+from mooring.live.endpoints.answers import json_document
+from mooring.live.endpoints.client_authorities import ClientAuthorities
+from mooring.live.endpoints.health import Health, health_pages
+from mooring.live.endpoints.pages import Pages, Sources
+from mooring.live.endpoints.reviews import review_client
+from mooring.live.endpoints.server import WebLimits, WebServer
+from mooring.live.endpoints.server_tls import ServerTls, serving_pair
+from mooring.live.leader_elector import Callbacks, elector_settings, new_identity
+from mooring.live.lease_thread import LeaseThread
+from mooring.live.service import USER_AGENT, LiveScheduler, Pace
+from mooring.live.service_metrics import ServiceMetrics
+from mooring.live.snapshot import snapshot
+from mooring.live.watch_readings import read_watches
+from mooring.model.pod import Pod
+from mooring.scheduler.assembly import build_scheduler
+from mooring.scheduler.decide import Manner, by_seed
+from mooring.scheduler.scheduler import Scheduler
+
+Work = Coroutine[Any, Any, None]
+
+STORY_VERBOSITY = 3
+"""From here on the log tells the story of each pod. Asked at the start: to tell it to nobody would cost too."""
+
+SNAPSHOT_PATH = "/debug/mooring/snapshot"
+
+
+@dataclass(frozen=True, slots=True)
+class ServingSettings:
+    """How the pages are served. Port 0: not at all."""
+
+    address: str = "0.0.0.0"
+    port: int = 10259
+    certificate: Path | None = None
+    key: Path | None = None
+    directory: Path | None = None
+    client_authority: Path | None = None
+    authentication: Access | None = None
+    authorization: Access | None = None
+    looks_up: bool = True
+    is_lookup_needed: bool = False
+    access: AccessSettings = field(default_factory=AccessSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    config: KubeSchedulerConfiguration
+    access: Access
+    lease_access: Access
+    """The same for the thread of the lease, which shares no credentials with the scheduler: they keep state."""
+    registry: Registry | None = None
+    pace: Pace = field(default_factory=Pace)
+    serving: ServingSettings = field(default_factory=ServingSettings)
+    max_parked_s: float = 300.0
+    flags: Mapping[str, str] = field(default_factory=dict)
+    is_dry_run: bool = False
+    gates: Mapping[str, bool] | None = None
+
+
+class Running:
+    """One process of `mooring run`. Raises at the start what the command line tells: ConfigError, ListenError, ..."""
+
+    def __init__(self, settings: RunSettings, logs: Logs) -> None:
+        self._settings = settings
+        self._logs = logs
+        self._log: Log = logs.log
+        self._clock = WallClock()
+        self._metrics = ServiceMetrics(self._clock)
+        self._fence = Fence() if self._elects else NO_FENCE
+        self._scheduler = self._build()
+        self._live = LiveScheduler(
+            self._scheduler,
+            settings.access,
+            settings.pace,
+            self._clock,
+            settings.is_dry_run,
+            observe=self._metrics.answered,
+            fence=self._fence,
+        )
+        read_watches(self._live.reflectors.members, self._metrics.registry)
+        self._stopping = asyncio.Event()
+        self._ended = asyncio.Event()
+        """Set when a candidate has to stop: the lease is over, the scheduler has ended, or a signal asks for it."""
+        self._leading: asyncio.Task[None] | None = None
+
+    def _build(self) -> Scheduler:
+        settings = self._settings
+        return build_scheduler(
+            settings.config,
+            self._clock,
+            settings.registry,
+            Manner(tie_break=by_seed),
+            tell=self._tell if self._logs.verbosity >= STORY_VERBOSITY else None,
+            report=self._report,
+            meters=self._metrics.meters,
+            max_parked_s=settings.max_parked_s,
+            gates=settings.gates,
+        )
+
+    def _tell(self, pod: Pod, text: str) -> None:
+        """What happens to each pod, with the number of the attempt."""
+        self._log.v(STORY_VERBOSITY, text, pod=ObjectRef(pod.name, pod.namespace))
+
+    def _report(self, text: str, fault: Exception | None) -> None:
+        self._log.error(text, fault)
+
+    # ---- from start to end
+
+    async def run(self) -> int:
+        """The exit status."""
+        self._log.info("Starting Kubernetes Scheduler", version="v1.36.4", implementation="mooring")
+        for text, gates in told_gates(self._settings.gates or {}):
+            self._log.info(text, gates=", ".join(gates))
+        self._heed_signals()
+        relax_collector()
+        async with AsyncExitStack() as stack:
+            await self._serve(stack)
+            if self._settings.config.delay_cache_until_active and self._elects:
+                return await self._elect(self._watch_and_schedule)
+            await stack.enter_async_context(self._live)
+            if not await self._or_stop(self._live.settle()):
+                return self._finished()
+            self._log.v(2, "Caches populated")
+            relax_collector()
+            if self._elects:
+                return await self._elect(self._live.schedule)
+            await self._or_stop(self._live.schedule())
+            return self._finished()
+
+    @property
+    def _elects(self) -> bool:
+        """A second opinion takes nobody's lease."""
+        return self._settings.config.leader_election.leader_elect and not self._settings.is_dry_run
+
+    def _finished(self) -> int:
+        if self._live.dry_run is not None:
+            self._live.dry_run.finish()
+        self._log.info("Requested to terminate, exiting")
+        return 0
+
+    async def _watch_and_schedule(self) -> None:
+        async with self._live:
+            await self._live.settle()
+            await self._live.schedule()
+
+    async def _or_stop(self, work: Work) -> bool:
+        """Do it until it is done, or until we are to stop. Whether it was done."""
+        task = asyncio.create_task(work)
+        stopping = asyncio.create_task(self._stopping.wait())
+        await first_of(task, stopping)
+        stopping.cancel()
+        if task.done():
+            task.result()
+            return True
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        return False
+
+    # ---- the lease
+
+    async def _elect(self, schedule: Callable[[], Work]) -> int:
+        """Schedule while the lease is ours. A leader that loses it stops at once, and so does the process."""
+        lease = self._lease_thread(schedule)
+        lease.over.add_done_callback(lambda _: self._ended.set())
+        lease.start()
+        stopping = asyncio.create_task(self._stopping.wait())
+        stopping.add_done_callback(lambda _: self._ended.set())
+        await self._ended.wait()
+        try:
+            is_lost = await self._stop_leading(lease)
+        finally:
+            stopping.cancel()
+            lease.stop()
+            outcome = await lease.over
+        if is_lost or outcome == "lost":
+            self._log.error("Leaderelection lost")
+            return 1
+        return self._finished()
+
+    def _lease_thread(self, schedule: Callable[[], Work]) -> LeaseThread:
+        config = self._settings.config
+
+        def start() -> None:
+            if not self._stopping.is_set():
+                self._leading = asyncio.create_task(schedule())
+                self._leading.add_done_callback(lambda _: self._ended.set())
+
+        def stop() -> None:
+            if self._leading is not None:
+                self._leading.cancel()
+            self._live.driver.halt()  # another instance may bind from now on
+
+        component = config.profiles[0].scheduler_name or ""
+        settings = elector_settings(config.leader_election, new_identity(), component)
+        callbacks = Callbacks(start, stop, self._metrics.led)
+        access, connection = self._settings.lease_access, config.client_connection
+        return LeaseThread(access, connection, USER_AGENT, settings, callbacks, self._fence, self._log)
+
+    async def _stop_leading(self, lease: LeaseThread) -> bool:
+        """Let writes that are under way end while the lease is still renewed. Whether the lease had run out.
+
+        Raises what ended the scheduler, if that is a bug.
+        """
+        if self._leading is None:
+            return False
+        is_ended = self._leading.done()
+        self._leading.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._leading
+        if not lease.over.done() and not is_ended:
+            await self._live.driver.close()
+        return is_ended and self._leading.cancelled()
+
+    def _is_leading(self) -> bool:
+        return self._leading is not None and not self._leading.done()
+
+    # ---- the pages
+
+    async def _serve(self, stack: AsyncExitStack) -> None:
+        serving, log = self._settings.serving, self._log
+        if not serving.port:
+            return
+        clients = []
+        for access in (serving.authentication, serving.authorization):
+            client = None if access is None else review_client(access, USER_AGENT)
+            clients.append(client and await stack.enter_async_context(client))
+        authentication, authorization = clients
+        authorities = ClientAuthorities(
+            serving.client_authority, authentication if serving.looks_up else None, log, serving.is_lookup_needed
+        )
+        await authorities.look_up()
+        looking = asyncio.create_task(authorities.keep_looking(asyncio.sleep))
+        stack.callback(looking.cancel)
+        pair = serving_pair(
+            serving.certificate, serving.key, serving.directory, ["localhost", serving.address], self._clock, log
+        )
+        tls = ServerTls(pair, authorities.pem if authorities.has_sources else None, log)
+        door = open_door(serving.access, authentication, authorization, time.monotonic, log)
+        server = WebServer(self._pages(), door, log, WebLimits.within(raise_limit()))
+        await server.start(serving.address, serving.port, tls.context())
+        stack.push_async_callback(server.stop)
+
+    def _pages(self) -> Pages:
+        config, metrics = self._settings.config, self._metrics
+        metrics.led(False)
+        sources = Sources(
+            metrics.metrics,
+            lambda: metrics.resource_metrics(self._scheduler if self._is_leading() else None),
+            metrics.health_metrics,
+            metrics.reset,
+            lambda: as_object(config),
+            lambda: self._settings.flags,
+            self._logs.set_verbosity if config.enable_profiling else None,
+        )
+        health = Health(self._elects, self._stopping.is_set, lambda: self._live.reflectors.is_settled)
+        checks = health_pages(health, self._log, metrics.checked)
+        more = {SNAPSHOT_PATH: lambda question: json_document(snapshot(self._scheduler, config, self._settings.gates))}
+        return Pages(sources, checks, self._clock, self._clock.now_ns(), more=more)
+
+    # ---- signals
+
+    def _heed_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop)
+        loop.add_signal_handler(signal.SIGUSR2, self._dump)
+
+    def _stop(self) -> None:
+        if self._stopping.is_set():
+            os._exit(1)  # asked a second time: at once
+        self._stopping.set()
+
+    def _dump(self) -> None:
+        members = {member.watched.plural: member.objects for member in self._live.reflectors.members}
+        compare(self._scheduler, members["nodes"], members["pods"], self._log)
+        dump(self._scheduler, self._log)

@@ -1,0 +1,181 @@
+"""Functions of lists, sets and maps: Kubernetes' own, and those of cel-go."""
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+from mooring.cel.budget import check_length
+from mooring.cel.costs import COMPARABLE
+from mooring.cel.functions.standard import OVERFLOW, UNSIGNED_OVERFLOW
+from mooring.cel.functions.times import Duration
+from mooring.cel.language.macros import MAP_INSERT, SORT_BY_KEYS
+from mooring.cel.library import Overload, member, plain
+from mooring.cel.values import (
+    MAX_INT64,
+    MAX_UINT64,
+    MIN_INT64,
+    NO_OVERLOAD,
+    Extension,
+    Fault,
+    Uint,
+    equal,
+    key_of,
+)
+
+_NUMBERS = (int, Uint, float)
+
+
+def order_of(value: Any) -> Any:
+    """What a value is compared by."""
+    return value.order() if isinstance(value, Extension) else value
+
+
+def _is_comparable(one: Any, other: Any) -> bool:
+    if one.__class__ is other.__class__:
+        return isinstance(one, bool | int | float | str | bytes | Extension)
+    return one.__class__ in _NUMBERS and other.__class__ in _NUMBERS
+
+
+def _is_sorted(elements: list[Any]) -> bool | Fault:
+    for one, other in pairwise(elements):
+        if not _is_comparable(one, other):
+            return NO_OVERLOAD
+        if order_of(one) > order_of(other):
+            return False
+    return True
+
+
+def _extreme(name: str, choose: Callable[..., Any]) -> Callable[[list[Any]], Any]:
+    def extreme(elements: list[Any]) -> Any:
+        if not elements:
+            return Fault(f"{name} called on empty list")
+        if not all(_is_comparable(elements[0], each) for each in elements):
+            return NO_OVERLOAD
+        return choose(elements, key=order_of)
+
+    return extreme
+
+
+def _sum_from(zero: Any) -> Callable[[list[Any]], Any]:
+    def total(elements: list[Any]) -> Any:
+        if any(each.__class__ is not zero.__class__ for each in elements):
+            return NO_OVERLOAD
+        if isinstance(zero, Duration):
+            nanoseconds = sum(each.nanoseconds for each in elements)
+            return Duration(nanoseconds) if MIN_INT64 <= nanoseconds <= MAX_INT64 else OVERFLOW
+        found = sum(elements, zero)
+        if zero.__class__ is int:
+            return found if MIN_INT64 <= found <= MAX_INT64 else OVERFLOW
+        if zero.__class__ is Uint:
+            return Uint(found) if found <= MAX_UINT64 else UNSIGNED_OVERFLOW
+        return found
+
+    return total
+
+
+def _index_of(elements: list[Any], value: Any) -> int:
+    return next((i for i, each in enumerate(elements) if equal(each, value)), -1)
+
+
+def _last_index_of(elements: list[Any], value: Any) -> int:
+    return next((i for i in reversed(range(len(elements))) if equal(elements[i], value)), -1)
+
+
+def _slice(elements: list[Any], start: int, end: int) -> list[Any] | Fault:
+    asked = f"cannot slice({start}, {end})"
+    if start < 0 or end < 0:
+        return Fault(f"{asked}, negative indexes not supported")
+    if start > end:
+        return Fault(f"{asked}, start index must be less than or equal to end index")
+    return elements[start:end] if end <= len(elements) else Fault(f"{asked}, list is length {len(elements)}")
+
+
+def _flatten(elements: list[Any], depth: int = 1) -> list[Any] | Fault:
+    if depth < 0:
+        return Fault("level must be non-negative")
+    while depth and any(each.__class__ is list for each in elements):
+        check_length(sum(len(each) if each.__class__ is list else 1 for each in elements))
+        elements = [part for each in elements for part in (each if each.__class__ is list else (each,))]
+        depth -= 1
+    return elements
+
+
+def _sort_by(elements: list[Any], keys: list[Any]) -> list[Any] | Fault:
+    if len(elements) != len(keys):
+        told = f"but got {len(elements)} and {len(keys)} elements respectively"
+        return Fault(f"{SORT_BY_KEYS}() expected a list of the same size as the associated keys list, {told}")
+    if keys and not _is_comparable(keys[0], keys[0]):
+        return Fault("list elements must be comparable")
+    if any(key.__class__ is not keys[0].__class__ for key in keys):
+        return Fault("list elements must have the same type")
+    return [elements[i] for i in sorted(range(len(keys)), key=lambda i: order_of(keys[i]))]
+
+
+def _range(length: int) -> list[int]:
+    check_length(length)
+    return list(range(length))
+
+
+def _distinct(elements: list[Any]) -> list[Any]:
+    found: list[Any] = []
+    seen: set[Any] = set()
+    for each in elements:
+        try:
+            key = key_of(each)
+            is_new = key not in seen
+            seen.add(key)
+        except TypeError:  # a list or a map: compared with each
+            is_new = not any(equal(each, other) for other in found)
+        if is_new:
+            found.append(each)
+    return found
+
+
+def _has(elements: list[Any], others: list[Any]) -> bool:
+    return all(any(equal(each, other) for other in elements) for each in others)
+
+
+def _shares(elements: list[Any], others: list[Any]) -> bool:
+    return any(any(equal(each, other) for other in others) for each in elements)
+
+
+def _insert(mapping: dict[Any, Any], key: Any, value: Any) -> dict[Any, Any] | Fault:
+    return _merge(mapping, {key_of(key): value})
+
+
+def _merge(mapping: dict[Any, Any], more: dict[Any, Any]) -> dict[Any, Any] | Fault:
+    for key in more:
+        if key in mapping:
+            return Fault(f"insert failed: key {key} already exists")
+    return {**mapping, **more}
+
+
+def _compared() -> Iterator[Overload]:
+    """One overload for each type of elements."""
+    for kind in COMPARABLE:
+        yield member(f"list_{kind}_is_sorted_bool", "isSorted", f"list({kind})", "bool", _is_sorted)
+        yield member(f"list_{kind}_max_{kind}", "max", f"list({kind})", kind, _extreme("max", max))
+        yield member(f"list_{kind}_min_{kind}", "min", f"list({kind})", kind, _extreme("min", min))
+        yield member(f"list_{kind}_sort", "sort", f"list({kind})", f"list({kind})", lambda each: _sort_by(each, each))
+        yield member(f"list_{kind}_sortByAssociatedKeys", SORT_BY_KEYS, f"list(A), list({kind})", "list(A)", _sort_by)
+    for kind, zero in (("int", 0), ("uint", Uint(0)), ("double", 0.0), ("duration", Duration(0))):
+        yield member(f"list_{kind}_sum_{kind}", "sum", f"list({kind})", kind, _sum_from(zero))
+
+
+LISTS: tuple[Overload, ...] = (
+    *_compared(),
+    member("list_a_index_of_int", "indexOf", "list(A), A", "int", _index_of),
+    member("list_a_last_index_of_int", "lastIndexOf", "list(A), A", "int", _last_index_of),
+    member("list_slice", "slice", "list(A), int, int", "list(A)", _slice),
+    member("list_flatten", "flatten", "list(list(A))", "list(A)", _flatten),
+    member("list_flatten_int", "flatten", "list(dyn), int", "list(dyn)", _flatten),
+    plain("lists_range", "lists.range", "int", "list(int)", _range),
+    member("list_reverse", "reverse", "list(A)", "list(A)", lambda each: each[::-1]),
+    member("list_distinct", "distinct", "list(A)", "list(A)", _distinct),
+    plain("list_sets_contains_list", "sets.contains", "list(A), list(A)", "bool", _has),
+    plain("list_sets_equivalent_list", "sets.equivalent", "list(A), list(A)", "bool",
+          lambda one, other: _has(one, other) and _has(other, one)),
+    plain("list_sets_intersects_list", "sets.intersects", "list(A), list(A)", "bool", _shares),
+    plain("@mapInsert_map_key_value", MAP_INSERT, "map(A, B), A, B", "map(A, B)", _insert),
+    plain("@mapInsert_map_map", MAP_INSERT, "map(A, B), map(A, B)", "map(A, B)", _merge),
+)  # fmt: skip

@@ -1,0 +1,171 @@
+"""Addresses and networks as values of CEL, as Kubernetes has them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Any, ClassVar
+
+from mooring.cel.functions.texts import quote
+from mooring.cel.library import Overload, member, plain
+from mooring.cel.types import Type
+from mooring.cel.values import NO_OVERLOAD, Extension, Fault
+
+IP, CIDR = Type("net.IP"), Type("net.CIDR")
+
+
+@dataclass(frozen=True, slots=True)
+class Address(Extension):
+    ip: IPv4Address | IPv6Address
+    type: ClassVar[Type] = IP
+
+    def order(self) -> tuple[int, int]:
+        return self.ip.version, int(self.ip)
+
+    def size(self) -> int:
+        return self.ip.max_prefixlen // 8
+
+    def __str__(self) -> str:
+        return str(self.ip)
+
+
+@dataclass(frozen=True, slots=True)
+class Network(Extension):
+    """`ip` may have bits beyond the prefix."""
+
+    ip: IPv4Address | IPv6Address
+    prefix: int
+    type: ClassVar[Type] = CIDR
+
+    def order(self) -> tuple[int, int, int]:
+        return self.ip.version, int(self.ip), self.prefix
+
+    def size(self) -> int:
+        """The bytes that the prefix touches."""
+        return -(-self.prefix // 8)
+
+    def range(self) -> IPv4Network | IPv6Network:
+        return ip_network((self.ip, self.prefix), strict=False)
+
+    def __str__(self) -> str:
+        return f"{self.ip}/{self.prefix}"
+
+
+def address_of(text: str) -> Address | Fault:
+    try:
+        ip = ip_address(text)
+    except ValueError:
+        why = _bad_address(text)
+        return Fault(f"IP Address {quote(text)} parse error during conversion from string: {why}")
+    if isinstance(ip, IPv6Address) and ip.scope_id is not None:
+        return Fault(f"IP address {quote(text)} with zone value is not allowed")
+    if isinstance(ip, IPv6Address) and ip.ipv4_mapped is not None:
+        return Fault(f"IPv4-mapped IPv6 address {quote(text)} is not allowed")
+    return Address(ip)
+
+
+def _bad_address(text: str) -> str:
+    """As Go words the commonest."""
+    told = f"ParseAddr({quote(text)})"
+    first = next((letter for letter in text if letter in ".:%"), "")
+    if first == ".":
+        fields = text.split(".")
+        if any(len(field) > 1 and field[0] == "0" for field in fields):
+            return f"{told}: IPv4 field has octet with leading zero"
+        if any(field.isdigit() and (len(field) > 3 or int(field) > 255) for field in fields):
+            return f"{told}: IPv4 field has value >255"
+        if len(fields) > 4:
+            return f"{told}: IPv4 address too long"
+        return f"{told}: IPv4 address too short" if len(fields) < 4 else f"{told}: unexpected character"
+    return f"{told}: unable to parse IP" if not first else f"{told}: unexpected character"
+
+
+def network_of(text: str) -> Network | Fault:
+    bad = "network address parse error during conversion from string: "
+    address, slash, length = text.rpartition("/")
+    if not slash:
+        return Fault(f"{bad}{bad}netip.ParsePrefix({quote(text)}): no '/'")
+    try:
+        ip = ip_address(address)
+    except ValueError:
+        return Fault(f"{bad}{bad}netip.ParsePrefix({quote(text)}): {_bad_address(address)}")
+    told = f"netip.ParsePrefix({quote(text)})"
+    if isinstance(ip, IPv6Address) and ip.scope_id is not None:
+        return Fault(f"{bad}{bad}{told}: IPv6 zones cannot be present in a prefix")
+    if not (length.isascii() and length.isdigit()) or (len(length) > 1 and length[0] == "0"):
+        return Fault(f"{bad}{bad}{told}: bad bits after slash: {quote(length)}")
+    if len(length) > 3 or int(length) > ip.max_prefixlen:
+        return Fault(f"{bad}{bad}{told}: prefix length out of range")
+    if isinstance(ip, IPv6Address) and ip.ipv4_mapped is not None:
+        return Fault(f"{bad}IPv4-mapped IPv6 address {quote(text)} is not allowed")
+    return Network(ip, int(length))
+
+
+def _contains_ip(network: Network, other: Address | str) -> bool | Fault:
+    """Parity: a text that is no address is told as an overload that does not exist."""
+    address = address_of(other) if isinstance(other, str) else other
+    return NO_OVERLOAD if isinstance(address, Fault) else address.ip in network.range()
+
+
+def _contains_network(network: Network, other: Network | str) -> bool | Fault:
+    inner = network_of(other) if isinstance(other, str) else other
+    if isinstance(inner, Fault):
+        return inner
+    if inner.ip.version != network.ip.version:
+        return False
+    return network.prefix <= inner.prefix and inner.range().network_address in network.range()
+
+
+def _masked(network: Network) -> Network:
+    return Network(network.range().network_address, network.prefix)
+
+
+def _is_link_local_multicast(address: Address) -> bool:
+    if isinstance(address.ip, IPv4Address):
+        return address.ip in ip_network("224.0.0.0/24")
+    return address.ip.packed[0] == 0xFF and address.ip.packed[1] & 0x0F == 0x02
+
+
+def _is_link_local(address: Address) -> bool:
+    return address.ip in ip_network("169.254.0.0/16" if address.ip.version == 4 else "fe80::/10")
+
+
+def _is_global(address: Address) -> bool:
+    """Parity: also private addresses; not those that are unspecified, loopback, multicast, link-local or broadcast."""
+    ip = address.ip
+    is_broadcast = ip.version == 4 and int(ip) == 0xFFFFFFFF
+    return not (ip.is_unspecified or ip.is_loopback or ip.is_multicast or is_broadcast or _is_link_local(address))
+
+
+def _is_canonical(text: str) -> bool | Fault:
+    address = address_of(text)
+    return address if isinstance(address, Fault) else str(address) == text
+
+
+def _is_valid(read: Callable[[str], Any]) -> Callable[[str], bool]:
+    return lambda text: read(text).__class__ is not Fault
+
+
+_I, _C = IP.name, CIDR.name
+
+NETWORKS: tuple[Overload, ...] = (
+    plain("string_to_ip", "ip", "string", _I, address_of),
+    member("ip_family", "family", _I, "int", lambda a: a.ip.version),
+    plain("ip_is_canonical", "ip.isCanonical", "string", "bool", _is_canonical),
+    member("ip_is_unspecified", "isUnspecified", _I, "bool", lambda a: a.ip.is_unspecified),
+    member("ip_is_loopback", "isLoopback", _I, "bool", lambda a: a.ip.is_loopback),
+    member("ip_is_link_local_multicast", "isLinkLocalMulticast", _I, "bool", _is_link_local_multicast),
+    member("ip_is_link_local_unicast", "isLinkLocalUnicast", _I, "bool", _is_link_local),
+    member("ip_is_global_unicast", "isGlobalUnicast", _I, "bool", _is_global),
+    plain("is_ip", "isIP", "string", "bool", _is_valid(address_of)),
+    plain("ip_to_string", "string", _I, "string", str),
+    plain("string_to_cidr", "cidr", "string", _C, network_of),
+    member("cidr_contains_ip_string", "containsIP", f"{_C}, string", "bool", _contains_ip),
+    member("cidr_contains_ip_ip", "containsIP", f"{_C}, {_I}", "bool", _contains_ip),
+    member("cidr_contains_cidr_string", "containsCIDR", f"{_C}, string", "bool", _contains_network),
+    member("cidr_contains_cidr", "containsCIDR", f"{_C}, {_C}", "bool", _contains_network),
+    member("cidr_ip", "ip", _C, _I, lambda a: Address(a.ip)),
+    member("cidr_prefix_length", "prefixLength", _C, "int", lambda a: a.prefix),
+    member("cidr_masked", "masked", _C, _C, _masked),
+    plain("is_cidr", "isCIDR", "string", "bool", _is_valid(network_of)),
+    plain("cidr_to_string", "string", _C, "string", str),
+)

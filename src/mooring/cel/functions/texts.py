@@ -1,0 +1,257 @@
+"""Functions of texts: the strings library of cel-go in its second version, and Kubernetes' search by pattern."""
+
+from collections.abc import Callable, Iterator
+from math import isfinite, isnan
+from typing import Any
+
+from mooring.cel.budget import WORK, check_length
+from mooring.cel.functions.regex import find, find_all
+from mooring.cel.functions.standard import shown_double, type_of
+from mooring.cel.functions.times import Duration, Timestamp, shown_duration, shown_timestamp
+from mooring.cel.library import Overload, member, plain
+from mooring.cel.values import Fault, TypeName, Uint, keys_of, size_of
+
+_SPACE = " \t\n\v\f\r\x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
+_QUOTED = {
+    "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\\": "\\\\", '"': '\\"'
+}  # fmt: skip
+_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+_UPPER = {code + 32: code for code in range(ord("A"), ord("Z") + 1)}
+PRECISION = 6
+"""Digits behind the point where a format says nothing."""
+
+
+def _out_of_range(place: int) -> Fault:
+    return Fault(f"index out of range: {place}")
+
+
+def _char_at(text: str, place: int) -> str | Fault:
+    if not 0 <= place <= len(text):
+        return _out_of_range(place)
+    return text[place : place + 1]
+
+
+def _index_of(text: str, part: str, start: int = 0) -> int | Fault:
+    if not part:
+        return start
+    return _out_of_range(start) if start < 0 else text.find(part, start)
+
+
+def _last_index_of(text: str, part: str, start: int | None = None) -> int | Fault:
+    if start is None:
+        return text.rfind(part)
+    if not part:
+        return start
+    if start < 0:
+        return _out_of_range(start)
+    return text.rfind(part, 0, start + len(part)) if start < len(text) else -1
+
+
+def _replace(text: str, old: str, new: str, count: int = -1) -> str:
+    times = text.count(old) if count < 0 else min(count, text.count(old))
+    check_length(len(text) + times * len(new))
+    return text.replace(old, new, count)
+
+
+def _split(text: str, separator: str, count: int = -1) -> list[str]:
+    """Parity: as Go splits. `count` limits the parts; none means no part at all."""
+    if count == 0:
+        return []
+    if separator:
+        return text.split(separator, count - 1 if count > 0 else -1)
+    return list(text) if count < 0 or count >= len(text) else [*text[: count - 1], text[count - 1 :]]
+
+
+def _substring(text: str, start: int, end: int | None = None) -> str | Fault:
+    if end is not None and start > end:
+        return Fault(f"invalid substring range. start: {start}, end: {end}")
+    for place in (start, end):
+        if place is not None and not 0 <= place <= len(text):
+            return _out_of_range(place)
+    return text[start:end]
+
+
+def _join(texts: list[Any], separator: str = "") -> str | Fault:
+    for text in texts:
+        if text.__class__ is not str:
+            return Fault(f"join: invalid input: {text}")
+    check_length(sum(map(len, texts)) + len(separator) * len(texts))
+    return separator.join(texts)
+
+
+def quote(text: str) -> str:
+    return '"' + "".join(_QUOTED.get(letter, letter) for letter in text) + '"'
+
+
+# ---- "%s has %d".format([...])
+
+
+class FormatFault(Exception):
+    """A format, or a value that does not fit it; the text is cel-go's."""
+
+
+def _format(text: str, args: list[Any]) -> str | Fault:
+    parts: list[str] = []
+    used = 0
+    try:
+        for part in _parts(text):
+            if isinstance(part, str):
+                parts.append(part)
+                continue
+            if used == len(args):
+                raise FormatFault(f"index {used} out of range")
+            parts.append(formatted(*part, args[used]))
+            used += 1
+    except FormatFault as fault:
+        return Fault(str(fault))
+    check_length(sum(map(len, parts)))
+    return "".join(parts)
+
+
+def formatted(verb: str, precision: int, value: Any) -> str:
+    """Raises FormatFault."""
+    return _VERBS[verb](value, precision)
+
+
+def clauses(text: str) -> Iterator[tuple[str, int]]:
+    """Verbs and precisions of a format, in order. Raises FormatFault."""
+    return (part for part in _parts(text) if not isinstance(part, str))
+
+
+def _parts(text: str) -> Iterator[str | tuple[str, int]]:
+    """Texts that stay as they are, and clauses."""
+    at = 0
+    while at < len(text):
+        sign = text.find("%", at)
+        if sign < 0:
+            yield text[at:]
+            return
+        if text[sign : sign + 2] == "%%":
+            yield text[at : sign + 1]
+            at = sign + 2
+            continue
+        yield text[at:sign]
+        verb, precision, at = _clause(text, sign + 1)
+        yield verb, precision
+
+
+def _clause(text: str, at: int) -> tuple[str, int, int]:
+    """The verb behind a percent sign, its precision, and where the text goes on."""
+    precision = PRECISION
+    if text[at : at + 1] == ".":
+        end = at + 1
+        while text[end : end + 1].isdecimal():
+            end += 1
+        precision, at = int(text[at + 1 : end][:9] or PRECISION), end
+        if precision > 100:
+            raise FormatFault(f"error while parsing precision: precision {precision} is too large")
+    verb = text[at : at + 1]
+    if not verb:
+        raise FormatFault("unexpected end of string")
+    if verb not in _VERBS:
+        raise FormatFault(f'could not parse formatting clause: unrecognized formatting clause "{verb}"')
+    return verb, precision, at + 1
+
+
+def _as_text(value: Any, _: int = 0) -> str:
+    WORK.spend(size_of(value))
+    if value.__class__ is list:
+        return f"[{', '.join(map(_nested, value))}]"
+    if isinstance(value, dict):
+        pairs = sorted((_nested(key), _nested(value[key])) for key in keys_of(value))
+        return "{" + ", ".join(f"{key}:{each}" for key, each in pairs) + "}"
+    shown = _PLAIN.get(value.__class__)
+    if shown is None:
+        raise FormatFault(
+            "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, "
+            f"and timestamps, was given {type_of(value).name}"
+        )
+    return shown(value)
+
+
+def _nested(value: Any) -> str:
+    """In a list or a map."""
+    if value.__class__ is float:
+        return f"{value:.{PRECISION}f}" if isfinite(value) else quote(shown_double(value))
+    if isinstance(value, Timestamp | Duration):
+        return f'{"timestamp" if isinstance(value, Timestamp) else "duration"}("{_as_text(value)}")'
+    text = _as_text(value)
+    if value.__class__ is str:
+        return quote(text)
+    return f"b{quote(text)}" if value.__class__ is bytes else text
+
+
+_PLAIN: dict[type, Callable[[Any], str]] = {
+    str: str,
+    bool: lambda value: "true" if value else "false",
+    int: str,
+    Uint: str,
+    float: shown_double,
+    bytes: lambda value: value.decode("utf-8", "replace"),
+    type(None): lambda value: "null",
+    TypeName: lambda value: value.name,
+    Timestamp: shown_timestamp,
+    Duration: shown_duration,
+}
+
+
+def _of(kinds: tuple[type, ...], what: str, shown: Callable[[Any, int], str]) -> Callable[[Any, int], str]:
+    def clause(value: Any, precision: int) -> str:
+        if value.__class__ not in kinds:
+            raise FormatFault(f"{what}, was given {type_of(value).name}")
+        return shown(value, precision)
+
+    return clause
+
+
+def _fixed(letter: str) -> Callable[[Any, int], str]:
+    def shown(value: float, precision: int) -> str:
+        if not isfinite(value):
+            return "NaN" if isnan(value) else "∞" if value > 0 else "-∞"
+        return f"{value:.{precision}{letter}}"
+
+    return shown
+
+
+def _hexadecimal(value: Any, is_upper: bool) -> str:
+    encoded = value.encode() if isinstance(value, str) else value
+    shown = encoded.hex() if isinstance(encoded, bytes) else f"{value:x}"
+    return shown.upper() if is_upper else shown
+
+
+_WHOLE = (int, Uint)
+_HEX = "only integers, byte buffers, and strings can be formatted as hex"
+_VERBS: dict[str, Callable[[Any, int], str]] = {
+    "s": _as_text,
+    "d": _of(_WHOLE, "decimal clause can only be used on integers", lambda value, _: str(int(value))),
+    "f": _of((float,), "fixed-point clause can only be used on doubles", _fixed("f")),
+    "e": _of((float,), "scientific clause can only be used on doubles", _fixed("e")),
+    "b": _of((*_WHOLE, bool), "only integers and bools can be formatted as binary", lambda value, _: f"{int(value):b}"),
+    "o": _of(_WHOLE, "octal clause can only be used on integers", lambda value, _: f"{int(value):o}"),
+    "x": _of((*_WHOLE, str, bytes), _HEX, lambda value, _: _hexadecimal(value, False)),
+    "X": _of((*_WHOLE, str, bytes), _HEX, lambda value, _: _hexadecimal(value, True)),
+}
+
+TEXTS: tuple[Overload, ...] = (
+    member("string_char_at_int", "charAt", "string, int", "string", _char_at),
+    member("string_index_of_string", "indexOf", "string, string", "int", _index_of),
+    member("string_index_of_string_int", "indexOf", "string, string, int", "int", _index_of),
+    member("string_last_index_of_string", "lastIndexOf", "string, string", "int", _last_index_of),
+    member("string_last_index_of_string_int", "lastIndexOf", "string, string, int", "int", _last_index_of),
+    member("string_lower_ascii", "lowerAscii", "string", "string", lambda text: text.translate(_LOWER)),
+    member("string_upper_ascii", "upperAscii", "string", "string", lambda text: text.translate(_UPPER)),
+    member("string_replace_string_string", "replace", "string, string, string", "string", _replace),
+    member("string_replace_string_string_int", "replace", "string, string, string, int", "string", _replace),
+    member("string_split_string", "split", "string, string", "list(string)", _split),
+    member("string_split_string_int", "split", "string, string, int", "list(string)", _split),
+    member("string_substring_int", "substring", "string, int", "string", _substring),
+    member("string_substring_int_int", "substring", "string, int, int", "string", _substring),
+    member("string_trim", "trim", "string", "string", lambda text: text.strip(_SPACE)),
+    member("string_format", "format", "string, list(dyn)", "string", _format),
+    plain("strings_quote", "strings.quote", "string", "string", quote),
+    member("list_join", "join", "list(string)", "string", _join),
+    member("list_join_string", "join", "list(string), string", "string", _join),
+    member("string_find_string", "find", "string, string", "string", find),
+    member("string_find_all_string", "findAll", "string, string", "list(string)", find_all),
+    member("string_find_all_string_int", "findAll", "string, string, int", "list(string)", find_all),
+)

@@ -1,0 +1,271 @@
+"""Types of an expression: each node gets one, each call the overloads that its arguments allow."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mooring.cel.language.syntax import (
+    MAX_DEPTH,
+    Call,
+    Fold,
+    Ident,
+    ListLiteral,
+    Literal,
+    MapLiteral,
+    Node,
+    Select,
+    SyntaxFault,
+)
+from mooring.cel.library import Library, Overload
+from mooring.cel.substitutions import Substitutions
+from mooring.cel.types import BOOL, DYN, ERROR, INT, Type, is_dynamic, list_of, map_of, optional_of, unwrapped
+from mooring.cel.values import Uint
+
+_LITERALS = {bool: "bool", int: "int", Uint: "uint", float: "double", str: "string", bytes: "bytes", type(None): "null"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Declarations:
+    """What names mean in an expression."""
+
+    library: Library
+    variables: Mapping[str, Type]
+    fields: Mapping[str, Mapping[str, Type]] = field(default_factory=dict)
+    """Types with fields, such as that of devices."""
+    types: Mapping[str, Type] = field(default_factory=dict)
+    """Names that stand for types: `type(1) == int`."""
+    validators: Mapping[str, Callable[[Call], None]] = field(default_factory=dict)
+    """By function: what looks at the literals in its calls. Raises SyntaxFault."""
+
+
+def check(root: Node, declarations: Declarations) -> Type:
+    """The type of the expression; its nodes have theirs afterwards. Raises SyntaxFault."""
+    checker = _Checker(declarations)
+    return checker.known.substituted(checker.check(root))
+
+
+class _Checker:
+    def __init__(self, declarations: Declarations) -> None:
+        self._declared = declarations
+        self._scopes: list[dict[str, Type]] = []
+        self._depth = 0
+        self._mixed = 0
+        """Whether this is among the arguments of a format, which may have several types."""
+        self.known = Substitutions()
+
+    def check(self, node: Node) -> Type:
+        if not node.is_checked:
+            self._depth += 1
+            if self._depth > 2 * MAX_DEPTH:
+                raise SyntaxFault(f"expression recursion limit exceeded: {MAX_DEPTH}", node.position)
+            node.type = self._type_of(node)
+            node.is_checked = True
+            self._depth -= 1
+        return node.type
+
+    def _type_of(self, node: Node) -> Type:
+        match node:
+            case Literal():
+                return Type(_LITERALS[node.value.__class__])
+            case Ident():
+                return self._identified(node.name, node)
+            case Select():
+                return self._selected(node)
+            case Call():
+                return self._called(node)
+            case ListLiteral():
+                return self._list(node)
+            case MapLiteral():
+                return self._map(node)
+            case Fold():
+                return self._folded(node)
+        raise AssertionError(node)
+
+    # ---- names
+
+    def _lookup(self, name: str) -> Type | None:
+        for scope in reversed(self._scopes):
+            if name in scope:
+                return scope[name]
+        found = self._declared.variables.get(name)
+        if found is None and name in self._declared.types:
+            return Type("type", (self._declared.types[name],))
+        return found
+
+    def _identified(self, name: str, node: Node) -> Type:
+        found = self._lookup(name)
+        if found is None:
+            raise _undeclared(name, node)
+        return found
+
+    def _selected(self, node: Select) -> Type:
+        name = _qualified(node)
+        if name is not None and name in self._declared.types and not node.is_test:
+            node.qualified = name
+            return Type("type", (self._declared.types[name],))
+        found = self._field(node.operand, node.name, node)
+        return BOOL if node.is_test else found
+
+    def _field(self, operand: Node, name: str, at: Node) -> Type:
+        target, is_optional = unwrapped(self.known.substituted(self.check(operand)))
+        found = self._field_of(target, name, at)
+        return optional_of(found) if is_optional else found
+
+    def _field_of(self, target: Type, name: str, at: Node) -> Type:
+        if target.name == "map":
+            return target.params[1]
+        fields = self._declared.fields.get(target.name)
+        if fields is not None:
+            if name not in fields:
+                raise SyntaxFault(f"undefined field '{name}'", at.position)
+            return fields[name]
+        if target.is_variable:
+            self.known.unify(DYN, target)
+        elif not is_dynamic(target):
+            raise SyntaxFault(f"type '{target}' does not support field selection", at.position)
+        return DYN
+
+    # ---- calls
+
+    def _called(self, node: Call) -> Type:
+        if node.function == "_?._":
+            name = node.args[1]
+            assert isinstance(name, Literal)
+            found, _ = unwrapped(self._field(node.args[0], name.value, node))
+            return optional_of(found)
+        self._check_args(node)
+        if node.target is not None and not self._is_of_namespace(node):
+            self.check(node.target)
+        overloads = self._declared.library.overloads(node.function)
+        if overloads is None:
+            raise _undeclared(node.function, node)
+        if node.function in ("_&&_", "_||_"):
+            return self._logical(node, overloads)
+        return self._resolved(node, overloads)
+
+    def _check_args(self, node: Call) -> None:
+        self._mixed += node.function == "format"
+        for arg in node.args:
+            self.check(arg)
+        self._mixed -= node.function == "format"
+        if node.function in self._declared.validators:
+            self._declared.validators[node.function](node)
+
+    def _is_of_namespace(self, node: Call) -> bool:
+        """`sets.contains(a, b)` is no call of a value: the function has that name."""
+        prefix = _qualified(node.target)
+        if prefix is None or self._declared.library.overloads(f"{prefix}.{node.function}") is None:
+            return False
+        node.function, node.target = f"{prefix}.{node.function}", None
+        return True
+
+    def _logical(self, node: Call, overloads: Sequence[Overload]) -> Type:
+        for arg in node.args:
+            if not self.known.unify(arg.type, BOOL):
+                raise SyntaxFault(f"expected type 'bool' but found '{self.known.substituted(arg.type)}'", arg.position)
+        node.overloads = overloads
+        return BOOL
+
+    def _resolved(self, node: Call, overloads: Sequence[Overload]) -> Type:
+        """All overloads that the types allow; where their results differ, any may come of it."""
+        types = [operand.type for operand in node.operands()]
+        result: Type | None = None
+        node.overloads = found = []
+        for overload in overloads:
+            if overload.is_member is not (node.target is not None) or len(overload.params) != len(types):
+                continue
+            params, own = self.known.fresh(overload)
+            if self.known.unify_all(types, params):
+                found.append(overload)
+                own = self.known.substituted(own)
+                result = own if result is None or result == own or is_dynamic(result) else DYN
+        if result is None:
+            raise self._no_overload(node, types)
+        return result
+
+    def _no_overload(self, node: Call, types: Sequence[Type]) -> SyntaxFault:
+        shown = [str(self.known.settled(type)) for type in types]
+        told = f"({', '.join(shown)})" if node.target is None else f"{shown[0]}.({', '.join(shown[1:])})"
+        return SyntaxFault(f"found no matching overload for '{node.function}' applied to '{told}'", node.position)
+
+    # ---- lists, maps and comprehensions
+
+    def _list(self, node: ListLiteral) -> Type:
+        joined: Type | None = None
+        for i, element in enumerate(node.elements):
+            joined = self._joined(joined, self._element(element, i in node.optional), element)
+        return list_of(joined if joined is not None else self.known.new_variable())
+
+    def _map(self, node: MapLiteral) -> Type:
+        keys: Type | None = None
+        values: Type | None = None
+        for key, value, is_optional in node.entries:
+            keys = self._joined(keys, self.check(key), key)
+            values = self._joined(values, self._element(value, is_optional), value)
+        if keys is None or values is None:
+            return map_of(self.known.new_variable(), self.known.new_variable())
+        return map_of(keys, values)
+
+    def _element(self, node: Node, is_optional: bool) -> Type:
+        found = self.check(node)
+        if not is_optional:
+            return found
+        held, has_option = unwrapped(found)
+        if not has_option and not is_dynamic(held):
+            raise SyntaxFault(f"expected type '{optional_of(held)}' but found '{held}'", node.position)
+        return held
+
+    def _joined(self, before: Type | None, now: Type, node: Node) -> Type:
+        """Parity: literals have elements of one type, but for the arguments of a format."""
+        if before is None:
+            return now
+        if self._mixed and not self.known.unify(before, now):
+            return DYN
+        if not self.known.unify(before, now):
+            shown = self.known.settled(before), self.known.settled(now)
+            raise SyntaxFault(f"expected type '{shown[0]}' but found '{shown[1]}'", node.position)
+        return self.known.more_general(before, now)
+
+    def _folded(self, node: Fold) -> Type:
+        ranged = self.known.substituted(self.check(node.range))
+        accu = self.check(node.init)
+        self._scopes.append({node.accu: accu})
+        self._scopes.append(self._iterated(node, ranged))
+        self.check(node.condition)
+        self._assert(node.condition, BOOL)
+        self.check(node.step)
+        self._assert(node.step, accu)
+        self._scopes.pop()
+        result = self.check(node.result)
+        self._scopes.pop()
+        return self.known.substituted(result)
+
+    def _iterated(self, node: Fold, ranged: Type) -> dict[str, Type]:
+        if ranged.name == "list":
+            first, second = (INT, ranged.params[0]) if node.var2 else (ranged.params[0], ERROR)
+        elif ranged.name == "map":
+            first, second = ranged.params
+        elif ranged.name in ("dyn", "*error*") or ranged.is_variable:
+            self.known.unify(DYN, ranged)
+            first = second = DYN
+        else:
+            text = f"expression of type '{ranged}' cannot be range of a comprehension (must be list, map, or dynamic)"
+            raise SyntaxFault(text, node.range.position)
+        return {node.var: first, node.var2: second} if node.var2 else {node.var: first}
+
+    def _assert(self, node: Node, wanted: Type) -> None:
+        if not self.known.unify(wanted, node.type):
+            shown = self.known.settled(wanted), self.known.settled(node.type)
+            raise SyntaxFault(f"expected type '{shown[0]}' but found '{shown[1]}'", node.position)
+
+
+def _qualified(node: Node | None) -> str | None:
+    """`a.b.c` -> its name."""
+    parts: list[str] = []
+    while isinstance(node, Select) and not node.is_test:
+        parts.append(node.name)
+        node = node.operand
+    return ".".join(reversed([*parts, node.name])) if isinstance(node, Ident) else None
+
+
+def _undeclared(name: str, node: Node) -> SyntaxFault:
+    return SyntaxFault(f"undeclared reference to '{name}' (in container '')", node.position)

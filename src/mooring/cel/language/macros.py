@@ -1,0 +1,171 @@
+"""Macros: calls that are rewritten before anything is checked, most of them into comprehensions."""
+
+from collections.abc import Callable, Sequence
+
+from mooring.cel.language.syntax import Call, Fold, Ident, ListLiteral, Literal, MapLiteral, Node, Select, SyntaxFault
+
+ACCU = "@result"
+UNUSED = "#unused"
+_SORTED = "@__sortBy_input__"
+
+AND, OR, NOT, CONDITIONAL, ADD, EQUALS = "_&&_", "_||_", "!_", "_?_:_", "_+_", "_==_"
+NOT_STRICTLY_FALSE = "@not_strictly_false"
+MAP_INSERT = "cel.@mapInsert"
+SORT_BY_KEYS = "@sortByAssociatedKeys"
+
+Nodes = Sequence[Node]
+
+_NO_NAME = "argument is not an identifier"
+
+
+def expand(call: Call) -> Node:
+    """What the call stands for; the call itself where it is no macro. Raises SyntaxFault."""
+    if call.target is None:
+        return _has(call) if call.function == "has" and len(call.args) == 1 else call
+    if call.function == "bind" and len(call.args) == 3 and isinstance(call.target, Ident) and call.target.name == "cel":
+        name = _name(call.args[0], "cel.bind() variable names must be simple identifiers")
+        return _bound(call.position, name, call.args[1], call.args[2])
+    macro = _RECEIVER.get((call.function, len(call.args)))
+    return macro(call.position, call.target, call.args) if macro is not None else call
+
+
+def _has(call: Call) -> Node:
+    selected = call.args[0]
+    if not isinstance(selected, Select) or selected.is_test:
+        raise SyntaxFault("invalid argument to has() macro", selected.position)
+    return Select(call.position, selected.operand, selected.name, is_test=True)
+
+
+def _name(node: Node, fault: str) -> str:
+    if not isinstance(node, Ident):
+        raise SyntaxFault(fault, node.position)
+    return node.name
+
+
+def _variables(args: Nodes, how_many: int, fault: str = "argument must be a simple name") -> tuple[str, str]:
+    names = [_name(each, fault) for each in args[:how_many]]
+    for node, name in zip(args, names, strict=False):
+        if name in (ACCU, "__result__"):
+            raise SyntaxFault("iteration variable overwrites accumulator variable", node.position)
+    if how_many == 2 and names[0] == names[1]:
+        raise SyntaxFault(f"duplicate variable name: {names[0]}", args[1].position)
+    return (names[0], names[1]) if how_many == 2 else (names[0], "")
+
+
+def _bound(at: int, name: str, value: Node, result: Node) -> Node:
+    """`result`, in which `name` is `value`."""
+    return Fold(at, ListLiteral(at, ()), UNUSED, "", name, value, Literal(at, False), Ident(at, name), result)
+
+
+def _call(at: int, function: str, *args: Node) -> Node:
+    return Call(at, function, None, args)
+
+
+def _accu(at: int) -> Node:
+    return Ident(at, ACCU)
+
+
+def _quantifier(how_many: int, form: Callable[[int, Node], tuple[Node, Node, Node, Node]]) -> "Macro":
+    def macro(at: int, target: Node, args: Nodes) -> Node:
+        var, var2 = _variables(args, how_many)
+        init, condition, step, result = form(at, args[how_many])
+        return Fold(at, target, var, var2, ACCU, init, condition, step, result)
+
+    return macro
+
+
+def _all(at: int, holds: Node) -> tuple[Node, Node, Node, Node]:
+    goes_on = _call(at, NOT_STRICTLY_FALSE, _accu(at))
+    return Literal(at, True), goes_on, _call(at, AND, _accu(at), holds), _accu(at)
+
+
+def _exists(at: int, holds: Node) -> tuple[Node, Node, Node, Node]:
+    goes_on = _call(at, NOT_STRICTLY_FALSE, _call(at, NOT, _accu(at)))
+    return Literal(at, False), goes_on, _call(at, OR, _accu(at), holds), _accu(at)
+
+
+def _exists_one(at: int, holds: Node) -> tuple[Node, Node, Node, Node]:
+    one_more = _call(at, ADD, _accu(at), Literal(at, 1))
+    step = _call(at, CONDITIONAL, holds, one_more, _accu(at))
+    return Literal(at, 0), Literal(at, True), step, _call(at, EQUALS, _accu(at), Literal(at, 1))
+
+
+def _collected(at: int, target: Node, names: tuple[str, str], init: Node, step: Node, condition: Node | None) -> Node:
+    if condition is not None:
+        step = _call(at, CONDITIONAL, condition, step, _accu(at))
+    return Fold(at, target, *names, ACCU, init, Literal(at, True), step, _accu(at))
+
+
+def _map(at: int, target: Node, args: Nodes) -> Node:
+    """`list.map(x, value)` and `list.map(x, condition, value)`."""
+    step = _call(at, ADD, _accu(at), ListLiteral(at, (args[-1],)))
+    names = _variables(args, 1, _NO_NAME)
+    return _collected(at, target, names, ListLiteral(at, ()), step, args[1] if len(args) == 3 else None)
+
+
+def _filter(at: int, target: Node, args: Nodes) -> Node:
+    step = _call(at, ADD, _accu(at), ListLiteral(at, (args[0],)))
+    return _collected(at, target, _variables(args, 1, _NO_NAME), ListLiteral(at, ()), step, args[1])
+
+
+def _transform_list(at: int, target: Node, args: Nodes) -> Node:
+    step = _call(at, ADD, _accu(at), ListLiteral(at, (args[-1],)))
+    return _collected(at, target, _variables(args, 2), ListLiteral(at, ()), step, args[2] if len(args) == 4 else None)
+
+
+def _transform_map(at: int, target: Node, args: Nodes) -> Node:
+    names = _variables(args, 2)
+    step = _call(at, MAP_INSERT, _accu(at), Ident(at, names[0]), args[-1])
+    return _collected(at, target, names, MapLiteral(at, ()), step, args[2] if len(args) == 4 else None)
+
+
+def _transform_entry(at: int, target: Node, args: Nodes) -> Node:
+    step = _call(at, MAP_INSERT, _accu(at), args[-1])
+    return _collected(at, target, _variables(args, 2), MapLiteral(at, ()), step, args[2] if len(args) == 4 else None)
+
+
+def _sort_by(at: int, target: Node, args: Nodes) -> Node:
+    keys = _map(at, Ident(at, _SORTED), args)
+    return _bound(at, _SORTED, target, Call(at, SORT_BY_KEYS, Ident(at, _SORTED), (keys,)))
+
+
+def _optional_map(at: int, target: Node, args: Nodes) -> Node:
+    """Parity: the target stands twice in it, so it is evaluated twice."""
+    name = _name(args[0], "optMap() variable name must be a simple identifier")
+    inner = _bound(at, name, Call(at, "value", target, ()), args[1])
+    return _if_present(at, target, _call(at, "optional.of", inner))
+
+
+def _optional_flat_map(at: int, target: Node, args: Nodes) -> Node:
+    name = _name(args[0], "optFlatMap() variable name must be a simple identifier")
+    return _if_present(at, target, _bound(at, name, Call(at, "value", target, ()), args[1]))
+
+
+def _if_present(at: int, target: Node, then: Node) -> Node:
+    return _call(at, CONDITIONAL, Call(at, "hasValue", target, ()), then, _call(at, "optional.none"))
+
+
+Macro = Callable[[int, Node, Nodes], Node]
+
+_RECEIVER: dict[tuple[str, int], Macro] = {
+    ("all", 2): _quantifier(1, _all),
+    ("exists", 2): _quantifier(1, _exists),
+    ("exists_one", 2): _quantifier(1, _exists_one),
+    ("existsOne", 2): _quantifier(1, _exists_one),
+    ("map", 2): _map,
+    ("map", 3): _map,
+    ("filter", 2): _filter,
+    ("all", 3): _quantifier(2, _all),
+    ("exists", 3): _quantifier(2, _exists),
+    ("exists_one", 3): _quantifier(2, _exists_one),
+    ("existsOne", 3): _quantifier(2, _exists_one),
+    ("transformList", 3): _transform_list,
+    ("transformList", 4): _transform_list,
+    ("transformMap", 3): _transform_map,
+    ("transformMap", 4): _transform_map,
+    ("transformMapEntry", 3): _transform_entry,
+    ("transformMapEntry", 4): _transform_entry,
+    ("sortBy", 2): _sort_by,
+    ("optMap", 2): _optional_map,
+    ("optFlatMap", 2): _optional_flat_map,
+}

@@ -1,0 +1,236 @@
+"""From text to a tree: the grammar of CEL, by recursive descent."""
+
+from mooring.cel.language.lexer import RESERVED, Token, tokens_of
+from mooring.cel.language.macros import expand
+from mooring.cel.language.syntax import (
+    MAX_DEPTH,
+    Call,
+    Ident,
+    ListLiteral,
+    Literal,
+    MapLiteral,
+    Node,
+    Select,
+    SyntaxFault,
+)
+from mooring.cel.values import MAX_INT64
+
+_RELATIONS = ("<", "<=", ">", ">=", "==", "!=", "in")
+_LEVELS: tuple[tuple[str, ...], ...] = (_RELATIONS, ("+", "-"), ("*", "/", "%"))
+"""Operators of two operands, the loosest first; those of one level go from left to right."""
+
+_FIRST = (
+    "'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER"
+)
+"""What an expression may begin with, as cel-go lists it."""
+
+
+def parse(source: str) -> Node:
+    """Raises SyntaxFault."""
+    return _Parser(source).whole()
+
+
+class _Parser:
+    def __init__(self, source: str) -> None:
+        self._tokens = tokens_of(source)
+        self._next = 0
+        self._depth = 0
+
+    def whole(self) -> Node:
+        node = self._expression()
+        if self._token.kind != "end":
+            raise self._unexpected()
+        return node
+
+    # ---- tokens
+
+    @property
+    def _token(self) -> Token:
+        return self._tokens[self._next]
+
+    def _take(self) -> Token:
+        token = self._tokens[self._next]
+        self._next += 1
+        return token
+
+    def _takes(self, sign: str) -> bool:
+        if self._token.kind == "sign" and self._token.text == sign:
+            self._next += 1
+            return True
+        return False
+
+    def _expect(self, sign: str, expected: str = "") -> None:
+        if not self._takes(sign):
+            raise self._unexpected(f" expecting {expected or repr(sign)}")
+
+    def _unexpected(self, more: str = "") -> SyntaxFault:
+        return SyntaxFault(f"Syntax error: mismatched input '{self._token.text}'{more}", self._token.position)
+
+    def _deeper(self, by: int = 1) -> None:
+        self._depth += by
+        if self._depth > MAX_DEPTH:
+            raise SyntaxFault(f"expression recursion limit exceeded: {MAX_DEPTH}", self._token.position)
+
+    # ---- operators
+
+    def _expression(self) -> Node:
+        """`condition ? then : otherwise`; what comes after the colon is an expression again."""
+        self._deeper()
+        node = self._logical("||", "_||_")
+        at = self._token.position
+        if self._takes("?"):
+            then = self._logical("||", "_||_")
+            self._expect(":")
+            node = Call(at, "_?_:_", None, (node, then, self._expression()))
+        self._depth -= 1
+        return node
+
+    def _logical(self, sign: str, function: str) -> Node:
+        """All terms of `a && b && c` make one call: so many terms do not nest."""
+        at = self._token.position
+        terms = [self._conjunction() if sign == "||" else self._binary(0)]
+        while self._token.text == sign and self._token.kind == "sign":
+            at = self._take().position
+            terms.append(self._conjunction() if sign == "||" else self._binary(0))
+        return terms[0] if len(terms) == 1 else Call(at, function, None, terms)
+
+    def _conjunction(self) -> Node:
+        return self._logical("&&", "_&&_")
+
+    def _binary(self, level: int) -> Node:
+        if level == len(_LEVELS):
+            return self._unary()
+        node, deeper = self._binary(level + 1), 0
+        while self._token.kind == "sign" and self._token.text in _LEVELS[level]:
+            operator = self._take()
+            self._deeper()
+            deeper += 1
+            function = "@in" if operator.text == "in" else f"_{operator.text}_"
+            node = Call(operator.position, function, None, (node, self._binary(level + 1)))
+        self._depth -= deeper
+        return node
+
+    def _unary(self) -> Node:
+        """Parity: `!!x` is x, and `-1` is a number."""
+        first = self._token
+        for sign, function in (("!", "!_"), ("-", "-_")):
+            count = 0
+            while self._takes(sign):
+                count += 1
+            if count:
+                is_odd = count % 2 == 1
+                token = self._token
+                if sign == "-" and is_odd and token.kind == "literal" and token.value.__class__ in (int, float):
+                    self._take()
+                    return self._members(self._negative(token))
+                node = self._members(self._primary())
+                return Call(first.position, function, None, (node,)) if is_odd else node
+        return self._members(self._primary())
+
+    def _negative(self, token: Token) -> Node:
+        return Literal(token.position, -token.value)
+
+    # ---- what operators work on
+
+    def _members(self, node: Node) -> Node:
+        deeper = 0
+        while self._token.kind == "sign" and self._token.text in (".", "["):
+            self._deeper()
+            deeper += 1
+            token = self._take()
+            node = self._index(node, token.position) if token.text == "[" else self._member(node, token.position)
+        self._depth -= deeper
+        return node
+
+    def _index(self, node: Node, at: int) -> Node:
+        function = "_[?_]" if self._takes("?") else "_[_]"
+        key = self._expression()
+        self._expect("]")
+        return Call(at, function, None, (node, key))
+
+    def _member(self, node: Node, at: int) -> Node:
+        is_optional = self._takes("?")
+        name = self._identifier()
+        if is_optional:
+            return Call(at, "_?._", None, (node, Literal(at, name)))
+        at_call = self._token.position
+        if self._takes("("):
+            return expand(Call(at_call, name, node, self._arguments(")")))
+        return Select(at, node, name)
+
+    def _identifier(self) -> str:
+        token = self._take()
+        if token.kind != "name":
+            self._next -= 1
+            raise SyntaxFault("Syntax error: no viable alternative at input '.'", self._token.position)
+        return token.text
+
+    def _primary(self) -> Node:
+        token = self._take()
+        if token.kind == "literal":
+            if token.value.__class__ is int and token.value > MAX_INT64:
+                raise SyntaxFault("Syntax error: invalid int literal", token.position)
+            return Literal(token.position, token.value)
+        if token.kind == "name":
+            return self._named(token)
+        if token.kind == "sign":
+            if token.text == "(":
+                return self._grouped()
+            if token.text == "[":
+                return self._list(token.position)
+            if token.text == "{":
+                return self._map(token.position)
+            if token.text == "." and self._token.kind == "name":
+                return self._named(self._take())
+        self._next -= 1
+        raise self._unexpected(f" expecting {{{_FIRST}}}")
+
+    def _grouped(self) -> Node:
+        node = self._expression()
+        if not self._takes(")"):
+            raise SyntaxFault(f"Syntax error: missing ')' at '{self._token.text}'", self._token.position)
+        return node
+
+    def _named(self, token: Token) -> Node:
+        if token.text in RESERVED:
+            raise SyntaxFault(f"reserved identifier: {token.text}", token.position)
+        at_call = self._token.position
+        if self._takes("("):
+            return expand(Call(at_call, token.text, None, self._arguments(")")))
+        if self._token.text == "{" and self._token.kind == "sign":  # an object: none can be made in selectors
+            raise SyntaxFault(f"undeclared reference to '{token.text}' (in container '')", self._token.position)
+        return Ident(token.position, token.text)
+
+    def _arguments(self, end: str) -> list[Node]:
+        args: list[Node] = []
+        if self._takes(end):
+            return args
+        args.append(self._expression())
+        while self._takes(","):
+            args.append(self._expression())
+        self._expect(end)
+        return args
+
+    def _list(self, at: int) -> Node:
+        elements: list[Node] = []
+        optional = set()
+        while not self._takes("]"):
+            if self._takes("?"):
+                optional.add(len(elements))
+            elements.append(self._expression())
+            if not self._takes(","):
+                self._expect("]", "{']', ','}")
+                break
+        return ListLiteral(at, elements, frozenset(optional))
+
+    def _map(self, at: int) -> Node:
+        entries: list[tuple[Node, Node, bool]] = []
+        while not self._takes("}"):
+            is_optional = self._takes("?")
+            key = self._expression()
+            self._expect(":")
+            entries.append((key, self._expression(), is_optional))
+            if not self._takes(","):
+                self._expect("}")
+                break
+        return MapLiteral(at, entries)

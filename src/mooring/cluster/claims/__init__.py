@@ -1,0 +1,1 @@
+"""Claims and volumes, as far as several nodes or pods share them."""

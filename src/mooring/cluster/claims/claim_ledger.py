@@ -1,0 +1,234 @@
+"""Who holds which device: claims as the watch shows them, as they were written since, and as they are about to be."""
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from mooring.cluster.claims.claim_turns import ClaimTurns
+from mooring.model.devices import AllocatedDevice, DeviceId, PoolId, ResourceClaim
+from mooring.model.quantity import parse
+
+K = TypeVar("K", bound=Hashable)
+
+
+def claim_id(claim: ResourceClaim) -> str:
+    """What a claim is known by: its uid, or its key where a manifest has none."""
+    return claim.uid or claim.key
+
+
+@dataclass(slots=True)
+class Consumption:
+    """What shares of one device consume of its capacity, in nano-units."""
+
+    shares: int = 0
+    amounts: dict[str, int] = field(default_factory=dict)
+
+
+class PoolLog:
+    """Pools in the order in which devices of theirs were given or taken back. A reader keeps a position.
+
+    Only the recent past is kept: a reader that stayed away too long is told to start over.
+    """
+
+    LIMIT = 16384
+
+    def __init__(self) -> None:
+        self._pools: list[PoolId] = []
+        self._start = 0
+
+    @property
+    def end(self) -> int:
+        return self._start + len(self._pools)
+
+    def note(self, pool: PoolId) -> None:
+        self._pools.append(pool)
+        if len(self._pools) > self.LIMIT:
+            half = self.LIMIT // 2
+            del self._pools[:half]
+            self._start += half
+
+    def since(self, position: int) -> set[PoolId] | None:
+        """The pools since `position`; None when that is no longer known."""
+        return None if position < self._start else set(self._pools[position - self._start :])
+
+
+class ClaimLedger:
+    """Told of each claim by the cluster, and of each allocation on its way by whoever makes it.
+
+    An allocation is *pending* from the moment a node is chosen until the claim is written, or given up. When the one
+    that writes is stopped before the answer, it is *in doubt*: then it stays pending until the answer is known, for the
+    devices may be taken already. A claim that has its allocation does not count a second time as pending.
+    """
+
+    def __init__(self, shown: Mapping[str, ResourceClaim]) -> None:
+        self._shown = shown
+        self._written: dict[str, ResourceClaim] = {}
+        self._pending: dict[str, ResourceClaim] = {}
+        self._pending_by_key: dict[str, dict[str, None]] = {}
+        self._doubts: dict[str, int] = {}
+        """Claims in doubt -> how many answers are awaited."""
+        self._leaving: dict[tuple[str, str], int] = {}
+        """Claims and pods that are giving up their reservation of them."""
+        self._held: dict[tuple[str, str], list[AllocatedDevice]] = {}
+        """Results of the allocations that are counted, by whether they are pending and the claim's id or key."""
+        self.exclusive: dict[DeviceId, int] = {}
+        """Devices that belong to a claim -> how many claims think so."""
+        self.shares: dict[DeviceId, int] = {}
+        """Devices that several claims may use -> the number of shares."""
+        self.consumed: dict[DeviceId, Consumption] = {}
+        """... -> what those consume that have a capacity."""
+        self.log = PoolLog()
+        self.turns = ClaimTurns()
+
+    # ---- claims
+
+    def get(self, key: str) -> ResourceClaim | None:
+        """The claim as it is known: as it was written, until the watch shows that or something newer."""
+        return self._written.get(key) or self._shown.get(key)
+
+    def all(self) -> Iterator[ResourceClaim]:
+        return (self._written.get(key) or claim for key, claim in self._shown.items())
+
+    def changed(self, key: str) -> None:
+        """The watch showed a claim, or its removal."""
+        shown, written = self._shown.get(key), self._written.get(key)
+        if written is not None and (shown is None or _version(shown) >= _version(written) or shown.uid != written.uid):
+            del self._written[key]
+        self._count(key)
+
+    def wrote(self, claim: ResourceClaim) -> bool:
+        """The claim was written. False: the watch does not know it, or knows better."""
+        shown = self._shown.get(claim.key)
+        if shown is None or shown.uid != claim.uid or _version(shown) > _version(claim):
+            return False
+        if _version(shown) < _version(claim):
+            self._written[claim.key] = claim
+            self._count(claim.key)
+        return True
+
+    # ---- allocations on their way
+
+    def pending(self, claim: ResourceClaim) -> ResourceClaim | None:
+        """The claim with the allocation that it is about to get; None: nobody is allocating it."""
+        return self._pending.get(claim_id(claim))
+
+    def pending_ids(self) -> set[str]:
+        return set(self._pending)
+
+    def begin(self, claim: ResourceClaim) -> None:
+        """The claim is about to get the allocation that this copy of it has."""
+        self._pending[claim_id(claim)] = claim
+        self._pending_by_key.setdefault(claim.key, {})[claim_id(claim)] = None
+        self._count_pending(claim_id(claim))
+
+    def end(self, id: str) -> bool:
+        """The claim was written, or will not be. False: it was not pending, or is in doubt."""
+        if id in self._doubts or id not in self._pending:
+            return False
+        key = self._pending.pop(id).key
+        del self._pending_by_key[key][id]
+        if not self._pending_by_key[key]:
+            del self._pending_by_key[key]
+        self._count_pending(id)
+        return True
+
+    def doubt(self, id: str) -> None:
+        """Nobody knows whether the claim was written: it stays pending until that is settled, for each doubt once."""
+        if id in self._pending:
+            _add(self._doubts, id, 1)
+
+    def settle(self, id: str) -> None:
+        """... and now it is."""
+        if id in self._doubts:
+            _add(self._doubts, id, -1)
+        self.end(id)
+
+    # ---- reservations on their way out
+
+    def give_back(self, claim: ResourceClaim, pod_id: str) -> Callable[[object], None]:
+        """A pod gives up its reservation of the claim. Returns what is to be told the answer to that write."""
+        leaving = (claim_id(claim), pod_id)
+        _add(self._leaving, leaving, 1)
+
+        def answered(answer: object) -> None:
+            _add(self._leaving, leaving, -1)
+            if isinstance(answer, ResourceClaim):
+                self.wrote(answer)
+
+        return answered
+
+    def is_given_back(self, claim: ResourceClaim, pod_id: str) -> bool:
+        """Whether that is still under way."""
+        return (claim_id(claim), pod_id) in self._leaving
+
+    # ---- counting
+
+    def _count(self, key: str) -> None:
+        self._hold(("", key), _results(self.get(key)))
+        for id in self._pending_by_key.get(key, ()):
+            self._count_pending(id)
+
+    def _count_pending(self, id: str) -> None:
+        claim = self._pending.get(id)
+        known = None if claim is None else self.get(claim.key)
+        is_written = known is not None and claim_id(known) == id and known.status.allocation is not None
+        self._hold(("pending", id), [] if is_written else _results(claim))
+
+    def _hold(self, holder: tuple[str, str], results: list[AllocatedDevice]) -> None:
+        before = self._held.pop(holder, [])
+        if results:
+            self._held[holder] = results
+        if before == results:
+            return
+        for result in before:
+            self._book(result, -1)
+        for result in results:
+            self._book(result, 1)
+
+    def _book(self, result: AllocatedDevice, change: int) -> None:
+        """Parity: whoever has admin access to a device takes nothing away from others."""
+        if result.admin_access:
+            return
+        device = (result.driver, result.pool, result.device)
+        _add(self.exclusive if result.share_id is None else self.shares, device, change)
+        if result.share_id is not None and result.consumed_capacity is not None:
+            consumption = self.consumed.setdefault(device, Consumption())
+            consumption.shares += change
+            for name, text in result.consumed_capacity.items():
+                _add(consumption.amounts, name, change * parse(text))
+            if not consumption.shares:
+                del self.consumed[device]
+        self.log.note((result.driver, result.pool))
+
+    def check(self) -> list[str]:
+        """The invariants that do not hold, in words.
+
+        That a device is counted twice is none of them: a watch that lags shows claims that are gone.
+        """
+        fresh = ClaimLedger(self._shown)
+        fresh._written, fresh._pending = self._written, self._pending
+        for key in self._shown:
+            fresh._count(key)
+        for id in self._pending:
+            fresh._count_pending(id)
+        faults = [f"claim {id} is in doubt but not pending" for id in self._doubts if id not in self._pending]
+        if (fresh.exclusive, fresh.shares, fresh.consumed) != (self.exclusive, self.shares, self.consumed):
+            faults.append("the devices that are counted as given are not those that claims hold")
+        return faults
+
+
+def _results(claim: ResourceClaim | None) -> list[AllocatedDevice]:
+    allocation = claim.status.allocation if claim is not None else None
+    return [] if allocation is None else allocation.devices.results or []
+
+
+def _version(claim: ResourceClaim) -> int:
+    """Versions of a real server are numbers that grow; where there are none, nothing is newer than anything."""
+    text = claim.metadata.resource_version or ""
+    return int(text) if text.isdecimal() else 0
+
+
+def _add(counts: dict[K, int], key: K, change: int) -> None:
+    counts[key] = counts.get(key, 0) + change
+    if not counts[key]:
+        del counts[key]

@@ -1,0 +1,143 @@
+"""Claims, volumes and classes as decisions look them up: with what is assumed of them, and by what they belong to."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any, cast
+
+from mooring.cluster.change_log import ChangeLog
+from mooring.cluster.nodes.shelf import Shelf
+from mooring.cluster.pods.assumed import Assumed
+from mooring.model.meta import KubeObject
+from mooring.model.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+
+Objects = Mapping[type[KubeObject], dict[str, KubeObject]]
+
+_NOTED = (PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment)
+
+
+class StorageView:
+    """Told of each change by the cluster. What the watch shows is in the mappings; methods know what is assumed too."""
+
+    def __init__(self, objects: Objects) -> None:
+        by_kind: dict[type[KubeObject], Any] = cast("dict[type[KubeObject], Any]", objects)
+        self.volumes: dict[str, PersistentVolume] = by_kind[PersistentVolume]
+        self.claims: dict[str, PersistentVolumeClaim] = by_kind[PersistentVolumeClaim]
+        self.classes: dict[str, StorageClass] = by_kind[StorageClass]
+        self.nodes: dict[str, CSINode] = by_kind[CSINode]
+        self.drivers: dict[str, CSIDriver] = by_kind[CSIDriver]
+        self.capacities: dict[str, CSIStorageCapacity] = by_kind[CSIStorageCapacity]
+        self.attachments: dict[str, VolumeAttachment] = by_kind[VolumeAttachment]
+        self.changes = ChangeLog()
+        """Of claims, volumes, classes and attachments."""
+        self._assumed_volumes = Assumed(self.volumes)
+        self._assumed_claims = Assumed(self.claims)
+        self._shelves: dict[str, Shelf] = defaultdict(Shelf)
+        self._placed: dict[str, PersistentVolume] = {}
+        """Volumes as they are on the shelves, or kept for a claim."""
+        self._kept: dict[str, dict[str, PersistentVolume]] = defaultdict(dict)
+        """Volumes by the key of the claim that they name."""
+        self.version = 0
+        """Grows with each change, also of what is assumed."""
+        self.capacity_version = 0
+        self.node_version = 0
+
+    def changed(self, kind: type[KubeObject], key: str) -> None:
+        """The watch showed an object, or its removal."""
+        self.version += 1
+        if kind is PersistentVolume:
+            self._assumed_volumes.refresh(key)
+            self._place(key)
+        elif kind is PersistentVolumeClaim:
+            self._assumed_claims.refresh(key)
+        elif kind is CSIStorageCapacity:
+            self.capacity_version += 1
+        elif kind is CSINode:
+            self.node_version += 1
+        if kind in _NOTED:
+            self.changes.note(kind, key)
+
+    # ---- with what is assumed
+
+    def volume(self, name: str) -> PersistentVolume | None:
+        return self._assumed_volumes.get(name)
+
+    def claim(self, key: str) -> PersistentVolumeClaim | None:
+        return self._assumed_claims.get(key)
+
+    def shelf(self, class_name: str) -> Shelf:
+        """The volumes of a class that nobody has claimed."""
+        shelf = self._shelves[class_name]
+        shelf.sort()
+        return shelf
+
+    def kept_for(self, claim_key: str) -> list[PersistentVolume]:
+        """The volumes that name a claim, by name."""
+        kept = self._kept.get(claim_key)
+        return [kept[name] for name in sorted(kept)] if kept else []
+
+    def assume_volume(self, volume: PersistentVolume) -> None:
+        """From now on the volume is as in this copy, until the watch shows a new version. Raises ClusterError."""
+        self._assumed_volumes.assume(volume)
+        self._place(volume.name)
+
+    def restore_volume(self, name: str) -> None:
+        self._assumed_volumes.restore(name)
+        self._place(name)
+
+    def assume_claim(self, claim: PersistentVolumeClaim) -> None:
+        self._assumed_claims.assume(claim)
+        self.version += 1
+
+    def restore_claim(self, key: str) -> None:
+        self._assumed_claims.restore(key)
+        self.version += 1
+
+    def check(self) -> list[str]:
+        """The invariants that do not hold, in words."""
+        faults = []
+        for name in self.volumes:
+            volume, placed = self.volume(name), self._placed.get(name)
+            if placed is not volume:
+                faults.append(f"volume {name} is not filed as it is")
+        faults += [f"volume {name} is filed but gone" for name in self._placed if name not in self.volumes]
+        for class_name in self._shelves:
+            shelf = self.shelf(class_name)
+            for volume, offered in zip(shelf.volumes, shelf.offered.tolist(), strict=True):
+                current = self.volume(volume.name)
+                if offered and (current is not volume or volume.spec.claim_ref is not None):
+                    faults.append(f"volume {volume.name} is offered but not to be had")
+        return faults
+
+    def _place(self, name: str) -> None:
+        """File a volume by its class, and by the claim that it names."""
+        self.version += 1
+        volume, before = self.volume(name), self._placed.pop(name, None)
+        if before is not None:
+            if volume is None or volume.class_name != before.class_name:
+                self._shelves[before.class_name].remove(name)
+            if before.spec.claim_ref is not None:
+                self._let_go(_claim_key(before), name)
+        if volume is not None:
+            self._placed[name] = volume
+            self._shelves[volume.class_name].put(volume)
+            if volume.spec.claim_ref is not None:
+                self._kept[_claim_key(volume)][name] = volume
+
+    def _let_go(self, claim_key: str, name: str) -> None:
+        kept = self._kept[claim_key]
+        kept.pop(name, None)
+        if not kept:
+            del self._kept[claim_key]
+
+
+def _claim_key(volume: PersistentVolume) -> str:
+    held = volume.spec.claim_ref
+    return "" if held is None else f"{held.namespace}/{held.name}"

@@ -1,0 +1,178 @@
+"""The volumes that the pods of each node use, kept up to date row by row as pods, claims and volumes change."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.cluster.claims.storage_view import StorageView
+from mooring.cluster.claims.volume_handles import VolumeHandle, handles_of
+from mooring.cluster.nodes.labels import grown
+from mooring.cluster.nodes.table import NodeTable
+from mooring.model.disk_conflicts import disks_of
+from mooring.model.pod import Pod, Volume
+from mooring.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment
+from mooring.model.volume_claims import named_claims
+
+K = TypeVar("K")
+
+
+@dataclass(frozen=True, slots=True)
+class RowVolumes:
+    """What the pods of a node use, and what is attached to it."""
+
+    used: frozenset[VolumeHandle] = frozenset()
+    attached: frozenset[VolumeHandle] = frozenset()
+    """By volume attachments; the driver is the one that attached the volume."""
+    named: frozenset[str] = frozenset()
+    """Keys of claims that pods name."""
+    disks: tuple[Volume, ...] = ()
+    """Volumes that pods use without a claim and that are not for everybody."""
+    claims: frozenset[str] = frozenset()
+    """Keys of all claims that were looked up."""
+    volumes: frozenset[str] = frozenset()
+    """Names of all volumes that were looked up."""
+    fault: str | None = None
+    """Why the volumes of a pod cannot be told."""
+
+    def counts(self) -> Counter[str]:
+        """Volumes by driver; one that is in use and attached counts once."""
+        return Counter(driver for driver, _ in self.used | self.attached)
+
+
+NOTHING = RowVolumes()
+
+
+def volumes_of_row(storage: StorageView, pods: Iterable[Pod], attachments: Sequence[VolumeAttachment]) -> RowVolumes:
+    """Worked out anew, from the pods on a node and what is attached to it."""
+    pods = [pod for pod in pods if pod.spec.volumes]
+    if not pods and not attachments:
+        return NOTHING
+    found = [handles_of(storage, pod) for pod in pods]
+    claims = frozenset(key for each in found for key in each.claims)
+    known = (storage.claims.get(key) for key in claims)
+    attached = (attachment.spec.source.persistent_volume_name or "" for attachment in attachments)
+    return RowVolumes(
+        frozenset().union(*(each.handles for each in found)),
+        frozenset(_attached(storage, attachments)),
+        frozenset(f"{pod.namespace}/{name}" for pod in pods for name in named_claims(pod)),
+        tuple(volume for pod in pods for volume in disks_of(pod)),
+        claims,
+        frozenset((*(claim.spec.volume_name for claim in known if claim), *attached)),
+        next((each.fault for each in found if each.fault is not None), None),
+    )
+
+
+def _attached(storage: StorageView, attachments: Sequence[VolumeAttachment]) -> Iterable[VolumeHandle]:
+    for attachment in attachments:
+        volume = storage.volumes.get(attachment.spec.source.persistent_volume_name or "")
+        if attachment.spec.attacher and volume is not None and volume.spec.csi is not None:
+            yield attachment.spec.attacher, volume.spec.csi.volume_handle
+
+
+class VolumesOnNodes:
+    """Follows one node table. Call `refresh` before reading."""
+
+    def __init__(self, storage: StorageView, nodes: NodeTable) -> None:
+        self._storage = storage
+        self.nodes = nodes
+        self._position = -1
+        self._changes = -1
+        self._rows: dict[int, RowVolumes] = {}
+        self.by_driver: dict[str, NDArray[np.int64]] = {}
+        """Driver -> for each row how many of its volumes are in use or attached there."""
+        self.rows_using: dict[VolumeHandle, set[int]] = defaultdict(set)
+        """Rows with pods that use a volume."""
+        self.rows_naming: dict[str, set[int]] = defaultdict(set)
+        """Key of a claim -> rows with pods that name it."""
+        self.rows_with_disks: set[int] = set()
+        self.faulty_rows: set[int] = set()
+        self._rows_of: dict[tuple[type, str], set[int]] = defaultdict(set)
+        self._attachments: dict[str, dict[str, VolumeAttachment]] = defaultdict(dict)
+        """By node name, then by key."""
+        self._node_of_attachment: dict[str, str] = {}
+
+    def row(self, row: int) -> RowVolumes:
+        return self._rows.get(row, NOTHING)
+
+    def attachments(self, row: int) -> list[VolumeAttachment]:
+        return list(self._attachments.get(self.nodes.names[row], {}).values())
+
+    def refresh(self) -> None:
+        """Look again at rows whose pods or volumes changed."""
+        rows = self._touched_rows()
+        for driver, column in self.by_driver.items():
+            if len(column) < self.nodes.capacity:
+                self.by_driver[driver] = grown(column, self.nodes.capacity)
+        for row in rows:
+            self._put(row, volumes_of_row(self._storage, self.nodes.pods_on[row], self.attachments(row)))
+
+    def _touched_rows(self) -> Iterable[int]:
+        touches, changes = self.nodes.touches, self._storage.changes
+        touched = touches.since(self._position) if self._position >= 0 else None
+        changed = changes.since(self._changes) if self._changes >= 0 else None
+        self._position, self._changes = touches.end, changes.end
+        if touched is None or changed is None:
+            for key in {*self._node_of_attachment, *self._storage.attachments}:
+                self._attach(key)
+            return range(self.nodes.height)
+        rows = set(touched)
+        for kind, key in changed:
+            if kind is StorageClass:
+                return range(self.nodes.height)
+            if kind is VolumeAttachment:
+                rows |= self._attach(key)
+            else:
+                rows |= self._rows_of.get((kind, key), set())
+        return rows
+
+    def _attach(self, key: str) -> set[int]:
+        """File an attachment under its node. Returns the rows that it concerns, before and now."""
+        before, attachment = self._node_of_attachment.pop(key, ""), self._storage.attachments.get(key)
+        if before:
+            self._attachments[before].pop(key, None)
+        now = attachment.spec.node_name if attachment is not None else ""
+        if attachment is not None and now:
+            self._attachments[now][key] = attachment
+            self._node_of_attachment[key] = now
+        book = self.nodes.row_book
+        return {book[name] for name in (before, now) if name in book}
+
+    def _put(self, row: int, new: RowVolumes) -> None:
+        old = self._rows.get(row, NOTHING)
+        if old == new:
+            return
+        _move(self.rows_using, row, old.used, new.used)
+        _move(self.rows_naming, row, old.named, new.named)
+        _move(self._rows_of, row, _looked_up(old), _looked_up(new))
+        self._put_counts(row, old.counts(), new.counts())
+        (self.rows_with_disks.add if new.disks else self.rows_with_disks.discard)(row)
+        (self.faulty_rows.add if new.fault else self.faulty_rows.discard)(row)
+        self._rows[row] = new
+
+    def _put_counts(self, row: int, old: Counter[str], new: Counter[str]) -> None:
+        for driver in {*old, *new}:
+            if old[driver] != new[driver]:
+                column = self.by_driver.get(driver)
+                if column is None:
+                    column = self.by_driver[driver] = np.zeros(self.nodes.capacity, np.int64)
+                column[row] = new[driver]
+
+
+def _move(book: dict[K, set[int]], row: int, old: frozenset[K], new: frozenset[K]) -> None:
+    """Enter the row under what is new, and take it out from under what is gone."""
+    for key in old - new:
+        rows = book[key]
+        rows.discard(row)
+        if not rows:
+            del book[key]
+    for key in new - old:
+        book[key].add(row)
+
+
+def _looked_up(row: RowVolumes) -> frozenset[tuple[type, str]]:
+    claims = ((PersistentVolumeClaim, key) for key in row.claims)
+    return frozenset((*claims, *((PersistentVolume, name) for name in row.volumes if name)))

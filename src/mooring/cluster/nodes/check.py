@@ -1,0 +1,125 @@
+"""The invariants of the node table: everything that is kept up to date is counted anew and compared."""
+
+from collections import Counter
+
+import numpy as np
+
+from mooring.cluster.nodes.facts import NO_FACTS, facts_of
+from mooring.cluster.nodes.sums import MAX_SUM
+from mooring.cluster.nodes.table import NodeTable
+
+
+def check_table(nodes: NodeTable) -> list[str]:
+    """What is wrong, in words."""
+    return [
+        *_check_rows(nodes),
+        *_check_facts(nodes),
+        *_check_sums(nodes),
+        *_check_labels(nodes),
+        *_check_tallies(nodes),
+    ]
+
+
+def _check_rows(nodes: NodeTable) -> list[str]:
+    faults = []
+    if sorted(nodes.row_book.values()) != sorted(set(range(nodes.height)) - set(nodes._free)):
+        faults.append("rows in use and free rows do not make up the table")
+    for name, row in nodes.row_book.items():
+        if nodes.names[row] != name:
+            faults.append(f"row {row} of node {name} is named {nodes.names[row]!r}")
+    alive = [row for row in range(nodes.height) if nodes.nodes[row] is not None]
+    if np.flatnonzero(nodes.alive).tolist() != alive or nodes.alive_count != len(alive):
+        faults.append("alive rows are not those that have a node")
+    where = {pod_id: row for row, pods in enumerate(nodes.pods_on) for pod_id in (pod.id for pod in pods)}
+    if where != nodes._row_of_pod:
+        faults.append("pods are not on the rows where they are looked up")
+    return faults
+
+
+def _check_facts(nodes: NodeTable) -> list[str]:
+    faults = []
+    for row, node in enumerate(nodes.nodes):
+        facts = NO_FACTS if node is None else facts_of(node)
+        held = {name: int(nodes.allocatable[i, row]) for name, i in nodes.resource_book.items()}
+        wanted = {name: facts.allocatable.get(name, 0) for name in nodes.resource_book}
+        if held != wanted or nodes.allowed_pods[row] != facts.allowed_pods:
+            faults.append(f"row {row}: allocatable is {held} ({nodes.allowed_pods[row]} pods), its node has {wanted}")
+        taints, features = nodes.taint_sets[nodes.taint_set[row]], nodes.feature_sets[nodes.feature_set[row]]
+        if (bool(nodes.unschedulable[row]), taints, features) != (facts.unschedulable, facts.taints, facts.features):
+            faults.append(f"row {row}: taints or features are not those of its node")
+    return faults
+
+
+def _check_sums(nodes: NodeTable) -> list[str]:
+    faults = []
+    for row in range(nodes.height):
+        pods = nodes.pods_on[row]
+        held: Counter[str] = Counter()
+        scored: Counter[str] = Counter()
+        for pod in pods:
+            held.update({name: amount for name, (amount, _) in pod.shape.held.items()})
+            scored.update({name: amount for name, (_, amount) in pod.shape.held.items()})
+        for name, index in nodes.resource_book.items():
+            if nodes.requested[index, row] != _shown(held[name]) or nodes.scored[index, row] != _shown(scored[name]):
+                kept = f"{nodes.requested[index, row]} (scored {nodes.scored[index, row]})"
+                faults.append(f"row {row}: {name} requested is {kept}, pods hold {held[name]} ({scored[name]})")
+            beyond = nodes._requested_beyond.get((index, row)), nodes._scored_beyond.get((index, row))
+            if beyond != (_aside(held[name]), _aside(scored[name])):
+                faults.append(f"row {row}: {name} is kept aside as {beyond}, pods hold {held[name]} ({scored[name]})")
+        if nodes.pod_count[row] != len(pods):
+            faults.append(f"row {row}: counts {nodes.pod_count[row]} pods, has {len(pods)}")
+    return faults
+
+
+def _shown(total: int) -> int:
+    """The sum as a cell shows it."""
+    return max(-MAX_SUM, min(total, MAX_SUM))
+
+
+def _aside(total: int) -> int | None:
+    """The sum as it is kept aside, where a cell cannot show it."""
+    return None if _shown(total) == total else total
+
+
+def _check_labels(nodes: NodeTable) -> list[str]:
+    faults = []
+    for key, rows in nodes.labels._rows.items():
+        if rows != {row for row, node in enumerate(nodes.nodes) if node is not None and key in node.labels}:
+            faults.append(f"label {key} is not where nodes have it")
+    for key, column in nodes.labels._columns.items():
+        for row, node in enumerate(nodes.nodes):
+            if column.values[column.codes[row]] != (node.labels.get(key) if node else None):
+                faults.append(f"row {row}: label {key} is encoded as {column.values[column.codes[row]]!r}")
+    return faults
+
+
+def _check_tallies(nodes: NodeTable) -> list[str]:
+    tallies, faults = nodes.tallies, []
+    for (predicates, with_terminating), tally in tallies._predicates.items():
+        counts = np.zeros_like(tally.counts)
+        for row, pods in enumerate(nodes.pods_on):
+            counts[row] = sum(
+                all(p.holds(pod.namespace, pod.labels) for p in predicates)
+                and (with_terminating or not pod.is_terminating)
+                for pod in pods
+            )
+        if not np.array_equal(counts, tally.counts):
+            faults.append(f"tally of {predicates} differs from a recount")
+    carried: Counter[tuple[object, int]] = Counter()
+    for row, pods in enumerate(nodes.pods_on):
+        for pod in pods:
+            terms = pod.shape.terms(pod.namespace).carried
+            carried.update([(terms, row)] if terms else [])
+    kept = {
+        (terms, int(row)): int(carriers.tally.counts[row])
+        for terms, carriers in tallies._carried.items()
+        for row in np.flatnonzero(carriers.tally.counts)
+    }
+    if kept != dict(carried):
+        faults.append("carried terms differ from a recount")
+    for tally in (*tallies._predicates.values(), *(carriers.tally for carriers in tallies._carried.values())):
+        for column, (version, sums) in tally._sums.items():
+            fresh = np.bincount(column.codes, tally.counts, column.width)
+            if version == column.version and not np.array_equal(sums[1:], fresh[1 : len(sums)]):
+                faults.append(f"sums over {column.key} differ from a recount")
+    return faults

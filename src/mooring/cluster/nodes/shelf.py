@@ -1,0 +1,134 @@
+"""The volumes of one storage class that nobody has claimed, as columns ordered by size."""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.cluster.nodes.label_values import LabelValues
+from mooring.model.selectors import NodeMatcher
+from mooring.model.storage import PersistentVolume
+from mooring.model.volume_claims import FILESYSTEM
+
+AVAILABLE = "Available"
+
+Facts = tuple[str, str, frozenset[str]]
+"""Volume mode, attributes class and access modes."""
+
+Codes = NDArray[np.int64]
+
+
+def is_offered(volume: PersistentVolume) -> bool:
+    """Whether a claim that is not named by the volume may have it."""
+    is_free = volume.spec.claim_ref is None and volume.metadata.deletion_timestamp is None
+    return is_free and volume.status.phase == AVAILABLE
+
+
+@dataclass(slots=True)
+class KeyedReach:
+    """Volumes that are for nodes with certain values of one label: reach code and value, pair by pair."""
+
+    reach: Codes = field(default_factory=lambda: np.zeros(0, np.int64))
+    values: LabelValues = field(default_factory=LabelValues)
+
+
+class Shelf:
+    """Volumes by *rank*: the smallest first, and by name where sizes are equal. All columns are indexed by rank.
+
+    A volume that is taken off the shelf keeps its rank, so that one that comes back finds its place.
+    """
+
+    def __init__(self) -> None:
+        self._volumes: dict[str, PersistentVolume] = {}
+        self._rank: dict[str, int] = {}
+        self._is_sorted = True
+        self._sizes: list[int] = []
+        self.volumes: list[PersistentVolume] = []
+        self.offered: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self.facts: Codes = np.zeros(0, np.int64)
+        self.fact_book: dict[Facts, int] = {}
+        self.reach: Codes = np.zeros(0, np.int64)
+        """Code of the nodes that a volume is for: a position in `reaches`."""
+        self.reaches: list[NodeMatcher | None] = [None]
+        self.keyed: dict[str, KeyedReach] = {}
+        """By label key: the reaches that are no more than a list of values of one label."""
+        self.tangled: list[int] = []
+        """Codes of all other reaches but the first, which is everywhere."""
+
+    def put(self, volume: PersistentVolume) -> None:
+        """Add a volume or replace what is known of it."""
+        before = self._volumes.get(volume.name)
+        self._volumes[volume.name] = volume
+        rank = self._rank.get(volume.name)
+        if rank is None or before is None or _place(before) != _place(volume):
+            self._is_sorted = self._is_sorted and not is_offered(volume) and rank is None
+        elif self._is_sorted:
+            self.volumes[rank] = volume
+            self.offered[rank] = is_offered(volume)
+
+    def remove(self, name: str) -> None:
+        self._volumes.pop(name, None)
+        rank = self._rank.get(name)
+        if rank is not None and self._is_sorted:
+            self.offered[rank] = False
+
+    def sort(self) -> None:
+        """Call before reading the columns."""
+        if self._is_sorted:
+            return
+        self._is_sorted = True
+        offered = [volume for volume in self._volumes.values() if is_offered(volume)]
+        self.volumes = sorted(offered, key=lambda volume: (volume.capacity_nano, volume.name))
+        self._rank = {volume.name: rank for rank, volume in enumerate(self.volumes)}
+        self._sizes = [volume.capacity_nano for volume in self.volumes]
+        self.offered = np.ones(len(self.volumes), np.bool_)
+        self.fact_book = {}
+        self.facts = _codes(self.volumes, lambda volume: self.fact_book.setdefault(_facts(volume), len(self.fact_book)))
+        self._sort_reaches()
+
+    def first_of_size(self, wanted: int) -> int:
+        """The rank from which on volumes are at least this large."""
+        return bisect_left(self._sizes, wanted)
+
+    def _sort_reaches(self) -> None:
+        book: dict[NodeMatcher | None, int] = {None: 0}
+        self.reach = _codes(self.volumes, lambda volume: book.setdefault(volume.reach, len(book)))
+        self.reaches = list(book)
+        self.keyed, self.tangled = {}, []
+        pairs: dict[str, list[int]] = defaultdict(list)
+        for code, matcher in enumerate(self.reaches[1:], 1):
+            pair = single_rule(matcher)
+            if pair is None:
+                self.tangled.append(code)
+                continue
+            key, values = pair
+            pairs[key] += [code] * len(values)
+            self.keyed.setdefault(key, KeyedReach()).values.add(values)
+        for key, codes in pairs.items():
+            self.keyed[key].reach = np.array(codes, np.int64)
+
+
+def single_rule(matcher: NodeMatcher | None) -> tuple[str, list[str]] | None:
+    """The label and its values, where a matcher is no more than that."""
+    if matcher is None or len(matcher.terms) != 1 or matcher.terms[0].fault or len(matcher.terms[0].labels) != 1:
+        return None
+    rule = matcher.terms[0].labels[0]
+    return (rule.key, sorted(rule.values)) if rule.operator == "In" else None
+
+
+def _codes(volumes: list[PersistentVolume], code: Callable[[PersistentVolume], int]) -> Codes:
+    return np.fromiter((code(volume) for volume in volumes), np.int64, len(volumes))
+
+
+def _facts(volume: PersistentVolume) -> Facts:
+    spec = volume.spec
+    modes = frozenset(spec.access_modes or ())
+    return spec.volume_mode or FILESYSTEM, spec.volume_attributes_class_name or "", modes
+
+
+def _place(volume: PersistentVolume) -> tuple[object, ...]:
+    """What decides rank and columns."""
+    return volume.capacity_nano, volume.reach, _facts(volume)

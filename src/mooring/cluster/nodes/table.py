@@ -1,0 +1,530 @@
+"""The node table: a node is a row, and what plugins read of it and of its pods are columns.
+
+Rows are reused. A row is *alive* while its node is known; a row that only has pods (their node is gone, or not seen
+yet) keeps counting them but is no candidate. Every change notes the row in a log, so that kept answers can be
+refreshed.
+
+A change is all or nothing. What depends on the object alone is worked out before anything is touched. Should counting
+fail all the same, which is a bug, the counts are made anew from the pods that are there, and the error goes on.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.cluster.nodes.facts import FIRST_CLASS, NO_FACTS, NodeFacts, facts_of, have_same_facts
+from mooring.cluster.nodes.images import Images
+from mooring.cluster.nodes.labels import LabelColumns, grown
+from mooring.cluster.nodes.log import Follower, TouchLog
+from mooring.cluster.nodes.order import NodeOrder
+from mooring.cluster.nodes.ports import PortUse
+from mooring.cluster.nodes.sums import Beyond, add_exactly
+from mooring.cluster.pods.tallies import PodTallies
+from mooring.model.names import is_scalar_resource
+from mooring.model.node import Node, Taint
+from mooring.model.pod import Pod
+from mooring.model.quantity import parse_or, to_amount
+
+CPU = 0
+NOWHERE = len(FIRST_CLASS)
+"""The position of all resources that no node has: nothing is allocatable there, and nothing requested."""
+_FIRST_CAPACITY = 64
+_PAST_SETS = 64
+"""So many lists of taints that no node has any more are no reason to number all of them anew."""
+_COLUMNS = (
+    *("alive", "allocatable", "requested", "scored", "allowed_pods", "pod_count"),
+    *("unschedulable", "taint_set", "feature_set"),
+)
+
+Column = NDArray[np.int64]
+
+
+Resources = slice | NDArray[np.intp]
+Rows = slice | NDArray[np.intp]
+
+
+def cells(matrix: Column, resources: Resources, rows: Rows) -> Column:
+    """The part of `allocatable`, `requested` or `scored` for some resources and rows: resources x rows."""
+    if isinstance(resources, slice) or isinstance(rows, slice):
+        return matrix[resources, rows]
+    return matrix[resources[:, None], rows]
+
+
+FEW = 6
+"""Up to so many rows plain numbers are quicker than arrays."""
+
+
+def few_rows(rows: Rows) -> list[int] | None:
+    """The rows, if only few are meant.
+
+    Hot: after a pod was placed one row is touched, and for one row plain numbers take a fifth of what arrays take.
+    """
+    return rows.tolist() if not isinstance(rows, slice) and len(rows) <= FEW else None
+
+
+class ClusterError(Exception):
+    """A change that contradicts what the table holds."""
+
+
+class NodeTable:
+    """Columns over nodes. Index them with a row, or with `Rows`; only rows below `height` mean anything."""
+
+    def __init__(self) -> None:
+        self.height = 0
+        self._capacity = _FIRST_CAPACITY
+        self.row_book: dict[str, int] = {}
+        self.names: list[str] = []
+        self.nodes: list[Node | None] = []
+        self.pods_on: list[list[Pod]] = []
+        """By row. Parity: in order of arrival, but the last one takes the place of one that leaves."""
+        self._free: list[int] = []
+        self._row_of_pod: dict[str, int] = {}
+
+        self.resource_book: dict[str, int] = {name: i for i, name in enumerate(FIRST_CLASS)}
+        """The resources that have a place in the matrices: those that somebody asked about and that a node has.
+
+        A pod may request thousands that no node has, and a node may have thousands that no pod requests.
+        """
+        self.resources_version = 0
+        """Grows when a resource gets another place."""
+        self._suppliers: Counter[str] = Counter()
+        """How many nodes have a resource."""
+        self._free_places: list[int] = []
+        self.alive: NDArray[np.bool_] = np.zeros(self._capacity, np.bool_)
+        self.alive_count = 0
+        self.allocatable: Column = np.zeros((4, self._capacity), np.int64)
+        self.requested: Column = np.zeros((4, self._capacity), np.int64)
+        self.scored: Column = np.zeros((4, self._capacity), np.int64)
+        """Like `requested`, but pods that ask for no cpu or memory count with a default: what scoring goes by."""
+        self._requested_beyond: Beyond = {}
+        self._scored_beyond: Beyond = {}
+        self.allowed_pods: Column = np.zeros(self._capacity, np.int64)
+        self.pod_count: Column = np.zeros(self._capacity, np.int64)
+        self.unschedulable: NDArray[np.bool_] = np.zeros(self._capacity, np.bool_)
+        self.taint_set: NDArray[np.int32] = np.zeros(self._capacity, np.int32)
+        self.taint_sets: list[tuple[Taint, ...]] = [()]
+        self._taint_book: dict[tuple[Taint, ...], int] = {(): 0}
+        self.feature_set: NDArray[np.int32] = np.zeros(self._capacity, np.int32)
+        self.feature_sets: list[frozenset[str]] = [frozenset()]
+        self._feature_book: dict[frozenset[str], int] = {frozenset(): 0}
+
+        self.labels = LabelColumns()
+        self.images = Images()
+        self.ports = PortUse()
+        self.tallies = PodTallies()
+        self.order = NodeOrder()
+        self.node_touches = TouchLog()
+        self.touches = TouchLog()
+        self.pod_touches = TouchLog()
+        """Rows on which a pod changed in nothing that counts: in its status, and in its place in the line."""
+        self.node_set_version = 0
+        """Grows when a node comes or goes: what was worked out over all nodes is then void."""
+        self._unsettled = Follower(self.touches, self.pod_touches)
+        self.is_fork = False
+        self._origin = self
+        self._spread_capacity()
+
+    # ---- nodes
+
+    def put_node(self, node: Node) -> int:
+        """Add a node or replace what is known of it. Returns its row."""
+        row = self.row_book.get(node.name)
+        before = None if row is None else self.nodes[row]
+        if row is not None and before is not None and have_same_facts(before, node):
+            self.nodes[row] = node
+            if self.images.lags(row):
+                self.touches.note(row)  # Parity: any update of a node, a heartbeat too, lets it see image counts anew
+            return row
+        facts = facts_of(node)
+        row = self._take_row(node.name) if row is None else row
+        try:
+            self._put_facts(row, facts)
+        except BaseException:
+            self._put_facts(row, NO_FACTS if before is None else facts_of(before))
+            self._free_if_unused(row)
+            raise
+        self._enter(row, before, node)
+        return row
+
+    def remove_node(self, name: str) -> None:
+        """The node is gone; pods that are still on it keep their row until they go too."""
+        row = self.row_book.get(name)
+        if row is None or self.nodes[row] is None:
+            raise ClusterError(f"node {name} is not found")
+        self._supply(self.nodes[row], -1)
+        self.nodes[row] = None
+        self.alive[row] = False
+        self.alive_count -= 1
+        self.node_set_version += 1
+        self.order.remove(name)
+        try:
+            self._put_facts(row, NO_FACTS)
+        finally:
+            self._free_if_unused(row)
+
+    def _enter(self, row: int, before: Node | None, node: Node) -> None:
+        """The columns hold the node's facts: count it among the nodes."""
+        self.nodes[row] = node
+        self._supply(node, 1)
+        self._supply(before, -1)
+        if before is None:
+            self.alive[row] = True
+            self.alive_count += 1
+            self.node_set_version += 1
+            self.order.add(node.name, node.labels)
+        elif before.metadata.labels != node.metadata.labels:
+            self.order.relabel(node.name, node.labels)
+
+    # ---- pods
+
+    def place(self, pod: Pod, node_name: str) -> int:
+        """Count a pod on a node, seen or not. Returns the row."""
+        if pod.id in self._row_of_pod:
+            raise ClusterError(f"pod {pod.id}({pod.key}) is already on {self.names[self._row_of_pod[pod.id]]}")
+        _work_out(pod)
+        row = self.row_book.get(node_name)
+        if row is None:
+            row = self._take_row(node_name)
+        self._row_of_pod[pod.id] = row
+        self.pods_on[row].append(pod)
+        try:
+            self._count(pod, row, 1)
+        except BaseException:
+            del self._row_of_pod[pod.id]
+            _take_out(self.pods_on[row], pod.id)
+            self._count_anew(row)
+            raise
+        return row
+
+    def displace(self, pod_id: str) -> Pod:
+        """Take a pod off its node. Returns the pod as it was counted. Even if this raises, the pod is gone."""
+        row = self._row_of_pod.pop(pod_id, None)
+        if row is None:
+            raise ClusterError(f"pod {pod_id} is on no node")
+        pod = _take_out(self.pods_on[row], pod_id)
+        try:
+            self._count(pod, row, -1)
+        except BaseException:
+            self._count_anew(row)
+            raise
+        self._free_if_unused(row)
+        return pod
+
+    def exchange(self, old: Pod, new: Pod) -> bool:
+        """Put one object of a pod in the place of another, if no count depends on the difference.
+
+        As one who comes anew it stands at the end of the line afterwards. False: nothing was done.
+        """
+        if (
+            old.spec.node_name != new.spec.node_name
+            or old.is_terminating != new.is_terminating
+            or old.priority != new.priority
+            or old.shape is not new.shape
+            or old.kin is not new.kin
+        ):
+            return False
+        row = self._row_of_pod[old.id]
+        pods = self.pods_on[row]
+        _take_out(pods, old.id)
+        pods.append(new)
+        self.pod_touches.note(row)
+        return True
+
+    def row_of_pod(self, pod_id: str) -> int | None:
+        return self._row_of_pod.get(pod_id)
+
+    def pods(self) -> list[Pod]:
+        """All pods on nodes, row by row."""
+        return [pod for pods in self.pods_on for pod in pods]
+
+    # ---- columns
+
+    def resource(self, name: str) -> int:
+        """The position of a resource in `allocatable`, `requested` and `scored`; good until `resources_version` grows."""
+        index = self.resource_book.get(name)
+        if index is not None:
+            return index
+        return self._give_place(name) if name in self._suppliers else NOWHERE
+
+    def supplied(self) -> list[str]:
+        """The resources that nodes have besides cpu, memory and ephemeral storage."""
+        return list(self._suppliers)
+
+    def resources(self, names: Iterable[str]) -> Resources:
+        """The positions of several resources, for `cells`."""
+        names = list(names)
+        found = [self.resource(name) for name in names]
+        if found == list(range(found[0], found[0] + len(found))):
+            return slice(found[0], found[0] + len(found))
+        return np.array(found, np.intp)
+
+    def name_rank(self) -> NDArray[np.int64]:
+        """For each row the position of its node among all node names, sorted."""
+        return self.order.name_rank(self.row_book, self._capacity)
+
+    @property
+    def capacity(self) -> int:
+        """The length of every column; grows, never shrinks."""
+        return self._capacity
+
+    def settle(self) -> None:
+        """Called when an attempt begins: rows touched since the last one see the cluster as it is now."""
+        self.images.capture(self._rows(self._unsettled.news()))
+
+    def fork(self) -> "NodeTable":
+        """A copy for a what-if: pods can be placed and displaced in it, nodes stay as they are.
+
+        Facts of nodes are shared with the original, so a fork is good until the original's nodes change.
+        """
+        other: NodeTable = object.__new__(NodeTable)
+        other.__dict__.update(self.__dict__)
+        other.is_fork = True
+        other._origin = self
+        other.resource_book = dict(self.resource_book)
+        other.pods_on = [list(pods) for pods in self.pods_on]
+        other._row_of_pod = dict(self._row_of_pod)
+        other.requested, other._requested_beyond = self.requested.copy(), dict(self._requested_beyond)
+        other.scored, other._scored_beyond = self.scored.copy(), dict(self._scored_beyond)
+        other.pod_count = self.pod_count.copy()
+        other.images = self.images.fork()
+        other.images.capture(self._rows(self._unsettled.peek()))
+        other.ports = self.ports.fork()
+        other.tallies = self.tallies.fork()
+        other.touches, other.pod_touches = TouchLog(), TouchLog()
+        other._unsettled = Follower(other.touches, other.pod_touches)
+        return other
+
+    def sketch(self) -> "NodeTable":
+        """A light copy for what-ifs about single nodes: `hold` and `release` change what is requested on a row, its
+        pods and its ports, and nothing else (no tallies). Good until the original changes.
+        """
+        other: NodeTable = object.__new__(NodeTable)
+        other.__dict__.update(self.__dict__)
+        other.is_fork = True
+        other._origin = self
+        other.resource_book = dict(self.resource_book)
+        other.requested, other._requested_beyond = self.requested.copy(), dict(self._requested_beyond)
+        other.pod_count = self.pod_count.copy()
+        other.pods_on = list(self.pods_on)
+        other.ports = self.ports.sketch()
+        return other
+
+    def hold(self, pod: Pod, row: int) -> None:
+        """In a sketch: the pod is on the node."""
+        self._weigh(pod, row, 1)
+        self.pods_on[row] = [*self.pods_on[row], pod]
+        self.ports.occupy(row, pod.shape.host_ports)
+
+    def release(self, pod: Pod, row: int) -> None:
+        """In a sketch: the pod is not on the node."""
+        self._weigh(pod, row, -1)
+        self.pods_on[row] = [other for other in self.pods_on[row] if other.id != pod.id]
+        self.ports.release(row, pod.shape.host_ports)
+
+    def _weigh(self, pod: Pod, row: int, change: int) -> None:
+        for name, (amount, _) in pod.shape.held.items():
+            index = self.resource_book.get(name)
+            if index is not None:
+                add_exactly(self.requested, self._requested_beyond, index, row, change * amount)
+        self.pod_count[row] += change
+
+    def check(self) -> list[str]:
+        """The invariants that do not hold, in words; empty when all is well. Counts everything anew."""
+        from mooring.cluster.nodes.check import check_table
+
+        return check_table(self)
+
+    # ---- inside
+
+    def _rows(self, touched: list[int] | None) -> Iterable[int]:
+        return range(self.height) if touched is None else touched
+
+    def _put_facts(self, row: int, facts: NodeFacts) -> None:
+        self.allocatable[:, row] = 0
+        for name, amount in facts.allocatable.items():
+            index = self.resource_book.get(name)
+            if index is not None:
+                self.allocatable[index, row] = amount
+        self.allowed_pods[row] = facts.allowed_pods
+        self.unschedulable[row] = facts.unschedulable
+        self.taint_set[row] = _encode(self._taint_book, self.taint_sets, facts.taints)
+        self.feature_set[row] = _encode(self._feature_book, self.feature_sets, facts.features)
+        self._forget_past_sets()
+        self.labels.put(row, facts.labels)
+        self.images.put(row, facts.image_sizes)
+        self._touch_node(row)
+
+    def _forget_past_sets(self) -> None:
+        """Lists of taints and sets of features that no node has any more are dropped once they are in the majority."""
+        if len(self.taint_sets) > 2 * self.height + _PAST_SETS:
+            self.taint_set, self.taint_sets, self._taint_book = _renumbered(self.taint_set, self.taint_sets)
+        if len(self.feature_sets) > 2 * self.height + _PAST_SETS:
+            self.feature_set, self.feature_sets, self._feature_book = _renumbered(self.feature_set, self.feature_sets)
+
+    def _supply(self, node: Node | None, change: int) -> None:
+        """Note which resources a node has (+1), or has no longer (-1); what no node has loses its place."""
+        for name in (node.status.allocatable or {}) if node is not None else ():
+            if not is_scalar_resource(name):
+                continue
+            self._suppliers[name] += change
+            if not self._suppliers[name]:
+                del self._suppliers[name]
+                self._take_place(name)
+
+    def _give_place(self, name: str) -> int:
+        """Count a resource from now on. In a copy of the table it gets the place that it has in the original."""
+        if self.is_fork:
+            return self._follow_origin(name)
+        index = self._free_places.pop() if self._free_places else len(self.resource_book) + 1  # one place is NOWHERE
+        if index >= len(self.allocatable):
+            more = np.zeros((len(self.allocatable), self._capacity), np.int64)
+            self.allocatable = np.vstack((self.allocatable, more))
+            self.requested = np.vstack((self.requested, more))
+            self.scored = np.vstack((self.scored, more))
+        self.resource_book[name] = index
+        self.resources_version += 1
+        for row, node in enumerate(self.nodes):
+            text = (node.status.allocatable or {}).get(name) if node is not None else None
+            self.allocatable[index, row] = 0 if text is None else to_amount(parse_or(text, 0))
+        self._fill_place(name, index)
+        return index
+
+    def _follow_origin(self, name: str) -> int:
+        origin = self._origin
+        index = origin.resource(name)
+        self.allocatable = origin.allocatable
+        missing = len(origin.requested) - len(self.requested)
+        more = np.zeros((missing, self._capacity), np.int64)
+        self.requested = np.vstack((self.requested, more))
+        self.scored = np.vstack((self.scored, more))  # a copy, so that nothing is written to the original
+        self._scored_beyond = dict(self._scored_beyond)
+        self.resource_book[name] = index
+        self.resources_version = origin.resources_version
+        self._fill_place(name, index)
+        return index
+
+    def _fill_place(self, name: str, index: int) -> None:
+        self._clear_place(index)
+        for row, pods in enumerate(self.pods_on):
+            held = [pod.shape.held[name] for pod in pods if name in pod.shape.held]
+            if held:
+                add_exactly(self.requested, self._requested_beyond, index, row, sum(amount for amount, _ in held))
+                add_exactly(self.scored, self._scored_beyond, index, row, sum(scored for _, scored in held))
+
+    def _take_place(self, name: str) -> None:
+        index = self.resource_book.pop(name, None)
+        if index is not None:
+            self.allocatable[index] = 0
+            self._clear_place(index)
+            self._free_places.append(index)
+            self.resources_version += 1
+
+    def _clear_place(self, index: int) -> None:
+        self.requested[index] = self.scored[index] = 0
+        for beyond in (self._requested_beyond, self._scored_beyond):
+            for cell in [cell for cell in beyond if cell[0] == index]:
+                del beyond[cell]
+
+    def _count(self, pod: Pod, row: int, change: int) -> None:
+        self._count_sums(pod, row, change)
+        self.tallies.add(pod, row, change)
+        if pod.shape.host_ports:
+            (self.ports.occupy if change > 0 else self.ports.release)(row, pod.shape.host_ports)
+        self.touches.note(row)
+
+    def _count_sums(self, pod: Pod, row: int, change: int) -> None:
+        for name, (amount, scored) in pod.shape.held.items():
+            index = self.resource_book.get(name)
+            if index is not None:
+                add_exactly(self.requested, self._requested_beyond, index, row, change * amount)
+                add_exactly(self.scored, self._scored_beyond, index, row, change * scored)
+        self.pod_count[row] += change
+
+    def _count_anew(self, row: int) -> None:
+        """Counting failed halfway: put right what is counted, from the pods that are on nodes."""
+        self.requested[:, row] = self.scored[:, row] = self.pod_count[row] = 0
+        for beyond in (self._requested_beyond, self._scored_beyond):
+            for place in [place for place in beyond if place[1] == row]:
+                del beyond[place]
+        self.ports.clear(row)
+        for pod in self.pods_on[row]:
+            self._count_sums(pod, row, 1)
+            self.ports.occupy(row, pod.shape.host_ports)
+        self.tallies.count_anew(self.pods_on)
+        self.touches.note(row)
+        self._free_if_unused(row)
+
+    def touch_all(self) -> None:
+        """Something changed that answers about any node may depend on: none that is kept is good any longer."""
+        for row in range(self.height):
+            self._touch_node(row)
+
+    def _touch_node(self, row: int) -> None:
+        self.node_touches.note(row)
+        self.touches.note(row)
+
+    def _take_row(self, name: str) -> int:
+        if self.is_fork:
+            raise ClusterError(f"node {name} is not known, and a fork takes no new nodes")
+        if self._free:
+            row = self._free.pop()
+            self.names[row] = name
+        else:
+            row = self.height
+            if row == self._capacity:
+                self._capacity *= 2
+                self._spread_capacity()
+            self.height += 1
+            self.names.append(name)
+            self.nodes.append(None)
+            self.pods_on.append([])
+        self.row_book[name] = row
+        return row
+
+    def _free_if_unused(self, row: int) -> None:
+        if self.nodes[row] is None and not self.pods_on[row] and not self.is_fork:
+            del self.row_book[self.names[row]]
+            self.names[row] = ""
+            self._free.append(row)
+
+    def _spread_capacity(self) -> None:
+        """Bring every column to the capacity."""
+        capacity = self._capacity
+        for name in _COLUMNS:
+            setattr(self, name, grown(getattr(self, name), capacity))
+        for part in (self.labels, self.images, self.tallies):
+            part.grow(capacity)
+
+
+def _work_out(pod: Pod) -> None:
+    """Work out what counting a pod depends on: it is kept with the pod's shape and kin, and may fail only here."""
+    shape = pod.shape
+    _ = shape.held, shape.host_ports, pod.kin
+    if pod.spec.affinity is not None:
+        shape.terms(pod.namespace)
+
+
+def _take_out(pods: list[Pod], pod_id: str) -> Pod:
+    # Hot: whoever leaves came lately, more often than not.
+    index = next(i for i in range(len(pods) - 1, -1, -1) if pods[i].id == pod_id)
+    pod, pods[index] = pods[index], pods[-1]
+    pods.pop()
+    return pod
+
+
+def _renumbered(codes: NDArray[np.int32], values: list[Any]) -> tuple[NDArray[np.int32], list[Any], dict[Any, int]]:
+    """The same column without the values that no row has; the first value, which stands for nothing, stays the first."""
+    used = np.union1d(codes, [0])
+    kept = [values[code] for code in used]
+    return np.searchsorted(used, codes).astype(np.int32), kept, {value: code for code, value in enumerate(kept)}
+
+
+def _encode(book: dict[Any, int], values: list[Any], value: Any) -> int:
+    code = book.get(value)
+    if code is None:
+        code = book[value] = len(values)
+        values.append(value)
+    return code

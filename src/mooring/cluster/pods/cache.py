@@ -1,0 +1,143 @@
+"""Pods on nodes, seen and assumed: what the scheduler believes of the cluster between its own acts and the watch.
+
+A pod is *assumed* on a node when the scheduler decides so, *confirmed* when the watch shows it there, *forgotten* when
+its binding fails. There is no timer: an assumed pod stays until one of these happens or the pod is removed.
+
+A call that raises changes nothing, with one exception: a pod that is to leave leaves, whatever goes wrong.
+"""
+
+import msgspec
+
+from mooring.cluster.cluster import Cluster
+from mooring.cluster.nodes.table import ClusterError
+from mooring.model.pod import Pod
+
+
+class Cache:
+    """The pods of a cluster's node table, with the knowledge of which of them are only assumed to be there."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._nodes = cluster.nodes
+        self._groups = cluster.groups
+        self._pods: dict[str, Pod] = {}
+        """By id, each as it is counted: with its node."""
+        self._assumed: set[str] = set()
+
+    def assume(self, pod: Pod, node_name: str) -> Pod:
+        """Count the pod on the node from now on. Returns it as it will look when it is bound."""
+        if pod.id in self._pods:
+            raise ClusterError(f"pod {_shown(pod)} is in the cache, so can't be assumed")
+        placed = placed_on(pod, node_name)
+        self._put(placed)
+        self._assumed.add(pod.id)
+        if self._groups is not None:
+            self._groups.assume(placed)
+        return placed
+
+    def forget(self, pod: Pod) -> None:
+        """Give up on an assumed pod; nothing happens when it is not known any more."""
+        known = self._pods.get(pod.id)
+        if known is None:
+            return
+        if known.spec.node_name != pod.spec.node_name:
+            where, counted = pod.spec.node_name, known.spec.node_name
+            raise ClusterError(f"pod {_shown(pod)} was assumed on {where} but assigned to {counted}")
+        if pod.id not in self._assumed:
+            raise ClusterError(f"pod {_shown(pod)} wasn't assumed so cannot be forgotten")
+        try:
+            self._take(known)
+        finally:
+            if self._groups is not None:
+                self._groups.forget(known)
+
+    def confirm(self, pod: Pod) -> None:
+        """The watch shows a pod on a node: one that was assumed (wherever that was), or one that is new to us."""
+        if pod.id in self._pods:
+            if pod.id not in self._assumed:
+                raise ClusterError(f"pod {_shown(pod)} was already in added state")
+            if self._nodes.exchange(self._pods[pod.id], pod):
+                # Hot: the usual case; nothing but the object changes, so no answer that is kept about the row is void.
+                self._pods[pod.id] = pod
+            else:
+                self._replace(self._pods[pod.id], pod)
+            self._assumed.discard(pod.id)
+        else:
+            self._put(pod)
+
+    def update(self, old: Pod, new: Pod) -> None:
+        """A pod on a node changed."""
+        known = self._pods.get(old.id)
+        if known is None:
+            raise ClusterError(f"pod {_shown(old)} is not added to scheduler cache, so cannot be updated")
+        if old.id in self._assumed:
+            raise ClusterError(f"assumed pod {_shown(old)} should not be updated")
+        if self._nodes.exchange(known, new):
+            self._pods[new.id] = new  # Hot: as a rule only the status changes
+            return
+        self._replace(known, new)
+
+    def remove(self, pod: Pod) -> None:
+        """A pod that was on a node is gone, assumed or not."""
+        known = self._pods.get(pod.id)
+        if known is None:
+            raise ClusterError(f"pod {_shown(pod)} is not found in scheduler cache, so cannot be removed from it")
+        try:
+            self._take(known)
+        finally:
+            if self._groups is not None:
+                self._groups.remove(known)
+
+    def get(self, pod_id: str) -> Pod | None:
+        """The pod as it is counted, with its node."""
+        return self._pods.get(pod_id)
+
+    def is_assumed(self, pod_id: str) -> bool:
+        return pod_id in self._assumed
+
+    @property
+    def assumed_count(self) -> int:
+        return len(self._assumed)
+
+    def check(self) -> list[str]:
+        """The invariants that do not hold, in words."""
+        faults = self._nodes.check()
+        counted = {pod.id for pod in self._nodes.pods()}
+        if counted != self._pods.keys():
+            faults.append(f"pods in the cache and on nodes differ: {sorted(counted ^ self._pods.keys())[:5]}")
+        if not self._assumed <= self._pods.keys():
+            faults.append("a pod is assumed that is not in the cache")
+        if self._groups is not None:
+            faults += self._groups.check(self._pods, self._assumed)
+        return faults
+
+    def _put(self, pod: Pod) -> None:
+        self._nodes.place(pod, pod.spec.node_name)
+        self._pods[pod.id] = pod
+
+    def _take(self, pod: Pod) -> None:
+        """Whatever goes wrong, the pod does not stay: nobody would remove it a second time."""
+        try:
+            self._nodes.displace(pod.id)
+        finally:
+            del self._pods[pod.id]
+            self._assumed.discard(pod.id)
+
+    def _replace(self, known: Pod, new: Pod) -> None:
+        """Count the new object in the place of the one that counts; if that fails, the old one counts on."""
+        try:
+            self._nodes.displace(known.id)
+            self._put(new)
+        except BaseException:
+            self._put(known)
+            raise
+
+
+def placed_on(pod: Pod, node_name: str) -> Pod:
+    """The pod as it looks on a node. What was worked out of it stays valid: neither shape nor kin knows the node."""
+    placed = Pod(metadata=pod.metadata, spec=msgspec.structs.replace(pod.spec, node_name=node_name), status=pod.status)
+    placed.__dict__.update(pod.__dict__)
+    return placed
+
+
+def _shown(pod: Pod) -> str:
+    return f"{pod.uid}({pod.key})"

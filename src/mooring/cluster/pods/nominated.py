@@ -1,0 +1,127 @@
+"""Pods that have been promised a node but are not on it yet: the room they will take, as columns."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.cluster.nodes.sums import Beyond, add_exactly
+from mooring.cluster.nodes.table import NodeTable
+from mooring.model.pod import Pod
+
+
+class NominatedLoad:
+    """Nominated pods by node, and what they will request there."""
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self._nodes = nodes
+        self._on: dict[str, dict[str, Pod]] = {}
+        self._node_of: dict[str, str] = {}
+        self._loads: dict[int, Load] = {}
+        self._stamp = (0, 0, 0)
+
+    def __bool__(self) -> bool:
+        return bool(self._node_of)
+
+    def promise(self, pod: Pod, node_name: str) -> None:
+        """The pod is nominated to the node, and to no other."""
+        _ = pod.shape.held  # if it cannot be worked out, nothing has changed yet
+        self.withdraw(pod.id)
+        self._on.setdefault(node_name, {})[pod.id] = pod
+        self._node_of[pod.id] = node_name
+        self._change_loads(pod, node_name, 1)
+
+    def withdraw(self, pod_id: str) -> None:
+        """The pod is nominated no longer; nothing happens if it was not."""
+        node_name = self._node_of.pop(pod_id, None)
+        if node_name is not None:
+            pod = self._on[node_name].pop(pod_id)
+            if not self._on[node_name]:
+                del self._on[node_name]
+            self._change_loads(pod, node_name, -1)
+
+    def node_of(self, pod_id: str) -> str | None:
+        return self._node_of.get(pod_id)
+
+    def on(self, node_name: str) -> list[Pod]:
+        return list(self._on.get(node_name, {}).values())
+
+    def beside(self, pod: Pod, node_name: str) -> list[Pod]:
+        """The pods nominated to the node that `pod` must leave room for: others of the same or a higher priority."""
+        there = self._on.get(node_name, {}).values()
+        return [other for other in there if other.priority >= pod.priority and other.id != pod.id]
+
+    def load_beside(self, pod: Pod) -> "Load":
+        """What the nominated pods that `pod` must leave room for will request, on all rows. Do not write to it."""
+        load = self._load_from(pod.priority)
+        node_name = self._node_of.get(pod.id)
+        row = self._nodes.row_book.get(node_name) if node_name is not None else None
+        if node_name is None or row is None:
+            return load
+        own = self._on[node_name][pod.id]
+        return load.without(own, row, self._nodes) if own.priority >= pod.priority else load
+
+    def _load_from(self, priority: int) -> "Load":
+        """The sum over all that have at least this priority; kept up to date until the set of nodes changes."""
+        stamp = self._table_stamp()
+        if stamp != self._stamp or len(self._loads) > 64:
+            self._stamp = stamp
+            self._loads.clear()
+        load = self._loads.get(priority)
+        if load is None:
+            load = self._loads[priority] = self._add_up(priority)
+        return load
+
+    def _table_stamp(self) -> tuple[int, int, int]:
+        """Changes when rows or resources get other places."""
+        return self._nodes.node_set_version, self._nodes.capacity, self._nodes.resources_version
+
+    def _add_up(self, priority: int) -> "Load":
+        load = Load(self._nodes)
+        for node_name, pods in self._on.items():
+            row = self._nodes.row_book.get(node_name)
+            for pod in pods.values() if row is not None else ():
+                if pod.priority >= priority and row is not None:
+                    load.add(pod, row, 1, self._nodes)
+        return load
+
+    def _change_loads(self, pod: Pod, node_name: str, change: int) -> None:
+        row = self._nodes.row_book.get(node_name)
+        if row is not None:
+            self._nodes.touches.note(row)  # what was kept about the row may not hold with this pod coming
+        if row is None or self._table_stamp()[1:] != self._stamp[1:]:
+            self._loads.clear()
+            return
+        try:
+            for priority, load in self._loads.items():
+                if pod.priority >= priority:
+                    load.add(pod, row, change, self._nodes)
+        except BaseException:
+            self._loads.clear()  # they are added up anew when somebody asks
+            raise
+
+
+class Load:
+    """Requests and pod counts by row, to be laid on top of a table."""
+
+    __slots__ = ("_beyond", "pod_count", "requested")
+
+    def __init__(self, nodes: NodeTable | None) -> None:
+        self.requested: NDArray[np.int64]
+        self.pod_count: NDArray[np.int64]
+        self._beyond: Beyond = {}
+        if nodes is not None:
+            self.requested = np.zeros_like(nodes.requested)
+            self.pod_count = np.zeros_like(nodes.pod_count)
+
+    def add(self, pod: Pod, row: int, change: int, nodes: NodeTable) -> None:
+        for name, (amount, _) in pod.shape.held.items():
+            index = nodes.resource_book.get(name)
+            if index is not None:  # or else no node has it, or nothing has asked about it
+                add_exactly(self.requested, self._beyond, index, row, change * amount)
+        self.pod_count[row] += change
+
+    def without(self, pod: Pod, row: int, nodes: NodeTable) -> "Load":
+        other = Load(None)
+        other.requested, other.pod_count = self.requested.copy(), self.pod_count.copy()
+        other._beyond = dict(self._beyond)
+        other.add(pod, row, -1, nodes)
+        return other

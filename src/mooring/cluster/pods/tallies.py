@@ -1,0 +1,211 @@
+"""Pod counts by row, kept up to date as pods come and go: how many pods of a node match a selector, or carry a term."""
+
+from collections.abc import Iterable, Sequence
+from weakref import WeakKeyDictionary
+
+from mooring.cluster.pods.carried import Carriers, Concern, concern_of
+from mooring.cluster.pods.census import Census
+from mooring.cluster.pods.tally import Tally
+from mooring.model.affinity import CarriedTerm, Labels, PodPredicate, PodTerms
+from mooring.model.pod import Pod
+from mooring.model.selectors import Selector
+from mooring.model.shape import Kin
+
+FEW_RULES = 128
+"""A pod whose selectors have more rules than this, each selector counting as one more, should count for itself (`census`):
+tallies are kept up to date with each pod that is placed, so others would pay for them, and there is room for 1,024."""
+
+_GONE = 64
+"""So many lists of terms that nobody carries any more are no reason to look through all of them again."""
+
+
+def are_few(selectors: Iterable[Selector]) -> bool:
+    """Whether these are few enough to be tallied."""
+    return sum(1 + len(selector.rules) for selector in selectors) <= FEW_RULES
+
+
+class KinRows:
+    """Where the pods of one kin are, and which tallies count them."""
+
+    __slots__ = ("rows", "tallies", "terminating")
+
+    def __init__(self) -> None:
+        self.rows: dict[int, int] = {}
+        self.terminating: dict[int, int] = {}
+        self.tallies: list[tuple[Tally, bool]] | None = None
+
+    def fork(self) -> "KinRows":
+        other = KinRows()
+        other.rows, other.terminating = dict(self.rows), dict(self.terminating)
+        return other
+
+
+class PodTallies:
+    """All tallies of a node table, found by what they count."""
+
+    LIMIT = 1024
+    """How many predicates are tallied at once; past that the least recently asked one is dropped."""
+
+    def __init__(self) -> None:
+        self._capacity = 0
+        self._kins: dict[Kin, KinRows] = {}
+        self._predicates: dict[tuple[tuple[PodPredicate, ...], bool], Tally] = {}
+        self._carried: dict[tuple[CarriedTerm, ...], Carriers] = {}
+        """By their terms: the pods that carry them. Lists that no pod carries any more are forgotten."""
+        self._carriers: WeakKeyDictionary[PodTerms, Carriers] = WeakKeyDictionary()
+        """The same by shape and namespace, so that terms are compared once for these and not for each pod."""
+        self._arrivals: list[Carriers] = []
+        """In the order in which they came, those included that are gone since."""
+        self._gone = 0
+        self._matches: dict[Kin, tuple[int, int, list[tuple[Concern, Tally]]]] = {}
+        self._census: Census | None = None
+
+    def add(self, pod: Pod, row: int, change: int) -> None:
+        """Count a pod in (+1) or out (-1)."""
+        self._census = None
+        self._count_kin(pod, row, change)
+        if pod.spec.affinity is not None:
+            self._count_terms(pod, row, change)
+
+    def matching(self, predicates: tuple[PodPredicate, ...], with_terminating: bool) -> Tally:
+        """The tally of pods that meet all the predicates."""
+        key = (predicates, with_terminating)
+        tally = self._predicates.pop(key, None)
+        if tally is None:
+            tally = self._count_anew(predicates, with_terminating)
+            if len(self._predicates) >= self.LIMIT:
+                del self._predicates[next(iter(self._predicates))]
+            self._reset_links()
+        self._predicates[key] = tally  # last in the order of use
+        return tally
+
+    def census(self) -> Census:
+        """The pods on nodes as they are now, for those who have too many predicates to have them all tallied."""
+        if self._census is None:
+            members = {kin: (where.rows, where.terminating) for kin, where in self._kins.items()}
+            self._census = Census(members, self._capacity)
+        return self._census
+
+    def terms_about(self, kin: Kin, namespace_labels: Labels, namespaces_version: int) -> list[tuple[Concern, Tally]]:
+        """What the terms of pods on nodes say about a pod of this kin, with the tally of the pods that have them.
+
+        Terms whose last pod left may be among them, with an empty tally.
+        """
+        version, seen, found = self._matches.get(kin, (-1, 0, []))
+        if version != namespaces_version:
+            seen, found = 0, []
+        if seen < len(self._arrivals) or version != namespaces_version:
+            found = [entry for entry in found if entry[1].total]
+            for carriers in self._arrivals[seen:]:
+                if carriers.is_gone:
+                    continue
+                concern = carriers.concern(kin, namespace_labels, namespaces_version)
+                if concern:
+                    found.append((concern, carriers.tally))
+            if len(self._matches) >= self.LIMIT:
+                self._matches.clear()
+            self._matches[kin] = (namespaces_version, len(self._arrivals), found)
+        return found
+
+    def concern(self, terms: PodTerms, kin: Kin, namespace_labels: Labels, namespaces_version: int) -> Concern:
+        """What the terms of one pod, which may be on no node, say about pods of a kin."""
+        carriers = self._carriers.get(terms)
+        if carriers is None:
+            return concern_of(terms.carried, kin, namespace_labels)
+        return carriers.concern(kin, namespace_labels, namespaces_version)
+
+    def grow(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._census = None
+        for tally in (*self._predicates.values(), *(carriers.tally for carriers in self._carried.values())):
+            tally.grow(capacity)
+
+    def count_anew(self, pods_on: Sequence[Sequence[Pod]]) -> None:
+        """Forget all counts, and count these pods (by row). Tallies that somebody holds stay the same objects."""
+        self._census = None
+        self._kins.clear()
+        for tally in (*self._predicates.values(), *(carriers.tally for carriers in self._carried.values())):
+            tally.clear()
+        for row, pods in enumerate(pods_on):
+            for pod in pods:
+                self.add(pod, row, 1)
+        for carriers in [carriers for carriers in self._carried.values() if not carriers.tally.total]:
+            self._forget(carriers)
+
+    def fork(self) -> "PodTallies":
+        other = PodTallies()
+        other._capacity = self._capacity
+        other._kins = {kin: where.fork() for kin, where in self._kins.items()}
+        other._predicates = {key: tally.fork() for key, tally in self._predicates.items()}
+        other._carried = {terms: carriers.fork() for terms, carriers in self._carried.items()}
+        other._arrivals = list(other._carried.values())
+        return other
+
+    def _count_kin(self, pod: Pod, row: int, change: int) -> None:
+        where = self._kins.get(pod.kin)
+        if where is None:
+            where = self._kins[pod.kin] = KinRows()
+        terminating = pod.is_terminating
+        rows = where.terminating if terminating else where.rows
+        count = rows.get(row, 0) + change
+        if count:
+            rows[row] = count
+        else:
+            del rows[row]
+        if where.tallies is None:
+            where.tallies = self._links_of(pod.kin)
+        for tally, with_terminating in where.tallies:
+            if with_terminating or not terminating:
+                tally.add(row, change)
+        if not where.rows and not where.terminating:
+            del self._kins[pod.kin]
+
+    def _count_terms(self, pod: Pod, row: int, change: int) -> None:
+        terms = pod.shape.terms(pod.namespace)
+        if not terms.carried:
+            return
+        carriers = self._carriers.get(terms)
+        if carriers is None or carriers.is_gone:
+            carriers = self._carriers_of(terms)
+        carriers.tally.add(row, change)
+        if not carriers.tally.total:
+            self._forget(carriers)
+
+    def _carriers_of(self, terms: PodTerms) -> Carriers:
+        """Pods of other shapes may carry the same terms."""
+        carriers = self._carried.get(terms.carried)
+        if carriers is None:
+            carriers = self._carried[terms.carried] = Carriers(terms.carried, Tally(self._capacity))
+            self._arrivals.append(carriers)
+        self._carriers[terms] = carriers
+        return carriers
+
+    def _forget(self, carriers: Carriers) -> None:
+        """The last pod left that carried these terms."""
+        del self._carried[carriers.terms]
+        carriers.is_gone = True
+        self._gone += 1
+        if self._gone > max(len(self._carried), _GONE):
+            self._arrivals, self._gone = list(self._carried.values()), 0
+            self._matches.clear()
+
+    def _count_anew(self, predicates: tuple[PodPredicate, ...], with_terminating: bool) -> Tally:
+        tally = Tally(self._capacity)
+        for kin, where in self._kins.items():
+            if all(predicate.holds(kin.namespace, kin.labels) for predicate in predicates):
+                for row, count in where.rows.items():
+                    tally.add(row, count)
+                for row, count in where.terminating.items() if with_terminating else ():
+                    tally.add(row, count)
+        return tally
+
+    def _links_of(self, kin: Kin) -> list[tuple[Tally, bool]]:
+        return [
+            (tally, with_terminating)
+            for (predicates, with_terminating), tally in self._predicates.items()
+            if all(predicate.holds(kin.namespace, kin.labels) for predicate in predicates)
+        ]
+
+    def _reset_links(self) -> None:
+        for where in self._kins.values():
+            where.tallies = None

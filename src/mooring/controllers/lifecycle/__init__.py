@@ -1,0 +1,1 @@
+"""What becomes of objects that are no longer wanted."""

@@ -1,0 +1,18 @@
+"""Finalizers: taken off by whoever put them on, once what they stand for is done."""
+
+from mooring.apiserver.access import Api
+from mooring.apiserver.store import JsonObject
+from mooring.model.resources import Resource
+
+
+def lift(api: Api, resource: Resource, item: JsonObject, finalizer: str) -> None:
+    """Take a finalizer off an object, if it is there."""
+    meta = item["metadata"]
+    if finalizer not in meta.get("finalizers", ()):
+        return
+    api.change(resource, meta.get("namespace", ""), meta["name"], lambda held: without_finalizer(held, finalizer))
+
+
+def without_finalizer(item: JsonObject, finalizer: str) -> JsonObject:
+    held = item["metadata"].get("finalizers", ())
+    return {**item, "metadata": {**item["metadata"], "finalizers": [name for name in held if name != finalizer]}}

@@ -1,0 +1,161 @@
+"""Collects garbage: objects whose owners are all gone, and those that their owner waits for before it goes itself."""
+
+from collections.abc import Iterable, Sequence
+
+from mooring.apiserver.access import Api
+from mooring.apiserver.admission.deletion import FOREGROUND, ORPHAN, Deletion, Propagation
+from mooring.apiserver.store import JsonObject, Key, Write
+from mooring.controllers.lifecycle.finalizers import lift
+from mooring.model.api_errors import ApiError
+from mooring.model.resources import RESOURCES, Resource
+
+_COLLECTED: dict[str, Resource] = {r.storage: r for r in RESOURCES.values() if r.plural != "events"}
+"""By storage: everything but events, which nobody owns and which are many."""
+
+_NONE: dict[Key, None] = {}
+
+
+def task_of(storage: str, key: Key) -> Key:
+    """A key that also tells the storage, because here objects of all kinds are looked at."""
+    return f"{storage} {key[0]}", key[1]
+
+
+class Garbage:
+    """Knows which uids live and who depends on whom, so that a deletion costs as much as there are dependents."""
+
+    name = "garbage"
+    storages: Sequence[str] = tuple(_COLLECTED)
+    rest_ns = 0
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._living: set[str] = set()
+        self._dependents: dict[str, dict[Key, None]] = {}
+        """By the owner's uid, the tasks of what depends on it."""
+        self._waiting: dict[str, Key] = {}
+        """Owners that go only after their dependents: by uid."""
+
+    # ---- hearing
+
+    def concerned(self, write: Write) -> Iterable[Key]:
+        """Hot: a write that neither adds nor removes nor concerns owners is told by two comparisons."""
+        meta, before = write.object["metadata"], write.before
+        owners = meta.get("ownerReferences", ())
+        if write.type == "DELETED":
+            return self._forget(write, meta, owners)
+        if before is not None:
+            held = before["metadata"].get("ownerReferences", ())
+            if not meta.get("deletionTimestamp") and (owners is held or owners == held):
+                return ()
+            self._unfile(write, held)
+        self._living.add(meta["uid"])
+        return self._file(write, meta, owners)
+
+    def _file(self, write: Write, meta: JsonObject, owners: Iterable[JsonObject]) -> Iterable[Key]:
+        task = task_of(write.storage, write.key)
+        is_stray = False
+        for owner in owners:
+            self._dependents.setdefault(owner["uid"], {})[task] = None
+            is_stray = is_stray or owner["uid"] not in self._living or owner["uid"] in self._waiting
+        if meta.get("deletionTimestamp"):
+            return (task,) if _is_asked(meta) else ()
+        return (task,) if is_stray else ()
+
+    def _forget(self, write: Write, meta: JsonObject, owners: Iterable[JsonObject]) -> list[Key]:
+        self._living.discard(meta["uid"])
+        self._waiting.pop(meta["uid"], None)
+        self._unfile(write, owners)
+        waiting = [self._waiting[owner["uid"]] for owner in owners if owner["uid"] in self._waiting]
+        return [*waiting, *self._dependents.get(meta["uid"], ())]
+
+    def _unfile(self, write: Write, owners: Iterable[JsonObject]) -> None:
+        task = task_of(write.storage, write.key)
+        for owner in owners:
+            filed = self._dependents.get(owner["uid"], {})
+            filed.pop(task, None)
+            if not filed:
+                self._dependents.pop(owner["uid"], None)
+
+    # ---- collecting
+
+    def sync(self, key: Key) -> int | None:
+        resource, item = self._find(key)
+        if item is None:
+            return None
+        meta = item["metadata"]
+        if not meta.get("deletionTimestamp"):
+            self._judge(resource, item)
+        elif ORPHAN in meta.get("finalizers", ()):
+            self._set_free(resource, item)
+        elif FOREGROUND in meta.get("finalizers", ()):
+            self._wait(resource, item, key)
+        return None
+
+    def _find(self, task: Key) -> tuple[Resource, JsonObject | None]:
+        storage, _, namespace = task[0].partition(" ")
+        resource = _COLLECTED[storage]
+        return resource, self._api.find(resource, namespace, task[1])
+
+    def _judge(self, resource: Resource, item: JsonObject) -> None:
+        """An object stays as long as one of its owners does; references to the others are dropped."""
+        owners = item["metadata"].get("ownerReferences", ())
+        staying = [owner for owner in owners if owner["uid"] in self._living and owner["uid"] not in self._waiting]
+        if len(staying) == len(owners):
+            return
+        if staying:
+            self._own(resource, item, staying)
+            return
+        is_awaited = any(owner["uid"] in self._waiting for owner in owners)
+        has_dependents = bool(self._dependents.get(item["metadata"]["uid"]))
+        self._delete(resource, item, "Foreground" if is_awaited and has_dependents else "Background")
+
+    def _set_free(self, resource: Resource, owner: JsonObject) -> None:
+        uid = owner["metadata"]["uid"]
+        for task in list(self._dependents.get(uid, _NONE)):
+            kind, item = self._find(task)
+            if item is not None:
+                self._own(kind, item, [held for held in item["metadata"]["ownerReferences"] if held["uid"] != uid])
+        lift(self._api, resource, owner, ORPHAN)
+
+    def _wait(self, resource: Resource, owner: JsonObject, task: Key) -> None:
+        uid = owner["metadata"]["uid"]
+        self._waiting[uid] = task
+        blocking = 0
+        for dependent in list(self._dependents.get(uid, _NONE)):
+            kind, item = self._find(dependent)
+            if item is None:
+                continue
+            if not item["metadata"].get("deletionTimestamp"):
+                self._judge(kind, item)
+                _, item = self._find(dependent)
+            blocking += item is not None and _blocks(item, uid)
+        if not blocking:
+            lift(self._api, resource, owner, FOREGROUND)
+
+    def _own(self, resource: Resource, item: JsonObject, owners: list[JsonObject]) -> None:
+        meta = item["metadata"]
+        self._api.change(
+            resource,
+            meta.get("namespace", ""),
+            meta["name"],
+            lambda held: {**held, "metadata": {**held["metadata"], "ownerReferences": owners}},
+        )
+
+    def _delete(self, resource: Resource, item: JsonObject, propagation: Propagation) -> None:
+        meta = item["metadata"]
+        how = Deletion(propagation=propagation, uid=meta["uid"])
+        try:
+            self._api.delete(resource, meta.get("namespace", ""), meta["name"], how)
+        except ApiError as refusal:
+            if refusal.code != 404:
+                raise
+
+
+def _is_asked(meta: JsonObject) -> bool:
+    finalizers = meta.get("finalizers", ())
+    return FOREGROUND in finalizers or ORPHAN in finalizers
+
+
+def _blocks(item: JsonObject, owner_uid: str) -> bool:
+    owners = item["metadata"].get("ownerReferences", ())
+    return any(owner["uid"] == owner_uid and owner.get("blockOwnerDeletion") for owner in owners)

@@ -1,0 +1,41 @@
+"""Writes into each ResourceQuota what its namespace uses. Admission counts; this only tells."""
+
+from collections.abc import Iterable, Sequence
+
+from mooring.apiserver.access import Api
+from mooring.apiserver.store import Key, Write
+from mooring.kit.clock import NS_PER_S
+from mooring.model.resources import RESOURCES
+
+_QUOTAS = RESOURCES["", "v1", "resourcequotas"]
+
+
+class ResourceQuotas:
+    """Keys are quotas."""
+
+    name = "resource-quotas"
+    storages: Sequence[str] = tuple({r.storage: None for r in RESOURCES.values() if r.namespaced})
+    rest_ns = NS_PER_S // 20
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    def concerned(self, write: Write) -> Iterable[Key]:
+        """Hot: most namespaces have no quota, and then this is all there is."""
+        namespace = write.key[0]
+        accounts = self._api.quotas.of(namespace)
+        return [
+            (namespace, name)
+            for name, account in accounts.items()
+            if write.storage in account.storages or write.storage == _QUOTAS.storage
+        ]
+
+    def sync(self, key: Key) -> int | None:
+        account = self._api.quotas.of(key[0]).get(key[1])
+        quota = self._api.find(_QUOTAS, *key)
+        if account is None or quota is None:
+            return None
+        if quota.get("status") != account.status():
+            self._api.put_status(_QUOTAS, quota, account.status())
+        ends_ns = account.next_expiry_ns()
+        return ends_ns + 1 if ends_ns is not None else None

@@ -1,0 +1,1 @@
+"""Nodes, their simulated kubelets, and the pods that run on them."""

@@ -1,0 +1,135 @@
+"""The statuses of a pod's containers in each state of their life. Whatever is equal in many pods is one object."""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from hashlib import sha256
+
+from mooring.apiserver.store import JsonObject
+
+NOT_YET: JsonObject = {}
+"""The last state of a container that has not ended before."""
+
+_KILLED = 137
+CREATING, INITIALISING = "ContainerCreating", "PodInitializing"
+
+
+@lru_cache(maxsize=4096)
+def image_id(image: str) -> str:
+    stem = image.split("@")[0]
+    return f"{stem}@sha256:{sha256(image.encode()).hexdigest()}"
+
+
+def started(pod: JsonObject, containers: Iterable[JsonObject], running: JsonObject, ready: bool) -> list[JsonObject]:
+    """Containers that have just begun; `running` is their state. Hot: 0.6 µs a container."""
+    uid = pod["metadata"]["uid"].replace("-", "")
+    return [
+        {
+            "name": container["name"],
+            "state": running,
+            "lastState": NOT_YET,
+            "ready": ready,
+            "restartCount": 0,
+            "image": container.get("image", ""),
+            "imageID": image_id(container.get("image", "")),
+            "containerID": f"containerd://{uid}{container_mark(container['name'], 0)}",
+            "started": True,
+        }
+        for container in containers
+    ]
+
+
+@lru_cache(maxsize=4096)
+def container_mark(name: str, restarts: int) -> str:
+    """What tells the containers of a pod apart, and the lives of a container."""
+    return sha256(f"{name} {restarts}".encode()).hexdigest()[:32]
+
+
+def initialised(pod: JsonObject, containers: Iterable[JsonObject], now: str, running: JsonObject) -> list[JsonObject]:
+    """Init containers of a pod that runs: they have done their work, but for sidecars, which go on."""
+    statuses = started(pod, containers, running, True)
+    for container, status in zip(containers, statuses, strict=True):
+        if container.get("restartPolicy") != "Always":
+            status["state"] = {"terminated": _terminated(status["containerID"], now, now, 0)}
+            status["started"] = False
+    return statuses
+
+
+def awaited(containers: Iterable[JsonObject], reason: str) -> list[JsonObject]:
+    """Containers that are still to begin."""
+    return [
+        {
+            "name": container["name"],
+            "state": {"waiting": {"reason": reason}},
+            "lastState": NOT_YET,
+            "ready": False,
+            "restartCount": 0,
+            "image": container.get("image", ""),
+            "imageID": "",
+            "started": False,
+        }
+        for container in containers
+    ]
+
+
+def ended(statuses: Iterable[JsonObject], now: str, exit_code: int) -> list[JsonObject]:
+    """Containers that will not run again."""
+    return [_stopped(status) | {"state": {"terminated": _end_of(status, now, exit_code)}} for status in statuses]
+
+
+def backing_off(statuses: Iterable[JsonObject], now: str, exit_code: int, delay_s: int) -> list[JsonObject]:
+    """Containers that ended and are to begin again, but not yet."""
+    why = f"back-off {_duration(delay_s)} restarting failed container"
+    waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": why}}
+    return [
+        _stopped(status) | {"state": waiting, "lastState": {"terminated": _end_of(status, now, exit_code)}}
+        for status in statuses
+    ]
+
+
+def restarted(uid: str, statuses: Iterable[JsonObject], running: JsonObject, ready: bool) -> list[JsonObject]:
+    """Containers that begin again; how they ended is in their last state."""
+    return [_restarted(uid.replace("-", ""), status, running, ready) for status in statuses]
+
+
+def _restarted(mark: str, status: JsonObject, running: JsonObject, ready: bool) -> JsonObject:
+    restarts = status.get("restartCount", 0) + 1
+    life = {"state": running, "ready": ready, "started": True, "restartCount": restarts}
+    return {**status, **life, "containerID": f"containerd://{mark}{container_mark(status['name'], restarts)}"}
+
+
+def killed(statuses: Iterable[JsonObject], now: str) -> list[JsonObject]:
+    return ended(statuses, now, _KILLED)
+
+
+def with_sidecars_ended(statuses: Iterable[JsonObject], now: str) -> list[JsonObject]:
+    """Init containers of a pod that is over: of them only sidecars were still running."""
+    return [ended([status], now, 0)[0] if "running" in status["state"] else status for status in statuses]
+
+
+def with_readiness(statuses: Iterable[JsonObject], ready: bool) -> list[JsonObject]:
+    return [status if status.get("ready") == ready else {**status, "ready": ready} for status in statuses]
+
+
+def _stopped(status: JsonObject) -> JsonObject:
+    return {**status, "ready": False, "started": False}
+
+
+def _end_of(status: JsonObject, now: str, exit_code: int) -> JsonObject:
+    """How a container ended; one that had ended before did so then."""
+    held: JsonObject = status["state"].get("terminated") or status.get("lastState", {}).get("terminated") or {}
+    running = status["state"].get("running")
+    if running is None and held:
+        return held
+    begun = running["startedAt"] if running else now
+    return _terminated(status.get("containerID", ""), begun, now, exit_code)
+
+
+def _terminated(container_id: str, begun: str, now: str, exit_code: int) -> JsonObject:
+    reason = "Error" if exit_code else "Completed"
+    state: JsonObject = {"exitCode": exit_code, "reason": reason, "startedAt": begun, "finishedAt": now}
+    return state | {"containerID": container_id} if container_id else state
+
+
+def _duration(seconds: int) -> str:
+    """As Go writes it: 10s, 1m20s, 5m0s."""
+    return f"{seconds // 60}m{seconds % 60}s" if seconds >= 60 else f"{seconds}s"

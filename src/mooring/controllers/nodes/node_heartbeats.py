@@ -1,0 +1,100 @@
+"""Heartbeats: every living node renews its lease in kube-node-lease, and says that it is ready when it comes up."""
+
+from collections.abc import Iterable, Sequence
+from zlib import crc32
+
+from mooring.apiserver.access import Api
+from mooring.apiserver.store import JsonObject, Key, Write
+from mooring.controllers.cluster_kinds import LEASES, NODE_STORE, NODES
+from mooring.controllers.nodes.addresses import Addresses
+from mooring.controllers.nodes.node_hosts import address_of, lives
+from mooring.controllers.nodes.node_statuses import alive_status, missing_labels
+from mooring.kit.clock import NS_PER_S
+from mooring.kit.rfc3339 import in_micros
+
+LEASE_NAMESPACE = "kube-node-lease"
+LEASE_S = 40
+FIRST_NODE_ADDRESS, NODE_ADDRESSES = "172.16.0.1", (1 << 20) - 2
+
+
+class NodeHeartbeats:
+    """Node objects come alive by themselves, whoever creates them."""
+
+    name = "node-heartbeats"
+    storages: Sequence[str] = (NODE_STORE,)
+    rest_ns = 0
+
+    def __init__(self, api: Api, interval_s: float = 5.0, most_per_s: float = 200.0) -> None:
+        """With many nodes the interval grows, so that there are never more than `most_per_s` renewals."""
+        self._api = api
+        self._interval_s = interval_s
+        self._most_per_s = most_per_s
+        self._addresses = Addresses(
+            FIRST_NODE_ADDRESS, NODE_ADDRESSES, (address_of(node) for node in api.store.all(NODE_STORE))
+        )
+
+    def interval_ns(self) -> int:
+        """Between two renewals of one lease, with as many nodes as there are now."""
+        return round(max(self._interval_s, self._api.store.count(NODE_STORE) / self._most_per_s) * NS_PER_S)
+
+    def grace_ns(self) -> int:
+        """How long a node that lives is at most silent, with something to spare."""
+        return 3 * self.interval_ns()
+
+    def concerned(self, write: Write) -> Iterable[Key]:
+        node, before = write.object, write.before
+        if write.type == "DELETED":
+            self._addresses.free(address_of(node))
+            return ()
+        return (write.key,) if before is None or lives(before) != lives(node) else ()
+
+    def sync(self, key: Key) -> int | None:
+        node = self._api.find(NODES, *key)
+        if node is None or not lives(node):
+            return None
+        lease = self._api.find(LEASES, LEASE_NAMESPACE, key[1])
+        is_new = lease is None or _node_uid(lease) != node["metadata"]["uid"]
+        self._come_up(node, is_new)
+        self._renew(node, lease)
+        now_ns, interval_ns = self._api.clock.now_ns(), self.interval_ns()
+        # Nodes that are made together must not all renew at once for ever after.
+        return now_ns + (interval_ns * (crc32(key[1].encode()) % 1000 + 1) // 1000 if is_new else interval_ns)
+
+    def _come_up(self, node: JsonObject, is_new: bool) -> None:
+        if is_new and (labels := missing_labels(node)):
+            node = self._api.change(NODES, "", node["metadata"]["name"], lambda held: _labelled(held, labels))
+        held = node.get("status", {})
+        address = "" if held.get("addresses") else self._addresses.take()
+        status = alive_status(node, is_new, address, self._api.now())
+        if status != held:
+            self._api.put_status(NODES, node, status)
+
+    def _renew(self, node: JsonObject, lease: JsonObject | None) -> None:
+        name = node["metadata"]["name"]
+        spec = {
+            "holderIdentity": name,
+            "leaseDurationSeconds": LEASE_S,
+            "renewTime": in_micros(self._api.clock.now_ns()),
+        }
+        owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node["metadata"]["uid"]}
+        meta = {"name": name, "ownerReferences": [owner]}
+        if lease is None:
+            self._api.create(LEASES, LEASE_NAMESPACE, {"metadata": meta, "spec": spec})
+        elif lease["metadata"].get("ownerReferences") == meta["ownerReferences"]:
+            self._api.put_spec(LEASES, lease, {**lease["spec"], **spec})
+        else:
+            self._api.change(
+                LEASES,
+                LEASE_NAMESPACE,
+                name,
+                lambda held: {**held, "metadata": {**held["metadata"], **meta}, "spec": spec},
+            )
+
+
+def _node_uid(lease: JsonObject) -> str:
+    owners: list[JsonObject] = lease["metadata"].get("ownerReferences", [])
+    return str(owners[0].get("uid", "")) if owners else ""
+
+
+def _labelled(node: JsonObject, labels: JsonObject) -> JsonObject:
+    return {**node, "metadata": {**node["metadata"], "labels": {**labels, **node["metadata"].get("labels", {})}}}

@@ -1,0 +1,102 @@
+"""Watches over nodes: one that is no longer heard of is marked so, and taints follow what its conditions say."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from mooring.apiserver.access import Api
+from mooring.apiserver.store import JsonObject, Key, Write
+from mooring.controllers.cluster_events import tell
+from mooring.controllers.cluster_kinds import LEASE_STORE, NODE_STORE, NODES, PODS
+from mooring.controllers.index import Index
+from mooring.controllers.nodes.node_heartbeats import LEASE_NAMESPACE
+from mooring.controllers.nodes.node_taints import taints_of, wanted_taints, with_taints
+from mooring.controllers.status_conditions import condition_of, holds, with_condition
+from mooring.model.api_errors import ApiError
+
+_WATCHED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+_STOPPED = ("NodeStatusUnknown", "Kubelet stopped posting node status.")
+_NEVER = ("NodeStatusNeverUpdated", "Kubelet never posted node status.")
+
+
+class NodeLifecycle:
+    """A node is heard of when its lease is renewed; when that was is kept by our own clock, not by the lease's text."""
+
+    name = "node-lifecycle"
+    storages: Sequence[str] = (NODE_STORE, LEASE_STORE)
+    rest_ns = 0
+
+    def __init__(self, api: Api, pods_by_node: Index, grace_ns: Callable[[], int]) -> None:
+        """`grace_ns` tells how long a node may be silent."""
+        self._api = api
+        self._pods_by_node = pods_by_node
+        self._grace_ns = grace_ns
+        self._heard_ns: dict[str, int] = {}
+        self._silent: set[str] = set()
+
+    def concerned(self, write: Write) -> Iterable[Key]:
+        """Hot: there are hundreds of renewals a second; only one that ends a silence needs a look."""
+        namespace, name = write.key
+        if write.storage == NODE_STORE:
+            return (write.key,)
+        if namespace != LEASE_NAMESPACE or write.type == "DELETED":
+            return ()
+        self._heard_ns[name] = self._api.clock.now_ns()
+        return (("", name),) if name in self._silent else ()
+
+    def sync(self, key: Key) -> int | None:
+        node = self._api.find(NODES, *key)
+        if node is None:
+            self._heard_ns.pop(key[1], None)
+            self._silent.discard(key[1])
+            return None
+        now_ns = self._api.clock.now_ns()
+        due_ns = self._heard_ns.setdefault(key[1], now_ns) + self._grace_ns()
+        is_silent = now_ns >= due_ns
+        self._note(key[1], is_silent)
+        if is_silent:
+            node = self._lose(node)
+        self._taint(node)
+        return None if is_silent else due_ns
+
+    def _note(self, name: str, is_silent: bool) -> None:
+        (self._silent.add if is_silent else self._silent.discard)(name)
+
+    def _lose(self, node: JsonObject) -> JsonObject:
+        """Nothing is known of the node any more, nor of the pods on it."""
+        status = node.get("status", {})
+        conditions = unknown_conditions(node, self._api.now())
+        if conditions != status.get("conditions", []):
+            name = node["metadata"]["name"]
+            node = self._api.put_status(NODES, node, {**status, "conditions": conditions})
+            tell(self._api, "node-controller", node, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
+        for pod in self._pods_by_node[node["metadata"]["name"]]:
+            self._mark_unready(pod)
+        return node
+
+    def _mark_unready(self, pod: JsonObject) -> None:
+        if not holds(pod, "Ready"):
+            return
+        status, ready = pod["status"], condition_of(pod, "Ready") or {}
+        conditions = with_condition(status["conditions"], {**ready, "status": "False"}, self._api.now())
+        try:
+            self._api.put_status(PODS, pod, {**status, "conditions": conditions})
+        except ApiError as refusal:
+            if refusal.code != 404:
+                raise
+
+    def _taint(self, node: JsonObject) -> None:
+        taints = with_taints(node, wanted_taints(node), self._api.now())
+        if taints != taints_of(node):
+            name = node["metadata"]["name"]
+            self._api.change(NODES, "", name, lambda held: {**held, "spec": {**held["spec"], "taints": taints}})
+
+
+def unknown_conditions(node: JsonObject, now: str) -> list[JsonObject]:
+    conditions: list[JsonObject] = node.get("status", {}).get("conditions", [])
+    for type in _WATCHED:
+        held = condition_of(node, type)
+        if held is not None and held.get("status") == "Unknown":
+            continue
+        reason, message = _NEVER if held is None else _STOPPED
+        lost = {**(held or {}), "type": type, "status": "Unknown", "reason": reason, "message": message}
+        conditions = with_condition(conditions, lost, now)
+    return conditions

@@ -1,0 +1,378 @@
+"""The life of a pod on its node: what its status becomes, and when to look again. Pure: the pod and the time go in."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from mooring.apiserver.admission.deletion import deleted_ns
+from mooring.apiserver.store import JsonObject
+from mooring.controllers.nodes import container_statuses
+from mooring.controllers.nodes.node_hosts import Host
+from mooring.controllers.nodes.pod_scripts import Script
+from mooring.controllers.nodes.pod_stopping import stop_time_s
+from mooring.controllers.status_conditions import condition_of, holds
+from mooring.kit.clock import NS_PER_S
+from mooring.kit.rfc3339 import in_seconds, moment_ns
+from mooring.model.pod import FINISHED_PHASES
+
+FIRST_BACKOFF_S, LAST_BACKOFF_S = 10, 300
+_FORGIVEN_AFTER_S = 2 * LAST_BACKOFF_S
+"""A container that ran for so long begins again at once, as if it had never failed."""
+
+SANDBOX, INITIALIZED, READY, CONTAINERS_READY = "PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady"
+_OURS = frozenset((SANDBOX, INITIALIZED, READY, CONTAINERS_READY))
+_SCHEDULED = "PodScheduled"
+_NOT_THE_KUBELETS = ("qosClass", "resourceClaimStatuses", "extendedResourceClaimStatus")
+"""What stays of a status when a kubelet writes a new one."""
+
+TakeAddress = Callable[[], str]
+
+
+class Step(NamedTuple):
+    """What is to be done about a pod: the status to write (None: it is right), when to look again, whether it is over."""
+
+    status: JsonObject | None = None
+    again_ns: int | None = None
+    is_over: bool = False
+
+
+@dataclass(slots=True)
+class Moment:
+    """The present, and the parts of statuses that all pods share that begin now."""
+
+    now_ns: int
+    now: str = ""
+    running: JsonObject = field(default_factory=dict)
+    _conditions: dict[tuple[int, str], list[JsonObject]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.now = in_seconds(self.now_ns)
+        self.running = {"running": {"startedAt": self.now}}
+
+    def conditions(self, generation: int, unready: str = "") -> list[JsonObject]:
+        """Of a pod that begins now; `unready` says why it is not ready."""
+        key = generation, unready
+        if key not in self._conditions:
+            self._conditions[key] = [
+                _condition(SANDBOX, "True", self.now, generation),
+                _condition(INITIALIZED, "True", self.now, generation),
+                _readiness(READY, unready, self.now, generation),
+                _readiness(CONTAINERS_READY, unready, self.now, generation),
+            ]
+        return self._conditions[key]
+
+
+def next_step(pod: JsonObject, host: Host, take: TakeAddress, script: Script, moment: Moment) -> Step:
+    """`take` gives the pod an address, if it comes to need one."""
+    if pod["metadata"].get("deletionTimestamp"):
+        return _stop(pod, script, moment)
+    phase = pod["status"].get("phase")
+    if phase == "Pending":
+        return _start(pod, host, take, script, moment)
+    return _go_on(pod, script, moment) if phase == "Running" else Step()
+
+
+# ---- beginning
+
+
+def _start(pod: JsonObject, host: Host, take: TakeAddress, script: Script, moment: Moment) -> Step:
+    if script.start_s:
+        due_ns = scheduled_ns(pod) + round(script.start_s * NS_PER_S)
+        if moment.now_ns < due_ns:
+            return Step(_being_created(pod, host, moment), due_ns)
+    is_plain = script.is_plain and "readinessGates" not in pod["spec"] and "activeDeadlineSeconds" not in pod["spec"]
+    status = _running(pod, host, take, script, moment)
+    if is_plain:
+        return Step(status)
+    return _then(pod, status, script, moment)
+
+
+def _running(pod: JsonObject, host: Host, take: TakeAddress, script: Script, moment: Moment) -> JsonObject:
+    """Hot: one dict, of which most parts are shared with all pods that begin in this second."""
+    spec, held = pod["spec"], pod["status"]
+    generation = pod["metadata"].get("generation", 1)
+    is_ready = not script.ready_s
+    unready = "" if is_ready else _unready_text(spec)
+    status: JsonObject = {
+        "observedGeneration": generation,
+        "phase": "Running",
+        "conditions": [*moment.conditions(generation, unready), *_kept_conditions(held, moment)],
+        "startTime": held.get("startTime", moment.now),
+    }
+    _place(status, host)
+    _connect(status, spec, held, host, take)
+    if spec.get("initContainers"):
+        inits = container_statuses.initialised(pod, spec["initContainers"], moment.now, moment.running)
+        status["initContainerStatuses"] = inits
+    status["containerStatuses"] = container_statuses.started(pod, spec["containers"], moment.running, is_ready)
+    if "qosClass" in held:
+        status["qosClass"] = held["qosClass"]
+    return _with_others(held, status)
+
+
+def _being_created(pod: JsonObject, host: Host, moment: Moment) -> JsonObject:
+    spec: JsonObject = pod["spec"]
+    held: JsonObject = pod["status"]
+    if held.get("containerStatuses"):
+        return held
+    generation, unready = pod["metadata"].get("generation", 1), _unready_text(spec)
+    conditions = [
+        _condition(SANDBOX, "False", moment.now, generation),
+        _condition(INITIALIZED, "True", moment.now, generation),
+        _readiness(READY, unready, moment.now, generation),
+        _readiness(CONTAINERS_READY, unready, moment.now, generation),
+    ]
+    status: JsonObject = {
+        "observedGeneration": generation,
+        "conditions": [*conditions, *_kept_conditions(held, moment)],
+        "startTime": moment.now,
+    }
+    _place(status, host)
+    if spec.get("initContainers"):
+        inits = container_statuses.awaited(spec["initContainers"], container_statuses.INITIALISING)
+        status["initContainerStatuses"] = inits
+    status["containerStatuses"] = container_statuses.awaited(spec["containers"], container_statuses.CREATING)
+    return {**held, **status}
+
+
+def _place(status: JsonObject, host: Host) -> None:
+    if host.address:
+        status["hostIP"], status["hostIPs"] = host.address, host.addresses
+
+
+def _connect(status: JsonObject, spec: JsonObject, held: JsonObject, host: Host, take: TakeAddress) -> None:
+    if not spec.get("hostNetwork"):
+        address = held.get("podIP") or take()
+        status["podIP"], status["podIPs"] = address, [{"ip": address}]
+    elif host.address:
+        status["podIP"], status["podIPs"] = host.address, host.addresses
+
+
+def _kept_conditions(held: JsonObject, moment: Moment) -> list[JsonObject]:
+    """What others wrote; that the pod has a node is said here where nobody did."""
+    kept = [condition for condition in held.get("conditions", ()) if condition["type"] not in _OURS]
+    if not any(condition["type"] == _SCHEDULED for condition in kept):
+        kept.append(_condition(_SCHEDULED, "True", moment.now, 0))
+    return kept
+
+
+def _with_others(held: JsonObject, status: JsonObject) -> JsonObject:
+    """With the entries that others wrote, such as claims and resizes; usually there are none."""
+    others = [key for key in held if key not in status and key != "nominatedNodeName"]
+    return status | {key: held[key] for key in others} if others else status
+
+
+def scheduled_ns(pod: JsonObject) -> int:
+    scheduled = condition_of(pod, _SCHEDULED) or {}
+    return moment_ns(scheduled.get("lastTransitionTime") or pod["metadata"]["creationTimestamp"])
+
+
+# ---- running
+
+
+def _go_on(pod: JsonObject, script: Script, moment: Moment) -> Step:
+    deadline_ns = _deadline_ns(pod)
+    if deadline_ns is not None and moment.now_ns >= deadline_ns:
+        return Step(_past_deadline(pod, moment))
+    statuses = pod["status"].get("containerStatuses") or ()
+    if not statuses:
+        return Step(again_ns=deadline_ns)
+    step = _wait_out(pod, script, moment) if "waiting" in statuses[0]["state"] else _run(pod, script, moment)
+    return step._replace(again_ns=_sooner(step.again_ns, deadline_ns))
+
+
+def _run(pod: JsonObject, script: Script, moment: Moment) -> Step:
+    """All containers of a pod begin and end together, so the first speaks for all."""
+    running = pod["status"]["containerStatuses"][0]["state"].get("running")
+    if running is None:
+        return Step()
+    begun_ns = moment_ns(running["startedAt"])
+    if script.run_s is not None:
+        end_ns = begun_ns + round(script.run_s * NS_PER_S)
+        if moment.now_ns >= end_ns:
+            return _end(pod, script, moment, (moment.now_ns - begun_ns) // NS_PER_S)
+    ready_ns = begun_ns + round(script.ready_s * NS_PER_S)
+    status = _observed(pod, moment.now_ns >= ready_ns, moment)
+    again_ns = None if script.run_s is None else end_ns
+    if moment.now_ns < ready_ns:
+        again_ns = _sooner(again_ns, ready_ns)
+    return Step(status if status != pod["status"] else None, again_ns)
+
+
+def _end(pod: JsonObject, script: Script, moment: Moment, ran_s: int) -> Step:
+    policy = pod["spec"].get("restartPolicy", "Always")
+    if policy == "Never" or (policy == "OnFailure" and not script.exit_code):
+        return Step(_ended(pod, script.exit_code, moment))
+    held = pod["status"]
+    restarts = held["containerStatuses"][0].get("restartCount", 0)
+    delay_s = 0 if ran_s >= _FORGIVEN_AFTER_S else backoff_s(restarts)
+    statuses = container_statuses.backing_off(held["containerStatuses"], moment.now, script.exit_code, delay_s)
+    status = _with_readiness(pod, {**held, "containerStatuses": statuses}, _unready_text(pod["spec"]), moment)
+    return _then(pod, status, script, moment, delay_s)
+
+
+def backoff_s(restarts: int) -> int:
+    """How long a container waits that has begun again so often: the first time not at all, then longer and longer."""
+    return min(FIRST_BACKOFF_S << min(restarts - 1, 10), LAST_BACKOFF_S) if restarts else 0
+
+
+def _wait_out(pod: JsonObject, script: Script, moment: Moment, delay_s: int | None = None) -> Step:
+    held = pod["status"]["containerStatuses"]
+    if delay_s is None:
+        delay_s = backoff_s(held[0].get("restartCount", 0))
+    ended = held[0].get("lastState", {}).get("terminated", {})
+    due_ns = moment_ns(ended.get("finishedAt", moment.now)) + delay_s * NS_PER_S
+    if moment.now_ns < due_ns:
+        return Step(again_ns=due_ns)
+    statuses = container_statuses.restarted(pod["metadata"]["uid"], held, moment.running, False)
+    return _then(pod, {**pod["status"], "containerStatuses": statuses}, script, moment)
+
+
+def _then(pod: JsonObject, status: JsonObject, script: Script, moment: Moment, delay_s: int | None = None) -> Step:
+    """The step after `status`, as one with it: what follows at once is not written twice."""
+    changed = {**pod, "status": status}
+    step = _go_on(changed, script, moment) if delay_s is None else _wait_out(changed, script, moment, delay_s)
+    return step if step.status is not None else step._replace(status=status)
+
+
+def _observed(pod: JsonObject, is_ready: bool, moment: Moment) -> JsonObject:
+    """The status of a pod that goes on running, with what its owner changed and with its readiness."""
+    held, generation = pod["status"], pod["metadata"].get("generation", 1)
+    statuses = container_statuses.with_readiness(held["containerStatuses"], is_ready)
+    if held.get("observedGeneration") != generation:
+        statuses = _with_images(pod, statuses, moment)
+    status = {**held, "observedGeneration": generation, "containerStatuses": statuses}
+    return _with_readiness(pod, status, "" if is_ready else _unready_text(pod["spec"]), moment)
+
+
+def _with_images(pod: JsonObject, statuses: list[JsonObject], moment: Moment) -> list[JsonObject]:
+    """A container whose image was changed begins again with the new one."""
+    images = {container["name"]: container.get("image", "") for container in pod["spec"]["containers"]}
+    return [
+        status
+        if images.get(status["name"], status["image"]) == status["image"]
+        else _with_image(pod, status, images[status["name"]], moment)
+        for status in statuses
+    ]
+
+
+def _with_image(pod: JsonObject, status: JsonObject, image: str, moment: Moment) -> JsonObject:
+    stopped = container_statuses.backing_off([status], moment.now, 0, 0)
+    (begun,) = container_statuses.restarted(pod["metadata"]["uid"], stopped, moment.running, status["ready"])
+    return {**begun, "image": image, "imageID": container_statuses.image_id(image)}
+
+
+def _with_readiness(pod: JsonObject, status: JsonObject, unready: str, moment: Moment) -> JsonObject:
+    """`unready` says why the containers are not; a pod that has readiness gates also waits for those."""
+    generation = pod["metadata"].get("generation", 1)
+    shut = [gate["conditionType"] for gate in pod["spec"].get("readinessGates", ())]
+    shut = [gate for gate in shut if not holds(pod, gate)]
+    conditions = [
+        _readiness(READY, unready, moment.now, generation),
+        _readiness(CONTAINERS_READY, unready, moment.now, generation),
+    ]
+    if shut and not unready:
+        why = f'corresponding condition of pod readiness gate "{shut[0]}" does not exist.'
+        conditions[0] |= {"status": "False", "reason": "ReadinessGatesNotReady", "message": why}
+    return {**status, "conditions": _replaced(status.get("conditions", ()), conditions, generation)}
+
+
+def _replaced(held: Iterable[JsonObject], new: list[JsonObject], generation: int) -> list[JsonObject]:
+    """All conditions in their places; one whose status stays keeps the time of its transition."""
+    by_type = {condition["type"]: condition for condition in new}
+    replaced = []
+    for condition in held:
+        ours = by_type.pop(condition["type"], None)
+        if ours is not None and ours["status"] == condition.get("status"):
+            ours = {**ours, "lastTransitionTime": condition["lastTransitionTime"]}
+        elif ours is None and condition["type"] in _OURS:
+            ours = {**condition, "observedGeneration": generation}
+        replaced.append(ours or condition)
+    return [*replaced, *by_type.values()]
+
+
+def _deadline_ns(pod: JsonObject) -> int | None:
+    deadline_s = pod["spec"].get("activeDeadlineSeconds")
+    begun = pod["status"].get("startTime")
+    return moment_ns(begun) + deadline_s * NS_PER_S if deadline_s is not None and begun else None
+
+
+# ---- ending
+
+
+def _stop(pod: JsonObject, script: Script, moment: Moment) -> Step:
+    meta = pod["metadata"]
+    grace_s = meta.get("deletionGracePeriodSeconds") or 0
+    due_ns = deleted_ns(meta) + round(stop_time_s(pod, script, grace_s) * NS_PER_S)
+    if moment.now_ns < due_ns:
+        return Step(again_ns=due_ns)
+    if not meta.get("finalizers") or pod["status"].get("phase") in FINISHED_PHASES:
+        return Step(is_over=bool(grace_s))
+    return Step(_killed(pod, moment), is_over=bool(grace_s))
+
+
+def _killed(pod: JsonObject, moment: Moment) -> JsonObject:
+    """Somebody still wants to see a pod that finalizers hold: what is left of it has failed."""
+    held = pod["status"]
+    statuses = container_statuses.killed(held.get("containerStatuses", ()), moment.now)
+    return _finished(pod, "Failed", statuses, moment)
+
+
+def _ended(pod: JsonObject, exit_code: int, moment: Moment) -> JsonObject:
+    statuses = container_statuses.ended(pod["status"]["containerStatuses"], moment.now, exit_code)
+    return _finished(pod, "Failed" if exit_code else "Succeeded", statuses, moment)
+
+
+def rejected(pod: JsonObject, reason: str, message: str, moment: Moment) -> JsonObject:
+    """The status of a pod that its kubelet does not admit. No container of it ever was, so none is spoken of."""
+    held = pod["status"]
+    others = [condition for condition in held.get("conditions", ()) if condition["type"] not in _OURS]
+    status = {"phase": "Failed", "reason": reason, "message": f"Pod was rejected: {message}", "startTime": moment.now}
+    kept = {key: held[key] for key in _NOT_THE_KUBELETS if key in held}
+    return {**status, "conditions": others, **kept}
+
+
+def _past_deadline(pod: JsonObject, moment: Moment) -> JsonObject:
+    statuses = container_statuses.killed(pod["status"].get("containerStatuses", ()), moment.now)
+    why = {"reason": "DeadlineExceeded", "message": "Pod was active on the node longer than the specified deadline"}
+    return _finished(pod, "Failed", statuses, moment) | why
+
+
+def _finished(pod: JsonObject, phase: str, statuses: list[JsonObject], moment: Moment) -> JsonObject:
+    held, generation = pod["status"], pod["metadata"].get("generation", 1)
+    reason = "PodCompleted" if phase == "Succeeded" else "PodFailed"
+    conditions = [
+        _condition(SANDBOX, "False", moment.now, generation),
+        _condition(READY, "False", moment.now, generation) | {"reason": reason},
+        _condition(CONTAINERS_READY, "False", moment.now, generation) | {"reason": reason},
+    ]
+    status = {**held, "phase": phase, "observedGeneration": generation, "containerStatuses": statuses}
+    status["conditions"] = _replaced(held.get("conditions", ()), conditions, generation)
+    if "initContainerStatuses" in held:
+        inits = held["initContainerStatuses"]
+        status["initContainerStatuses"] = container_statuses.with_sidecars_ended(inits, moment.now)
+    return status
+
+
+# ---- conditions
+
+
+def _condition(type: str, status: str, now: str, generation: int) -> JsonObject:
+    condition: JsonObject = {"type": type, "status": status, "lastProbeTime": None, "lastTransitionTime": now}
+    return condition | {"observedGeneration": generation} if generation else condition
+
+
+def _readiness(type: str, unready: str, now: str, generation: int) -> JsonObject:
+    if not unready:
+        return _condition(type, "True", now, generation)
+    return _condition(type, "False", now, generation) | {"reason": "ContainersNotReady", "message": unready}
+
+
+def _unready_text(spec: JsonObject) -> str:
+    return f"containers with unready status: [{' '.join(container['name'] for container in spec['containers'])}]"
+
+
+def _sooner(a_ns: int | None, b_ns: int | None) -> int | None:
+    if a_ns is None or b_ns is None:
+        return a_ns if b_ns is None else b_ns
+    return min(a_ns, b_ns)

@@ -1,0 +1,67 @@
+"""What a pod's annotations say of how it behaves while it runs on a simulated node."""
+
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from mooring.apiserver.store import JsonObject
+
+T = TypeVar("T")
+
+PREFIX = "mooring.dev/"
+NEVER = "never"
+"""What to write for `run-seconds` where a pod of a Job is to run until it is deleted."""
+
+_DEFAULT_STOP_S = 1.0
+JOB_RUN_S = 5.0
+"""How long pods of Jobs run that do not say: a Job is there to complete, and kwok's complete after some seconds, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """Without `run_s` a pod runs until it is deleted, or for JOB_RUN_S where a Job owns it."""
+
+    start_s: float = 0.0
+    ready_s: float = 0.0
+    run_s: float | None = None
+    exit_code: int = 0
+    stop_s: float = _DEFAULT_STOP_S
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the pod, once it runs, needs no further look."""
+        return self.run_s is None and not self.ready_s
+
+
+def script_of(pod: JsonObject, usual: Script) -> Script:
+    """The pod's own script; what it leaves open is as usual. What cannot be read is taken for not written."""
+    metadata = pod["metadata"]
+    if "ownerReferences" in metadata and usual.run_s is None and _is_of_job(metadata["ownerReferences"]):
+        usual = replace(usual, run_s=JOB_RUN_S)
+    annotations = metadata.get("annotations")
+    if not annotations or not any(key.startswith(PREFIX) for key in annotations):
+        return usual
+    run_s = _seconds(annotations, "run-seconds")
+    exit_code = _seconds(annotations, "exit-code")
+    return Script(
+        start_s=_either(_seconds(annotations, "start-seconds"), usual.start_s),
+        ready_s=_either(_seconds(annotations, "ready-seconds"), usual.ready_s),
+        run_s=_either(run_s, usual.run_s) if annotations.get(f"{PREFIX}run-seconds") != NEVER else None,
+        exit_code=usual.exit_code if exit_code is None else int(exit_code),
+        stop_s=_either(_seconds(annotations, "stop-seconds"), usual.stop_s),
+    )
+
+
+def _is_of_job(owners: list[JsonObject]) -> bool:
+    return any(owner.get("controller") and owner.get("kind") == "Job" for owner in owners)
+
+
+def _either(written: float | None, usual: T) -> float | T:
+    return usual if written is None else written
+
+
+def _seconds(annotations: JsonObject, name: str) -> float | None:
+    try:
+        seconds = float(annotations[PREFIX + name])
+    except (KeyError, TypeError, ValueError):
+        return None
+    return seconds if 0 <= seconds < 1e9 else None

@@ -1,0 +1,39 @@
+"""Makes the claims of generic ephemeral volumes: a pod brings the template, and owns the claim."""
+
+from collections.abc import Iterable, Sequence
+
+from mooring.apiserver.access import Api
+from mooring.apiserver.store import JsonObject, Key, Write
+from mooring.controllers.cluster_kinds import CLAIMS, POD_STORE, PODS
+
+
+class EphemeralClaims:
+    """Schedulers wait for these claims before they look for a node."""
+
+    name = "ephemeral-claims"
+    storages: Sequence[str] = (POD_STORE,)
+    rest_ns = 0
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    def concerned(self, write: Write) -> Iterable[Key]:
+        volumes = write.object["spec"].get("volumes") if write.type == "ADDED" else None
+        return (write.key,) if volumes and any("ephemeral" in volume for volume in volumes) else ()
+
+    def sync(self, key: Key) -> int | None:
+        pod = self._api.find(PODS, *key)
+        if pod is None or pod["metadata"].get("deletionTimestamp"):
+            return None
+        for volume in pod["spec"].get("volumes", ()):
+            name = f"{key[1]}-{volume['name']}"
+            if "ephemeral" in volume and self._api.find(CLAIMS, key[0], name) is None:
+                self._api.create(CLAIMS, key[0], _claim(pod, name, volume["ephemeral"]["volumeClaimTemplate"]))
+        return None
+
+
+def _claim(pod: JsonObject, name: str, template: JsonObject) -> JsonObject:
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
+    given = {key: value for key, value in template.get("metadata", {}).items() if key in ("labels", "annotations")}
+    references = [{**owner, "controller": True, "blockOwnerDeletion": True}]
+    return {"metadata": {**given, "name": name, "ownerReferences": references}, "spec": template["spec"]}

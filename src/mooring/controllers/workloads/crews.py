@@ -1,0 +1,121 @@
+"""The pods of each controller, counted as they change: a controller of 20,000 pods need not look at each of them."""
+
+from collections import Counter
+
+from mooring.apiserver.store import JsonObject, Key, Store, Write
+from mooring.controllers.index import owner_uid
+from mooring.controllers.nodes.pod_states import ACTIVE, State, state_of
+from mooring.model.selectors import Selector
+
+Labels = frozenset[tuple[str, str]]
+Group = tuple[Labels, State]
+
+
+class Crew:
+    """The pods that one controller owns.
+
+    `tally` says how many of them share labels and state. Pods of one template have the same labels, so there are few
+    groups however many pods there are.
+    """
+
+    __slots__ = ("_approved", "_approved_by", "_groups", "_labels", "_states", "pods", "tally")
+
+    def __init__(self) -> None:
+        self.pods: dict[Key, JsonObject] = {}
+        self.tally: dict[Group, int] = {}
+        self._groups: dict[Key, Group] = {}
+        self._labels: dict[Labels, Labels] = {}
+        """Each set of labels once: 20,000 equal ones take room."""
+        self._states: Counter[State] = Counter()
+        self._approved: set[Labels] = set()
+        self._approved_by: Selector | None = None
+
+    def count(self, *states: State) -> int:
+        return sum(self._states[state] for state in states)
+
+    def active(self) -> list[JsonObject]:
+        return [pod for key, pod in self.pods.items() if self._groups[key][1] in ACTIVE]
+
+    def strange_labels(self, selector: Selector) -> set[Labels]:
+        """Labels of pods that the selector does not match. What it has seen before it is not asked again."""
+        if self._approved_by != selector:
+            self._approved_by, self._approved = selector, set()
+        unseen = {labels for labels, _ in self.tally if labels not in self._approved}
+        strange = {labels for labels in unseen if not selector.matches(dict(labels))}
+        self._approved |= unseen - strange
+        return strange
+
+    def put(self, key: Key, pod: JsonObject) -> None:
+        labels = self._labels_of(key, pod)
+        group = (labels, state_of(pod))
+        held = self._groups.get(key)
+        self.pods[key] = pod
+        if held == group:
+            return
+        if held is not None:
+            self._uncount(held)
+        self._groups[key] = group
+        self.tally[group] = self.tally.get(group, 0) + 1
+        self._states[group[1]] += 1
+
+    def drop(self, key: Key) -> None:
+        del self.pods[key]
+        self._uncount(self._groups.pop(key))
+
+    def check(self) -> list[str]:
+        """What is wrong with the counts, for tests."""
+        counted: dict[Group, int] = {}
+        for pod in self.pods.values():
+            group = (frozenset(pod["metadata"].get("labels", {}).items()), state_of(pod))
+            counted[group] = counted.get(group, 0) + 1
+        states = Counter(state_of(pod) for pod in self.pods.values())
+        faults = [] if counted == self.tally else [f"the tally is {self.tally}, the pods are {counted}"]
+        return faults if +self._states == states else [*faults, f"the states are {self._states}, not {states}"]
+
+    def _labels_of(self, key: Key, pod: JsonObject) -> Labels:
+        # Hot: a new status leaves the labels what they were, the very same dict, and building a set takes 0.4 µs.
+        labels = pod["metadata"].get("labels")
+        before = self.pods.get(key)
+        if before is not None and before["metadata"].get("labels") is labels:
+            return self._groups[key][0]
+        found = frozenset((labels or {}).items())
+        return self._labels.setdefault(found, found)
+
+    def _uncount(self, group: Group) -> None:
+        self._states[group[1]] -= 1
+        left = self.tally[group] - 1
+        if left:
+            self.tally[group] = left
+        else:
+            del self.tally[group]
+
+
+NOBODY = Crew()
+"""The crew of a controller without pods."""
+
+
+class Crews:
+    """All crews of a cluster, by the uid of their controller. One serves every controller of pods."""
+
+    def __init__(self, store: Store) -> None:
+        self._crews: dict[str, Crew] = {}
+        for pod in store.all("/pods"):
+            self._hear(Write(store.version, "/pods", "ADDED", pod, None))
+        store.listen(self._hear)
+
+    def of(self, uid: str) -> Crew:
+        return self._crews.get(uid, NOBODY)
+
+    def _hear(self, write: Write) -> None:
+        if write.storage != "/pods":
+            return
+        before = owner_uid(write.before) if write.before is not None else ""
+        after = "" if write.type == "DELETED" else owner_uid(write.object)
+        if before and before != after:
+            crew = self._crews[before]
+            crew.drop(write.key)
+            if not crew.pods:
+                del self._crews[before]
+        if after:
+            crew = self._crews.get(after) or self._crews.setdefault(after, Crew())
+            crew.put(write.key, write.object)

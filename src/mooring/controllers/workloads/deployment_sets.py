@@ -1,0 +1,215 @@
+"""The ReplicaSets of a Deployment: which one is its present template, which ones are its history, and their revisions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+from mooring.apiserver.access import Api
+from mooring.apiserver.store import JsonObject
+from mooring.controllers.workloads.ownership import owner_reference
+from mooring.controllers.workloads.replica_sets import REPLICA_SETS
+from mooring.controllers.workloads.rollout_numbers import Bounds, rolling_bounds
+from mooring.controllers.workloads.template_hash import template_hash
+from mooring.model.api_errors import ApiError
+from mooring.model.resources import RESOURCES
+from mooring.model.workload_pods import HASH_LABEL
+
+DEPLOYMENTS = RESOURCES["apps", "v1", "deployments"]
+REVISION = "deployment.kubernetes.io/revision"
+_HISTORY = "deployment.kubernetes.io/revision-history"
+_DESIRED = "deployment.kubernetes.io/desired-replicas"
+_MOST = "deployment.kubernetes.io/max-replicas"
+_NOT_COPIED = {
+    *(REVISION, _HISTORY, _DESIRED, _MOST),
+    *("kubectl.kubernetes.io/last-applied-configuration", "deprecated.deployment.rollback.to"),
+}
+
+
+@dataclass(slots=True)
+class Look:
+    """A Deployment while it is looked at: its sets as they are now, and conditions on their way into its status."""
+
+    deployment: JsonObject
+    new: JsonObject | None
+    old: list[JsonObject]
+    """The oldest first."""
+    conditions: list[JsonObject]
+    collisions: int
+    events: list[str] = field(default_factory=list)
+
+    @property
+    def sets(self) -> list[JsonObject]:
+        return [*self.old, *([self.new] if self.new is not None else [])]
+
+    @property
+    def bounds(self) -> Bounds:
+        return bounds_of(self.deployment)
+
+
+def look_at(deployment: JsonObject, owned: Sequence[JsonObject]) -> Look:
+    """Parity: of several sets with the present template, the oldest is the one."""
+    by_age = sorted(owned, key=_age)
+    template = deployment["spec"]["template"]
+    new = next((item for item in by_age if _without_hash(item["spec"]["template"]) == template), None)
+    status = deployment.get("status", {})
+    old = [item for item in by_age if item is not new]
+    return Look(deployment, new, old, list(status.get("conditions", ())), status.get("collisionCount", 0))
+
+
+def bounds_of(deployment: JsonObject) -> Bounds:
+    spec = deployment["spec"]
+    if is_recreated(deployment):
+        return Bounds(spec["replicas"], 0, 0)
+    rolling = spec["strategy"].get("rollingUpdate", {})
+    return rolling_bounds(spec["replicas"], rolling.get("maxSurge"), rolling.get("maxUnavailable"))
+
+
+def is_recreated(deployment: JsonObject) -> bool:
+    return bool(deployment["spec"]["strategy"]["type"] == "Recreate")
+
+
+def replicas_of(replica_set: JsonObject) -> int:
+    replicas: int = replica_set["spec"]["replicas"]
+    return replicas
+
+
+def available_of(replica_set: JsonObject) -> int:
+    available: int = replica_set.get("status", {}).get("availableReplicas", 0)
+    return available
+
+
+def revision_of(item: JsonObject) -> int:
+    text = annotations_of(item).get(REVISION, "")
+    return int(text) if text.isdecimal() else 0
+
+
+def annotations_of(item: JsonObject) -> dict[str, str]:
+    found: dict[str, str] = item["metadata"].get("annotations", {})
+    return found
+
+
+def is_rescaled(look: Look) -> bool:
+    """Whether a set with pods was sized for another number of replicas than is wanted now."""
+    wanted = str(look.deployment["spec"]["replicas"])
+    return any(replicas_of(item) and annotations_of(item).get(_DESIRED, wanted) != wanted for item in look.sets)
+
+
+def most_before(replica_set: JsonObject, deployment: JsonObject) -> int:
+    """How many pods the Deployment was allowed when this set was last sized."""
+    text = annotations_of(replica_set).get(_MOST, "")
+    return int(text) if text.isdecimal() and int(text) else deployment.get("status", {}).get("replicas", 0)
+
+
+class ReplicaSetWriter:
+    """Makes and changes the sets of Deployments."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    def refresh_new(self, look: Look) -> None:
+        """Carry the Deployment's annotations, readiness rule and a revision above all others into the new set."""
+        assert look.new is not None
+        spec, wanted = look.new["spec"], look.deployment["spec"].get("minReadySeconds", 0)
+        annotations = _annotations(look, annotations_of(look.new))
+        if annotations != annotations_of(look.new) or spec.get("minReadySeconds", 0) != wanted:
+            look.new = self._change(look.new, annotations, {**spec, "minReadySeconds": wanted})
+        self._note_revision(look)
+
+    def create_new(self, look: Look, replicas: int) -> None:
+        """The set of the present template. A name that something else has is given up for another."""
+        for collisions in count(look.collisions):
+            made = self._new_set(look, replicas, collisions)
+            try:
+                look.new = self._api.create(REPLICA_SETS, look.deployment["metadata"]["namespace"], made)
+                break
+            except ApiError as refusal:
+                if refusal.reason != "AlreadyExists":
+                    raise
+                look.collisions = collisions + 1
+        self._note_revision(look)
+
+    def resize(self, look: Look, replica_set: JsonObject, replicas: int) -> JsonObject:
+        """Give a set its size, and a note of what the size was made for."""
+        annotations = {**annotations_of(replica_set), **_sizes(look)}
+        changed = self._change(replica_set, annotations, {**replica_set["spec"], "replicas": replicas})
+        look.new = changed if replica_set is look.new else look.new
+        look.old = [changed if item is replica_set else item for item in look.old]
+        if replicas != replicas_of(replica_set):
+            way = "up" if replicas > replicas_of(replica_set) else "down"
+            name = replica_set["metadata"]["name"]
+            look.events.append(f"Scaled {way} replica set {name} from {replicas_of(replica_set)} to {replicas}")
+        return changed
+
+    def _change(self, replica_set: JsonObject, annotations: dict[str, str], spec: JsonObject) -> JsonObject:
+        if annotations == annotations_of(replica_set) and spec == replica_set["spec"]:
+            return replica_set
+        metadata = replica_set["metadata"]
+
+        def change(held: JsonObject) -> JsonObject:
+            return {**held, "metadata": {**held["metadata"], "annotations": annotations}, "spec": spec}
+
+        return self._api.change(REPLICA_SETS, metadata["namespace"], metadata["name"], change)
+
+    def _new_set(self, look: Look, replicas: int, collisions: int) -> JsonObject:
+        deployment, spec = look.deployment, look.deployment["spec"]
+        template = spec["template"]
+        digest = template_hash(template, collisions)
+        labels = {**template.get("metadata", {}).get("labels", {}), HASH_LABEL: digest}
+        selector = spec["selector"]
+        return {
+            "metadata": {
+                "name": f"{deployment['metadata']['name']}-{digest}",
+                "labels": labels,
+                "annotations": {**_annotations(look, {}), **_sizes(look)},
+                "ownerReferences": [owner_reference(DEPLOYMENTS, deployment)],
+            },
+            "spec": {
+                "replicas": replicas,
+                "minReadySeconds": spec.get("minReadySeconds", 0),
+                "selector": {**selector, "matchLabels": {**selector.get("matchLabels", {}), HASH_LABEL: digest}},
+                "template": {**template, "metadata": {**template.get("metadata", {}), "labels": labels}},
+            },
+        }
+
+    def _note_revision(self, look: Look) -> None:
+        """The Deployment carries the revision of its new set."""
+        assert look.new is not None
+        revision = annotations_of(look.new).get(REVISION)
+        if revision is None or annotations_of(look.deployment).get(REVISION) == revision:
+            return
+        metadata = look.deployment["metadata"]
+        annotations = {**annotations_of(look.deployment), REVISION: revision}
+
+        def change(held: JsonObject) -> JsonObject:
+            return {**held, "metadata": {**held["metadata"], "annotations": annotations}}
+
+        look.deployment = self._api.change(DEPLOYMENTS, metadata["namespace"], metadata["name"], change)
+
+
+def _annotations(look: Look, held: dict[str, str]) -> dict[str, str]:
+    """Those of the new set: what it has, what its Deployment has, its revision and the ones that it had before."""
+    copied = {key: text for key, text in annotations_of(look.deployment).items() if key not in _NOT_COPIED}
+    revision = max((revision_of(item) for item in look.old), default=0) + 1
+    made = {**held, **copied}
+    before = held.get(REVISION, "")
+    if not before.isdecimal() or int(before) < revision:
+        made[REVISION] = str(revision)
+        if before:
+            made[_HISTORY] = ",".join(filter(None, (held.get(_HISTORY, ""), before)))
+    return made
+
+
+def _sizes(look: Look) -> dict[str, str]:
+    return {_DESIRED: str(look.bounds.replicas), _MOST: str(look.bounds.most)}
+
+
+def _without_hash(template: JsonObject) -> JsonObject:
+    metadata = template.get("metadata", {})
+    labels = {key: value for key, value in metadata.get("labels", {}).items() if key != HASH_LABEL}
+    rest = {key: value for key, value in metadata.items() if key != "labels"}
+    return {**template, "metadata": {**rest, "labels": labels} if labels else rest}
+
+
+def _age(item: JsonObject) -> tuple[str, int, str]:
+    """Times are in whole seconds: within one, the lower revision is the older."""
+    return item["metadata"]["creationTimestamp"], revision_of(item), item["metadata"]["name"]

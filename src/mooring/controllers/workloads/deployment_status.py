@@ -1,0 +1,165 @@
+"""The status of a Deployment: what its sets add up to, and whether it makes progress."""
+
+from collections.abc import Sequence
+
+from mooring.apiserver.store import JsonObject
+from mooring.controllers.workloads.deployment_sets import Look, available_of, replicas_of
+from mooring.controllers.workloads.workload_conditions import (
+    a_condition,
+    condition_of,
+    holds,
+    with_condition,
+    without_condition,
+)
+from mooring.kit.clock import NS_PER_S
+from mooring.kit.rfc3339 import moment_ns
+
+AVAILABLE, PROGRESSING, FAILURE = "Available", "Progressing", "ReplicaFailure"
+ROLLED_OUT, TIMED_OUT = "NewReplicaSetAvailable", "ProgressDeadlineExceeded"
+_PAUSED, _RESUMED = "DeploymentPaused", "DeploymentResumed"
+_NO_DEADLINE = 2**31 - 1
+_COUNTS = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas")
+
+
+def note(look: Look, type: str, status: bool | str, now: str, reason: str, message: str) -> None:
+    """Set a condition. Those of Deployments also say when they were last written."""
+    condition = {**a_condition(type, status, now, reason, message), "lastUpdateTime": now}
+    look.conditions = with_condition(look.conditions, condition)
+
+
+def note_pause(look: Look, now: str) -> None:
+    """Users are told that no deadline runs while a Deployment is paused."""
+    held = _condition(look.conditions, PROGRESSING)
+    reason = held.get("reason", "") if held else ""
+    if not has_deadline(look) or reason == TIMED_OUT:
+        return
+    if look.deployment["spec"].get("paused") and reason != _PAUSED:
+        note(look, PROGRESSING, "Unknown", now, _PAUSED, "Deployment is paused")
+    elif not look.deployment["spec"].get("paused") and reason == _PAUSED:
+        note(look, PROGRESSING, "Unknown", now, _RESUMED, "Deployment is resumed")
+
+
+def counted(look: Look, now: str) -> JsonObject:
+    """The status by the sets as they are; of conditions, only availability is judged here."""
+    counts = _counts(look)
+    status: JsonObject = {"observedGeneration": look.deployment["metadata"]["generation"]}
+    status |= {key: counts[key] for key in _COUNTS if counts[key]}
+    status["terminatingReplicas"] = _sum(look.sets, "terminatingReplicas")
+    if look.collisions:
+        status["collisionCount"] = look.collisions
+    if counts["availableReplicas"] >= look.bounds.fewest_available:
+        note(look, AVAILABLE, True, now, "MinimumReplicasAvailable", "Deployment has minimum availability.")
+    else:
+        note(
+            look, AVAILABLE, False, now, "MinimumReplicasUnavailable", "Deployment does not have minimum availability."
+        )
+    status["conditions"] = look.conditions
+    return status
+
+
+def progressed(look: Look, now_ns: int, now: str) -> JsonObject:
+    """The status with a judgement of the rollout: complete, on its way, or stuck for too long."""
+    status = counted(look, now)
+    held = condition_of(status, PROGRESSING)
+    settled = held is not None and held.get("reason") == ROLLED_OUT
+    rests = settled and status.get("replicas", 0) == status.get("updatedReplicas", 0)
+    if has_deadline(look) and not rests:
+        if is_complete(look, status):
+            message = f"{_subject(look)} has successfully progressed."
+            note(look, PROGRESSING, True, now, ROLLED_OUT, message)
+        elif _moves(look, status):
+            _note_movement(look, now)
+        elif _is_late(look, now_ns):
+            note(look, PROGRESSING, False, now, TIMED_OUT, f"{_subject(look)} has timed out progressing.")
+    look.conditions = _with_failure(look)
+    status["conditions"] = look.conditions
+    return status
+
+
+def is_complete(look: Look, status: JsonObject) -> bool:
+    wanted = look.bounds.replicas
+    return all(status.get(key, 0) == wanted for key in ("updatedReplicas", "replicas", "availableReplicas"))
+
+
+def late_at_ns(look: Look) -> int | None:
+    """When a rollout that does not move will have taken too long; None: there is nothing to wait for."""
+    held = _condition(look.conditions, PROGRESSING)
+    if held is None or not has_deadline(look) or held.get("reason") in (ROLLED_OUT, TIMED_OUT, _PAUSED):
+        return None
+    # Times are written in whole seconds: one more, so that the deadline has passed for certain.
+    return _deadline_ns(look, held) + NS_PER_S
+
+
+def has_deadline(look: Look) -> bool:
+    return bool(look.deployment["spec"].get("progressDeadlineSeconds", _NO_DEADLINE) != _NO_DEADLINE)
+
+
+def _counts(look: Look) -> dict[str, int]:
+    available = sum(available_of(item) for item in look.sets)
+    return {
+        "replicas": _sum(look.sets, "replicas"),
+        "updatedReplicas": _sum([look.new] if look.new is not None else [], "replicas"),
+        "readyReplicas": _sum(look.sets, "readyReplicas"),
+        "availableReplicas": available,
+        "unavailableReplicas": max(0, sum(replicas_of(item) for item in look.sets) - available),
+    }
+
+
+def _sum(sets: Sequence[JsonObject], count: str) -> int:
+    return sum(item.get("status", {}).get(count, 0) for item in sets)
+
+
+def _subject(look: Look) -> str:
+    if look.new is not None:
+        return f'ReplicaSet "{look.new["metadata"]["name"]}"'
+    return f'Deployment "{look.deployment["metadata"]["name"]}"'
+
+
+def _moves(look: Look, status: JsonObject) -> bool:
+    """Whether there are more new, ready or available replicas than before, or fewer old ones."""
+    before = look.deployment.get("status", {})
+    more = any(status.get(key, 0) > before.get(key, 0) for key in _COUNTS[1:4])
+    return more or _outdated(status) < _outdated(before)
+
+
+def _outdated(status: JsonObject) -> int:
+    old: int = status.get("replicas", 0) - status.get("updatedReplicas", 0)
+    return old
+
+
+def _note_movement(look: Look, now: str) -> None:
+    """The deadline starts anew, even where neither status nor reason change."""
+    held = _condition(look.conditions, PROGRESSING)
+    condition = a_condition(PROGRESSING, True, now, "ReplicaSetUpdated", f"{_subject(look)} is progressing.")
+    condition["lastUpdateTime"] = now
+    if held is not None and held["status"] == "True":
+        condition["lastTransitionTime"] = held["lastTransitionTime"]
+    look.conditions = [*without_condition(look.conditions, PROGRESSING), condition]
+
+
+def _is_late(look: Look, now_ns: int) -> bool:
+    held = _condition(look.conditions, PROGRESSING)
+    if held is None or held.get("reason") in (ROLLED_OUT, _PAUSED):
+        return False
+    if held.get("reason") == TIMED_OUT:
+        return True
+    return now_ns > _deadline_ns(look, held)
+
+
+def _deadline_ns(look: Look, progress: JsonObject) -> int:
+    deadline_s: int = look.deployment["spec"]["progressDeadlineSeconds"]
+    return moment_ns(progress["lastUpdateTime"]) + deadline_s * NS_PER_S
+
+
+def _with_failure(look: Look) -> list[JsonObject]:
+    """A set that cannot make its pods says so; the Deployment passes that on, the new set's word first."""
+    for item in [*([look.new] if look.new is not None else []), *look.old]:
+        if holds(item.get("status", {}), FAILURE):
+            held = condition_of(item["status"], FAILURE) or {}
+            failure = {**held, "lastUpdateTime": held["lastTransitionTime"]}
+            return with_condition(look.conditions, failure)
+    return without_condition(look.conditions, FAILURE)
+
+
+def _condition(conditions: Sequence[JsonObject], type: str) -> JsonObject | None:
+    return next((held for held in conditions if held["type"] == type), None)

@@ -1,0 +1,130 @@
+"""The ReplicaSet controller: as many pods of one template as its owner asks for. It does for ReplicationControllers, too."""
+
+from collections.abc import Iterable, Sequence
+
+from mooring.apiserver.access import Api
+from mooring.apiserver.store import JsonObject, Key, Write
+from mooring.controllers.lifecycle.orphans import Orphans, Seekers
+from mooring.controllers.nodes.pod_states import ACTIVE, available_at_ns
+from mooring.controllers.workloads.crews import Crew, Crews
+from mooring.controllers.workloads.deletion_order import first_to_go
+from mooring.controllers.workloads.ownership import covers_own_template, managers_concerned, selector_of
+from mooring.controllers.workloads.pod_control import PODS, PodControl
+from mooring.controllers.workloads.recruiting import recruit
+from mooring.controllers.workloads.workload_conditions import (
+    a_condition,
+    condition_of,
+    with_condition,
+    without_condition,
+)
+from mooring.kit.clock import NS_PER_S
+from mooring.model.api_errors import ApiError
+from mooring.model.resources import RESOURCES, Resource
+
+REPLICA_SETS = RESOURCES["apps", "v1", "replicasets"]
+BURST = 500
+"""Pods made or deleted in one look."""
+REST_NS = NS_PER_S // 20
+_FAILURE = "ReplicaFailure"
+
+
+class ReplicaSets:
+    """Makes missing pods, deletes surplus ones, takes in matching orphans, lets go of pods that no longer match."""
+
+    name = "replicaset"
+    rest_ns = REST_NS
+
+    def __init__(self, api: Api, crews: Crews, orphans: Orphans, resource: Resource = REPLICA_SETS) -> None:
+        """`orphans` are the pods without a controller."""
+        self.storages: Sequence[str] = (resource.storage, PODS.storage)
+        self._api = api
+        self._resource = resource
+        self._crews = crews
+        self._orphans = orphans
+        self._seekers = Seekers(api.store, resource.storage)
+        self._control = PodControl(api, resource, f"{self.name}-controller")
+
+    def concerned(self, write: Write) -> Iterable[Key]:
+        if write.storage == PODS.storage:
+            return managers_concerned(write, self._resource.kind, self._seekers)
+        return (write.key,)
+
+    def sync(self, key: Key) -> int | None:
+        replica_set = self._api.find(self._resource, *key)
+        if replica_set is None:
+            return None
+        selector = selector_of(replica_set)
+        if not covers_own_template(replica_set, selector):
+            return None
+        crew = self._crews.of(replica_set["metadata"]["uid"])
+        recruit(self._api, self._resource, replica_set, selector, crew, self._orphans)
+        refusal = self._try_to_scale(replica_set)
+        again_ns = self._report(replica_set, refusal)
+        if refusal is not None:
+            raise refusal
+        return again_ns
+
+    # ---- how many pods
+
+    def _try_to_scale(self, replica_set: JsonObject) -> ApiError | None:
+        if "deletionTimestamp" in replica_set["metadata"]:
+            return None
+        try:
+            self._scale(replica_set, self._crews.of(replica_set["metadata"]["uid"]))
+        except ApiError as refusal:
+            return refusal
+        return None
+
+    def _scale(self, replica_set: JsonObject, crew: Crew) -> None:
+        missing = replica_set["spec"]["replicas"] - crew.count(*ACTIVE)
+        if missing > 0:
+            pod = self._control.pod_of(replica_set, replica_set["spec"]["template"])
+            self._control.create_many(replica_set, [pod] * min(missing, BURST))
+        elif missing < 0:
+            surplus = first_to_go(crew.active(), min(-missing, BURST), self._api.clock.now_ns())
+            self._control.delete_many(replica_set, surplus)
+
+    # ---- status
+
+    def _report(self, replica_set: JsonObject, refusal: ApiError | None) -> int | None:
+        """Write the status if it is another. Returns when the next ready pod will count as available."""
+        crew = self._crews.of(replica_set["metadata"]["uid"])
+        available, again_ns = self._available(replica_set, crew)
+        counts = {
+            "fullyLabeledReplicas": _fully_labelled(replica_set, crew),
+            "readyReplicas": crew.count("ready"),
+            "availableReplicas": available,
+        }
+        status: JsonObject = {"replicas": crew.count(*ACTIVE)}
+        status |= {key: number for key, number in counts.items() if number}
+        if self._resource is REPLICA_SETS:
+            status["terminatingReplicas"] = crew.count("terminating")
+        status["observedGeneration"] = replica_set["metadata"]["generation"]
+        conditions = self._conditions(replica_set, refusal)
+        if conditions:
+            status["conditions"] = conditions
+        if status != replica_set.get("status"):
+            self._api.put_status(self._resource, replica_set, status)
+        return again_ns
+
+    def _available(self, replica_set: JsonObject, crew: Crew) -> tuple[int, int | None]:
+        min_ready_s = replica_set["spec"].get("minReadySeconds", 0)
+        if not min_ready_s:
+            return crew.count("ready"), None
+        now_ns = self._api.clock.now_ns()
+        moments = [at for pod in crew.active() if (at := available_at_ns(pod, min_ready_s)) is not None]
+        return sum(at <= now_ns for at in moments), min((at for at in moments if at > now_ns), default=None)
+
+    def _conditions(self, replica_set: JsonObject, refusal: ApiError | None) -> list[JsonObject]:
+        held = replica_set.get("status", {}).get("conditions", [])
+        if refusal is None:
+            return without_condition(held, _FAILURE)
+        if condition_of(replica_set["status"], _FAILURE):
+            return list(held)
+        return with_condition(held, a_condition(_FAILURE, True, self._api.now(), "FailedCreate", refusal.message))
+
+
+def _fully_labelled(replica_set: JsonObject, crew: Crew) -> int:
+    """How many active pods have all labels of the template."""
+    wanted = frozenset(replica_set["spec"]["template"].get("metadata", {}).get("labels", {}).items())
+    return sum(number for (labels, state), number in crew.tally.items() if state in ACTIVE and wanted <= labels)

@@ -1,0 +1,1 @@
+"""The embedded cluster: the scheduler and the API server in one process."""

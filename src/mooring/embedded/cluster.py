@@ -1,0 +1,167 @@
+"""The embedded cluster: store, API server, controllers, simulated kubelets and the scheduler, all on one event loop."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mooring.apiserver.access import Api
+from mooring.apiserver.bootstrap import furnish
+from mooring.apiserver.journal import Journal, JournalError
+from mooring.apiserver.server.health import STORAGE
+from mooring.apiserver.store import Store, Write
+from mooring.controllers.assembly import all_controllers
+from mooring.controllers.control_loop import ControlLoop
+from mooring.embedded.driver import EmbeddedDriver
+from mooring.embedded.store_feed import StoreFeed
+from mooring.framework.config import default as default_configuration
+from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.framework.registry import Registry
+from mooring.kit.clock import NS_PER_S, Clock, WallClock
+from mooring.live.extenders.bodies import whole_in_store
+from mooring.live.extenders.calls import ExtenderCalls
+from mooring.scheduler.assembly import build_scheduler
+from mooring.scheduler.decide import Manner, by_seed
+
+Report = Callable[[str, Exception | None], None]
+
+SLICE = 50
+"""How many pods are tried, and how many objects looked at, before others get their turn on the event loop."""
+
+LONGEST_SLEEP_S = 1.0
+
+
+@dataclass(slots=True)
+class EmbeddedSettings:
+    config: KubeSchedulerConfiguration = field(default_factory=default_configuration)
+    registry: Registry | None = None
+    data_dir: Path | None = None
+    """Where objects are kept; None: in memory."""
+    taints_new_nodes: bool = False
+    schedules: bool = True
+    """False: somebody else does."""
+    gates: Mapping[str, bool] | None = None
+    """The feature gates that the configuration was made for."""
+    accepts_loss: bool = False
+    """Whether to go on with what is left of a damaged data directory."""
+
+
+class EmbeddedCluster:
+    """A cluster in this process. `step` moves it on; `run` does that for as long as it is wanted."""
+
+    def __init__(
+        self,
+        settings: EmbeddedSettings | None = None,
+        clock: Clock | None = None,
+        report: Report = lambda text, error: None,
+    ) -> None:
+        """Raises JournalError where the data directory cannot be used, ConfigError for what cannot be configured."""
+        settings, clock = settings or EmbeddedSettings(), clock or WallClock()
+        self._journal = None
+        if settings.data_dir is not None:
+            self._journal = Journal(settings.data_dir, settings.accepts_loss)
+            for loss in self._journal.losses:
+                report(loss, None)
+        self.api = Api(
+            self._journal.open_store() if self._journal is not None else Store(),
+            clock,
+            taints_new_nodes=settings.taints_new_nodes,
+        )
+        self.is_new = not self.api.store.version
+        """Whether nothing was kept from an earlier time."""
+        furnish(self.api)
+        self.scheduler = build_scheduler(
+            settings.config,
+            clock,
+            settings.registry,
+            Manner(tie_break=by_seed),
+            report=report,
+            gates=settings.gates,
+        )
+        self._feed = StoreFeed(self.api.store, self.scheduler, report)
+        self.driver = EmbeddedDriver(self.api, self.scheduler, socket.gethostname())
+        if self.scheduler.core.manner.extenders:
+            self.driver.extenders = ExtenderCalls(self.scheduler, whole_in_store(self.api), self._go_on)
+        self.controllers = ControlLoop(self.api, all_controllers(self.api), report)
+        self._schedules = settings.schedules
+        self._report = report
+        self._news = asyncio.Event()
+        self.api.store.listen(self._hear)
+
+    def _hear(self, write: Write) -> None:
+        self._news.set()
+
+    def step(self, limit: int = SLICE) -> int:
+        """Let the scheduler and the controllers do what is due, within a limit. Returns how much they did."""
+        done = self.controllers.step(limit) + (self.driver.step(limit) if self._schedules else 0)
+        self.flush()
+        return done
+
+    def _go_on(self) -> None:
+        """An extender has replied: do what that leads to."""
+        self.driver.carry_out()
+        self.flush()
+        self._news.set()
+
+    def flush(self) -> None:
+        """Make what was written durable, where there is a data directory."""
+        if self._journal is None:
+            return
+        try:
+            self._journal.flush()
+        except JournalError:
+            self.api.failing |= STORAGE
+            raise
+        self.api.failing -= STORAGE
+
+    def next_ns(self) -> int | None:
+        """When there is something to do again: 0 for now, None for never unless something changes."""
+        times = [self.controllers.next_ns(), self.driver.next_ns() if self._schedules else None]
+        return min((when for when in times if when is not None), default=None)
+
+    def settle(self, limit: int = 1_000_000) -> None:
+        """Step until nothing is left to do right now."""
+        for _ in range(limit):
+            if not self.step() and self.next_ns() != 0:
+                return
+
+    async def run(self) -> None:
+        """Step whenever something is due, until cancelled. A fault is reported, and not the end of the cluster."""
+        try:
+            await self._run()
+        finally:
+            if self.driver.extenders is not None:
+                await self.driver.extenders.close()
+
+    async def _run(self) -> None:
+        while True:
+            self._news.clear()
+            try:
+                done = self.step()
+            except Exception as fault:
+                self._report("the cluster could not go on, and tries again", fault)
+                await asyncio.sleep(LONGEST_SLEEP_S)
+                continue
+            if done:
+                await asyncio.sleep(0)
+            else:
+                await self._rest()
+
+    async def _rest(self) -> None:
+        """Until something changes or falls due."""
+        next_ns = self.next_ns()
+        pause_s = LONGEST_SLEEP_S
+        if next_ns is not None:
+            pause_s = min(max(next_ns - self.api.clock.now_ns(), 0) / NS_PER_S, LONGEST_SLEEP_S)
+        if self._news.is_set():
+            await asyncio.sleep(0)
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause_s):
+                await self._news.wait()
+
+    def close(self) -> None:
+        if self._journal is not None:
+            self._journal.close()

@@ -1,0 +1,117 @@
+"""What a running cluster looks like at a glance: pods by state, their pace, and how full the nodes are."""
+
+from collections import Counter, deque
+from dataclasses import dataclass
+
+import numpy as np
+
+from mooring.apiserver.store import JsonObject, Write
+from mooring.embedded.cluster import EmbeddedCluster
+from mooring.kit.clock import NS_PER_S
+
+WINDOW_NS = 3 * NS_PER_S
+_RECENT = 5
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLoad:
+    """Shares of what is allocatable, between 0 and 1 (or above, where pods were forced onto a node)."""
+
+    name: str
+    cpu: float
+    memory: float
+    pods: int
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    pods: dict[str, int]
+    """How many pods are Pending, Running, Succeeded, Failed, Terminating."""
+    created_per_s: float
+    bound_per_s: float
+    nodes: list[NodeLoad]
+    pending: list[tuple[str, str]]
+    """Pods that found no node, with the reason: the latest ones."""
+    events: list[str]
+
+
+class Pulse:
+    """Keeps count with every write, so that a glance costs nothing however large the cluster is."""
+
+    def __init__(self, cluster: EmbeddedCluster) -> None:
+        self._cluster = cluster
+        self._states: Counter[str] = Counter()
+        self._refused: dict[tuple[str, str], str] = {}
+        self._events: deque[str] = deque(maxlen=_RECENT)
+        self._marks: deque[tuple[int, int, int]] = deque()
+        self._created = self._bound = 0
+        for pod in cluster.api.store.all("/pods"):
+            self._count(pod, 1)
+        cluster.api.store.listen(self._hear_pod, ("/pods",))
+        cluster.api.store.listen(self._hear_event, ("events",))
+
+    def glance(self) -> Glance:
+        created, bound = self._pace()
+        latest = [("/".join(key), text) for key, text in reversed(self._refused.items())][:_RECENT]
+        return Glance(dict(self._states), created, bound, self._loads(), latest, list(self._events))
+
+    def _hear_event(self, write: Write) -> None:
+        if write.type == "ADDED":
+            event, about = write.object, write.object.get("involvedObject", {})
+            self._events.append(f"{event.get('reason', '')}  {about.get('name', '')}  {event.get('message', '')}")
+
+    def _hear_pod(self, write: Write) -> None:
+        before, after = write.before, write.object
+        if before is not None:
+            self._count(before, -1)
+        else:
+            self._created += 1
+        if write.type != "DELETED":
+            self._count(after, 1)
+        if before is not None and not before["spec"].get("nodeName") and after["spec"].get("nodeName"):
+            self._bound += 1
+        reason = "" if write.type == "DELETED" else _refusal(after)
+        if reason:
+            self._refused[write.key] = reason
+        else:
+            self._refused.pop(write.key, None)
+
+    def _count(self, pod: JsonObject, change: int) -> None:
+        state = "Terminating" if pod["metadata"].get("deletionTimestamp") else pod.get("status", {}).get("phase", "")
+        self._states[state] += change
+
+    def _pace(self) -> tuple[float, float]:
+        """Pods a second, created and bound, over the last few seconds."""
+        now_ns = self._cluster.api.clock.now_ns()
+        self._marks.append((now_ns, self._created, self._bound))
+        while len(self._marks) > 2 and self._marks[1][0] <= now_ns - WINDOW_NS:
+            self._marks.popleft()
+        then_ns, created, bound = self._marks[0]
+        if now_ns == then_ns:
+            return 0.0, 0.0
+        passed_s = (now_ns - then_ns) / NS_PER_S
+        return (self._created - created) / passed_s, (self._bound - bound) / passed_s
+
+    def _loads(self) -> list[NodeLoad]:
+        table = self._cluster.scheduler.core.cluster.nodes
+        rows = np.flatnonzero(table.alive)
+        cpu, memory = table.resource("cpu"), table.resource("memory")
+        room = np.maximum(table.allocatable[:, rows], 1)
+        shares = table.requested[:, rows] / room
+        return sorted(
+            (
+                NodeLoad(table.names[row], float(shares[cpu, i]), float(shares[memory, i]), int(table.pod_count[row]))
+                for i, row in enumerate(rows.tolist())
+            ),
+            key=lambda load: load.name,
+        )
+
+
+def _refusal(pod: JsonObject) -> str:
+    """Why a pod has no node; empty if it has one, or nobody has said."""
+    if pod["spec"].get("nodeName"):
+        return ""
+    for condition in pod.get("status", {}).get("conditions", ()):
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return condition.get("message") or condition.get("reason") or ""
+    return ""

@@ -1,0 +1,148 @@
+"""Objects that a cluster starts with: manifests of a user, or the dump of another cluster."""
+
+from collections.abc import Iterable
+
+from mooring.apiserver.access import Api
+from mooring.apiserver.store import JsonObject
+from mooring.model.api_errors import ApiError
+from mooring.model.pod import FINISHED_PHASES
+from mooring.model.resources import BY_KIND, Resource
+
+_SERVER_OWNED = ("uid", "resourceVersion", "generation", "creationTimestamp", "selfLink", "managedFields")
+_ENDING = ("deletionTimestamp", "deletionGracePeriodSeconds")
+_EARLY = (
+    *("Namespace", "PriorityClass", "RuntimeClass", "LimitRange", "StorageClass", "Node"),
+    *("PersistentVolumeClaim", "PersistentVolume"),
+)
+_LATE = (
+    "Deployment",
+    "CronJob",
+    "ReplicaSet",
+    "StatefulSet",
+    "DaemonSet",
+    "Job",
+    "ReplicationController",
+    "Pod",
+    "ResourceQuota",
+)
+"""Owners come before those that they own, and what admission looks up comes first. A quota comes last: it is for what is
+created under it, and what a cluster had may exceed it."""
+_OVER = ("Complete", "Failed")
+_UNTOLD = ("Event", "Lease")
+"""Kinds that a new cluster writes for itself."""
+
+
+_DEFAULT_CLASS: JsonObject = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {"name": "standard", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+    "provisioner": "mooring.dev/simulated",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
+"""As in clusters of kind and of cloud providers: a claim that names no class gets a volume."""
+
+
+def default_class(items: Iterable[JsonObject]) -> list[JsonObject]:
+    """The class to add to the objects of a new cluster. Objects that bring classes of their own are left alone."""
+    return [] if any(item.get("kind") == "StorageClass" for item in items) else [_DEFAULT_CLASS]
+
+
+def seed(api: Api, items: Iterable[JsonObject]) -> list[str]:
+    """Create the objects, in an order in which they find each other. Returns what was refused, in words.
+
+    An object that is there already is left as it is. Namespaces that objects name are made where they are missing, as
+    in dumps of one namespace. Owners are found again though they get other uids; owners that are not among the objects
+    are left out, or else everything they own would be taken for garbage.
+    """
+    refusals = []
+    uids: dict[str, str] = {}
+    written = list(items)
+    for item in sorted((*_missing_namespaces(written), *written), key=_rank):
+        kind, version = item.get("kind", ""), item.get("apiVersion", "")
+        resource = BY_KIND.get((version, kind))
+        if kind in _UNTOLD:
+            continue
+        if resource is None:
+            refusals.append(f"{kind} {_name(item)}: {version} is not served here")
+            continue
+        try:
+            _create(api, resource, item, uids)
+        except ApiError as refused:
+            refusals.append(f"{kind} {_name(item)}: {refused.message}")
+    return refusals
+
+
+def _create(api: Api, resource: Resource, item: JsonObject, uids: dict[str, str]) -> None:
+    written = item.get("metadata") or {}
+    metadata = {key: value for key, value in written.items() if key not in (*_SERVER_OWNED, *_ENDING)}
+    owners = [owner for owner in metadata.pop("ownerReferences", None) or () if owner.get("uid") in uids]
+    if owners:
+        metadata["ownerReferences"] = [{**owner, "uid": uids[owner["uid"]]} for owner in owners]
+    namespace = metadata.get("namespace") or "default"
+    made = api.find(resource, namespace, metadata.get("name", ""))
+    if made is None:
+        made = api.create(resource, namespace, _with_claim_found({**item, "metadata": metadata}, uids))
+        if _is_finished(item):  # or else it would run again
+            status = item["status"]
+            made = api.change(
+                resource,
+                namespace,
+                made["metadata"]["name"],
+                lambda held: {**held, "status": status},
+                subresource="status",
+            )
+    if written.get("uid"):
+        uids[written["uid"]] = made["metadata"]["uid"]
+
+
+def _missing_namespaces(items: Iterable[JsonObject]) -> list[JsonObject]:
+    """A Namespace for each name that objects are in and that no Namespace among them has."""
+    homes: dict[str, None] = {}
+    written = set()
+    for item in items:
+        resource = BY_KIND.get((item.get("apiVersion", ""), item.get("kind", "")))
+        metadata = item.get("metadata")
+        if resource is None or not isinstance(metadata, dict) or item["kind"] in _UNTOLD:
+            continue
+        if item["kind"] == "Namespace":
+            written.add(metadata.get("name"))
+        elif resource.namespaced and metadata.get("namespace"):
+            homes[metadata["namespace"]] = None
+    return [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in homes if name not in written
+    ]
+
+
+def _with_claim_found(item: JsonObject, uids: dict[str, str]) -> JsonObject:
+    """A volume is bound to the claim that its own cluster had, which has another uid here."""
+    spec = item.get("spec")
+    claim = spec.get("claimRef") if item.get("kind") == "PersistentVolume" and isinstance(spec, dict) else None
+    if not isinstance(claim, dict) or claim.get("uid") not in uids:
+        return item
+    found = {key: value for key, value in claim.items() if key != "resourceVersion"}
+    return {**item, "spec": {**item["spec"], "claimRef": {**found, "uid": uids[claim["uid"]]}}}
+
+
+def _is_finished(item: JsonObject) -> bool:
+    """Whether it is a pod or a Job whose work is done."""
+    status = item.get("status")
+    if not isinstance(status, dict):
+        return False
+    if item["kind"] == "Pod":
+        return status.get("phase") in FINISHED_PHASES
+    held = status.get("conditions") if item["kind"] == "Job" else None
+    conditions = [condition for condition in held if isinstance(condition, dict)] if isinstance(held, list) else []
+    return any(condition.get("type") in _OVER and condition.get("status") == "True" for condition in conditions)
+
+
+def _rank(item: JsonObject) -> int:
+    kind = item.get("kind", "")
+    if kind in _EARLY:
+        return _EARLY.index(kind)
+    return len(_EARLY) + (1 + _LATE.index(kind) if kind in _LATE else 0)
+
+
+def _name(item: JsonObject) -> str:
+    metadata = item.get("metadata") or {}
+    name = metadata.get("name") or f"{metadata.get('generateName', '')}..."
+    return f"{metadata['namespace']}/{name}" if metadata.get("namespace") else str(name)

@@ -1,0 +1,96 @@
+"""Tells a scheduler what happens in the embedded store, as a watch would tell it: typed objects, finished pods gone."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from mooring.apiclient.reflectors.pod_reuse import inherit
+from mooring.apiserver.store import JsonObject, Store, Write
+from mooring.model.kinds import KINDS
+from mooring.model.meta import KubeObject, ObjectMeta
+from mooring.model.pod import FINISHED_PHASES, Pod, PodSpec, PodStatus
+from mooring.model.resources import RESOURCES
+from mooring.model.workloads import PodGroup
+from mooring.scheduler.scheduler import Scheduler
+
+Report = Callable[[str, Exception], None]
+
+_UNWATCHED = ("PriorityClass", "LimitRange", "RuntimeClass", "ResourceClaimTemplate")
+"""Kinds that only the API server reads."""
+
+_STRUCTS: dict[str, type[KubeObject]] = {
+    resource.storage: KINDS[resource.kind].struct
+    for resource in RESOURCES.values()
+    if resource.kind in KINDS and resource.kind not in _UNWATCHED
+}
+"""What a scheduler watches, by storage."""
+
+_FIRST = ("/nodes", "/namespaces")
+_LAST = "/pods"
+"""Nodes come before the pods on them, and pods last."""
+
+
+class StoreFeed:
+    """Feeds one scheduler from one store, for as long as both live."""
+
+    def __init__(self, store: Store, scheduler: Scheduler, report: Report) -> None:
+        self._scheduler = scheduler
+        self._report = report
+        self._known: dict[tuple[str, str, str], KubeObject] = {}
+        """What the scheduler was told, as it was told."""
+        others = [storage for storage in _STRUCTS if storage not in (*_FIRST, _LAST)]
+        for storage in (*_FIRST, *others, _LAST):
+            for item in store.all(storage):
+                self._hear(Write(store.version, storage, "ADDED", item, None))
+        store.listen(self._hear, _STRUCTS)
+
+    def _hear(self, write: Write) -> None:
+        struct = _STRUCTS[write.storage]
+        if struct is PodGroup and self._scheduler.core.cluster.groups is None:
+            return
+        place = (write.storage, *write.key)
+        old = self._known.get(place)
+        if write.type == "DELETED" or (struct is Pod and _is_finished(write.object)):
+            if self._known.pop(place, None) is not None and old is not None:
+                self._scheduler.removed(old)
+            return
+        try:
+            new = _decoded(struct, write, old)
+        except msgspec.ValidationError as fault:
+            self._report(f"{write.storage} {'/'.join(write.key)} cannot be read", fault)
+            return
+        self._known[place] = new
+        if old is None:
+            self._scheduler.added(new)
+        elif old.uid != new.uid:
+            self._scheduler.removed(old)
+            self._scheduler.added(new)
+        else:
+            self._scheduler.updated(old, new)
+
+
+def _is_finished(pod: JsonObject) -> bool:
+    return pod.get("status", {}).get("phase") in FINISHED_PHASES
+
+
+def _decoded(struct: type[KubeObject], write: Write, old: KubeObject | None) -> KubeObject:
+    """Hot: a pod whose spec is what it was, but for its node, keeps what was worked out of it."""
+    if isinstance(old, Pod) and write.before is not None:
+        spec = _spec_as_before(write.object["spec"], write.before["spec"], old.spec)
+        if spec is not None:
+            metadata = msgspec.convert(write.object["metadata"], ObjectMeta)
+            pod = Pod(metadata=metadata, spec=spec, status=msgspec.convert(write.object.get("status", {}), PodStatus))
+            inherit(old, pod)
+            return pod
+    return msgspec.convert(write.object, struct)
+
+
+def _spec_as_before(spec: JsonObject, before: JsonObject, old: PodSpec) -> PodSpec | None:
+    """The typed spec if all of its parts are the very objects that they were; the node may be another."""
+    if spec is before:
+        return old
+    if any(before.get(name) is not value for name, value in spec.items() if name != "nodeName"):
+        return None
+    if before.keys() - {"nodeName"} != spec.keys() - {"nodeName"}:
+        return None
+    return msgspec.structs.replace(old, node_name=spec.get("nodeName", ""))

@@ -1,0 +1,1 @@
+"""The scheduler beside a running API server: driver, writers, leader election, metrics."""

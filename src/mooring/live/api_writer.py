@@ -1,0 +1,114 @@
+"""The writes of a scheduler to an API server: bytes and paths as kube-scheduler sends them, each kind on its own client."""
+
+import random
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import msgspec
+
+from mooring.apiclient.quick_client import QuickClient
+from mooring.apiclient.reflectors.retry_pace import Random
+from mooring.apiclient.throttle import Timing
+from mooring.apiclient.unanswered import ConnectionLost, ConnectionRefused, Unreadable
+from mooring.model.api_errors import ApiError
+from mooring.model.media_types import STRATEGIC_MERGE_PATCH
+from mooring.model.pod import Pod
+
+JsonObject = dict[str, Any]
+
+STATUS_WAITS_S = (0.01, 0.05, 0.25)
+"""Between the tries of a status patch that the server was not ready for, and up to a tenth more."""
+_NOT_READY = (409, 500, 503)
+
+_encode = msgspec.json.Encoder().encode
+_NO_OPTIONS = _encode({"kind": "DeleteOptions", "apiVersion": "v1"})
+
+
+class Writer(Protocol):
+    """What a scheduler writes. Raises ApiError where it is refused, Unanswered where nobody knows whether it was done."""
+
+    async def bind(self, pod: Pod, node_name: str) -> None: ...
+
+    async def read_pod(self, pod: Pod) -> JsonObject | None: ...
+
+    async def patch_status(self, pod: Pod, patch: JsonObject) -> None: ...
+
+    async def delete(self, pod: Pod) -> None: ...
+
+    async def write(self, method: str, path: str, body: JsonObject, content_type: str) -> JsonObject: ...
+
+    async def create_event(self, event: JsonObject) -> None: ...
+
+    async def patch_event(self, namespace: str, name: str, series: JsonObject) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ApiWriter:
+    """Raises ApiError where the server refuses, Unanswered where nobody knows whether it did."""
+
+    binder: QuickClient
+    statuses: QuickClient
+    objects: QuickClient
+    """Claims and volumes: pods wait for them to be bound, so they must not wait behind hundreds of statuses."""
+    events: QuickClient
+    timing: Timing
+    draw: Random = random.random
+
+    async def bind(self, pod: Pod, node_name: str) -> None:
+        body = {
+            "kind": "Binding",
+            "apiVersion": "v1",
+            "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
+            "target": {"kind": "Node", "name": node_name},
+        }
+        await self.binder.send("POST", f"{_path(pod)}/binding", _encode(body))
+
+    async def read_pod(self, pod: Pod) -> JsonObject | None:
+        """The pod as the server has it now; None if it is gone."""
+        try:
+            answer = await self.binder.send("GET", _path(pod), b"")
+        except ApiError as refused:
+            if refused.code == 404:
+                return None
+            raise
+        try:
+            return msgspec.json.decode(answer, type=JsonObject)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise Unreadable(f"GET {_path(pod)}: the answer is not an object") from None
+
+    async def patch_status(self, pod: Pod, patch: JsonObject) -> None:
+        """A server that is not ready, or says that something came in between, is asked again a few times.
+
+        So is one that closes the connection, as it may have been about to: to say the same twice does no harm.
+        """
+        for wait_s in (*STATUS_WAITS_S, None):
+            try:
+                await self.statuses.send("PATCH", f"{_path(pod)}/status", _encode(patch), STRATEGIC_MERGE_PATCH)
+                return
+            except (ApiError, ConnectionRefused, ConnectionLost) as fault:
+                if wait_s is None or (isinstance(fault, ApiError) and fault.code not in _NOT_READY):
+                    raise
+                await self.timing.sleep(wait_s * (1 + 0.1 * self.draw()))
+
+    async def delete(self, pod: Pod) -> None:
+        await self.statuses.send("DELETE", _path(pod), _NO_OPTIONS)
+
+    async def write(self, method: str, path: str, body: JsonObject, content_type: str) -> JsonObject:
+        """Any other object, such as a claim or a volume. Returns it as it was written."""
+        written: JsonObject = msgspec.json.decode(await self.objects.send(method, path, _encode(body), content_type))
+        return written
+
+    async def create_event(self, event: JsonObject) -> None:
+        await self.events.send("POST", _events(event["metadata"]["namespace"]), _encode(event))
+
+    async def patch_event(self, namespace: str, name: str, series: JsonObject) -> None:
+        body = _encode({"series": series})
+        await self.events.send("PATCH", f"{_events(namespace)}/{name}", body, STRATEGIC_MERGE_PATCH)
+
+
+def _path(pod: Pod) -> str:
+    return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+
+
+def _events(namespace: str) -> str:
+    return f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"

@@ -1,0 +1,351 @@
+"""Drives the scheduler against an API server: attempts between two awaits, writes as tasks, answers back to the core.
+
+Nothing here decides anything. What a write led to is reported to the core exactly once; a bind of which nobody knows
+whether it was carried out is looked up first.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import chain, repeat, takewhile
+from typing import Any
+
+import msgspec
+
+from mooring.apiclient.credentials.credentials import CredentialsError
+from mooring.apiclient.throttle import Timing
+from mooring.apiclient.unanswered import ConnectionRefused, Unanswered
+from mooring.framework.intents import Bind, Call, Evict, Intent, PatchStatus, Record, Write, WriteFault
+from mooring.kit.clock import NS_PER_S, Clock
+from mooring.kit.fence import NO_FENCE, Fence
+from mooring.kit.logs import Log, ObjectRef
+from mooring.kit.tasks import settle
+from mooring.live.api_writer import Writer
+from mooring.live.event_writer import EventWriter
+from mooring.live.extenders.calls import ExtenderCalls
+from mooring.live.object_writes import body_of, request_of
+from mooring.live.pacemaker import Pacemaker
+from mooring.live.status_writer import StatusWriter
+from mooring.model.api_errors import ApiError
+from mooring.model.pod import Pod
+from mooring.scheduler.scheduler import Scheduler
+
+log = logging.getLogger(__name__)
+_lines = Log(log)
+
+SLICE_S = 0.005
+"""How long pods are tried before the event loop gets its turn: watches and binds wait no longer than for this and one
+attempt. Most attempts take 0.1 to 1 ms; a turn of the loop costs 0.05 ms."""
+MAX_BINDS = 512
+"""How many binds may be under way; then attempts wait."""
+LANDING_S = 0.5
+"""How long a bind that we heard no more of may be on its way still: who looks sooner may take it for lost."""
+LOOKUP_WAITS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+LONGEST_REST_S = 1.0
+DOUBT_S = 60.0
+"""How long a bind without an answer may still take effect: an API server gives a request one minute (--request-timeout)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _BindOutcome:
+    """Why a pod was not bound (None: it was), and the node that it turned out to be on."""
+
+    fault: str | None = None
+    elsewhere: str = ""
+
+
+class LiveDriver:
+    """Changes are told to the scheduler by the reflectors; each should call `wake` afterwards."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        clock: Clock,
+        writer: Writer,
+        events: EventWriter,
+        statuses: StatusWriter,
+        timing: Timing | None = None,
+        fence: Fence = NO_FENCE,
+    ) -> None:
+        self._fence = fence
+        self._scheduler = scheduler
+        self._clock = clock
+        self._writer = writer
+        self._events = events
+        self._statuses = statuses
+        self._timing = timing or Timing()
+        self._news = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.extenders: ExtenderCalls | None = None
+        """Asks the extenders, where there are any."""
+        self._binds = 0
+        self._doubts: dict[str, float] = {}
+        """Pods with a bind that may still take effect, by id, and until when; the earliest first.
+
+        Their status does not say that they are not scheduled: it would stay on a pod that runs.
+        """
+        self._pacemaker = Pacemaker(scheduler, clock, events.sweep)
+        self.bound = 0
+        self.report: Callable[[Record], None] = _tell
+        """Says in the log what the scheduler recorded."""
+
+    def wake(self) -> None:
+        """Something changed: there may be work."""
+        self._news.set()
+
+    async def run(self) -> None:
+        """Schedule until cancelled. Raises FencedOff if the lease has run out before somebody says so."""
+        try:
+            while True:
+                self._fence.check()
+                self._news.clear()
+                self._pacemaker.beat()
+                self._carry_out()
+                if self._attempt_some():
+                    await asyncio.sleep(0)
+                else:
+                    await self._rest()
+        finally:
+            if self.extenders is not None:
+                self.extenders.stop()  # a reply would lead to a bind
+
+    async def close(self, patience_s: float = 5.0) -> None:
+        """Let writes that are under way come to their end, for a while."""
+        await settle(self._tasks, patience_s)
+        for task in self._tasks:
+            task.cancel()
+        if self.extenders is not None:
+            await self.extenders.close()
+        await self._statuses.close()
+        await self._events.close()
+
+    def halt(self) -> None:
+        """Leave off at once, in the middle of whatever is under way: somebody else schedules now."""
+        for task in self._tasks:
+            task.cancel()
+        if self.extenders is not None:
+            self.extenders.stop()
+        self._statuses.halt()
+        self._events.halt()
+
+    # ---- the loop
+
+    def _attempt_some(self) -> bool:
+        """Whether the time was up before the work was done."""
+        ends_s = self._timing.monotonic_s() + SLICE_S
+        while self._binds < MAX_BINDS and self._scheduler.has_work():
+            self._scheduler.attempt()
+            self._carry_out()
+            if self._timing.monotonic_s() >= ends_s:
+                return True
+        return False
+
+    async def _rest(self) -> None:
+        """Until something changes or falls due."""
+        pause_s = (self._pacemaker.next_ns() - self._clock.now_ns()) / NS_PER_S
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(max(pause_s, 0.0), LONGEST_REST_S)):
+                await self._news.wait()
+
+    # ---- what the scheduler wants
+
+    def _carry_out(self) -> None:
+        while intents := self._scheduler.take_intents():
+            victims: dict[str, list[Evict]] = {}
+            for intent in intents:
+                if isinstance(intent, Evict):
+                    victims.setdefault(intent.preemptor.id, []).append(intent)
+                else:
+                    self._do(intent)
+            for evictions in victims.values():
+                self._start(self._evict_all(evictions))
+            self._scheduler.release_waiting()
+
+    def _do(self, intent: Intent) -> None:
+        match intent:
+            case Bind():
+                self._binds += 1
+                self._start(self._bind(intent))
+            case PatchStatus():
+                self._patch_status(intent)
+            case Record():
+                self.report(intent)
+                self._events.record(intent)
+            case Write():
+                self._start(self._write(intent))
+            case Call():
+                assert self.extenders is not None, "there are calls only where there are extenders"
+                self.extenders.begin(intent)
+
+    def _patch_status(self, intent: PatchStatus) -> None:
+        """A pod that stays unscheduled comes to its next attempt, and that asks for the condition again."""
+        if intent.condition is not None and self._is_in_doubt(intent.pod):
+            intent = replace(intent, condition=None)
+        if intent.condition is not None or intent.nominated_node_name is not None:
+            self._statuses.patch(intent)
+
+    def go_on(self) -> None:
+        """An extender has replied: do what that leads to."""
+        self._carry_out()
+        self._news.set()
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._news.set()
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            log.error("a write failed in a way that nobody foresaw", exc_info=fault)
+
+    # ---- binding
+
+    async def _bind(self, intent: Bind) -> None:
+        try:
+            outcome = await self._try_to_bind(intent)
+        except Exception as bug:  # or else the pod would be held on its node for ever
+            log.error("the bind of %s failed in a way that nobody foresaw", intent.pod.key, exc_info=bug)
+            outcome = _BindOutcome(repr(bug))
+        finally:
+            self._binds -= 1
+        if outcome.fault is None:
+            self.bound += 1
+        else:
+            _lines.v(1, "Failed to bind pod", pod=_ref(intent.pod), err=outcome.fault)
+        self._scheduler.bound(intent.pod, outcome.fault, outcome.elsewhere)
+        self._carry_out()
+
+    async def _try_to_bind(self, intent: Bind) -> _BindOutcome:
+        await self._statuses.settle(intent.pod.id)
+        try:
+            await self._writer.bind(intent.pod, intent.node_name)
+            return _BindOutcome()
+        except ApiError as refused:
+            if refused.code != 409 and refused.code < 500:
+                return _BindOutcome(refused.message)
+            # A conflict may be with our own first try, whose answer was lost; a server in trouble may have done its part.
+            fault = refused.message
+            if refused.code == 504:  # Gateway Timeout: it may be at work still
+                self._doubt(intent.pod)
+        except (ConnectionRefused, CredentialsError) as unsent:
+            return _BindOutcome(str(unsent))
+        except Unanswered as lost:
+            fault = str(lost)
+            self._doubt(intent.pod)
+            await self._timing.sleep(LANDING_S)
+        node_name = await self._node_of(intent.pod)
+        return _BindOutcome() if node_name == intent.node_name else _BindOutcome(fault, node_name)
+
+    def _doubt(self, pod: Pod) -> None:
+        now_s = self._timing.monotonic_s()
+        for pod_id in list(takewhile(lambda pod_id: self._doubts[pod_id] <= now_s, self._doubts)):
+            del self._doubts[pod_id]
+        self._doubts.pop(pod.id, None)
+        self._doubts[pod.id] = now_s + DOUBT_S
+
+    def _is_in_doubt(self, pod: Pod) -> bool:
+        return self._timing.monotonic_s() < self._doubts.get(pod.id, 0.0)
+
+    async def _node_of(self, pod: Pod) -> str:
+        """The node that the pod is on, if it is; asked until there is an answer, or the watch gives it."""
+        for tries, wait_s in enumerate(chain(LOOKUP_WAITS_S, repeat(LOOKUP_WAITS_S[-1]))):
+            seen = self._scheduler.core.pods.get(pod.key)
+            if seen is None or seen.id != pod.id:
+                return ""
+            if seen.spec.node_name:
+                return seen.spec.node_name
+            try:
+                found = await self._writer.read_pod(pod) or {}
+            except (ApiError, Unanswered, CredentialsError) as fault:
+                log.info("cannot see yet whether %s was bound: %s", pod.key, fault)
+                if _is_forbidden(fault) and tries >= len(LOOKUP_WAITS_S):
+                    break  # we may not look, and by now the watch would have shown it
+                await self._timing.sleep(wait_s)
+                continue
+            is_same = found.get("metadata", {}).get("uid") == pod.uid
+            return found.get("spec", {}).get("nodeName") or "" if is_same else ""
+        return ""
+
+    # ---- other objects
+
+    async def _write(self, intent: Write) -> None:
+        item, fault = None, None
+        path, content_type = request_of(intent)
+        try:
+            answer = await self._writer.write(intent.method, path, body_of(intent), content_type)
+            item = None if intent.method == "DELETE" else msgspec.convert(answer, intent.kind)
+        except ApiError as refused:
+            fault = WriteFault(refused.message, refused.code)
+        except Exception as unforeseen:  # whatever it is, the pod must not wait for this write for ever
+            fault = WriteFault(str(unforeseen))
+        self._scheduler.written(intent.token, item, fault)
+        self._carry_out()
+
+    # ---- victims
+
+    async def _evict_all(self, evictions: list[Evict]) -> None:
+        """All at once, the last one only after the others: it is what makes the room that the preemptor waits for."""
+        *others, last = evictions
+        faults = await asyncio.gather(*(self._evict(eviction) for eviction in others))
+        if any(faults):
+            self._report(last, next(fault for fault in faults if fault))
+        else:
+            await self._evict(last)
+
+    async def _evict(self, eviction: Evict) -> str | None:
+        """Returns why not; a victim that is gone is as good as evicted."""
+        fault = None
+        was_there = self._is_known(eviction.victim)
+        try:
+            if was_there:
+                await self._statuses.patch_now(eviction.victim, eviction.condition)
+                was_there = self._is_known(eviction.victim)
+            if was_there:
+                await self._writer.delete(eviction.victim)
+        except ApiError as refused:
+            was_there = refused.code != 404
+            fault = refused.message if was_there else None
+        except Exception as unforeseen:  # whatever it is, the preemptor must not wait for this victim
+            fault = str(unforeseen)
+        self._report(eviction, fault, was_there)
+        return fault
+
+    def _is_known(self, victim: Pod) -> bool:
+        """Or else it is gone, and a pod that has its name now must not be taken for it."""
+        seen = self._scheduler.core.pods.get(victim.key)
+        return seen is not None and seen.id == victim.id
+
+    def _report(self, eviction: Evict, fault: str | None, was_there: bool = True) -> None:
+        if fault is not None:
+            log.error("Error preempting pod %s for %s: %s", eviction.victim.key, eviction.preemptor.key, fault)
+        self._scheduler.evicted(eviction.victim, eviction.preemptor, fault, was_there=was_there)
+        self._carry_out()
+
+
+def _is_forbidden(fault: Exception) -> bool:
+    return isinstance(fault, ApiError) and fault.code in (401, 403)
+
+
+def _ref(pod: Pod) -> ObjectRef:
+    return ObjectRef(pod.name, pod.namespace)
+
+
+_TOLD = {
+    "Scheduled": "Successfully bound pod to node",
+    "FailedScheduling": "Unable to schedule pod; no fit; waiting",
+    "Preempted": "Preemptor Pod preempted victim Pod",
+}
+"""The line for each reason of an event, in upstream's words: people and tools look for them."""
+
+
+def _tell(record: Record) -> None:
+    if not _lines.shows(2) or record.reason not in _TOLD:
+        return
+    if record.reason == "Scheduled":
+        _lines.v(2, _TOLD[record.reason], pod=_ref(record.pod), node=record.pod.spec.node_name)
+    else:
+        _lines.v(2, _TOLD[record.reason], pod=_ref(record.pod), err=record.note)

@@ -1,0 +1,66 @@
+"""SIGUSR2: what the scheduler believes, compared with what the watches show, and both told in the log."""
+
+from collections.abc import Iterator, Mapping
+
+from mooring.cluster.nodes.amounts import amounts_on
+from mooring.kit.logs import Log
+from mooring.model.meta import KubeObject
+from mooring.model.pod import Pod
+from mooring.scheduler.scheduler import Scheduler
+
+
+def compare(scheduler: Scheduler, nodes: Mapping[str, KubeObject], pods: Mapping[str, KubeObject], log: Log) -> bool:
+    """Whether cache and watches agree; differences are told. Pods count by uid, those in the queue with the cached."""
+    core = scheduler.core
+    log.v(3, "Cache comparer started")
+    cached_nodes = {node.name for node in core.cluster.nodes.nodes if node is not None}
+    known = {pod.uid for pod in core.cluster.nodes.pods()} | {entry.pod.uid for entry in core.queue.entries()}
+    seen = {pod.uid for pod in pods.values() if isinstance(pod, Pod) and _is_tracked(scheduler, pod)}
+    agree = True
+    for what, ours, theirs in (("Nodes", cached_nodes, {item.name for item in nodes.values()}), ("Pods", known, seen)):
+        missed, redundant = sorted(theirs - ours), sorted(ours - theirs)
+        if missed or redundant:
+            agree = False
+            log.info("Cache mismatch", **{f"missed{what}": missed, f"redundant{what}": redundant})
+    log.v(3, "Cache comparer finished")
+    return agree
+
+
+def dump(scheduler: Scheduler, log: Log) -> None:
+    """Nodes with their pods, then the queue."""
+    log.info("Dump of cached NodeInfo", nodes="\n".join(_nodes(scheduler)))
+    counts = scheduler.core.queue.pending_counts()
+    parked = counts["unschedulable"] + counts["gated"]
+    summary = f"activeQ:{counts['active']}; backoffQ:{counts['backoff']}; unschedulablePods:{parked}"
+    pods = "\n".join(_pod_line(entry.pod) for entry in scheduler.core.queue.entries())
+    log.info("Dump of scheduling queue", summary=summary, pods=pods)
+
+
+def _is_tracked(scheduler: Scheduler, pod: Pod) -> bool:
+    return bool(pod.spec.node_name) or pod.spec.scheduler_name in scheduler.core.runners
+
+
+def _nodes(scheduler: Scheduler) -> Iterator[str]:
+    table = scheduler.core.cluster.nodes
+    for row, node in enumerate(table.nodes):
+        if node is None and not table.pods_on[row]:
+            continue
+        yield f"Node name: {table.names[row]}"
+        yield f"Deleted: {str(node is None).lower()}"
+        amounts = amounts_on(table, row)
+        yield f"Requested Resources: { {name: used for name, (used, _) in amounts.items() if used} }"
+        yield f"Allocatable Resources: { {name: room for name, (_, room) in amounts.items() if room} }"
+        yield f"Scheduled Pods(number: {len(table.pods_on[row])}):"
+        yield from (_pod_line(pod) for pod in table.pods_on[row])
+        nominated = scheduler.core.nominated.on(table.names[row])
+        if nominated:
+            yield f"Nominated Pods(number: {len(nominated)}):"
+            yield from (_pod_line(pod) for pod in nominated)
+        yield ""
+
+
+def _pod_line(pod: Pod) -> str:
+    return (
+        f"name: {pod.name}, namespace: {pod.namespace}, uid: {pod.uid}, phase: {pod.status.phase}, "
+        f"nominated node: {pod.status.nominated_node_name}"
+    )

@@ -1,0 +1,1 @@
+"""Health, metrics and debug pages, and who may read them."""

@@ -1,0 +1,54 @@
+"""A question to a page and its answer, without HTTP."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mooring.model.api_errors import ApiError
+
+PLAIN = "text/plain; charset=utf-8"
+JSON = "application/json"
+NO_SNIFF = ("X-Content-Type-Options", "nosniff")
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    method: str = "GET"
+    path: str = "/"
+    query: tuple[tuple[str, str], ...] = ()
+    accept: str = ""
+    body: bytes = b""
+
+    def values(self, name: str) -> list[str]:
+        return [value for key, value in self.query if key == name]
+
+
+@dataclass(frozen=True, slots=True)
+class PageReply:
+    body: bytes
+    status: int = 200
+    content_type: str = PLAIN
+    headers: Sequence[tuple[str, str]] = ()
+
+
+def plain(text: str, status: int = 200) -> PageReply:
+    return PageReply(text.encode(), status, headers=(NO_SNIFF,))
+
+
+def failure(text: str, status: int) -> PageReply:
+    """As Go's http.Error: the text and a line end."""
+    return plain(f"{text}\n", status)
+
+
+def not_found_page() -> PageReply:
+    return failure("404 page not found", 404)
+
+
+def json_document(document: Any, status: int = 200, headers: Sequence[tuple[str, str]] = ()) -> PageReply:
+    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    return PageReply(f"{text}\n".encode(), status, JSON, headers)
+
+
+def refusal(error: ApiError) -> PageReply:
+    return json_document(error.status(), error.code, (NO_SNIFF,))

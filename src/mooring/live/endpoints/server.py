@@ -1,0 +1,187 @@
+"""HTTPS around the pages: connections, limits, who gets in, and an end that lets open requests finish."""
+
+import asyncio
+import ssl
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from mooring.kit.connection_log import connection_log
+from mooring.kit.listener import Listener, Room
+from mooring.kit.logs import Log
+from mooring.live.endpoints.access import Doorkeeper, ReviewFailed
+from mooring.live.endpoints.answers import PageReply, PageRequest, failure, refusal
+from mooring.live.endpoints.callers import Caller, certified_user, is_loopback
+from mooring.live.endpoints.pages import Pages
+from mooring.model.api_errors import ApiError, quoted, request_entity_too_large, timeout
+
+ALWAYS_SENT = (("Cache-Control", "no-cache, private"), ("Server", "mooring"))
+"""The second in place of the library's own, which tells its version to everybody."""
+
+
+class ListenError(Exception):
+    """The address cannot be listened on."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebLimits:
+    connections: int = 100
+    """Probes, a few scrapers and people: the rest of the descriptors is for binds, statuses, events and watches."""
+    of_one_remote: int = 50
+    handshake_s: float = 10.0
+    first_request_s: float = 32.0
+    """From the connection to its first whole request, as upstream gives for headers."""
+    request_s: float = 60.0
+    idle_s: float = 90.0
+    body_bytes: int = 4096
+    """The largest body that any page reads is a number."""
+    end_s: float = 5.0
+    """How long open requests may go on after `stop`."""
+
+    @classmethod
+    def within(cls, descriptors: int) -> "WebLimits":
+        """At most a quarter of all descriptors, where there are few."""
+        most = max(min(cls().connections, descriptors // 4), 4)
+        return cls(most, max(most // 2, 2))
+
+
+class WebServer:
+    def __init__(self, pages: Pages, doorkeeper: Doorkeeper, log: Log, limits: WebLimits | None = None) -> None:
+        self._pages = pages
+        self._doorkeeper = doorkeeper
+        self._log = log
+        self._limits = limits or WebLimits()
+        self._connections: web.Server | None = None
+        self._listener: Listener | None = None
+        self._silent: set[object] = set()
+        """Connections that have made no request yet."""
+        self._open = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    async def start(self, address: str, port: int, tls: ssl.SSLContext | None) -> int:
+        """Listen, and return the port: that which was asked for, or any free one for 0. Raises ListenError.
+
+        Without TLS, for tests, everything else is the same.
+        """
+        limits = self._limits
+        self._connections = web.Server(
+            self._handle,
+            access_log=None,
+            keepalive_timeout=limits.idle_s,
+            lingering_time=1.0,
+            logger=connection_log(self._log.warning),
+        )
+        room = Room(limits.connections, limits.of_one_remote, limits.handshake_s)
+        listener = Listener(self._connect, room, tls)
+        try:
+            bound = await listener.start(address, port)
+        except (OSError, OverflowError) as error:
+            told = getattr(error, "strerror", None) or error
+            raise ListenError(f"failed to create listener: failed to listen on {address}:{port}: {told}") from None
+        self._listener = listener
+        self._log.info("Serving securely", address=f"{address}:{bound}")
+        return bound
+
+    async def stop(self) -> None:
+        """Nobody new gets in; requests that are open have a few seconds to finish."""
+        if self._listener is None or self._connections is None:
+            return
+        await self._listener.close()
+        self._log.info("[graceful-termination] secure server has stopped listening")
+        self._connections.pre_shutdown()
+        try:
+            async with asyncio.timeout(self._limits.end_s):
+                await self._idle.wait()
+        except TimeoutError:
+            self._log.warning("Requests that are still open are cut off", count=self._open)
+        await self._connections.shutdown(timeout=0.1)
+        self._listener = self._connections = None
+        self._log.info("[graceful-termination] secure server is exiting")
+
+    def _connect(self) -> asyncio.Protocol:
+        assert self._connections is not None
+        protocol = self._connections()
+        self._silent.add(protocol)
+        asyncio.get_running_loop().call_later(self._limits.first_request_s, self._close_silent, protocol)
+        return protocol
+
+    def _close_silent(self, protocol: web.RequestHandler) -> None:
+        """Who connects and sends nothing, or a request one letter at a time, does not keep its place."""
+        if protocol in self._silent:
+            self._silent.discard(protocol)
+            protocol.force_close()
+
+    # One request
+
+    async def _handle(self, incoming: web.BaseRequest) -> web.StreamResponse:
+        assert self._listener is not None
+        listener = self._listener
+        self._silent.discard(incoming.protocol)
+        listener.busy(incoming.protocol)
+        self._open += 1
+        self._idle.clear()
+        try:
+            answer = await self._answer(incoming)
+        finally:
+            listener.idle(incoming.protocol)
+            self._open -= 1
+            if not self._open:
+                self._idle.set()
+        return _response(answer)
+
+    async def _answer(self, incoming: web.BaseRequest) -> PageReply:
+        try:
+            async with asyncio.timeout(self._limits.request_s):
+                return await self._admit_and_answer(incoming)
+        except ApiError as error:
+            return refusal(error)
+        except ReviewFailed as error:
+            return failure(f"Internal Server Error: {quoted(incoming.path)}: {error}", 500)
+        except TimeoutError:
+            return refusal(timeout("request did not complete within the allotted timeout"))
+        except Exception as fault:  # one request must not end the server
+            self._log.error("A page failed", fault, path=incoming.path)
+            return failure("This request caused the scheduler to fail. Look in the logs for details.", 500)
+
+    async def _admit_and_answer(self, incoming: web.BaseRequest) -> PageReply:
+        await self._doorkeeper.admit(_caller(incoming), incoming.method, incoming.path)
+        question = PageRequest(
+            incoming.method,
+            incoming.path,
+            tuple(incoming.query.items()),
+            ",".join(incoming.headers.getall("Accept", ())),
+        )
+        if self._pages.reads_body(question):
+            body = await _body(incoming, self._limits.body_bytes)
+            question = PageRequest(question.method, question.path, question.query, question.accept, body)
+        return self._pages.answer(question)
+
+
+def _caller(incoming: web.BaseRequest) -> Caller:
+    transport = incoming.transport
+    peer = transport.get_extra_info("peername") if transport is not None else None
+    tls = transport.get_extra_info("ssl_object") if transport is not None else None
+    return Caller(
+        incoming.headers.get("Authorization", ""),
+        certified_user(tls.getpeercert()) if tls is not None else None,
+        is_loopback(peer[0]) if isinstance(peer, tuple) else False,
+    )
+
+
+async def _body(incoming: web.BaseRequest, max_bytes: int) -> bytes:
+    body = bytearray()
+    async for chunk in incoming.content.iter_any():
+        body += chunk
+        if len(body) > max_bytes:
+            raise request_entity_too_large(f"limit is {max_bytes}")
+    return bytes(body)
+
+
+def _response(answer: PageReply) -> web.Response:
+    response = web.Response(
+        body=answer.body, status=answer.status, headers=[("Content-Type", answer.content_type), *ALWAYS_SENT]
+    )
+    for name, value in answer.headers:
+        response.headers.add(name, value)
+    return response

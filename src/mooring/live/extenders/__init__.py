@@ -1,0 +1,1 @@
+"""Calls of extenders over HTTP."""

@@ -1,0 +1,310 @@
+"""Who leads, decided without I/O: time and the answers of the API server go in, what to do next comes out.
+
+Two safeguards keep two instances from leading at once. A lease of somebody else counts as expired only after it was seen
+unchanged here for as long as it lasts; no clock of another machine is looked at. And a leader counts its own time from
+the moment when it sent its last successful renewal, not from the answer, so it stops before anybody may take over.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from mooring.live.lease_record import JsonObject, LeaseName, LeaseRecord, changed_lease, new_lease
+
+JITTER = 1.2
+"""Parity: candidates wait up to 1.2 periods longer than one, so that they do not come all at once."""
+
+Lost = Literal["another instance leads", "the lease could not be renewed in time"]
+
+
+class ElectionError(ValueError):
+    """Settings that no leader can be elected with; the texts are upstream's."""
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionTimes:
+    lease_duration_s: float = 15.0
+    renew_deadline_s: float = 10.0
+    retry_period_s: float = 2.0
+
+    def __post_init__(self) -> None:
+        if self.lease_duration_s <= self.renew_deadline_s:
+            raise ElectionError("leaseDuration must be greater than renewDeadline")
+        if self.renew_deadline_s <= self.retry_period_s * JITTER:
+            raise ElectionError("renewDeadline must be greater than retryPeriod*JitterFactor")
+        if self.retry_period_s <= 0:
+            raise ElectionError("retryPeriod must be greater than zero")
+        if self.written_s < 1:
+            raise ElectionError("leaseDuration must be at least one second: a Lease counts in whole seconds")
+
+    @property
+    def written_s(self) -> int:
+        """What others read, and so what they wait for: whole seconds."""
+        return int(self.lease_duration_s)
+
+    @property
+    def request_s(self) -> float:
+        """How long one request may take."""
+        return max(1.0, self.renew_deadline_s / 2)
+
+
+# What to do next
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """GET the lease."""
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """POST this lease."""
+
+    lease: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """PUT this lease."""
+
+    lease: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Nothing until then; `until_s` is monotonic, like all moments here."""
+
+    until_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """This instance led and no longer does; it never will again."""
+
+    why: Lost
+
+
+Ask = Read | Create | Update
+Step = Ask | Pause | Over
+
+
+# What came of it
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The lease as it is now."""
+
+    lease: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class NoLease:
+    """There is no such lease."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unfulfilled:
+    """Refused or unanswered; a write may have been carried out all the same."""
+
+    error: str
+
+
+Heard = Found | NoLease | Unfulfilled
+
+
+class Notes(Protocol):
+    """Where the machine says what happens; `kit.logs.Log` is one."""
+
+    def info(self, message: str, /, **keys: Any) -> None: ...
+
+    def v(self, verbosity: int, message: str, /, **keys: Any) -> None: ...
+
+    def error(self, message: str, error: BaseException | None = None, /, **keys: Any) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Who stands for election, for what, and what it needs from outside."""
+
+    identity: str
+    lease: LeaseName
+    times: ElectionTimes
+    now_text: Callable[[], str]
+    """The time of day as leases carry it, for people to read."""
+    random: Callable[[], float]
+    """At least 0, below 1."""
+
+
+class Election:
+    """One instance's part in the election.
+
+    Call `step` for what to do, do it, and report to `hear`; requests are made one at a time. Anybody may ask `leads`.
+    """
+
+    def __init__(self, candidate: Candidate, notes: Notes) -> None:
+        if not candidate.identity:
+            raise ElectionError("Lock identity is empty")
+        self._candidate = candidate
+        self._times = candidate.times
+        self._notes = notes
+        self._lease: JsonObject | None = None
+        self._record = LeaseRecord()
+        self._observed_s = 0.0
+        """When this record was first seen here."""
+        self._due_s = float("-inf")
+        self._round_s = 0.0
+        self._ask: Ask | None = None
+        self._is_asked = False
+        self._asked_s = 0.0
+        self._is_optimistic = False
+        self._written = LeaseRecord()
+        self._is_leader = False
+        self._ends_s = float("-inf")
+        """Until when a leader leads if it renews no more."""
+        self._over: Over | None = None
+
+    @property
+    def holder(self) -> str:
+        """Whom the lease named when it was last seen; may be empty."""
+        return self._record.holder
+
+    @property
+    def lease(self) -> JsonObject | None:
+        """The lease as it was last seen."""
+        return self._lease
+
+    @property
+    def ends_s(self) -> float:
+        """When this leader stops unless it renews; before it leads, a moment that has passed."""
+        return self._ends_s if self._is_leader else float("-inf")
+
+    def leads(self, now_s: float) -> bool:
+        """True at no moment at which another instance's `leads` may be."""
+        return self._is_leader and now_s < self._ends_s
+
+    # What to do
+
+    def step(self, now_s: float) -> Step:
+        self._check_deadline(now_s)
+        if self._over is not None:
+            return self._over
+        if self._is_asked:
+            raise RuntimeError("the answer to the last question is still out")
+        if self._ask is None and now_s < self._due_s:
+            return Pause(min(self._due_s, self._ends_s) if self._is_leader else self._due_s)
+        if self._ask is None:
+            self._begin_round(now_s)
+        assert self._ask is not None
+        self._is_asked, self._asked_s = True, now_s
+        return self._ask
+
+    def _begin_round(self, now_s: float) -> None:
+        """A leader renews from the lease as it last saw it; if that is no longer so, the server refuses."""
+        self._round_s = now_s
+        self._is_optimistic = self._is_leader
+        self._ask = self._update(self._record.acquire_time, self._record.transitions) if self._is_leader else Read()
+
+    def _check_deadline(self, now_s: float) -> None:
+        if self._is_leader and now_s >= self._ends_s:
+            self._stop("the lease could not be renewed in time")
+
+    def _stop(self, why: Lost) -> None:
+        self._is_leader = False
+        self._ask, self._is_asked = None, False
+        self._over = Over(why)
+        self._notes.info("Failed to renew lease", lock=str(self._candidate.lease), err=why)
+
+    def _update(self, acquire_time: str, transitions: int) -> Update:
+        assert self._lease is not None
+        self._written = self._ours(acquire_time, transitions)
+        return Update(changed_lease(self._lease, self._written))
+
+    def _ours(self, acquire_time: str, transitions: int) -> LeaseRecord:
+        now = self._candidate.now_text()
+        return LeaseRecord(self._candidate.identity, self._times.written_s, acquire_time or now, now, transitions)
+
+    # What came of it
+
+    def hear(self, now_s: float, answer: Heard) -> None:
+        asked, is_asked = self._ask, self._is_asked
+        self._ask, self._is_asked = None, False
+        if asked is None or not is_asked:
+            raise RuntimeError("an answer came to a question that was not asked")
+        self._check_deadline(now_s)
+        if self._over is not None:
+            return
+        if isinstance(asked, Read):
+            self._hear_read(now_s, answer)
+        elif isinstance(answer, Found):
+            self._hear_written(now_s, answer.lease)
+        else:
+            self._hear_refused(now_s, asked, answer)
+
+    def _hear_read(self, now_s: float, answer: Heard) -> None:
+        match answer:
+            case Found(lease):
+                self._observe(now_s, lease)
+                self._take_or_wait(now_s)
+            case NoLease():
+                self._written = self._ours("", 0)
+                self._ask = Create(new_lease(self._candidate.lease, self._written))
+            case Unfulfilled(error):
+                self._notes.error("Error retrieving lease lock", None, lock=str(self._candidate.lease), err=error)
+                self._try_later(now_s)
+
+    def _observe(self, now_s: float, lease: JsonObject) -> None:
+        record = LeaseRecord.of(lease)
+        if record != self._record or self._lease is None:
+            self._record, self._observed_s = record, now_s
+        self._lease = lease
+
+    def _take_or_wait(self, now_s: float) -> None:
+        record, identity = self._record, self._candidate.identity
+        if record.holder == identity:
+            self._ask = self._update(record.acquire_time, record.transitions)
+        elif self._is_leader and record.holder:
+            self._stop("another instance leads")
+        elif record.holder and now_s < self._observed_s + record.duration_s:
+            keys = {"lock": str(self._candidate.lease), "holder": record.holder}
+            self._notes.v(4, "Lease is held by and has not yet expired", **keys)
+            self._try_later(now_s)
+        else:
+            self._ask = self._update("", record.transitions + 1)
+
+    def _hear_written(self, now_s: float, lease: JsonObject) -> None:
+        self._lease = lease
+        self._record, self._observed_s = self._written, now_s
+        ends_s = min(
+            self._asked_s + self._times.written_s,
+            now_s + self._times.retry_period_s + self._times.renew_deadline_s,
+        )
+        if now_s >= ends_s:
+            # The answer took longer than the lease lasts: others may have it by now, so ask again.
+            self._try_later(now_s)
+            return
+        if not self._is_leader:
+            self._notes.info("Successfully acquired lease", lock=str(self._candidate.lease))
+        else:
+            self._notes.v(5, "Successfully renewed lease", lock=str(self._candidate.lease))
+        self._is_leader, self._ends_s = True, ends_s
+        self._due_s = now_s + self._times.retry_period_s
+
+    def _hear_refused(self, now_s: float, asked: Create | Update, answer: NoLease | Unfulfilled) -> None:
+        error = answer.error if isinstance(answer, Unfulfilled) else "the lease is gone"
+        keys = {"lock": str(self._candidate.lease), "err": error}
+        if self._is_optimistic:
+            self._notes.v(2, "Failed to update lease optimistically, falling back to slow path", **keys)
+            self._is_optimistic, self._ask = False, Read()
+            return
+        is_new = isinstance(asked, Create)
+        message = "Error initially creating lease lock" if is_new else "Failed to update lease"
+        self._notes.error(message, None, **keys)
+        self._try_later(now_s)
+
+    def _try_later(self, now_s: float) -> None:
+        period_s = self._times.retry_period_s
+        if self._is_leader:
+            self._due_s = max(now_s, self._round_s + period_s)
+        else:
+            self._due_s = now_s + period_s * (1 + self._candidate.random() * JITTER)

@@ -1,0 +1,312 @@
+"""Leader election against an API server: does what `leader_election` says, tells the scheduler, and lets go at the end.
+
+It runs on any event loop, so on virtual time too; in service that is the loop of `lease_thread`.
+"""
+
+import asyncio
+import socket
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from random import SystemRandom
+from typing import Any, Literal, Protocol, TypeVar
+
+from mooring.apiclient.client import ApiClient, JsonObject, Limits
+from mooring.apiclient.credentials.credentials import CredentialsError
+from mooring.apiclient.reach import Access
+from mooring.apiclient.throttle import Timing
+from mooring.apiclient.transport import Params
+from mooring.apiclient.unanswered import Unanswered
+from mooring.framework.config.types import ClientConnectionConfiguration, LeaderElectionConfiguration
+from mooring.kit.clock import Clock, WallClock
+from mooring.kit.fence import Fence, elapsed_s
+from mooring.kit.logs import Log
+from mooring.kit.rfc3339 import in_micros, in_seconds
+from mooring.kit.tasks import settle, sooner
+from mooring.live.leader_election import (
+    Ask,
+    Candidate,
+    Create,
+    Election,
+    ElectionError,
+    ElectionTimes,
+    Found,
+    Heard,
+    NoLease,
+    Over,
+    Pause,
+    Read,
+    Unfulfilled,
+    Update,
+)
+from mooring.live.lease_record import API_VERSION, LeaseName, LeaseRecord, changed_lease
+from mooring.model.api_errors import ApiError
+
+T = TypeVar("T")
+
+Outcome = Literal["stopped", "lost"]
+
+_LAST_EVENTS_S = 1.0
+"""How long the end waits for events that are still on their way."""
+_LEASE_BYTES = 1 << 20
+
+
+class LeaseClient(Protocol):
+    """What of ApiClient is used."""
+
+    async def get(self, path: str, params: Params | None = None) -> Any: ...
+
+    async def post(self, path: str, body: Any, params: Params | None = None) -> Any: ...
+
+    async def put(self, path: str, body: Any, params: Params | None = None) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ElectorSettings:
+    identity: str
+    lease: LeaseName = field(default_factory=lambda: LeaseName("kube-system", "kube-scheduler"))
+    times: ElectionTimes = field(default_factory=ElectionTimes)
+    component: str = "default-scheduler"
+    """Who events say they are from: the schedulerName of the first profile."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeAndChance:
+    """Time and chance, so that tests can hand in their own."""
+
+    timing: Timing = field(default_factory=lambda: Timing(elapsed_s))
+    """Its clock has to be that of the fence."""
+    clock: Clock = field(default_factory=WallClock)
+    random: Callable[[], float] = field(default_factory=lambda: SystemRandom().random)
+
+
+@dataclass(frozen=True, slots=True)
+class Callbacks:
+    """They must return at once. Whoever has started leading also stops, whatever happens."""
+
+    on_started_leading: Callable[[], None]
+    on_stopped_leading: Callable[[], None]
+    on_master_status: Callable[[bool], None] = lambda leads: None
+    """For the metric leader_election_master_status."""
+
+
+def new_identity(hostname: str = "") -> str:
+    return f"{hostname or socket.gethostname()}_{uuid.uuid4()}"
+
+
+def elector_settings(config: LeaderElectionConfiguration, identity: str, component: str) -> ElectorSettings:
+    """What the configuration says; raises ElectionError with upstream's texts."""
+    if config.resource_lock in ("endpoints", "configmaps", "endpointsleases", "configmapsleases"):
+        raise ElectionError(f"couldn't create resource lock: {config.resource_lock} lock is removed, migrate to leases")
+    if config.resource_lock != "leases":
+        raise ElectionError(f"couldn't create resource lock: Invalid lock-type {config.resource_lock}")
+    durations = (config.lease_duration, config.renew_deadline, config.retry_period)
+    try:
+        times = ElectionTimes(*(duration.seconds for duration in durations))
+    except ElectionError as error:
+        raise ElectionError(f"couldn't create leader elector: {error}") from None
+    return ElectorSettings(identity, LeaseName(config.resource_namespace, config.resource_name), times, component)
+
+
+def lease_client(
+    access: Access, base_user_agent: str, connection: ClientConnectionConfiguration, times: ElectionTimes
+) -> ApiClient:
+    """A client for the lease alone: a flood of other requests must not keep a leader from renewing."""
+    limits = Limits(request_s=times.request_s, answer_bytes=_LEASE_BYTES, connections=2)
+    return ApiClient(access, f"{base_user_agent}/leader-election", connection.qps, connection.burst, limits=limits)
+
+
+class LeaderElector:
+    """Call `run` once, and `stop` to make it let go of the lease and return."""
+
+    def __init__(
+        self,
+        client: LeaseClient,
+        settings: ElectorSettings,
+        callbacks: Callbacks,
+        log: Log,
+        around: TimeAndChance | None = None,
+        events: LeaseClient | None = None,
+        fence: Fence | None = None,
+    ) -> None:
+        """`events` is where events are written through; without it there are none. `fence` is opened while this leads."""
+        self._client = client
+        self._settings = settings
+        self._callbacks = callbacks
+        self._log = log
+        self._around = around or TimeAndChance()
+        self._events = events
+        self._fence = fence or Fence()
+        candidate = Candidate(settings.identity, settings.lease, settings.times, self._now_text, self._around.random)
+        self._election = Election(candidate, log)
+        self._params = {"timeout": f"{settings.times.request_s:g}s"}
+        self._stopping = asyncio.Event()
+        self._has_told = False
+        self._may_hold = False
+        """Whether the lease may name us: a write was sent of which we do not know that it failed."""
+        self._posting: set[asyncio.Task[None]] = set()
+
+    def is_leading(self) -> bool:
+        """Right now, by the clock: true at no moment at which it is true for another instance."""
+        return self._election.leads(self._now_s())
+
+    @property
+    def holder(self) -> str:
+        """Whom the lease named when it was last seen; may be empty."""
+        return self._election.holder
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    async def run(self) -> Outcome:
+        """Stand for election, lead, and return when that is over: stopped on request, or the lease is lost.
+
+        Cancelled, it stops leading at once and leaves the lease to expire.
+        """
+        self._callbacks.on_master_status(False)
+        self._log.info("Attempting to acquire leader lease...", lock=str(self._settings.lease))
+        try:
+            outcome = await self._campaign()
+        finally:
+            self._fence.shut()  # before anybody else can have the lease
+            self._tell(leads=False)
+        times = self._settings.times
+        if self._may_hold:
+            limit_s = times.renew_deadline_s if outcome == "stopped" else times.request_s
+            await self._within(self._release(), limit_s)
+        await self._finish_events()
+        return outcome
+
+    async def _campaign(self) -> Outcome:
+        while not self._stopping.is_set():
+            step = self._election.step(self._now_s())
+            match step:
+                case Over():
+                    return "lost"
+                case Pause(until_s):
+                    await self._unless_stopped(self._around.timing.sleep(max(0.0, until_s - self._now_s())))
+                case _:
+                    answer = await self._unless_stopped(self._answer(step))
+                    if answer is not None:
+                        self._election.hear(self._now_s(), answer)
+                        self._fence.open_until(self._election.ends_s)
+                        self._tell(self.is_leading())
+        return "stopped"
+
+    # Requests
+
+    async def _answer(self, ask: Ask) -> Heard:
+        """Never later than the moment at which a leader must stop."""
+        limit_s = self._settings.times.request_s
+        if self._election.ends_s > float("-inf"):
+            limit_s = min(limit_s, self._election.ends_s - self._now_s())
+        self._may_hold |= not isinstance(ask, Read)
+        answer = await self._within(self._ask(ask), limit_s)
+        return answer or Unfulfilled(f"no answer within {limit_s:g} s")
+
+    async def _ask(self, ask: Ask) -> Heard:
+        lease = self._settings.lease
+        try:
+            match ask:
+                case Read():
+                    found = await self._client.get(lease.path, self._params)
+                case Create(new):
+                    found = await self._client.post(lease.collection, new, self._params)
+                case Update(changed):
+                    found = await self._client.put(lease.path, changed, self._params)
+            LeaseRecord.of(found)
+        except ApiError as error:
+            return NoLease() if error.code == 404 else Unfulfilled(error.message)
+        except (Unanswered, CredentialsError) as error:
+            return Unfulfilled(str(error))
+        except ValueError as error:
+            return Unfulfilled(f"the answer is no Lease: {error}")
+        return Found(found)
+
+    async def _release(self) -> None:
+        """Empty the lease if it names us, so that another may take it at once. A conflict means: look again."""
+        while isinstance(read := await self._ask(Read()), Found):
+            record = LeaseRecord.of(read.lease)
+            if record.holder != self._settings.identity:
+                return
+            now = self._now_text()
+            free = LeaseRecord("", 1, now, now, record.transitions)
+            if isinstance(failed := await self._ask(Update(changed_lease(read.lease, free))), Found):
+                return
+            keys = {"lock": str(self._settings.lease), "err": getattr(failed, "error", "the lease is gone")}
+            self._log.v(4, "Failed to release lease, retrying", **keys)
+            await self._around.timing.sleep(min(0.1, self._settings.times.retry_period_s))
+        if isinstance(read, Unfulfilled):
+            self._log.error("error retrieving resource lock", None, lock=str(self._settings.lease), err=read.error)
+
+    # Telling
+
+    def _tell(self, leads: bool) -> None:
+        if leads == self._has_told:
+            return
+        self._has_told = leads
+        self._callbacks.on_master_status(leads)
+        self._post_event("became leader" if leads else "stopped leading")
+        if leads:
+            self._callbacks.on_started_leading()
+        else:
+            self._callbacks.on_stopped_leading()
+
+    def _post_event(self, what: str) -> None:
+        if self._events is None or self._election.lease is None:
+            return
+        event = leader_event(self._election.lease, self._settings, what, self._around.clock.now_ns())
+        task = asyncio.ensure_future(self._post(self._events, event))
+        self._posting.add(task)
+        task.add_done_callback(self._posting.discard)
+
+    async def _post(self, events: LeaseClient, event: JsonObject) -> None:
+        """Nobody depends on events, so a failure is only logged."""
+        try:
+            await events.post(f"/api/v1/namespaces/{self._settings.lease.namespace}/events", event)
+        except (ApiError, Unanswered, CredentialsError) as error:
+            self._log.v(2, "Unable to write event", err=error)
+
+    async def _finish_events(self) -> None:
+        await settle(self._posting, _LAST_EVENTS_S)
+        for task in self._posting:
+            task.cancel()
+
+    # Time
+
+    def _now_s(self) -> float:
+        return self._around.timing.monotonic_s()
+
+    def _now_text(self) -> str:
+        return in_micros(self._around.clock.now_ns())
+
+    async def _unless_stopped(self, work: Awaitable[T]) -> T | None:
+        return await sooner(work, self._stopping.wait())
+
+    async def _within(self, work: Awaitable[T], limit_s: float) -> T | None:
+        return await sooner(work, self._around.timing.sleep(max(0.0, limit_s)))
+
+
+def leader_event(lease: JsonObject, settings: ElectorSettings, what: str, now_ns: int) -> JsonObject:
+    """Parity: through the core group, whatever other events of this process use."""
+    metadata, now = lease.get("metadata") or {}, in_seconds(now_ns)
+    name, namespace = settings.lease.name, settings.lease.namespace
+    of_lease = {key: metadata[key] for key in ("uid", "resourceVersion") if key in metadata}
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{name}.{now_ns:x}", "namespace": namespace},
+        "involvedObject": {
+            "kind": "Lease", "namespace": namespace, "name": name, "apiVersion": API_VERSION, **of_lease
+        },
+        "reason": "LeaderElection",
+        "message": f"{settings.identity} {what}",
+        "source": {"component": settings.component},
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+        "type": "Normal",
+        "eventTime": None,
+        "reportingComponent": settings.component,
+        "reportingInstance": "",
+    }  # fmt: skip

@@ -1,0 +1,99 @@
+"""The lease is renewed in a thread with an event loop and connections of its own.
+
+An attempt on a large cluster may keep the main loop busy for longer than a lease lasts; the interpreter still lets this
+thread run every few milliseconds. The threads share the deadline of the fence and nothing else: what happens here is told
+to the main loop by `call_soon_threadsafe`, and the fence works even while the main loop is too busy to hear it.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+from mooring.apiclient.client import ApiClient
+from mooring.apiclient.reach import Access
+from mooring.framework.config.types import ClientConnectionConfiguration
+from mooring.kit.fence import Fence
+from mooring.kit.logs import Log
+from mooring.live.leader_elector import Callbacks, ElectorSettings, LeaderElector, Outcome, lease_client
+
+
+class LeaseThread:
+    """Made and used on the main loop, where the callbacks are called too. `over` ends when the thread does."""
+
+    def __init__(
+        self,
+        access: Access,
+        connection: ClientConnectionConfiguration,
+        user_agent: str,
+        settings: ElectorSettings,
+        callbacks: Callbacks,
+        fence: Fence,
+        log: Log,
+    ) -> None:
+        """`access` must not be used by the main loop: credentials keep state that belongs to one event loop."""
+        self._access = access
+        self._connection = connection
+        self._user_agent = user_agent
+        self._settings = settings
+        self._callbacks = callbacks
+        self._fence = fence
+        self._log = log
+        self._main = asyncio.get_running_loop()
+        self.over: asyncio.Future[Outcome] = self._main.create_future()
+        self._own: asyncio.AbstractEventLoop | None = None
+        self._elector: LeaderElector | None = None
+        self._is_stopping = False
+        # A daemon: a second SIGTERM, or a bug on the main loop, ends the process without waiting for a request.
+        self._thread = threading.Thread(target=self._work, name="lease", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Let go of the lease, in a moment: `over` tells when."""
+        self._is_stopping = True
+        if self._elector is not None and self._own is not None:
+            with suppress(RuntimeError):  # its loop is closed: it has stopped already
+                self._own.call_soon_threadsafe(self._elector.stop)
+
+    # ---- in the thread
+
+    def _work(self) -> None:
+        try:
+            outcome = asyncio.run(self._stand())
+        except BaseException as fault:
+            self._fence.shut()
+            self._tell(lambda fault=fault: self._settle(fault))  # type: ignore[misc]
+        else:
+            self._tell(lambda: self._settle(outcome))
+
+    async def _stand(self) -> Outcome:
+        connection, callbacks = self._connection, self._callbacks
+        async with (
+            lease_client(self._access, self._user_agent, connection, self._settings.times) as leases,
+            ApiClient(self._access, self._user_agent, connection.qps, connection.burst) as events,
+        ):
+            told = Callbacks(
+                lambda: self._tell(callbacks.on_started_leading),
+                lambda: self._tell(callbacks.on_stopped_leading),
+                lambda leads: self._tell(lambda: callbacks.on_master_status(leads)),
+            )
+            elector = LeaderElector(leases, self._settings, told, self._log, events=events, fence=self._fence)
+            self._own, self._elector = asyncio.get_running_loop(), elector
+            if self._is_stopping:  # said before there was anything to stop
+                elector.stop()
+            return await elector.run()
+
+    def _tell(self, news: Callable[[], None]) -> None:
+        with suppress(RuntimeError):  # the main loop is closed: nobody listens any more
+            self._main.call_soon_threadsafe(news)
+
+    def _settle(self, outcome: Outcome | BaseException) -> None:
+        """On the main loop."""
+        if self.over.done():
+            return
+        if isinstance(outcome, BaseException):
+            self.over.set_exception(outcome)
+        else:
+            self.over.set_result(outcome)

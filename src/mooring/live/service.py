@@ -1,0 +1,164 @@
+"""The scheduler on a real cluster: watches feed it, its writes go out, and it stops at once when it must not go on."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+from mooring.apiclient.client import ApiClient, Observe
+from mooring.apiclient.quick_client import QuickClient
+from mooring.apiclient.reach import Access
+from mooring.apiclient.reflectors.reflector import Conduct, WatchSource
+from mooring.apiclient.reflectors.reflectors import Reflectors
+from mooring.apiclient.reflectors.watched import POD_GROUPS, WATCHED
+from mooring.kit.clock import Clock, WallClock
+from mooring.kit.fence import NO_FENCE, Fence
+from mooring.kit.tasks import first_of, settle
+from mooring.live.api_writer import ApiWriter, Writer
+from mooring.live.driver import LiveDriver
+from mooring.live.dry_run import DryRun, DryWriter, Hears
+from mooring.live.event_writer import EventWriter
+from mooring.live.extenders.calls import ExtenderCalls
+from mooring.live.extenders.originals import Originals
+from mooring.live.status_writer import StatusWriter
+from mooring.model.meta import KubeObject
+from mooring.scheduler.scheduler import Scheduler
+
+log = logging.getLogger(__name__)
+
+USER_AGENT = "kube-scheduler/v1.36.4 (mooring)"
+BINDERS = 64
+STATUS_WRITERS = 16
+OBJECT_WRITERS = 16
+EVENT_WRITERS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Requests a second of each client; a negative number is no limit. And how long a write may take."""
+
+    qps: float = -1.0
+    burst: int = 100
+    time_limit_s: float = 30.0
+
+
+class Listener:
+    """Tells the scheduler each change, and wakes whoever drives it."""
+
+    def __init__(self, scheduler: Scheduler, wake: Callable[[], None]) -> None:
+        self._scheduler = scheduler
+        self._wake = wake
+
+    def added(self, item: KubeObject) -> None:
+        self._scheduler.added(item)
+        self._wake()
+
+    def updated(self, old: KubeObject, new: KubeObject) -> None:
+        self._scheduler.updated(old, new)
+        self._wake()
+
+    def removed(self, item: KubeObject) -> None:
+        self._scheduler.removed(item)
+        self._wake()
+
+
+class LiveScheduler:
+    """A scheduler with its connections. Inside `async with` the watches run; `schedule` is for the leader only."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        access: Access,
+        pace: Pace | None = None,
+        clock: Clock | None = None,
+        is_dry_run: bool = False,
+        conduct: Conduct | None = None,
+        observe: Observe | None = None,
+        fence: Fence = NO_FENCE,
+    ) -> None:
+        """`observe` is told of every request; `fence` is asked before every write."""
+        self.scheduler = scheduler
+        self._clock = clock or WallClock()
+        self._stack = AsyncExitStack()
+        pace, conduct = pace or Pace(), conduct or Conduct(report=_tell)
+        timing = conduct.timing
+        agent = f"{USER_AGENT}/scheduler"
+        self._watcher = ApiClient(access, agent, pace.qps, pace.burst, timing=timing, observe=observe)
+        quick = partial(
+            QuickClient,
+            access,
+            agent,
+            qps=pace.qps,
+            burst=pace.burst,
+            time_limit_s=pace.time_limit_s,
+            timing=timing,
+            observe=observe,
+            fence=fence,
+        )
+        self._binder, self._statuses = quick(connections=BINDERS), quick(connections=STATUS_WRITERS)
+        self._objects, self._recorder = quick(connections=OBJECT_WRITERS), quick(connections=EVENT_WRITERS)
+        writer: Writer = ApiWriter(self._binder, self._statuses, self._objects, self._recorder, timing)
+        if is_dry_run:
+            writer = DryWriter()
+        events = EventWriter(writer, self._clock, socket.gethostname(), timing)
+        statuses = StatusWriter(writer, self._clock)
+        self.driver = LiveDriver(scheduler, self._clock, writer, events, statuses, timing, fence)
+        listener: Hears = Listener(scheduler, self.driver.wake)
+        self.dry_run = DryRun() if is_dry_run else None
+        if self.dry_run is not None:
+            self.driver.report, listener = self.dry_run.report, self.dry_run.listen(listener)
+        source: WatchSource = self._watcher
+        if scheduler.core.manner.extenders:
+            source = originals = Originals(self._watcher)
+            self.driver.extenders = ExtenderCalls(
+                scheduler, originals.whole, self.driver.go_on, is_dry_run=is_dry_run, fence=fence
+            )
+        watched = WATCHED if scheduler.core.cluster.groups is None else (*WATCHED, POD_GROUPS)
+        self.reflectors = Reflectors(source, listener, watched, conduct)
+        self._watching: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        for client in (self._watcher, self._binder, self._statuses, self._objects, self._recorder):
+            await self._stack.enter_async_context(client)
+        self._watching = asyncio.create_task(self.reflectors.run())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+            await settle((self._watching,))
+        await self.driver.close()
+        await self._stack.aclose()
+
+    async def settle(self) -> None:
+        """Until everything that is needed has been listed."""
+        await self._while_watching(self.reflectors.settle())
+
+    async def schedule(self) -> None:
+        """Schedule until cancelled."""
+        await self._while_watching(self.driver.run())
+
+    async def _while_watching(self, work: Coroutine[Any, Any, None]) -> None:
+        """Who does not see the cluster must not act on it: a bug that ends the watches ends this, and is raised here."""
+        assert self._watching is not None
+        acting = asyncio.ensure_future(work)
+        try:
+            await first_of(acting, self._watching)
+            if self._watching.done():
+                self._watching.result()
+            if acting.done():
+                acting.result()
+        finally:
+            acting.cancel()
+            await settle((acting,))
+
+
+def _tell(text: str, fault: Exception | None) -> None:
+    log.warning("%s%s", text, f": {fault}" if fault is not None else "")

@@ -1,0 +1,184 @@
+"""What the API server refuses in volumes, storage classes, device claims and resource slices."""
+
+from collections.abc import Collection
+
+from mooring.model.devices import (
+    ALL,
+    EXACT_COUNT,
+    Device,
+    DeviceClaim,
+    DeviceClass,
+    DeviceRequest,
+    DeviceSelector,
+    DeviceSubRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
+from mooring.model.meta import MAX_INT64
+from mooring.model.node import NO_EXECUTE, NO_SCHEDULE
+from mooring.model.pod import ClaimSpec
+from mooring.model.storage import (
+    IMMEDIATE,
+    READ_WRITE_ONCE_POD,
+    WAIT_FOR_FIRST_CONSUMER,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from mooring.model.validation import field_rules as rules
+from mooring.model.validation.field_rules import one_of, unique
+from mooring.model.validation.problem import NOTHING_THERE, Problem, Problems, at_key, show
+
+ACCESS_MODES = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", READ_WRITE_ONCE_POD)
+DEVICE_EFFECTS = ("None", NO_SCHEDULE, NO_EXECUTE)
+
+
+def check_volume(volume: PersistentVolume) -> Problems:
+    spec = volume.spec
+    yield from _access_modes("spec.accessModes", spec.access_modes)
+    yield from rules.quantities("spec.capacity", spec.capacity)
+    yield from rules.required("spec.capacity.storage", (spec.capacity or {}).get("storage"), "a size, e.g. 10Gi")
+    yield from one_of("spec.volumeMode", spec.volume_mode, ("Filesystem", "Block"))
+    if spec.node_affinity is not None and spec.node_affinity.required is not None:
+        yield from rules.node_selector("spec.nodeAffinity.required", spec.node_affinity.required)
+
+
+def check_claim(claim: PersistentVolumeClaim) -> Problems:
+    yield from check_claim_spec("spec", claim.spec)
+
+
+def check_claim_spec(path: str, spec: ClaimSpec) -> Problems:
+    yield from _access_modes(f"{path}.accessModes", spec.access_modes)
+    yield from rules.label_selector(f"{path}.selector", spec.selector)
+    asked = (spec.resources.requests if spec.resources else None) or {}
+    yield from rules.required(f"{path}.resources.requests.storage", asked.get("storage"), "a size, e.g. 10Gi")
+    yield from rules.quantities(f"{path}.resources.requests", asked)
+    yield from one_of(f"{path}.volumeMode", spec.volume_mode, ("Filesystem", "Block"))
+
+
+def _access_modes(path: str, modes: Collection[str] | None) -> Problems:
+    yield from rules.required(path, modes, ", ".join(ACCESS_MODES))
+    for i, mode in enumerate(modes or ()):
+        yield from one_of(f"{path}[{i}]", mode, ACCESS_MODES)
+
+
+def check_storage_class(storage_class: StorageClass) -> Problems:
+    yield from rules.required("provisioner", storage_class.provisioner, "the name of a provisioner")
+    modes = (IMMEDIATE, WAIT_FOR_FIRST_CONSUMER)
+    yield from one_of("volumeBindingMode", storage_class.volume_binding_mode, modes)
+    for i, term in enumerate(storage_class.allowed_topologies or ()):
+        for j, line in enumerate(term.match_label_expressions or ()):
+            place = f"allowedTopologies[{i}].matchLabelExpressions[{j}]"
+            yield from rules.label_key(f"{place}.key", line.key)
+            yield from rules.required(f"{place}.values", line.values, "one value or more")
+
+
+def check_csi_node(node: CSINode) -> Problems:
+    for i, driver in enumerate(node.spec.drivers or ()):
+        if driver.allocatable is not None:
+            yield from rules.in_range(f"spec.drivers[{i}].allocatable.count", driver.allocatable.count, 0)
+
+
+def check_capacity(capacity: CSIStorageCapacity) -> Problems:
+    yield from rules.required("storageClassName", capacity.storage_class_name, "the name of a StorageClass")
+    yield from rules.label_selector("nodeTopology", capacity.node_topology)
+    yield from rules.quantity("capacity", capacity.capacity)
+    yield from rules.quantity("maximumVolumeSize", capacity.maximum_volume_size)
+
+
+def check_resource_claim(claim: ResourceClaim) -> Problems:
+    yield from _device_claim("spec.devices", claim.spec.devices)
+
+
+def check_resource_claim_template(template: ResourceClaimTemplate) -> Problems:
+    yield from _device_claim("spec.spec.devices", template.spec.spec.devices)
+
+
+def check_device_class(device_class: DeviceClass) -> Problems:
+    yield from _selectors("spec.selectors", device_class.spec.selectors)
+
+
+def _device_claim(path: str, claim: DeviceClaim) -> Problems:
+    for i, request in enumerate(claim.requests or ()):
+        yield from _request(f"{path}.requests[{i}]", request)
+    names = ((f"{path}.requests[{i}].name", request.name) for i, request in enumerate(claim.requests or ()))
+    yield from unique(names, "request name")
+    for i, constraint in enumerate(claim.constraints or ()):
+        attributes = [name for name in (constraint.match_attribute, constraint.distinct_attribute) if name]
+        if len(attributes) != 1:
+            found = "both" if attributes else NOTHING_THERE
+            yield Problem(
+                f"{path}.constraints[{i}]", found, "exactly one of matchAttribute and distinctAttribute must be set"
+            )
+
+
+def _request(path: str, request: DeviceRequest) -> Problems:
+    yield from rules.short_name(f"{path}.name", request.name)
+    if (request.exactly is None) == (not request.first_available):
+        found = NOTHING_THERE if request.exactly is None else "both"
+        yield Problem(path, found, "exactly one of exactly and firstAvailable must be set")
+    if request.exactly is not None:
+        yield from _device_request(f"{path}.exactly", request.exactly)
+    for i, sub in enumerate(request.first_available or ()):
+        yield from rules.short_name(f"{path}.firstAvailable[{i}].name", sub.name)
+        yield from _device_request(f"{path}.firstAvailable[{i}]", sub)
+
+
+def _device_request(path: str, request: ExactDeviceRequest | DeviceSubRequest) -> Problems:
+    yield from rules.object_name(f"{path}.deviceClassName", request.device_class_name)
+    yield from _selectors(f"{path}.selectors", request.selectors)
+    yield from one_of(f"{path}.allocationMode", request.allocation_mode, (EXACT_COUNT, ALL))
+    if request.allocation_mode == ALL and request.count:
+        yield Problem(f"{path}.count", show(request.count), "nothing with allocationMode All")
+    yield from rules.in_range(f"{path}.count", request.count, 0, MAX_INT64)
+    yield from rules.tolerations(f"{path}.tolerations", request.tolerations, DEVICE_EFFECTS)
+    for name, text in ((request.capacity.requests if request.capacity else None) or {}).items():
+        yield from rules.quantity(at_key(f"{path}.capacity.requests", name), text)
+
+
+def _selectors(path: str, selectors: Collection[DeviceSelector] | None) -> Problems:
+    for i, selector in enumerate(selectors or ()):
+        expression = selector.cel.expression if selector.cel else ""
+        yield from rules.required(f"{path}[{i}].cel.expression", expression, "a CEL expression")
+
+
+def check_resource_slice(written: ResourceSlice) -> Problems:
+    spec = written.spec
+    yield from rules.object_name("spec.driver", spec.driver)
+    yield from rules.required("spec.pool.name", spec.pool.name, "the name of a pool")
+    yield from rules.in_range("spec.pool.resourceSliceCount", spec.pool.resource_slice_count, 1, MAX_INT64)
+    yield from rules.in_range("spec.pool.generation", spec.pool.generation, 0, MAX_INT64)
+    chosen = [spec.node_name, spec.node_selector, spec.all_nodes, spec.per_device_node_selection]
+    if sum(bool(way) for way in chosen) != 1:
+        allowed = "exactly one of nodeName, nodeSelector, allNodes and perDeviceNodeSelection must be set"
+        yield Problem("spec", f"{sum(bool(way) for way in chosen)} of them", allowed)
+    if spec.node_selector is not None:
+        yield from rules.node_selector("spec.nodeSelector", spec.node_selector)
+    for i, device in enumerate(spec.devices or ()):
+        yield from _device(f"spec.devices[{i}]", device)
+    for i, counters in enumerate(spec.shared_counters or ()):
+        for name, counter in (counters.counters or {}).items():
+            place = at_key(f"spec.sharedCounters[{i}].counters", name)
+            yield from rules.quantity(f"{place}.value", counter.value)
+
+
+def _device(path: str, device: Device) -> Problems:
+    yield from rules.short_name(f"{path}.name", device.name)
+    yield from rules.taints(f"{path}.taints", device.taints, DEVICE_EFFECTS)
+    for name, attribute in (device.attributes or {}).items():
+        values = (attribute.int_value, attribute.bool_value, attribute.string_value, attribute.version_value)
+        if sum(value is not None for value in values) != 1:
+            found = f"{sum(value is not None for value in values)} of them"
+            yield Problem(
+                at_key(f"{path}.attributes", name), found, "exactly one of int, bool, string and version must be set"
+            )
+    for name, capacity in (device.capacity or {}).items():
+        yield from rules.quantity(f"{at_key(f'{path}.capacity', name)}.value", capacity.value)
+    for i, consumed in enumerate(device.consumes_counters or ()):
+        for name, counter in (consumed.counters or {}).items():
+            place = at_key(f"{path}.consumesCounters[{i}].counters", name)
+            yield from rules.quantity(f"{place}.value", counter.value)

@@ -1,0 +1,1 @@
+"""Plugins that look at the pods on nodes: affinity, anti-affinity and spreading."""

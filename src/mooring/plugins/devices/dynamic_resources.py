@@ -1,0 +1,346 @@
+"""DynamicResources: pods go where the devices are that their claims ask for, and claims get them there."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+from uuid import NAMESPACE_OID, uuid5
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.cluster.claims.claim_ledger import claim_id
+from mooring.cluster.cluster import Cluster
+from mooring.cluster.nodes.kernels import scale_to_max
+from mooring.cluster.nodes.match import match_nodes
+from mooring.framework.config.args import DynamicResourcesArgs
+from mooring.framework.cycle import Cycle
+from mooring.framework.events import Registration
+from mooring.framework.failure import FitFailure
+from mooring.framework.intents import WriteFault
+from mooring.framework.points import (
+    Codes,
+    FilterPlugin,
+    Handle,
+    NoRoom,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    ReservePlugin,
+    Rows,
+    ScorePlugin,
+    Scores,
+    Work,
+)
+from mooring.framework.status import SKIP, PluginError, Rejection, Skip, curable, final
+from mooring.kit.clock import NS_PER_S
+from mooring.model.devices import DeviceClass, ResourceClaim
+from mooring.model.pod import Pod
+from mooring.model.selectors import NodeMatcher, compile_node_selector
+from mooring.plugins.devices.allocation import allocation_of
+from mooring.plugins.devices.binding import BindingFailed, is_overdue, is_prepared
+from mooring.plugins.devices.claims import Unresolved, claims_of, is_reserved_for
+from mooring.plugins.devices.extended import Served, claim_for, is_unwritten, needs_devices
+from mooring.plugins.devices.features import DeviceFeatures
+from mooring.plugins.devices.hints import DEVICE_EVENTS
+from mooring.plugins.devices.meter import DeviceMeter
+from mooring.plugins.devices.offers import INVALID_POOLS, NO_CHOICE, Market
+from mooring.plugins.devices.state import ClaimState, lacking, served_by_devices
+from mooring.plugins.devices.work import ClaimWork
+from mooring.plugins.devices.writes import allocated, deallocate, delete_claim, give_back_reservation
+
+UNAVAILABLE, STALE, LACKING = 3, 4, 5
+_REASONS = {
+    NO_CHOICE: "cannot allocate all claims",
+    INVALID_POOLS: "invalid resource pools were encountered",
+    UNAVAILABLE: "resourceclaim not available on the node",
+    STALE: "cannot schedule extended resource claim",
+    LACKING: "cannot fit resource",
+}
+
+STEPS_A_SECOND = 40_000
+"""Of the search for devices, for each second of filterTimeout. Parity: upstream limits the time; steps stand for it, or no
+decision could be repeated. A step takes 2 us, so the ten seconds of the default end after less than one: no other pod is
+scheduled meanwhile."""
+
+_NO_CLAIMS = ClaimState()
+
+RowArray = NDArray[np.intp]
+
+
+class DynamicResources(
+    PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, PostFilterPlugin, ScorePlugin, ReservePlugin, PreBindPlugin
+):
+    name = "DynamicResources"
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        chosen = args if isinstance(args, DynamicResourcesArgs) else DynamicResourcesArgs()
+        self._features = features = DeviceFeatures.of(handle.feature_gates)
+        self._desk = handle.desk
+        timeout = chosen.filter_timeout
+        max_steps = int(timeout.seconds * STEPS_A_SECOND) if timeout is not None and timeout.nanoseconds else None
+        self._market = Market(features, max_steps)
+        self.meter = DeviceMeter()
+        patience = chosen.binding_timeout
+        self._binding_timeout_ns = 600 * NS_PER_S if patience is None else patience.nanoseconds
+
+    def events(self) -> Sequence[Registration]:
+        return DEVICE_EVENTS
+
+    # ---- are the claims there?
+
+    def pre_enqueue(self, pod: Pod) -> Rejection | None:
+        if not pod.spec.resource_claims or self._desk.cluster is None:
+            return None
+        try:
+            claims_of(pod, self._desk.cluster.claims)
+        except Unresolved as why:
+            return final(str(why))
+        return None
+
+    def pre_filter(self, cycle: Cycle) -> Rejection | Skip | None:
+        cycle.state.write(self.name, _NO_CLAIMS)
+        try:
+            claims = claims_of(cycle.pod, cycle.cluster.claims) if cycle.pod.spec.resource_claims else []
+        except Unresolved as why:
+            return final(str(why))
+        has_extended = self._features.extended_resources and needs_devices(
+            cycle.shape.request, cycle.cluster.serving_classes
+        )
+        if not claims and not has_extended:
+            return SKIP
+        state = ClaimState(claims)
+        if has_extended:
+            state.extended = claim_for(cycle.pod, cycle.cluster.claims)
+            state.requested = cycle.shape.request
+            claims.append(state.extended)
+        for claim in claims:
+            why_not = self._examine(cycle.cluster, claim, claim is state.extended)
+            if why_not is not None:
+                return why_not
+            state.reach.append(_reach(claim))
+        cycle.state.write(self.name, state)
+        return None
+
+    def _examine(self, cluster: Cluster, claim: ResourceClaim, is_extended: bool) -> Rejection | None:
+        """Why a claim cannot be allocated anywhere, if that is so."""
+        if claim.status.allocation is not None:
+            return None
+        if cluster.claims.pending(claim) is not None:
+            return final(f"resource claim {claim.key} is in the process of being allocated")
+        for request in claim.spec.devices.requests or () if not is_extended else ():
+            where = f"resource claim {claim.key}, request {request.name}"
+            if request.exactly is not None:
+                asked = [(request.name, request.exactly.device_class_name)]
+            elif not request.first_available:
+                return final(f"{where}: unknown request type")
+            elif not self._features.prioritized_list:
+                return final(f"{where}: has subrequests, but the DRAPrioritizedList feature is disabled")
+            else:
+                subs = request.first_available
+                asked = [(f"{request.name}/{sub.name}", sub.device_class_name) for sub in subs]
+            for name, class_name in asked:
+                if not class_name:
+                    raise PluginError(f"request {name}: unsupported request type")
+                if class_name not in cluster.objects[DeviceClass]:
+                    return final(f"request {name}: device class {class_name} does not exist")
+        return None
+
+    # ---- which nodes will do
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
+        state: ClaimState = cycle.state.read(self.name)
+        nodes, classes = cycle.cluster.nodes, cycle.cluster.serving_classes
+        asked: RowArray = np.arange(nodes.height)[rows]
+        codes = np.zeros(len(asked), np.int64)
+        if not state:
+            return None
+        if state.extended is not None:
+            if state.extended.spec.devices.requests is not None:
+                return codes + STALE
+            codes[lacking(state, nodes, classes, asked)] = LACKING
+        for served, here in self._kinds_of_nodes(cycle, state, asked):
+            some = here & (codes == 0)
+            wanted = [claim for _, claim in state.wanted(served)]
+            if wanted and some.any():
+                codes[some] = self._market.codes(cycle.cluster, wanted, asked[some])
+        if state.has_user_claims:
+            self._check_allocated(cycle, state, asked, codes)
+        return codes if codes.any() else None
+
+    def _kinds_of_nodes(
+        self, cycle: Cycle, state: ClaimState, rows: RowArray
+    ) -> list[tuple[Served, NDArray[np.bool_]]]:
+        """The rows sorted by which extended resources devices have to serve there."""
+        classes = cycle.cluster.serving_classes
+        by_name = served_by_devices(state, cycle.cluster.nodes, classes, rows) if state.extended is not None else {}
+        if not by_name:
+            return [(Served(), np.ones(len(rows), np.bool_))]
+        names, table = list(by_name), np.array(list(by_name.values()))
+        kinds, kind_of = np.unique(table, axis=1, return_inverse=True)
+        return [
+            (
+                state.served(
+                    cycle.pod, [name for name, is_served in zip(names, kind, strict=True) if is_served], classes
+                ),
+                kind_of.reshape(-1) == i,
+            )
+            for i, kind in enumerate(kinds.T)
+        ]
+
+    def _check_allocated(self, cycle: Cycle, state: ClaimState, rows: RowArray, codes: Codes) -> None:
+        """Claims that have their devices must be usable on the node; those that are not are noted for PostFilter."""
+        for index, claim in enumerate(state.claims):
+            if claim.status.allocation is None:
+                continue
+            matcher = state.reach[index]
+            out = np.zeros(len(rows), np.bool_)
+            if matcher is not None:
+                out = ~match_nodes(cycle.cluster.nodes, matcher, rows)
+            if self._features.binding_conditions and self._is_given_up(claim):
+                out[:] = True
+            out &= (codes == 0) | (codes == UNAVAILABLE)
+            if out.any():
+                codes[out] = UNAVAILABLE
+                state.unavailable.add(index)
+
+    def _is_given_up(self, claim: ResourceClaim) -> bool:
+        """Whether its devices will not be prepared any more."""
+        try:
+            return not is_prepared(claim) and is_overdue(claim, self._binding_timeout_ns, self._desk.now_ns())
+        except BindingFailed:
+            return True
+
+    def rejection(self, cycle: Cycle, code: int) -> Rejection:
+        return final(_REASONS[code])
+
+    def post_filter(self, failure: FitFailure) -> NoRoom:
+        """Free devices that a claim of the pod has where the pod cannot go.
+
+        Parity: when a PreFilter before this one ended the attempt there is no state, and that is an error.
+        """
+        cycle = failure.attempt.cycle
+        state: ClaimState = cycle.state.read(self.name)
+        if not state:
+            return NoRoom(curable("no new claims to deallocate"))
+        for index in sorted(state.unavailable):
+            claim = state.claims[index]
+            users = claim.status.reserved_for or ()
+            if claim is not state.extended and (not users or (len(users) == 1 and is_reserved_for(claim, cycle.pod))):
+                self._desk.want(replace(deallocate(claim), late=partial(self._try_again, cycle.pod)))
+                return NoRoom(curable("deallocation of ResourceClaim completed"))
+        if state.extended is not None and not is_unwritten(state.extended):
+            for write in delete_claim(state.extended):
+                self._desk.want(write)
+            return NoRoom(curable("deletion of ResourceClaim completed"))
+        return NoRoom(curable("still not schedulable"))
+
+    def _try_again(self, pod: Pod, answer: object) -> None:
+        """Where a claim could not be freed because it was changed, nothing else may wake the pod."""
+        if isinstance(answer, WriteFault):
+            self._desk.activate((pod,))
+
+    # ---- which of them is best
+
+    def score(self, cycle: Cycle, rows: Rows) -> Scores | None:
+        """The more, the sooner the alternative that the node offers stands in its list."""
+        state: ClaimState = cycle.state.read(self.name)
+        if not state or not self._features.prioritized_list:
+            return None
+        asked: RowArray = np.arange(cycle.cluster.nodes.height)[rows]
+        scores = np.zeros(len(asked), np.int64)
+        for served, here in self._kinds_of_nodes(cycle, state, asked):
+            wanted = [claim for _, claim in state.wanted(served)]
+            if wanted:
+                scores[here] = self._market.scores(cycle.cluster, wanted, asked[here]) + _settled_score(state)
+        return scores if scores.any() else None
+
+    def normalize(self, cycle: Cycle, scores: Scores, rows: Rows) -> Scores:
+        state: ClaimState | None = cycle.state.find(self.name)
+        return scale_to_max(scores) if state else scores
+
+    # ---- the node that was chosen
+
+    def reserve(self, cycle: Cycle, node_name: str) -> Rejection | None:
+        """From now on the devices count as given, though no claim says so yet."""
+        state: ClaimState = cycle.state.read(self.name)
+        if not state:
+            return None
+        row = cycle.nodes.row_book[node_name]
+        ((served, _),) = self._kinds_of_nodes(cycle, state, np.array([row], np.intp))
+        wanted = state.wanted(served)
+        if not wanted:
+            return None
+        claims = [claim for _, claim in wanted]
+        choice = self._market.choice(cycle.cluster, claims, row)
+        if choice is None:
+            raise PluginError("claim allocation not found for node")
+        classes: Any = cycle.cluster.objects[DeviceClass]
+        for place, (index, claim) in enumerate(wanted):
+            share_id = str(uuid5(NAMESPACE_OID, f"{claim_id(claim)}/{cycle.seed}"))[:24]
+            allocation = allocation_of(claim, choice, place, node_name, classes, share_id)
+            state.allocations[index] = allocation
+            cycle.cluster.claims.begin(allocated(claim, allocation))
+            if state.extended is not None and index == len(state.claims) - 1:
+                state.node_claim, state.mappings = claim, served.mappings
+        return None
+
+    def unreserve(self, cycle: Cycle, node_name: str) -> None:
+        state: ClaimState | None = cycle.state.find(self.name)
+        if not state:
+            return
+        ledger = cycle.cluster.claims
+        for index, claim in enumerate(state.claims):
+            if state.extended is not None and index == len(state.claims) - 1:
+                self._give_up_extended(cycle, state, claim)
+                continue
+            if index in state.allocations:
+                ledger.end(claim_id(claim))
+            if claim.status.allocation is not None and is_reserved_for(claim, cycle.pod):
+                answered = ledger.give_back(claim, cycle.pod.id)
+                self._desk.want(replace(give_back_reservation(claim, cycle.pod.id), late=answered))
+        state.allocations.clear()
+
+    def _give_up_extended(self, cycle: Cycle, state: ClaimState, claim: ResourceClaim) -> None:
+        """A claim that was created for nothing is deleted; until that is done its devices count as given."""
+        ledger, pending = cycle.cluster.claims, claim_id(claim)
+        if is_unwritten(claim):
+            ledger.end(pending)
+            return
+        allocation = state.allocations.get(len(state.claims) - 1)
+        if allocation is not None:
+            ledger.begin(allocated(claim, allocation))
+        for write in delete_claim(claim, lambda answer: ledger.settle(pending)):
+            ledger.doubt(pending)
+            self._desk.want(write)
+
+    def pre_bind(self, cycle: Cycle, node_name: str) -> Work | Rejection | None:
+        state: ClaimState = cycle.state.read(self.name)
+        if not state:
+            return None
+        timeout_ns = self._binding_timeout_ns if self._features.binding_conditions else None
+        return ClaimWork(cycle, state, self._desk, timeout_ns, self.meter).run(node_name)
+
+
+def _reach(claim: ResourceClaim) -> NodeMatcher | None:
+    allocation = claim.status.allocation
+    if allocation is None or allocation.node_selector is None:
+        return None
+    matcher = compile_node_selector(allocation.node_selector)
+    faults = matcher.faults()
+    if faults:
+        raise PluginError(faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]")
+    return matcher
+
+
+def _settled_score(state: ClaimState) -> int:
+    """What the claims are worth that have their devices already."""
+    total = 0
+    for claim in state.claims:
+        allocation = claim.status.allocation
+        given = {each.request for each in allocation.devices.results or ()} if allocation is not None else set()
+        for request in claim.spec.devices.requests or () if given else ():
+            for i, sub in enumerate(request.first_available or () if request.exactly is None else ()):
+                total += (8 - i) * (f"{request.name}/{sub.name}" in given)
+    return total

@@ -1,0 +1,208 @@
+"""Which nodes see which devices: nodes that see the same are one group, for which devices are sought once."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.cluster.cluster import Cluster
+from mooring.cluster.nodes.match import match_nodes
+from mooring.cluster.nodes.table import NodeTable
+from mooring.model.devices import Device, DeviceId, PoolId, ResourceSlice, ResourceSliceSpec
+from mooring.model.pod import NodeSelector
+from mooring.model.selectors import compile_node_selector
+from mooring.plugins.devices.features import DeviceFeatures
+from mooring.plugins.devices.pools import PoolView, gather_pools
+from mooring.plugins.devices.sites import Site, SliceView, view_of
+
+Mask = NDArray[np.bool_]
+
+_serials = count(1)
+
+
+class BadSelector(Exception):
+    """A slice that says in no way that can be read which nodes it is for: nobody can be given devices."""
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """Nodes that see the same devices."""
+
+    pools: Sequence[PoolView]
+    hidden: frozenset[DeviceId]
+    """Devices of slices that they see which are not for them."""
+    sites: Sequence[Site] = ()
+    """The devices to choose from, in order."""
+    pool_book: dict[PoolId, PoolView] = field(default_factory=dict)
+    serial: int = field(default_factory=lambda: next(_serials))
+
+    def __post_init__(self) -> None:
+        self.sites = tuple(site for pool in self.pools if pool.is_usable for site in pool.sites)
+        self.pool_book = {pool.id: pool for pool in self.pools}
+
+
+class Landscape:
+    """All groups, as of the last refresh. Groups that stay as they are stay the same objects."""
+
+    def __init__(self, features: DeviceFeatures) -> None:
+        self._features = features
+        self._views: dict[str, SliceView] = {}
+        self._kept: dict[tuple[object, ...], Group] = {}
+        self._stamp: tuple[object, ...] = ()
+        self.version = 0
+        """Grows when anything here changed."""
+        self.groups: list[Group] = []
+        self.group_of: NDArray[np.intp] = np.zeros(0, np.intp)
+        """By row: which group the node belongs to."""
+        self.groups_seeing: dict[PoolId, list[int]] = {}
+        self.fault: str | None = None
+        """Why nobody can be given devices."""
+
+    def refresh(self, cluster: Cluster) -> None:
+        nodes = cluster.nodes
+        stamp = (
+            cluster.versions[ResourceSlice],
+            nodes.node_touches.end,
+            nodes.node_set_version,
+            nodes.height,
+            id(nodes),
+        )
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        self.version += 1
+        self._read(cluster.objects[ResourceSlice].values())
+        try:
+            self.fault = None
+            self._arrange(nodes)
+        except BadSelector as fault:
+            self.fault = f"gather pool information: {fault}"
+
+    def _read(self, slices: Iterable[object]) -> None:
+        before, self._views = self._views, {}
+        for slice in slices:
+            assert isinstance(slice, ResourceSlice)
+            view = before.get(slice.name)
+            self._views[slice.name] = view if view is not None and view.slice is slice else view_of(slice)
+
+    def _arrange(self, nodes: NodeTable) -> None:
+        """Sort the rows into groups."""
+        relevant = [view for view in self._views.values() if self._is_understood(view.slice.spec)]
+        whole: dict[PoolId, list[SliceView]] = {}
+        for view in self._views.values():
+            whole.setdefault(view.pool, []).append(view)
+        local: dict[str, list[SliceView]] = {}
+        shared = []
+        for view in relevant:
+            name = view.slice.spec.node_name
+            if name and not view.slice.spec.shared_counters:
+                local.setdefault(name, []).append(view)
+            else:
+                shared.append(_Reach.of(view, nodes))
+        kinds = _kinds_of_rows(shared, nodes.height)
+        self.group_of = np.zeros(nodes.height, np.intp)
+        self.groups, kept, index_of = [], {}, dict[tuple[int, str], int]()
+        for row in np.flatnonzero(nodes.alive[: nodes.height]).tolist():
+            name = nodes.names[row] if nodes.names[row] in local else ""
+            place = (int(kinds[row]), name)
+            if place not in index_of:
+                key, group = self._group(local.get(name, ()), shared, row, whole)
+                kept[key] = group
+                index_of[place] = len(self.groups)
+                self.groups.append(group)
+            self.group_of[row] = index_of[place]
+        self._kept = kept
+        self.groups_seeing = {}
+        for index, group in enumerate(self.groups):
+            for id in group.pool_book:
+                self.groups_seeing.setdefault(id, []).append(index)
+
+    def _group(
+        self,
+        local: Sequence[SliceView],
+        shared: Sequence["_Reach"],
+        row: int,
+        whole: dict[PoolId, list[SliceView]],
+    ) -> tuple[tuple[object, ...], Group]:
+        """What the node of the row sees; the group that was known for that, if there is one."""
+        reached = [reach for reach in shared if reach.is_seen_from(row)]
+        seen = [*local, *(reach.view for reach in reached)]
+        hidden = frozenset(id for reach in reached for id, mask in reach.devices.items() if not mask[row])
+        pools = {view.pool for view in seen}
+        key = (
+            tuple(view.serial for view in seen),
+            hidden,
+            tuple(view.serial for id in sorted(pools) for view in whole[id]),
+        )
+        known = self._kept.get(key)
+        return key, Group(gather_pools(seen, whole), hidden) if known is None else known
+
+    def _is_understood(self, spec: ResourceSliceSpec) -> bool:
+        if not self._features.partitionable and (spec.per_device_node_selection is not None or spec.shared_counters):
+            return False
+        return bool(
+            spec.shared_counters
+            or spec.node_name
+            or spec.all_nodes
+            or spec.node_selector is not None
+            or spec.per_device_node_selection
+        )
+
+
+@dataclass(slots=True, eq=False)
+class _Reach:
+    """Which rows see a slice that is not tied to one node. None: all of them."""
+
+    view: SliceView
+    rows: Mask | None = None
+    devices: dict[DeviceId, Mask] = field(default_factory=dict)
+    """Of a slice whose devices say so themselves: the rows that each is for."""
+
+    @classmethod
+    def of(cls, view: SliceView, nodes: NodeTable) -> "_Reach":
+        spec = view.slice.spec
+        if spec.shared_counters or spec.all_nodes:
+            return cls(view)
+        if spec.node_selector is not None:
+            return cls(view, _matching(spec.node_selector, nodes, f"slice {view.slice.name}"))
+        devices = {site.id: _device_rows(site.device, view, nodes) for site in view.sites}
+        seen = np.zeros(nodes.height, np.bool_)
+        for mask in devices.values():
+            seen |= mask
+        return cls(view, seen, devices)
+
+    def is_seen_from(self, row: int) -> bool:
+        return self.rows is None or bool(self.rows[row])
+
+
+def _device_rows(device: Device, view: SliceView, nodes: NodeTable) -> Mask:
+    if device.node_name:
+        here: Mask = np.arange(nodes.height) == nodes.row_book.get(device.node_name, -1)
+        return here
+    if device.all_nodes or device.node_selector is None:
+        return np.full(nodes.height, bool(device.all_nodes))
+    return _matching(device.node_selector, nodes, f"device {device.name} in slice {view.slice.name}")
+
+
+def _matching(selector: NodeSelector, nodes: NodeTable, what: str) -> Mask:
+    matcher = compile_node_selector(selector)
+    faults = matcher.faults()
+    if faults:
+        shown = faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]"
+        raise BadSelector(f"failed to perform node selection for {what}: failed to parse node selector: {shown}")
+    return match_nodes(nodes, matcher, slice(0, nodes.height))
+
+
+def _kinds_of_rows(shared: Sequence[_Reach], height: int) -> NDArray[np.intp]:
+    """A number for each row; rows that see the same slices and devices have the same.
+
+    | slice a   | slice b   | kind    |
+    | 1 1 0 0   | 1 1 1 0   | 2 2 1 0 |
+    """
+    masks = [mask for reach in shared if reach.rows is not None for mask in (reach.rows, *reach.devices.values())]
+    if not masks or not height:
+        return np.zeros(height, np.intp)
+    _, kinds = np.unique(np.array(masks), axis=1, return_inverse=True)
+    return np.asarray(kinds, np.intp).reshape(height)

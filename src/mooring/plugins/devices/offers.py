@@ -1,0 +1,193 @@
+"""What nodes offer to claims that ask for the same: found out once for each group of nodes, then only where it changed."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.cluster.cluster import Cluster
+from mooring.framework.points import Codes, Scores
+from mooring.framework.status import PluginError
+from mooring.model.devices import DeviceClass, ResourceClaim
+from mooring.plugins.devices.demand import Demand, Fatal, read_demand
+from mooring.plugins.devices.features import DeviceFeatures
+from mooring.plugins.devices.landscape import Group, Landscape
+from mooring.plugins.devices.search import Choice, Effort, InvalidPools, TookTooLong, search
+
+NO_CHOICE, INVALID_POOLS = 1, 2
+"""Codes of groups without an offer."""
+_UNKNOWN, _FAULTY = -1, -2
+
+MAX_PREFERENCE = 8
+"""What the first of several alternatives is worth; each further one is worth one less."""
+
+DEMANDS = 64
+"""How many demands are remembered."""
+
+RowArray = NDArray[np.intp]
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+@dataclass(slots=True, eq=False)
+class Offer:
+    """What came of the search for one group of nodes."""
+
+    code: int = 0
+    choice: Choice | None = None
+    score: int = 0
+    fault: Fatal | None = None
+    took_too_long: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Offers:
+    """The offers for one demand. Columns go by the group's place in the landscape."""
+
+    demand: Demand
+    by_group: dict[int, Offer] = field(default_factory=dict)
+    """By serial of the group."""
+    codes: Codes = field(default_factory=lambda: np.zeros(0, np.int64))
+    scores: Scores = field(default_factory=lambda: np.zeros(0, np.int64))
+    landscape_version: int = -1
+    position: int = 0
+    """Up to where in the ledger's log the offers are good."""
+
+
+class Market:
+    """Keeps the offers for the demands that were met lately."""
+
+    def __init__(self, features: DeviceFeatures, max_steps: int | None) -> None:
+        self.landscape = Landscape(features)
+        self._features = features
+        self._max_steps = max_steps
+        self._demands: OrderedDict[tuple[bytes, ...], Offers] = OrderedDict()
+        self._class_version = -1
+
+    def offers(self, cluster: Cluster, claims: Sequence[ResourceClaim]) -> Offers:
+        """The offers for these claims, as far as they are still good. Raises PluginError."""
+        self.landscape.refresh(cluster)
+        if self.landscape.fault is not None:
+            raise PluginError(self.landscape.fault)
+        if self._class_version != cluster.versions[DeviceClass]:
+            self._class_version = cluster.versions[DeviceClass]
+            self._demands.clear()
+        key = tuple(_encode(claim.spec.devices) for claim in claims)
+        offers = self._demands.get(key)
+        if offers is None:
+            classes = cluster.objects[DeviceClass]
+            offers = Offers(read_demand(claims, lambda name: classes.get(name)))  # type: ignore[arg-type, return-value]
+            self._demands[key] = offers
+            if len(self._demands) > DEMANDS:
+                self._demands.popitem(last=False)
+        self._demands.move_to_end(key)
+        self._refresh(cluster, offers)
+        return offers
+
+    def codes(self, cluster: Cluster, claims: Sequence[ResourceClaim], rows: RowArray) -> Codes:
+        """For each row 0 if it offers devices for all claims, or why not. Raises PluginError."""
+        offers, groups = self._asked(cluster, claims, rows)
+        codes = offers.codes[groups]
+        faulty = np.flatnonzero(codes == _FAULTY)
+        if len(faulty):
+            row = int(rows[faulty[0]])
+            self._complain(self._offer(offers, row), claims, cluster.nodes.names[row])
+        return codes
+
+    def scores(self, cluster: Cluster, claims: Sequence[ResourceClaim], rows: RowArray) -> Scores:
+        """How well each row serves requests with alternatives."""
+        offers, groups = self._asked(cluster, claims, rows)
+        return offers.scores[groups]
+
+    def choice(self, cluster: Cluster, claims: Sequence[ResourceClaim], row: int) -> Choice | None:
+        """The devices that the node of the row offers."""
+        offers, _ = self._asked(cluster, claims, np.array([row], np.intp))
+        return self._offer(offers, row).choice
+
+    def _offer(self, offers: Offers, row: int) -> Offer:
+        return offers.by_group[self.landscape.groups[self.landscape.group_of[row]].serial]
+
+    def _asked(
+        self, cluster: Cluster, claims: Sequence[ResourceClaim], rows: RowArray
+    ) -> tuple[Offers, NDArray[np.intp]]:
+        """The offers with all groups known that these rows belong to. Raises PluginError.
+
+        An attempt that takes too long is given up. The next one goes on from there: it finds the offers of the groups that
+        were searched, and the answers of selectors.
+        """
+        offers = self.offers(cluster, claims)
+        groups = self.landscape.group_of[rows]
+        unknown = groups[offers.codes[groups] == _UNKNOWN]
+        effort = Effort(self._max_steps)
+        for place, index in enumerate(np.unique(unknown).tolist() if len(unknown) else ()):
+            offer = self._seek(cluster, offers.demand, self.landscape.groups[index], effort)
+            if offer.took_too_long and (
+                place or effort.compiled
+            ):  # with all the steps for itself it may come to an end
+                row = int(rows[np.flatnonzero(groups == index)[0]])
+                raise PluginError(_timed_out(cluster.nodes.names[row]))
+            self._put(offers, index, offer)
+        return offers, groups
+
+    def _refresh(self, cluster: Cluster, offers: Offers) -> None:
+        """Forget what is no longer good: offers of groups that see a pool whose devices changed hands."""
+        log, landscape = cluster.claims.log, self.landscape
+        touched = log.since(offers.position)
+        offers.position = log.end
+        if offers.landscape_version != landscape.version or touched is None:
+            self._rearrange(offers, is_void=touched is None)
+        for pool in touched or ():
+            for index in landscape.groups_seeing.get(pool, ()):
+                offers.by_group.pop(landscape.groups[index].serial, None)
+                offers.codes[index] = _UNKNOWN
+
+    def _rearrange(self, offers: Offers, is_void: bool) -> None:
+        """Bring the columns in line with the landscape; offers of groups that are still there are kept."""
+        groups = self.landscape.groups
+        before = {} if is_void else offers.by_group
+        offers.landscape_version, offers.by_group = self.landscape.version, {}
+        offers.codes = np.full(len(groups), _UNKNOWN, np.int64)
+        offers.scores = np.zeros(len(groups), np.int64)
+        for index, group in enumerate(groups):
+            known = before.get(group.serial)
+            if known is not None:
+                self._put(offers, index, known)
+
+    def _put(self, offers: Offers, index: int, offer: Offer) -> None:
+        offers.by_group[self.landscape.groups[index].serial] = offer
+        offers.codes[index] = offer.code
+        offers.scores[index] = offer.score
+
+    def _seek(self, cluster: Cluster, demand: Demand, group: Group, effort: Effort) -> Offer:
+        try:
+            choice = search(demand, group, cluster.claims, self._features, effort)
+        except InvalidPools:
+            return Offer(INVALID_POOLS)
+        except TookTooLong:
+            return Offer(_FAULTY, took_too_long=True)
+        except Fatal as fault:
+            return Offer(_FAULTY, fault=fault.with_traceback(None))
+        return Offer(NO_CHOICE) if choice is None else Offer(0, choice, _worth(choice))
+
+    def _complain(self, offer: Offer, claims: Sequence[ResourceClaim], node_name: str) -> None:
+        if offer.fault is None:
+            raise PluginError(_timed_out(node_name))
+        raise PluginError(offer.fault.told(claims))
+
+
+def _timed_out(node_name: str) -> str:
+    return f"node {node_name}: timed out trying to allocate devices"
+
+
+def _worth(choice: Choice) -> int:
+    """Parity: an alternative of which no device was taken, as it asked for none, is worth nothing."""
+    taken = {
+        (ask.claim, ask.full_name): ask.preference
+        for picks in choice.picks
+        for ask in (p.ask for p in picks)
+        if ask.parent
+    }
+    return sum(MAX_PREFERENCE - preference for preference in taken.values())

@@ -1,0 +1,407 @@
+"""The search for devices: depth first, and the first choice that serves all requests of all claims is taken.
+
+Claims and requests are served in order; of a request the devices are tried in the order of pools, slices and devices.
+A device that does not work out in the end is dropped again, and the next one is tried.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+
+from mooring.cluster.claims.claim_ledger import ClaimLedger
+from mooring.model.devices import DeviceId
+from mooring.model.tolerations import tolerates_hard
+from mooring.plugins.devices.capacity import Share, fits, shares_of
+from mooring.plugins.devices.cel import CelFault
+from mooring.plugins.devices.constraints import Constraint, constraint_of
+from mooring.plugins.devices.counters import Counters
+from mooring.plugins.devices.demand import MAX_DEVICES, Ask, Demand, Fatal
+from mooring.plugins.devices.features import DeviceFeatures
+from mooring.plugins.devices.free_list import FreeList
+from mooring.plugins.devices.landscape import Group
+from mooring.plugins.devices.sites import Likeness, Site
+
+COST_A_STEP = 4
+"""A step takes some two microseconds, and so does the evaluation of what costs this much (a million: 0.25 to 0.45 s)."""
+BYTES_A_STEP = 1
+"""... and to compile so many bytes of a selector: 10 KiB take some 30 ms."""
+
+_MANY = 256
+"""A search that may go deeper than this keeps a list of what is free. Hot: for a handful of devices looking is quicker."""
+
+
+class TookTooLong(Exception):
+    """The search was given up."""
+
+
+class InvalidPools(Exception):
+    """There is no choice, but there could be one if some pool were in order."""
+
+
+@dataclass(slots=True, eq=False)
+class Pick:
+    """A device for a request, and what it took."""
+
+    ask: Ask
+    site: Site
+    shares: dict[str, Share] | None = None
+    """What it consumes of a device that others may use as well."""
+    took_counters: bool = False
+    is_marked: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Choice:
+    """The devices of each claim, in the order in which they were picked."""
+
+    picks: Sequence[Sequence[Pick]]
+    preferences: Sequence[Sequence[int]]
+    """For each claim and request which alternative was taken."""
+
+
+class _Result(Enum):
+    FOUND = 1
+    NONE = 2
+    TOO_MANY = 3
+    """More devices than a claim can have: other devices will not do either, only another alternative."""
+
+
+@dataclass(slots=True, eq=False)
+class Effort:
+    """How many steps the searches of one attempt take.
+
+    Steps stand for time, which differs from run to run. What was learnt about selectors is kept, so the next attempt does
+    not spend steps on it again.
+    """
+
+    max_steps: int | None = None
+    """Of all searches together; None: there is no limit."""
+    steps: int = 0
+    compiled: set[str] = field(default_factory=set)
+    """Selectors of which something was learnt: then another attempt gets further."""
+
+    def spend(self, steps: int) -> None:
+        """Raises TookTooLong."""
+        self.steps += steps
+        if self.max_steps is not None and self.steps > self.max_steps:
+            raise TookTooLong
+
+    def learn(self, selector: str, cost: int) -> None:
+        """A selector was evaluated, and compiled if it is the first time. Raises TookTooLong."""
+        bytes_ = 0 if selector in self.compiled else len(selector)
+        self.compiled.add(selector)
+        self.spend(cost // COST_A_STEP + bytes_ // BYTES_A_STEP)
+
+
+def search(
+    demand: Demand, group: Group, ledger: ClaimLedger, features: DeviceFeatures, effort: Effort | None = None
+) -> Choice | None:
+    """Devices for all claims on the nodes of the group; None: there are none.
+
+    Raises Fatal, TookTooLong or InvalidPools.
+    """
+    return _Search(demand, group, ledger, features, effort or Effort()).run()
+
+
+@dataclass(slots=True, eq=False)
+class _Search:
+    demand: Demand
+    group: Group
+    ledger: ClaimLedger
+    features: DeviceFeatures
+    effort: Effort
+    picks: list[list[Pick]] = field(default_factory=list)
+    preferences: list[list[int]] = field(default_factory=list)
+    constraints: list[list[Constraint]] = field(default_factory=list)
+    all_of: dict[Ask, list[Site]] = field(default_factory=dict)
+    """For requests of all devices: which they are."""
+    marked: dict[DeviceId, set[int]] = field(default_factory=dict)
+    """Devices that were picked and cannot be shared -> the claims that they were picked for."""
+    shared: dict[DeviceId, list[dict[str, Share]]] = field(default_factory=dict)
+    """Devices that were picked and can be shared -> what each share consumes."""
+    hopeless: set[Ask] = field(default_factory=set)
+    """Requests that no device serves, whatever else is picked. Hot: or each choice before them would look again."""
+    selected: dict[tuple[Ask, Likeness], bool] = field(default_factory=dict)
+    """Whether a request selects devices that are alike."""
+    counters: Counters = field(init=False)
+    free: FreeList | None = field(init=False, default=None)
+    """With many devices wanted: the positions of those that neither this search nor another claim has taken."""
+    out: dict[DeviceId, int] = field(default_factory=dict)
+    """Devices that this search has taken out of it, with their position."""
+    position_of: dict[DeviceId, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.counters = Counters(self.ledger)
+        if self._deepest() > _MANY:
+            self.position_of = {site.id: position for position, site in enumerate(self.group.sites)}
+            exclusive = (p for device, p in self.position_of.items() if device in self.ledger.exclusive)
+            self.free = FreeList(len(self.group.sites), exclusive)
+
+    def run(self) -> Choice | None:
+        for index, claim in enumerate(self.demand.claims):
+            fewest = sum(min(self._count(ask) for ask in request) for request in claim.requests)
+            if fewest > MAX_DEVICES:
+                text = f": number of requested devices {fewest} exceeds the claim limit of {MAX_DEVICES}"
+                raise Fatal(text, index)
+            self.picks.append([])
+            self.preferences.append([0] * len(claim.requests))
+            self.constraints.append([constraint_of(index, i, each) for i, each in enumerate(claim.constraints)])
+        with _depth(self._deepest()):
+            result = self._serve(0, 0)
+        if result is _Result.TOO_MANY:
+            raise Fatal("allocation max size exceeded")
+        if result is _Result.FOUND:
+            return Choice(self.picks, self.preferences)
+        if any(pool.is_invalid for pool in self.group.pools):
+            raise InvalidPools
+        return None
+
+    # ---- before the search
+
+    def _deepest(self) -> int:
+        """How many calls the search can be deep: one for each device and each request, and two for each claim."""
+        return sum(
+            min(_most(claim.requests), MAX_DEVICES) + 2 * len(claim.requests) + 2 for claim in self.demand.claims
+        )
+
+    def _count(self, ask: Ask) -> int:
+        """How many devices the request needs. Raises Fatal where it cannot be served, whatever there is."""
+        if ask.fault is not None:
+            raise Fatal(ask.fault, ask.claim)
+        if not ask.wants_all:
+            return ask.count
+        for pool in self.group.pools:
+            if not pool.is_usable:
+                state = "being updated" if pool.is_incomplete else "invalid"
+                text = f", request {ask.name}: asks for all devices, but resource pool {pool.name} is currently {state}"
+                raise Fatal(text, ask.claim)
+            for site in pool.sites:
+                if self._is_selected(ask, site) and self._has_capacity(ask, site):
+                    self.all_of.setdefault(ask, []).append(site)
+        return len(self.all_of.get(ask, ()))
+
+    # ---- the search
+
+    def _serve(self, claim: int, request: int) -> _Result:
+        """Serve this request and all that follow."""
+        if claim == len(self.demand.claims):
+            return _Result.FOUND
+        requests = self.demand.claims[claim].requests
+        if request == len(requests):
+            result = self._serve(claim + 1, 0)
+            return _Result.NONE if result is _Result.TOO_MANY else result
+        if not requests[request][0].parent:
+            return self._take(requests[request][0], request, 0, 0)
+        return self._serve_best(claim, request)
+
+    def _serve_best(self, claim: int, request: int) -> _Result:
+        """Serve the first alternative with which everything that follows can be served too."""
+        outcome = _Result.TOO_MANY
+        for preference, ask in enumerate(self.demand.claims[claim].requests[request]):
+            result = self._take(ask, request, 0, 0)
+            if result is _Result.FOUND:
+                self.preferences[claim][request] = preference
+                return result
+            if result is _Result.NONE:
+                outcome = result
+        return outcome
+
+    def _take(self, ask: Ask, request: int, taken: int, start: int) -> _Result:
+        """Pick the devices of a request that are still missing, from this position on; then serve what follows."""
+        self.effort.spend(1)
+        wanted = len(self.all_of.get(ask, ())) if ask.wants_all else ask.count
+        if ask.wants_all and not wanted:
+            return _Result.NONE
+        if taken >= wanted:
+            return self._serve(ask.claim, request + 1)
+        if len(self.picks[ask.claim]) + wanted - taken > MAX_DEVICES:
+            return _Result.TOO_MANY
+        if ask.wants_all:
+            return self._take_this(ask, request, taken)
+        if ask in self.hopeless:
+            return _Result.NONE
+        free = None if ask.has_admin_access else self.free
+        has_candidates = free is not None and bool(self.out)
+        sites, position = self.group.sites, start - 1
+        while (position := position + 1 if free is None else free.after(position)) < len(sites):
+            site = sites[position]
+            self.effort.spend(1)
+            if self._is_in_use(ask, site):
+                has_candidates = has_candidates or site.id in self.marked
+                continue
+            if not self._is_selected(ask, site):
+                continue
+            has_candidates = True
+            if self._has_capacity(ask, site) and self._pick(ask, site):
+                result = self._take(ask, request, taken + 1, position + 1)
+                if result is _Result.FOUND:
+                    return result
+                self._drop(ask.claim)
+                if result is _Result.TOO_MANY:
+                    return result
+        if not has_candidates and not start:
+            self.hopeless.add(ask)
+        return _Result.NONE
+
+    def _take_this(self, ask: Ask, request: int, taken: int) -> _Result:
+        """All devices are wanted, so there is no choice; one that a constraint forbids makes no sense."""
+        if not self._pick(ask, self.all_of[ask][taken], is_needed=True):
+            return _Result.NONE
+        result = self._take(ask, request, taken + 1, 0)
+        if result is not _Result.FOUND:
+            self._drop(ask.claim)
+        return result
+
+    # ---- one device
+
+    def _is_in_use(self, ask: Ask, site: Site) -> bool:
+        marked = self.marked.get(site.id)
+        if ask.has_admin_access:
+            return bool(marked) and ask.claim in (marked or ())
+        return bool(marked) or site.id in self.ledger.exclusive or self._is_shared_in_vain(site)
+
+    def _is_shared_in_vain(self, site: Site) -> bool:
+        """Where capacity cannot be consumed in parts, a device that someone shares is taken as a whole."""
+        return not self.features.consumable_capacity and site.id in self.ledger.shares
+
+    def _is_selected(self, ask: Ask, site: Site) -> bool:
+        """Whether the class and the request select the device, and it is for these nodes."""
+        if not self.features.binding_conditions and site.device.binding_conditions:
+            return False
+        is_selected = self.selected.get((ask, site.likeness))
+        if is_selected is None:
+            is_selected = self._matches(ask, site.likeness)
+            self.selected[ask, site.likeness] = is_selected
+        return is_selected and site.id not in self.group.hidden
+
+    def _matches(self, ask: Ask, likeness: Likeness) -> bool:
+        for i, selector in enumerate(ask.class_selectors):
+            answer = self._answer(selector, likeness)
+            if isinstance(answer, CelFault):
+                raise Fatal(f"class {ask.class_name}: selector #{i}: {_told(answer)}")
+            if not answer:
+                return False
+        for i, selector in enumerate(ask.selectors):
+            answer = self._answer(selector, likeness)
+            if isinstance(answer, CelFault):
+                raise Fatal(f": selector #{i}: {_told(answer)}", ask.claim)
+            if not answer:
+                return False
+        return True
+
+    def _answer(self, selector: str, likeness: Likeness) -> bool | CelFault:
+        answer = likeness.known(selector)
+        if answer is None:
+            answer, cost = likeness.ask(selector)
+            self.effort.learn(selector, cost)
+        return answer
+
+    def _has_capacity(self, ask: Ask, site: Site) -> bool:
+        if not self.features.consumable_capacity or (not site.device.capacity and not ask.capacity):
+            return True
+        consumption = self.ledger.consumed.get(site.id)
+        given: Mapping[str, int] = consumption.amounts if consumption is not None else {}
+        picked = ({name: share.nano for name, share in shares.items()} for shares in self.shared.get(site.id, ()))
+        return fits(site.device.capacity or {}, ask.capacity, given, *picked)
+
+    def _pick(self, ask: Ask, site: Site, is_needed: bool = False) -> bool:
+        """Take the device if it is free, tolerable, within its counters and allowed by all constraints."""
+        is_shareable = self.features.consumable_capacity and site.is_shareable
+        if (not is_shareable or not ask.has_admin_access) and self._is_in_use(ask, site):
+            return False
+        pick = Pick(ask, site)
+        if site.device.consumes_counters and not (is_shareable and self._has_shares(site)):
+            if not self.features.partitionable:
+                return False
+            if not self.counters.take(self.group.pool_book[site.id[:2]], site):
+                return False
+            pick.took_counters = True
+        if not self._is_admitted(pick, is_needed):
+            if pick.took_counters:
+                self.counters.give_back(site)
+            return False
+        self._mark(pick, is_shareable)
+        return True
+
+    def _is_admitted(self, pick: Pick, is_needed: bool) -> bool:
+        """Taints, constraints, and once more capacity: of all devices that are wanted one may be shared twice."""
+        ask, site = pick.ask, pick.site
+        if self.features.taints and site.device.taints and not tolerates_hard(ask.tolerations, site.device.taints):
+            return False
+        constraints = self.constraints[ask.claim]
+        for i, constraint in enumerate(constraints):
+            if not constraint.admit(ask, site):
+                for admitted in reversed(constraints[:i]):
+                    admitted.drop(ask, site)
+                if is_needed:
+                    why = "because a claim constraint would not be satisfied"
+                    raise Fatal(f", request {ask.name}: cannot add device {site.name} {why}", ask.claim)
+                return False
+        if not is_needed or self._has_capacity(ask, site):
+            return True
+        for constraint in reversed(constraints):
+            constraint.drop(ask, site)
+        return False
+
+    def _has_shares(self, site: Site) -> bool:
+        return site.id in self.ledger.consumed or bool(self.shared.get(site.id))
+
+    def _mark(self, pick: Pick, is_shareable: bool) -> None:
+        ask, site = pick.ask, pick.site
+        if is_shareable:
+            pick.shares = shares_of(site.device.capacity or {}, ask.capacity)
+            self.shared.setdefault(site.id, []).append(pick.shares)
+        else:
+            self._mark_for(site.id, ask.claim)
+            pick.is_marked = True
+        self.picks[ask.claim].append(pick)
+
+    def _mark_for(self, device: DeviceId, claim: int) -> None:
+        self.marked.setdefault(device, set()).add(claim)
+        if self.free is not None and device not in self.out:
+            self.out[device] = self.position_of[device]
+            self.free.take_out(self.out[device])
+
+    def _unmark_for(self, device: DeviceId, claim: int) -> None:
+        self.marked[device].discard(claim)
+        if self.free is not None and not self.marked[device]:
+            self.free.put_back(self.out.pop(device))
+
+    def _drop(self, claim: int) -> None:
+        """Take back the last pick of a claim."""
+        pick = self.picks[claim].pop()
+        if pick.is_marked:
+            self._unmark_for(pick.site.id, claim)
+        if pick.shares is not None:
+            self.shared[pick.site.id].pop()
+        for constraint in reversed(self.constraints[claim]):
+            constraint.drop(pick.ask, pick.site)
+        if pick.took_counters:
+            self.counters.give_back(pick.site)
+
+
+def _most(requests: Sequence[Sequence[Ask]]) -> int:
+    """The most devices that a claim may come to."""
+    return sum(max(MAX_DEVICES if ask.wants_all else ask.count for ask in request) for request in requests)
+
+
+@contextmanager
+def _depth(calls: int) -> Iterator[None]:
+    """Let Python go so many calls deeper: a pod may have thousands of claims.
+
+    Since Python 3.11 calls from Python to Python take no room on the stack of the process.
+    """
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(before + calls)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def _told(fault: CelFault) -> str:
+    text = str(fault)
+    is_compilation = text.startswith(("compilation failed", "must evaluate", "program instantiation failed"))
+    return f"CEL {'compile' if is_compilation else 'runtime'} error: {text}"

@@ -1,0 +1,374 @@
+"""What is left to do for claims when a node is chosen: write who gets which device, then wait until it is prepared."""
+
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from mooring.cluster.claims.claim_ledger import ClaimLedger, claim_id
+from mooring.framework.cycle import Cycle
+from mooring.framework.intents import Record, Write, WriteFault
+from mooring.framework.points import Desk, Pause, PodGone, Work
+from mooring.framework.status import PluginError
+from mooring.kit.clock import NS_PER_S
+from mooring.kit.rfc3339 import in_seconds
+from mooring.model.devices import Allocation, ClaimConsumer, ResourceClaim
+from mooring.model.meta import KubeObject
+from mooring.model.pod import Pod
+from mooring.plugins.devices.binding import (
+    FAILED,
+    TIMEOUT,
+    BindingFailed,
+    is_overdue,
+    is_prepared,
+    must_be_prepared,
+    results_of,
+)
+from mooring.plugins.devices.claims import is_reserved_for
+from mooring.plugins.devices.extended import is_unwritten
+from mooring.plugins.devices.meter import DeviceMeter
+from mooring.plugins.devices.state import ClaimState
+from mooring.plugins.devices.writes import (
+    FINALIZER,
+    add_finalizer,
+    allocated,
+    create_extended,
+    give_back_reservation,
+    name_extended,
+    read_again,
+    write_status,
+)
+
+ATTEMPTS = 5
+"""How often a claim is written that others change at the same time."""
+POLL_NS = 5 * NS_PER_S
+SHOWN_NS = 120 * NS_PER_S
+"""How long to wait until the watch shows a claim that was created; after that it is taken as shown."""
+CONFLICT = 409
+RETRY_NS = NS_PER_S // 100
+"""How long to wait when another client wrote the claim at the same time. Upstream waits ten milliseconds as well."""
+MAX_CONSUMERS = 256
+"""Of one claim (ResourceClaimReservedForMaxSize)."""
+
+Steps = Generator[Write | Pause, KubeObject | WriteFault | None, ResourceClaim]
+
+
+class ClaimWork:
+    """The work of one binding."""
+
+    def __init__(
+        self, cycle: Cycle, state: ClaimState, desk: Desk, binding_timeout_ns: int | None, meter: DeviceMeter
+    ) -> None:
+        self._pod: Pod = cycle.pod
+        self._ledger: ClaimLedger = cycle.cluster.claims
+        self._state = state
+        self._desk = desk
+        self._meter = meter
+        self._timeout_ns = binding_timeout_ns
+        """None: devices need no preparation."""
+        self._is_asking = False
+        """Whether a write is under way."""
+        self._is_in_doubt = False
+        """Whether one was, and nobody knows what became of it."""
+        self._along: list[ClaimConsumer] = []
+        """Other pods whose reservation was in a write of which nobody knows yet what became of it."""
+        self._pending = ""
+        """What the claim is known by that is being written."""
+
+    def run(self, node_name: str) -> Work:
+        state, pod = self._state, self._pod
+        for index in range(len(state.claims)):
+            is_extended = state.extended is not None and index == len(state.claims) - 1
+            yield from self._hear_of_others(index)
+            if is_reserved_for(state.claims[index], pod) or (is_extended and index not in state.allocations):
+                continue
+            bind = self._bind(index, True) if is_extended else self._bind_in_turn(index)
+            state.claims[index] = yield from bind
+        if self._timeout_ns is not None and any(map(must_be_prepared, state.claims)):
+            note = f"waiting for binding conditions for device on node {node_name}"
+            self._desk.want(Record(pod, "Normal", "BindingConditionsPending", "Scheduling", note))
+            yield from self._wait_until_prepared(self._timeout_ns)
+        return None
+
+    # ---- one claim
+
+    def _hear_of_others(self, index: int) -> Generator[Pause, KubeObject | WriteFault | None, None]:
+        """The pod may be giving the claim back still, after an attempt that failed: a reservation that is on its way out
+        must not be taken for one that stays."""
+        claim = self._state.claims[index]
+        while self._ledger.is_given_back(claim, self._pod.id):
+            yield _news_of(claim)
+        self._refresh(index)
+
+    def _refresh(self, index: int) -> ResourceClaim:
+        """The claim as it is known by now."""
+        claim = self._state.claims[index]
+        known = self._ledger.get(claim.key)
+        if known is not None and known.uid == claim.uid:
+            self._state.claims[index] = claim = known
+        return claim
+
+    def _bind_in_turn(self, index: int) -> Steps:
+        """Write the claim when no other pod is writing it. Meanwhile others may write the reservation of this one too."""
+        claim, turns = self._state.claims[index], self._ledger.turns
+        id, consumer = claim_id(claim), None
+        if self._state.allocations.get(index) is None:
+            consumer = ClaimConsumer(resource="pods", name=self._pod.name, uid=self._pod.id)
+        is_served = False
+        try:
+            while not turns.take(id, self._pod.id, consumer):
+                yield _news_of(claim)
+                if consumer is not None and is_reserved_for(self._refresh(index), self._pod):
+                    is_served = True
+                    return self._state.claims[index]
+            self._refresh(index)
+            claim = yield from self._bind(index, False)
+            is_served = True
+            return claim
+        finally:
+            turns.leave(id, self._pod.id, is_served)
+
+    def _bind(self, index: int, is_extended: bool) -> Steps:
+        """Write the claim. Until that is done, or has failed, its devices count as given.
+
+        When the work is stopped while a write is under way nobody knows what became of it: then they go on counting
+        as given until the answer comes.
+        """
+        claim, allocation = self._state.claims[index], self._state.allocations.get(index)
+        self._pending, self._is_asking, self._is_in_doubt = claim_id(claim), False, False
+        try:
+            if is_extended and is_unwritten(claim):
+                claim = yield from self._create(allocation)
+            claim = yield from self._write(claim, allocation)
+            if is_extended:
+                yield from self._show(claim)
+                yield from self._name(claim)
+            else:
+                self._ledger.wrote(claim)
+        except (GeneratorExit, PodGone):
+            if allocation is not None and (self._is_asking or self._is_in_doubt):
+                self._leave_in_doubt(claim)
+            raise
+        finally:
+            self._ledger.end(self._pending)
+            if not self._is_asking:
+                self._ledger.turns.end(self._pending, self._along)
+        return claim
+
+    def _leave_in_doubt(self, claim: ResourceClaim) -> None:
+        """Somebody has to hear what became of the last write: its answer, or else one to a question about it."""
+        self._ledger.doubt(self._pending)
+        if not self._is_asking:
+            self._desk.want(self._followed(read_again(claim), ATTEMPTS))
+
+    def _write(self, claim: ResourceClaim, allocation: Allocation | None) -> Steps:
+        """Finalizer, allocation and reservation. Where others were faster the claim is read and tried again.
+
+        So it is when a write got no answer, or none to rely on: as a write is for one version of the claim only, it does
+        no harm the second time, and the first cannot be carried out any more once the second was.
+        """
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                claim = yield from self._read_again(claim)
+            if self._is_in_doubt and self._is_ours(claim, allocation):
+                return claim
+            if attempt and allocation is None and is_reserved_for(claim, self._pod):
+                return claim  # another pod wrote it along
+            self._check(claim, allocation)
+            what = "add finalizer to claim"
+            answer: ResourceClaim | WriteFault = claim
+            if allocation is not None and FINALIZER not in (claim.metadata.finalizers or ()):
+                answer = yield from self._ask(add_finalizer(claim))
+            if not isinstance(answer, WriteFault):
+                what = "add reservation to claim" if allocation is None else "add allocation and reservation to claim"
+                consumers = self._consumers(answer)
+                answer = yield from self._ask(self._reservation(answer, allocation, consumers), consumers)
+            self._is_in_doubt = isinstance(answer, WriteFault) and _is_unreliable(answer)
+            if not isinstance(answer, WriteFault):
+                return answer
+            if self._is_in_doubt:
+                yield Pause(self._desk.now_ns() + NS_PER_S)
+            elif answer.code == CONFLICT:
+                yield Pause(self._desk.now_ns() + RETRY_NS)
+            else:
+                break
+        if self._is_in_doubt:
+            claim = yield from self._read_again(claim)
+            if self._is_ours(claim, allocation):
+                return claim
+        assert isinstance(answer, WriteFault), "what was written was returned"
+        raise PluginError(f"{what} {claim.key}: {answer.message}")
+
+    def _read_again(self, claim: ResourceClaim) -> Steps:
+        """The claim as it is on the server, which is asked until it says something to rely on."""
+        found = yield from self._ask(read_again(claim))
+        while isinstance(found, WriteFault) and _is_unreliable(found):
+            yield Pause(self._desk.now_ns() + NS_PER_S)
+            found = yield from self._ask(read_again(claim))
+        if isinstance(found, WriteFault):
+            raise PluginError(f"get updated claim {claim.key} after conflict: {found.message}")
+        if found.uid != claim.uid:  # another one of that name, which may ask for something else
+            raise PluginError(f"claim {claim.key} got deleted in the meantime")
+        self._ledger.wrote(found)
+        return found
+
+    def _is_ours(self, claim: ResourceClaim, allocation: Allocation | None) -> bool:
+        """Whether a write of ours was carried out after all."""
+        known = claim.status.allocation
+        if known is None or not is_reserved_for(claim, self._pod):
+            return False
+        return allocation is None or known.devices.results == allocation.devices.results
+
+    def _check(self, claim: ResourceClaim, allocation: Allocation | None) -> None:
+        if claim.metadata.deletion_timestamp is not None:
+            raise PluginError(f"claim {claim.key} got deleted in the meantime")
+        if allocation is not None and claim.status.allocation is not None:
+            raise PluginError(f"claim {claim.key} got allocated elsewhere in the meantime")
+        if allocation is None and claim.status.allocation is None and self._timeout_ns is not None:
+            raise PluginError(f"claim {claim.key} got deallocated elsewhere in the meantime")
+
+    def _consumers(self, claim: ResourceClaim) -> list[ClaimConsumer]:
+        """This pod, and as many of those that wait for their reservation as there is room for."""
+        known = claim.status.reserved_for or ()
+        reserved = {each.uid for each in known}
+        own = ClaimConsumer(resource="pods", name=self._pod.name, uid=self._pod.id)
+        others = [each for each in self._ledger.turns.consumers(claim_id(claim)) if each.uid not in reserved]
+        return [own, *others[: max(0, MAX_CONSUMERS - len(known) - 1)]]
+
+    def _reservation(
+        self, claim: ResourceClaim, allocation: Allocation | None, consumers: Sequence[ClaimConsumer]
+    ) -> Write:
+        status: dict[str, Any] = {}
+        if allocation is not None:
+            status["allocation"] = msgspec.to_builtins(allocation)
+        known = allocation or claim.status.allocation
+        if self._timeout_ns is not None and known is not None and known.allocation_timestamp is None:
+            status.setdefault("allocation", {})["allocationTimestamp"] = in_seconds(self._desk.now_ns())
+        status["reservedFor"] = msgspec.to_builtins([*(claim.status.reserved_for or ()), *consumers])
+        return write_status(claim, status)
+
+    def _ask(
+        self, write: Write, consumers: Sequence[ClaimConsumer] = ()
+    ) -> Generator[Write | Pause, KubeObject | WriteFault | None, ResourceClaim | WriteFault]:
+        """Have something written, and note while nobody knows whether it was."""
+        self._is_asking = True
+        self._ledger.turns.begin(self._pending, consumers[1:])
+        self._along = [*self._along, *consumers[1:]]
+        answer = yield self._followed(write, ATTEMPTS, self._along)
+        self._is_asking = False
+        if isinstance(answer, WriteFault):
+            return answer
+        assert isinstance(answer, ResourceClaim)
+        self._release(answer, self._along)
+        self._along = []
+        return answer
+
+    def _release(self, claim: ResourceClaim, consumers: Sequence[ClaimConsumer]) -> None:
+        """Give back what was reserved for pods that do not want it any more: they were stopped during the write."""
+        self._ledger.wrote(claim)
+        reserved = {each.uid for each in claim.status.reserved_for or ()}
+        for consumer in self._ledger.turns.end(claim_id(claim), consumers):
+            if consumer.uid in reserved:
+                answered = self._ledger.give_back(claim, consumer.uid)
+                self._desk.want(replace(give_back_reservation(claim, consumer.uid), late=answered))
+
+    def _followed(self, write: Write, tries: int, consumers: Sequence[ClaimConsumer] = ()) -> Write:
+        """The write, with someone to hear of it when the work is stopped before the answer: then the doubt is settled.
+
+        An answer that is not to be relied on leads to a question about the claim, so many times at most.
+        """
+        pending = self._pending
+
+        def answered_late(answer: KubeObject | WriteFault | None) -> None:
+            if isinstance(answer, WriteFault) and _is_unreliable(answer) and tries and write.name:
+                question = replace(write, method="PATCH", body={}, subresource="")
+                self._desk.want(self._followed(question, tries - 1, consumers))
+                return
+            if isinstance(answer, ResourceClaim):
+                self._release(answer, consumers)
+            self._ledger.settle(pending)
+            self._desk.activate((self._pod,))
+
+        return replace(write, late=answered_late)
+
+    # ---- the claim for extended resources
+
+    def _create(self, allocation: Allocation | None) -> Steps:
+        """From now on it is the claim that was created that is about to get the devices."""
+        assert self._state.node_claim is not None and allocation is not None
+        answer = yield from self._ask(create_extended(self._state.node_claim))
+        self._meter.created(not isinstance(answer, WriteFault))
+        if isinstance(answer, WriteFault):
+            raise PluginError(
+                f"create claim for extended resources {self._state.node_claim.namespace}/: {answer.message}"
+            )
+        self._state.claims[-1] = answer
+        self._ledger.begin(allocated(answer, allocation))
+        self._ledger.end(self._pending)
+        self._pending = claim_id(answer)
+        return answer
+
+    def _show(self, claim: ResourceClaim) -> Generator[Pause, KubeObject | WriteFault | None, None]:
+        """Wait for the watch to show the claim: until then only we know that its devices are given."""
+        deadline_ns = self._desk.now_ns() + SHOWN_NS
+        while not self._ledger.wrote(claim) and self._desk.now_ns() < deadline_ns:
+            known = self._ledger.get(claim.key)
+            if known is not None and known.uid != claim.uid:
+                return
+            yield Pause(deadline_ns, frozenset(((ResourceClaim, claim.key),)))
+
+    def _name(self, claim: ResourceClaim) -> Generator[Write, KubeObject | WriteFault | None, None]:
+        """Tell the pod which claim serves its extended resources."""
+        answer = yield name_extended(self._pod, claim, self._state.mappings)
+        if isinstance(answer, WriteFault):
+            raise PluginError(f"update pod {self._pod.key} ExtendedResourceClaimStatus: {answer.message}")
+
+    # ---- devices that must be prepared
+
+    def _wait_until_prepared(self, timeout_ns: int) -> Generator[Pause, KubeObject | WriteFault | None, None]:
+        began_ns, status = self._desk.now_ns(), "success"
+        deadline_ns = began_ns + timeout_ns
+        watched = frozenset((ResourceClaim, claim.key) for claim in self._state.claims)
+        try:
+            while not self._are_prepared(timeout_ns):
+                if self._desk.now_ns() >= deadline_ns:
+                    raise PluginError(f"{TIMEOUT}: context deadline exceeded")
+                yield Pause(min(self._desk.now_ns() + POLL_NS, deadline_ns), watched)
+        except PluginError as fault:
+            text = str(fault)
+            status = "timeout" if text.startswith(TIMEOUT) else "failure" if text.startswith(FAILED) else "error"
+            raise
+        except (GeneratorExit, PodGone):
+            status = "error"
+            raise
+        finally:
+            devices = [result for claim in self._state.claims for result in results_of(claim)]
+            self._meter.waited(devices, status, (self._desk.now_ns() - began_ns) / NS_PER_S)
+
+    def _are_prepared(self, timeout_ns: int) -> bool:
+        for index, claim in enumerate(self._state.claims):
+            if is_unwritten(claim):
+                continue
+            known = self._ledger.get(claim.key)
+            if known is None:
+                raise PluginError(f'could not find ResourceClaim "{claim.key}"')
+            self._state.claims[index] = known
+            try:
+                if is_prepared(known):
+                    continue
+            except BindingFailed as fault:
+                raise PluginError(str(fault)) from fault
+            if is_overdue(known, timeout_ns, self._desk.now_ns()):
+                raise PluginError(f"{TIMEOUT}: claim={known.name}")
+            return False
+        return True
+
+
+def _news_of(claim: ResourceClaim) -> Pause:
+    return Pause(None, frozenset(((ResourceClaim, claim.key),)))
+
+
+def _is_unreliable(fault: WriteFault) -> bool:
+    """Whether the server may have done what was asked of it: it gave no answer, or was in trouble."""
+    return fault.code == 0 or fault.code >= 500

@@ -1,0 +1,150 @@
+"""NodeAffinity: required and preferred node affinity, nodeSelector, and affinity that a profile adds to every pod."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mooring.cluster.nodes.kernels import scale_to_max
+from mooring.cluster.nodes.match import match_labels, match_nodes, match_term
+from mooring.framework.config.args import NodeAffinityArgs
+from mooring.framework.cycle import Cycle
+from mooring.framework.events import NODE, Action, Change, ClusterEvent, Registration
+from mooring.framework.points import (
+    Codes,
+    FilterPlugin,
+    Handle,
+    NodeNames,
+    PreFilterPlugin,
+    PreScorePlugin,
+    Reads,
+    Rows,
+    ScorePlugin,
+    Scores,
+    reads,
+)
+from mooring.framework.status import SKIP, PluginError, Rejection, Skip, final
+from mooring.model.node import Node
+from mooring.model.pod import NodeSelectorTerm, Pod
+from mooring.model.selectors import NodeMatcher, NodeTerm, compile_node_selector, compile_node_term
+from mooring.model.shape import PodShape
+from mooring.plugins.hints import new_node_of, nodes_of
+
+_NOT_ENFORCED, _NOT_WANTED = 1, 2
+
+
+class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
+    name = "NodeAffinity"
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        del handle
+        added = args.added_affinity if isinstance(args, NodeAffinityArgs) else None
+        self._added_required: NodeMatcher | None = None
+        self._added_preferred: list[tuple[int, NodeTerm]] = []
+        if added is not None and added.required is not None:
+            self._added_required = compile_node_selector(added.required)
+        for preferred in (added.preferred if added else None) or ():
+            term = compile_node_term(preferred.preference) if preferred.weight else None
+            if term is not None:
+                self._added_preferred.append((preferred.weight, term))
+        faults = self._added_required.faults() if self._added_required else []
+        faults += [term.fault for _, term in self._added_preferred if term.fault]
+        if faults:
+            raise ValueError(f"parsing addedAffinity: {faults[0]}")
+
+    def events(self) -> Sequence[Registration]:
+        return (Registration(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL), self._node_wanted),)
+
+    def _node_wanted(self, pod: Pod, change: Change) -> bool:
+        """Whether the pod wants the node as it is now, and did not before.
+
+        Parity: what the profile adds is asked only about the node as it is now, so a node that the pod always wanted
+        and the profile admits only now is passed over.
+        """
+        (old, _), new, shape = nodes_of(change), new_node_of(change), pod.shape
+        if self._added_required is not None and not self._added_required.matches(new.name, new.labels):
+            return False
+        if not _wants(shape, new):
+            return _is_in_doubt(shape, new)
+        return old is None or not _wants(shape, old)
+
+    @reads(Reads.SHAPE)
+    def pre_filter(self, cycle: Cycle) -> NodeNames | Rejection | Skip | None:
+        spec, affinity = cycle.shape.spec, cycle.shape.spec.affinity
+        required = affinity.node_affinity.required if affinity and affinity.node_affinity else None
+        if required is None:
+            return SKIP if spec.node_selector is None and self._added_required is None else None
+        if not required.node_selector_terms:
+            return None
+        names: set[str] = set()
+        for term in required.node_selector_terms:
+            named = _names_of(term)
+            if named is None:
+                return None
+            names |= named
+        return NodeNames(frozenset(names)) if names else final("pod affinity terms conflict")
+
+    @reads(Reads.NODE)
+    def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
+        nodes, shape = cycle.nodes, cycle.shape
+        wanted = np.ones(len(nodes.alive[rows]), np.bool_)
+        if shape.spec.node_selector:
+            wanted &= match_labels(nodes, shape.spec.node_selector, rows)
+        if shape.required_nodes is not None:
+            wanted &= match_nodes(nodes, shape.required_nodes, rows)
+        codes = np.where(wanted, 0, _NOT_WANTED)
+        if self._added_required is not None:
+            codes[~match_nodes(nodes, self._added_required, rows)] = _NOT_ENFORCED
+        return codes
+
+    def rejection(self, cycle: Cycle, code: int) -> Rejection:
+        if code == _NOT_ENFORCED:
+            return final("node(s) didn't match scheduler-enforced node affinity")
+        return final("node(s) didn't match Pod's node affinity/selector")
+
+    @reads(Reads.SHAPE)
+    def pre_score(self, cycle: Cycle, rows: Rows) -> Skip | None:
+        preferred = cycle.shape.preferred_nodes
+        if preferred is None and not self._added_preferred:
+            return SKIP
+        for _, term in preferred or ():
+            if term.fault is not None:
+                raise PluginError(term.fault)
+        return None
+
+    @reads(Reads.NODE)
+    def score(self, cycle: Cycle, rows: Rows) -> Scores | None:
+        """The weights of the preferred terms that match."""
+        total = np.zeros(len(cycle.nodes.alive[rows]), np.int64)
+        for weight, term in (*(cycle.shape.preferred_nodes or ()), *self._added_preferred):
+            total += weight * match_term(cycle.nodes, term, rows)
+        return total
+
+    def normalize(self, cycle: Cycle, scores: Scores, rows: Rows) -> Scores:
+        return scale_to_max(scores)
+
+
+def _wants(shape: PodShape, node: Node) -> bool:
+    """Whether nodeSelector and required affinity match a node."""
+    required = shape.required_nodes
+    return _has_labels(shape, node) and (required is None or required.matches(node.name, node.labels))
+
+
+def _is_in_doubt(shape: PodShape, node: Node) -> bool:
+    """Whether a node is refused for a term that does not compile, and not for its labels. Then a hint says yes."""
+    return _has_labels(shape, node) and shape.required_nodes is not None and bool(shape.required_nodes.faults())
+
+
+def _has_labels(shape: PodShape, node: Node) -> bool:
+    labels = node.labels
+    return all(labels.get(key) == value for key, value in (shape.spec.node_selector or {}).items())
+
+
+def _names_of(term: NodeSelectorTerm) -> frozenset[str] | None:
+    """The node names that the fields of a term leave; None where they do not restrict names."""
+    names: frozenset[str] | None = None
+    for field in term.match_fields or ():
+        if field.key == "metadata.name" and field.operator == "In":
+            listed = frozenset(field.values or ())
+            names = listed if names is None else names & listed
+    return names

@@ -1,0 +1,66 @@
+"""TaintToleration: keeps pods off nodes whose taints they do not tolerate, and prefers nodes with fewer soft taints."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from mooring.cluster.nodes.kernels import scale_to_max
+from mooring.framework.cycle import Cycle
+from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
+from mooring.framework.points import Codes, FilterPlugin, PreScorePlugin, Reads, Rows, ScorePlugin, Scores, reads
+from mooring.framework.status import Rejection, Skip, final
+from mooring.model.node import PREFER_NO_SCHEDULE, Taint
+from mooring.model.pod import Pod
+from mooring.plugins.hints import is_itself, new_node_of, nodes_of
+
+
+class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
+    name = "TaintToleration"
+
+    def events(self) -> Sequence[Registration]:
+        return (
+            Registration(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_TAINT), _node_tolerable),
+            Registration(ClusterEvent(POD, Action.UPDATE_POD_TOLERATION), is_itself),
+        )
+
+    @reads(Reads.NODE)
+    def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
+        tolerance = cycle.shape.tolerance
+        return _for_each_set(cycle, rows, lambda taints: not tolerance.covers_hard(taints))
+
+    def rejection(self, cycle: Cycle, code: int) -> Rejection:
+        return final("node(s) had untolerated taint(s)")
+
+    @reads(Reads.SHAPE)
+    def pre_score(self, cycle: Cycle, rows: Rows) -> Skip | None:
+        return None
+
+    @reads(Reads.NODE)
+    def score(self, cycle: Cycle, rows: Rows) -> Scores | None:
+        """The number of soft taints that the pod does not tolerate."""
+        tolerance = cycle.shape.tolerance
+        return _for_each_set(
+            cycle,
+            rows,
+            lambda taints: sum(t.effect == PREFER_NO_SCHEDULE and not tolerance.covers(t) for t in taints),
+        )
+
+    def normalize(self, cycle: Cycle, scores: Scores, rows: Rows) -> Scores:
+        return scale_to_max(scores, reverse=True)
+
+
+def _node_tolerable(pod: Pod, change: Change) -> bool:
+    """Whether the pod tolerates the node as it is now, and did not before."""
+    (old, _), new = nodes_of(change), new_node_of(change)
+    tolerance = pod.shape.tolerance
+    return tolerance.covers_hard(new.taints) and (old is None or not tolerance.covers_hard(old.taints))
+
+
+def _for_each_set(cycle: Cycle, rows: Rows, answer: Callable[[tuple[Taint, ...]], int]) -> Codes | None:
+    """Ask once for each distinct list of taints among the rows, then look the answer up for every row."""
+    nodes = cycle.nodes
+    codes = nodes.taint_set[rows]
+    answers = np.zeros(len(nodes.taint_sets), np.int64)
+    for code in np.flatnonzero(np.bincount(codes)):
+        answers[code] = answer(nodes.taint_sets[code])
+    return answers[codes] if answers.any() else None

@@ -1,0 +1,1 @@
+"""DefaultPreemption, and the search for victims."""

@@ -1,0 +1,189 @@
+"""DefaultPreemption: makes room for a pod that fits nowhere by having pods of lower priority leave."""
+
+from collections import Counter
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from mooring.cluster.nodes.ranks import PodRanks
+from mooring.cluster.nodes.table import NodeTable
+from mooring.framework.config.args import DefaultPreemptionArgs
+from mooring.framework.events import POD, Action, ClusterEvent, Registration
+from mooring.framework.failure import FitFailure
+from mooring.framework.intents import CallFault
+from mooring.framework.points import (
+    Candidates,
+    Handle,
+    Nomination,
+    NoRoom,
+    PostFilterPlugin,
+    PreEnqueuePlugin,
+    Victims,
+)
+from mooring.framework.status import PluginError, Rejection, curable, final
+from mooring.framework.what_if import RowArray
+from mooring.kit.choice import choose
+from mooring.model.pod import Pod
+from mooring.model.shape import PodShape
+from mooring.plugins.preemption.budgets import budgets_of
+from mooring.plugins.preemption.search import DryRun, Findings
+from mooring.plugins.preemption.trial import Trial
+
+_PREFIX = "preemption: "
+TRIALS = 16
+"""For how many shapes and priorities the outcome is kept."""
+_NOT_HELPFUL = "Preemption is not helpful for scheduling"
+
+
+class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
+    name = "DefaultPreemption"
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        del handle
+        args = args if isinstance(args, DefaultPreemptionArgs) else DefaultPreemptionArgs()
+        self._min_percentage: int = args.min_candidate_nodes_percentage
+        self._min_absolute: int = args.min_candidate_nodes_absolute
+        self._ranks: PodRanks | None = None
+        self._trials: dict[tuple[ref[PodShape], int], Trial] = {}
+        self.runs = 0
+        """How often it was asked to make room."""
+        self._evicting: set[str] = set()
+        """Ids of pods whose victims are being evicted right now: they stay out of the queue until that is done."""
+
+    def pre_enqueue(self, pod: Pod) -> Rejection | None:
+        if pod.id in self._evicting:
+            return final("waiting for the preemption for this pod to be finished")
+        return None
+
+    def eviction_began(self, pod: Pod) -> None:
+        self._evicting.add(pod.id)
+
+    def eviction_ended(self, pod: Pod) -> None:
+        self._evicting.discard(pod.id)
+
+    def events(self) -> list[Registration]:
+        """Whether a pod that left made room is for the plugins to say that had rejected the preemptor."""
+        return [Registration(ClusterEvent(POD, Action.DELETE), lambda pod, change: False)]
+
+    def post_filter(self, failure: FitFailure) -> Nomination | NoRoom | Candidates:
+        self.runs += 1
+        refusal = self._ineligible(failure)
+        if refusal is not None:
+            return NoRoom(curable(_PREFIX + refusal))
+        findings = self.search(failure)
+        nodes = failure.attempt.cycle.nodes
+        if not len(findings):
+            if findings.without_victims:
+                raise PluginError(_PREFIX + _no_victims(findings, nodes))
+            text = _PREFIX + _message(findings, nodes.alive_count)
+            return NoRoom(curable(text), clear_nomination=True)
+        if not failure.is_reviewed:
+            return self._best(findings, nodes)
+        victims = {nodes.names[row]: findings.on(row) for row in findings.rows.tolist()}
+        return Candidates(victims, partial(self._choose, findings, nodes))
+
+    def _choose(
+        self, findings: Findings, nodes: NodeTable, left: Mapping[str, Victims] | CallFault
+    ) -> Nomination | NoRoom:
+        """The best of what extenders have left."""
+        if isinstance(left, CallFault):
+            raise PluginError(_PREFIX + left.message)
+        if not left:
+            return NoRoom(curable(f"{_PREFIX}no candidate node for preemption"))
+        return self._best(findings.replaced({nodes.row_book[name]: on for name, on in left.items()}), nodes)
+
+    def _best(self, findings: Findings, nodes: NodeTable) -> Nomination:
+        best = findings.least_harmful()
+        best = best[nodes.name_rank()[best].argsort()].tolist()
+        # Parity: a victim that has not started counts as started when it is looked at, and later is better. So among
+        # nodes that differ in nothing else the last one wins; where victims have started, the first.
+        chosen = best[-1] if findings.is_unstarted(best[-1]) else best[0]
+        return Nomination(nodes.names[chosen], findings.victims(chosen))
+
+    def search(self, failure: FitFailure) -> Findings:
+        """Every candidate, or as many as the arguments ask for."""
+        nodes = failure.attempt.cycle.nodes
+        potential = failure.curable_rows()
+        ranks = self._ranked(nodes)
+        trial = self._trial(failure.attempt.cycle.pod, ranks)
+        dry_run = DryRun(failure, ranks, trial, budgets_of(failure.attempt.cycle.cluster))
+        if not len(potential):
+            return dry_run.nothing()
+        if failure.examine_all:
+            return dry_run.search(potential)
+        return self._search_enough(dry_run, potential, failure.attempt.cycle.seed)
+
+    def _search_enough(self, dry_run: DryRun, potential: RowArray, seed: int) -> Findings:
+        """From a start that the attempt's seed decides, until there are enough candidates and one breaks no budget."""
+        count = len(potential)
+        wanted = min(max(count * self._min_percentage // 100, self._min_absolute), count)
+        walk = np.roll(potential, -choose(seed, count))
+        findings = dry_run.nothing()
+        for start in range(0, count, max(wanted, 1)):
+            findings.take(dry_run.search(walk[start : start + wanted]))
+            if len(findings) >= wanted and findings.has_harmless():
+                break
+        return findings
+
+    def _ranked(self, nodes: NodeTable) -> PodRanks:
+        if self._ranks is None or self._ranks.nodes is not nodes:
+            self._ranks = PodRanks(nodes)
+            self._trials.clear()
+        self._ranks.refresh()
+        return self._ranks
+
+    def _trial(self, pod: Pod, ranks: PodRanks) -> Trial:
+        """What is kept for pods of this shape and priority."""
+        key = (ref(pod.shape), pod.priority)  # a pod that is gone is not kept alive
+        trial = self._trials.pop(key, None) or Trial(ranks)
+        self._trials[key] = trial  # last in the order of use
+        if len(self._trials) > TRIALS:
+            del self._trials[next(iter(self._trials))]
+        return trial
+
+    def _ineligible(self, failure: FitFailure) -> str | None:
+        """Why the pod may not preempt (again) now."""
+        cycle = failure.attempt.cycle
+        if cycle.pod.spec.preemption_policy == "Never":
+            return "not eligible due to preemptionPolicy=Never."
+        row = cycle.nodes.row_book.get(cycle.pod.status.nominated_node_name)
+        if row is None or failure.is_final(row):
+            return None
+        if any(_leaves_for_us(pod) and pod.priority < cycle.pod.priority for pod in cycle.nodes.pods_on[row]):
+            return "not eligible due to a terminating pod on the nominated node."
+        return None
+
+
+def _leaves_for_us(pod: Pod) -> bool:
+    """Whether the pod is being deleted because the scheduler preempted it."""
+    targeted = next((c for c in pod.status.conditions or () if c.type == "DisruptionTarget"), None)
+    return (
+        pod.is_terminating
+        and targeted is not None
+        and targeted.status == "True"
+        and targeted.reason == "PreemptionByScheduler"
+    )
+
+
+def _no_victims(findings: Findings, nodes: NodeTable) -> str:
+    """Parity: a node that fits as it is, and was refused by an extender, is an error of the dry run."""
+    names = sorted(nodes.names[row] for row in findings.without_victims)
+    texts = [f'expected at least one victim pod on node "{name}"' for name in names]
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+
+
+def _message(findings: Findings, node_count: int) -> str:
+    """A fit error over all nodes: what the dry run said, and that it would not help on the nodes it did not try."""
+    histogram: Counter[str] = Counter()
+    tried = 0
+    for rejection, count in findings.refusals:
+        tried += count
+        for reason in rejection.reasons:
+            histogram[reason] += count
+    if tried < node_count:
+        histogram[_NOT_HELPFUL] += node_count - tried
+    reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in histogram.items()))
+    return f"0/{node_count} nodes are available: {reasons}."

@@ -1,0 +1,206 @@
+"""The dry run of preemption: on which nodes the pod would fit if pods of lower priority left, and which they are.
+
+Nodes on which sums alone decide are tried all at once (preemption_trial.py), the others node by node.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.cluster.nodes.ranks import NOT_STARTED_NS, PodRanks, by_importance, start_ns
+from mooring.framework.attempt import count_codes
+from mooring.framework.failure import FitFailure
+from mooring.framework.memo import PASSED
+from mooring.framework.points import Victims
+from mooring.framework.status import Rejection, final
+from mooring.framework.what_if import OneNode, RowArray, is_batchable
+from mooring.model.affinity import PodPredicate
+from mooring.model.pod import Pod
+from mooring.plugins.preemption.budgets import Budget, split_by_budget
+from mooring.plugins.preemption.trial import NO_VICTIMS, PRIORITY_OFFSET, Trial
+
+NOBODY = final("No preemption victims found for incoming pod")
+
+
+class Findings:
+    """What a dry run found: candidates with the harm that each would do, and why other nodes are none."""
+
+    def __init__(self, trial: Trial) -> None:
+        self.rows: RowArray = np.zeros(0, np.intp)
+        self.refusals: list[tuple[Rejection, int]] = []
+        """Verdicts of nodes that cannot be made to fit, with the number of nodes."""
+        self.without_victims: list[int] = []
+        """Rows that take the pod as they are: only an extender can have refused them."""
+        self._trial = trial
+        self._single: dict[int, tuple[Pod, ...]] = {}
+        """The victims on nodes that were tried alone."""
+        self._single_harm: dict[int, tuple[int, ...]] = {}
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def victims(self, row: int) -> tuple[Pod, ...]:
+        """Who would have to leave, the most important first."""
+        found = self._single.get(row)
+        return self._trial.victims_on(row) if found is None else found
+
+    def harm(self, row: int) -> tuple[int, ...]:
+        """What that would do, by the measures of preemption_trial.HARMS: the less the better."""
+        return self._single_harm.get(row) or tuple(self._trial.harm[:, row].tolist())
+
+    def on(self, row: int) -> Victims:
+        return Victims(self.victims(row), self.violations(row))
+
+    def replaced(self, victims: Mapping[int, Victims]) -> "Findings":
+        """The same search with other candidates."""
+        other = Findings(self._trial)
+        for row, on in victims.items():
+            other.add_single(row, on.pods, on.violations)
+        return other
+
+    def violations(self, row: int) -> int:
+        """How many of the victims break a disruption budget."""
+        return self.harm(row)[0]
+
+    def is_unstarted(self, row: int) -> bool:
+        """Whether the most important victims on the node have not started yet."""
+        return self.harm(row)[-1] == -NOT_STARTED_NS
+
+    def has_harmless(self) -> bool:
+        """Whether there is a candidate that breaks no budget. On nodes that are tried together no budget has a say."""
+        return len(self.rows) > len(self._single) or any(harm[0] == 0 for harm in self._single_harm.values())
+
+    def least_harmful(self) -> RowArray:
+        """The candidates among which only chance decides: the best by each measure in turn."""
+        harm = self._trial.harm
+        if self._single_harm:
+            harm = harm.copy()
+            for row, measures in self._single_harm.items():
+                harm[:, row] = measures
+        left = self.rows
+        for measure in harm:
+            harms = measure[left]
+            left = left[harms == harms.min()]
+        return left
+
+    def add_tried(self, rows: RowArray) -> None:
+        """Candidates that were tried together."""
+        self.rows = np.concatenate((self.rows, rows))
+
+    def add_single(self, row: int, victims: tuple[Pod, ...], violations: int) -> None:
+        """A candidate that was tried alone."""
+        self.rows = np.append(self.rows, row)
+        self._single[row] = victims
+        self._single_harm[row] = _harm_of(victims, violations)
+
+    def take(self, other: "Findings") -> None:
+        """All that another search for the same pod found."""
+        self.rows = np.concatenate((self.rows, other.rows))
+        self._single |= other._single
+        self._single_harm |= other._single_harm
+        self.refusals += other.refusals
+        self.without_victims += other.without_victims
+
+
+class DryRun:
+    """Looks for candidates for one pod."""
+
+    def __init__(self, failure: FitFailure, ranks: PodRanks, trial: Trial, budgets: Sequence[Budget]) -> None:
+        self._failure = failure
+        self._attempt = failure.attempt
+        self._pod = failure.attempt.cycle.pod
+        self._ranks = ranks
+        self._trial = trial
+        self._budgets = budgets
+
+    def nothing(self) -> Findings:
+        """Nothing found so far."""
+        self._trial.settle()
+        return Findings(self._trial)
+
+    def search(self, rows: RowArray) -> Findings:
+        """Try these rows."""
+        findings = self.nothing()
+        together = np.zeros(len(rows), np.bool_)
+        if is_batchable(self._attempt):
+            together = ~self._is_budgeted(rows)
+        if together.any():
+            self._search_together(rows[together], findings)
+        if not together.all():
+            self._search_singly(rows[~together], findings)
+        return findings
+
+    def _search_together(self, rows: RowArray, findings: Findings) -> None:
+        trial = self._trial
+        trial.refresh(self._attempt, rows, self._failure.nominated)
+        outcome = trial.outcome[rows].astype(np.int16)
+        for index in np.flatnonzero(np.bincount(outcome - NO_VICTIMS)) + NO_VICTIMS:
+            here = rows[outcome == index]
+            if index == PASSED:
+                findings.add_tried(self._with_victims(here, findings))
+            elif index == NO_VICTIMS:
+                findings.refusals.append((NOBODY, len(here)))
+            else:
+                for code, count in count_codes(trial.code[here]):
+                    findings.refusals.append((self._attempt.rejection(int(index), code), count))
+
+    def _with_victims(self, rows: RowArray, findings: Findings) -> RowArray:
+        """Hot: a node that filters rejected has victims if it can take the pod, so it need not be looked at."""
+        verdicts = self._failure.verdicts
+        if verdicts is None or not verdicts.objections:
+            return rows
+        has_victims = self._trial.victims[:, rows].any(0)
+        findings.without_victims += rows[~has_victims].tolist()
+        return rows[has_victims]
+
+    def _search_singly(self, rows: RowArray, findings: Findings) -> None:
+        sketch = self._attempt.cycle.nodes.sketch()
+        for row in rows.tolist():
+            answer = self._search_one(OneNode(self._attempt, sketch, row), row)
+            if isinstance(answer, Rejection):
+                findings.refusals.append((answer, 1))
+            elif not answer[0]:
+                findings.without_victims.append(row)
+            else:
+                findings.add_single(row, *answer)
+
+    def _search_one(self, node: OneNode, row: int) -> Rejection | tuple[tuple[Pod, ...], int]:
+        """(victims, budgets broken) on one node, or why it cannot be made to fit."""
+        leaving = [pod for pod in self._ranks.pods(row) if pod.priority < self._pod.priority]
+        if not leaving:
+            return NOBODY
+        for pod in leaving:
+            node.remove(pod)
+        nominated = self._failure.nominated
+        beside = nominated.beside(self._pod, self._ranks.nodes.names[row]) if nominated else []
+        refusal = node.verdict(beside)
+        if refusal is not None:
+            return refusal
+        breaking, others = split_by_budget(leaving, self._budgets)
+        victims: list[Pod] = []
+        for pod in (*breaking, *others):
+            node.add(pod)
+            if node.verdict(beside) is not None:
+                node.remove(pod)
+                victims.append(pod)
+        if breaking and others:
+            victims = by_importance(victims)
+        return tuple(victims), sum(pod in breaking for pod in victims)
+
+    def _is_budgeted(self, rows: RowArray) -> NDArray[np.bool_]:
+        """Rows with pods that a disruption budget protects: their victims depend on more than sums."""
+        budgeted = np.zeros(len(rows), np.bool_)
+        for budget in self._budgets:
+            predicate = PodPredicate(budget.selector, frozenset((budget.namespace,)))
+            tally = self._attempt.cycle.nodes.tallies.matching((predicate,), with_terminating=True)
+            budgeted |= tally.counts[rows] > 0
+        return budgeted
+
+
+def _harm_of(victims: tuple[Pod, ...], violations: int) -> tuple[int, ...]:
+    highest = victims[0].priority
+    total = sum(pod.priority + PRIORITY_OFFSET for pod in victims)
+    top = max(pod.priority for pod in victims)  # an extender may give them in any order
+    started = min(start_ns(pod) for pod in victims if pod.priority == top)
+    return violations, highest, total, len(victims), -started

@@ -1,0 +1,136 @@
+"""Preemption where sums alone decide: all nodes at once, and kept for the shape.
+
+All pods of lower priority leave; then, in the order of their importance, each comes back if the pod still fits with it:
+one round for each pod of the fullest node, over all nodes. What comes of it on a node depends on the pod's shape and
+priority, the pods on the node and those nominated to it, so it is worked out again only for nodes that were touched.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.cluster.nodes.log import Follower
+from mooring.cluster.nodes.ranks import PodRanks
+from mooring.cluster.nodes.sums import MAX_SUM
+from mooring.cluster.pods.nominated import Load, NominatedLoad
+from mooring.framework.attempt import Attempt, Verdicts
+from mooring.framework.memo import PASSED
+from mooring.framework.what_if import Batch, RowArray
+from mooring.model.pod import Pod
+
+Flags = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+
+NO_VICTIMS = -1
+"""In `outcome`: no pod on the node has a lower priority. Otherwise it is PASSED, or the filter that still rejects."""
+
+HARMS = 5
+"""Rows of `harm`: budgets broken, highest priority, sum of priorities, number of victims, how long they ran."""
+
+PRIORITY_OFFSET = 1 << 31
+"""Added to each priority before summing, so that more victims never look better than fewer."""
+
+
+class Trial:
+    """What preemption for pods of one shape and priority would come to, node by node."""
+
+    def __init__(self, ranks: PodRanks) -> None:
+        self._ranks = ranks
+        self._news = Follower(ranks.nodes.touches, ranks.nodes.pod_touches)
+        self._known: Flags = np.zeros(0, np.bool_)
+        self.outcome: NDArray[np.int8] = np.zeros(0, np.int8)
+        self.code: Ints = np.zeros(0, np.int64)
+        self.victims: Flags = np.zeros((0, 0), np.bool_)
+        self.harm: Ints = np.zeros((HARMS, 0), np.int64)
+
+    def refresh(self, attempt: Attempt, rows: RowArray, nominated: NominatedLoad | None) -> None:
+        """Bring these rows up to date."""
+        nodes = attempt.cycle.nodes
+        self.settle()
+        own = nominated.node_of(attempt.cycle.pod.id) if nominated else None
+        own_row = nodes.row_book.get(own) if own is not None else None
+        if own_row is not None:
+            self._known[own_row] = False
+        unknown = rows[~self._known[rows]]
+        if len(unknown):
+            load = nominated.load_beside(attempt.cycle.pod) if nominated else None
+            self._try(attempt, unknown, load)
+            self._known[unknown] = True
+        if own_row is not None:
+            self._known[own_row] = False  # for other pods of this shape it is another matter
+
+    def victims_on(self, row: int) -> tuple[Pod, ...]:
+        pods = self._ranks.pods(row)
+        return tuple(pods[slot] for slot in np.flatnonzero(self.victims[:, row]))
+
+    def settle(self) -> None:
+        """Forget what may not hold any more, and make room for all rows."""
+        touched = self._news.news()
+        slots, capacity = self._ranks.priority.shape
+        if touched is None or self.victims.shape != (slots, capacity):
+            self._known = np.zeros(capacity, np.bool_)
+            self.outcome = np.zeros(capacity, np.int8)
+            self.code = np.zeros(capacity, np.int64)
+            self.victims = np.zeros((slots, capacity), np.bool_)
+            self.harm = np.zeros((HARMS, capacity), np.int64)
+        elif touched:
+            self._known[touched] = False
+
+    def _try(self, attempt: Attempt, rows: RowArray, load: Load | None) -> None:
+        lower = self._ranks.priority[:, rows] < attempt.cycle.pod.priority
+        leaving = lower.sum(0)
+        self.outcome[rows] = NO_VICTIMS
+        self.victims[:, rows] = False
+        rows, lower, leaving = rows[leaving > 0], lower[:, leaving > 0], leaving[leaving > 0]
+        if not len(rows):
+            return
+        with Batch(attempt, rows, load) as batch:
+            batch.shift(rows, -self._requests_of(rows, lower), -leaving)
+            fits = self._note(rows, batch.ask(rows))
+            rows, lower, leaving = rows[fits], lower[:, fits], leaving[fits]
+            if len(rows):
+                victims = self._reprieve(batch, rows, lower, leaving)
+                self.victims[:, rows] = victims
+                self.harm[:, rows] = self._harm_of(rows, victims)
+
+    def _note(self, rows: RowArray, found: Verdicts) -> Flags:
+        """Keep what was found out with all of them gone. Returns where the pod fits then."""
+        self.outcome[rows] = found.first
+        self.code[rows] = 0
+        for index, codes in found.codes.items():
+            here = found.first == index
+            self.code[rows[here]] = codes[here]
+        fits: Flags = found.first == PASSED
+        return fits
+
+    def _reprieve(self, batch: Batch, rows: RowArray, lower: Flags, leaving: Ints) -> Flags:
+        """Let pods come back, the most important of each node first. Returns who must leave, by slot and row."""
+        victims = np.zeros(lower.shape, np.bool_)
+        first = lower.argmax(0)
+        for turn in range(int(leaving.max())):
+            active = np.flatnonzero(leaving > turn)
+            here, slots = rows[active], first[active] + turn
+            requests = self._ranks.request[:, slots, here]
+            batch.shift(here, requests, np.ones(len(here), np.int64))
+            stays_out = batch.ask(here).first != PASSED
+            if stays_out.any():
+                batch.shift(here[stays_out], -requests[:, stays_out], np.full(np.count_nonzero(stays_out), -1))
+                victims[slots[stays_out], active[stays_out]] = True
+        return victims
+
+    def _requests_of(self, rows: RowArray, lower: Flags) -> Ints:
+        total = np.zeros((len(self._ranks.request), len(rows)), np.int64)
+        for slot in np.flatnonzero(lower.any(1)):
+            total += self._ranks.request[:, slot, rows] * lower[slot]
+            np.minimum(total, MAX_SUM, out=total)  # as the sums of the table do, it stops there
+        return total
+
+    def _harm_of(self, rows: RowArray, victims: Flags) -> Ints:
+        """The five measures by which candidates are ranked, the less the better, for each row."""
+        priority = self._ranks.priority[:, rows]
+        first = victims.argmax(0)
+        highest = priority[first, np.arange(len(rows))]
+        count = victims.sum(0)
+        total = (priority * victims).sum(0) + count * PRIORITY_OFFSET
+        # Slots are in order of importance, so the first victim is the longest running of the highest priority.
+        started = self._ranks.start_ns[first, rows]
+        return np.stack((np.zeros(len(rows), np.int64), highest, total, count, -started))

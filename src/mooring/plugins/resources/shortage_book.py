@@ -1,0 +1,50 @@
+"""What nodes are short of, for pods that request more resources than an integer has bits."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.cluster.nodes.kernels import Mask
+from mooring.framework.points import Codes, Rows
+
+_CELLS = 1 << 20
+"""Resources x rows that are looked at in one go: 8 MiB of integers."""
+
+Judge = Callable[[Rows], tuple[Mask, Mask, Mask]]
+"""Rows that are full, rows that are hopeless, and what is short there: resources x rows."""
+
+
+class ShortageBook:
+    """Gives each combination of shortages that is met a code; 0 means that nothing is short."""
+
+    def __init__(self) -> None:
+        self._codes: dict[bytes, int] = {}
+        self._shortages: list[bytes] = []
+
+    def codes(self, judge: Judge, resources: int, rows: NDArray[np.intp]) -> Codes:
+        """The codes of the rows. Few rows are judged at a time, so that memory does not grow with both."""
+        codes = np.zeros(len(rows), np.int64)
+        step = max(_CELLS // resources, 1)
+        for begin in range(0, len(rows), step):
+            codes[begin : begin + step] = self._encode(*judge(rows[begin : begin + step]))
+        return codes
+
+    def read(self, code: int) -> tuple[bool, bool, list[int]]:
+        """Whether the node is full, whether it is hopeless, and the places of the resources that are short."""
+        bits = np.unpackbits(np.frombuffer(self._shortages[code - 1], np.uint8))
+        return bool(bits[0]), bool(bits[1]), np.flatnonzero(bits[2:]).tolist()
+
+    def _encode(self, full: Mask, hopeless: Mask, short: Mask) -> NDArray[np.int64]:
+        packed = np.packbits(np.vstack((full, hopeless, short)), axis=0).T
+        is_short: Mask = packed.max(1) > 0
+        return np.array(
+            [self._code(row.tobytes()) if there else 0 for row, there in zip(packed, is_short, strict=True)], np.int64
+        )
+
+    def _code(self, shortage: bytes) -> int:
+        code = self._codes.get(shortage)
+        if code is None:
+            self._shortages.append(shortage)
+            code = self._codes[shortage] = len(self._shortages)
+        return code

@@ -1,0 +1,156 @@
+"""NodeVolumeLimits: a CSI driver attaches only so many volumes to a node."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.cluster.claims.volume_handles import VolumeHandle, handles_of
+from mooring.cluster.claims.volumes_on_nodes import RowVolumes, volumes_of_row
+from mooring.framework.cycle import Cycle
+from mooring.framework.events import Registration
+from mooring.framework.points import Codes, FilterPlugin, Handle, PreFilterPlugin, Rows
+from mooring.framework.status import SKIP, PluginError, Rejection, Skip, curable, final
+from mooring.model.csi_migration import in_tree_of
+from mooring.model.pod import Pod
+from mooring.plugins.volumes.node_volume_limits_hints import LIMIT_EVENTS
+from mooring.plugins.volumes.volume_limits import NodeLimits
+
+_MISSING, _EXCEEDED, _FIRST_ABSENT = 1, 2, 3
+
+MISSING_DRIVER_GATE = "VolumeLimitScaling"
+
+
+@dataclass(frozen=True, slots=True)
+class NewVolumes:
+    """What the pod would have attached to its node."""
+
+    handles: frozenset[VolumeHandle]
+    missing: str | None
+    """Key of a claim that is not there."""
+    fault: str | None
+    required_drivers: tuple[str, ...] = ()
+    """Drivers that must run on a node, or else the pod must not go there."""
+
+
+class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
+    name = "NodeVolumeLimits"
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        del args
+        self._requires_drivers = handle.feature_gates.get(MISSING_DRIVER_GATE, False)
+        self._limits = NodeLimits()
+
+    def events(self) -> Sequence[Registration]:
+        return LIMIT_EVENTS
+
+    @classmethod
+    def concerns(cls, pod: Pod) -> bool:
+        return bool(pod.spec.volumes)
+
+    def pre_filter(self, cycle: Cycle) -> Skip | None:
+        if not uses_attachable_volumes(cycle.pod):
+            return SKIP
+        found = handles_of(cycle.cluster.storage, cycle.pod)
+        required = self._required_drivers(cycle, found.handles) if self._requires_drivers else ()
+        new = NewVolumes(frozenset(found.handles), found.missing, found.fault, required)
+        cycle.state.write(self.name, new)
+        return None
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
+        new: NewVolumes = cycle.state.read(self.name)
+        if new.missing is not None:
+            return np.full(len(cycle.nodes.alive[rows]), _MISSING, np.int64)
+        if new.fault is not None:
+            raise PluginError(new.fault)
+        if not new.handles:
+            return None
+        self._limits.refresh(cycle)
+        codes = self._exceeded(cycle, new.handles, rows) * _EXCEEDED
+        for i, driver in reversed(list(enumerate(new.required_drivers))):
+            codes[~self._limits.has_driver(driver)[rows]] = _FIRST_ABSENT + i
+        return codes if codes.any() else None
+
+    def rejection(self, cycle: Cycle, code: int) -> Rejection:
+        if code == _EXCEEDED:
+            return curable("node(s) exceed max volume count")
+        new: NewVolumes = cycle.state.read(self.name)
+        if code >= _FIRST_ABSENT:
+            return curable(f"{new.required_drivers[code - _FIRST_ABSENT]} CSI driver is not installed on the node")
+        name = (new.missing or "").partition("/")[2]
+        return final(f'looking up PVC {new.missing}: persistentvolumeclaim "{name}" not found')
+
+    def _required_drivers(self, cycle: Cycle, handles: set[VolumeHandle]) -> tuple[str, ...]:
+        known = cycle.cluster.storage.drivers
+        names = sorted({driver for driver, _ in handles})
+        return tuple(name for name in names if name in known and known[name].spec.prevent_pod_scheduling_if_missing)
+
+    def _exceeded(self, cycle: Cycle, handles: frozenset[VolumeHandle], rows: Rows) -> NDArray[np.int64]:
+        """1 for the rows on which a driver would have to attach more than it can."""
+        limited = [driver for driver in sorted({driver for driver, _ in handles}) if driver in self._limits.by_driver]
+        exceeded = np.zeros(len(cycle.nodes.alive[rows]), np.bool_)
+        if not limited:
+            return exceeded.astype(np.int64)
+        if cycle.nodes is not cycle.cluster.nodes:
+            return self._exceeded_one_by_one(cycle, handles, rows)
+        volumes = cycle.cluster.volumes_on_nodes()
+        if volumes.faulty_rows:
+            self._raise_fault(cycle, rows)
+        for driver in limited:
+            wanted = [handle for handle in handles if handle[0] == driver]
+            needed = np.full(cycle.nodes.capacity, len(wanted), np.int64)
+            for handle in wanted:
+                needed[list(volumes.rows_using.get(handle, ()))] -= 1
+            held = volumes.by_driver.get(driver)
+            exceeded |= exceeds(0 if held is None else held[rows], needed[rows], self._limits.by_driver[driver][rows])
+        return exceeded.astype(np.int64)
+
+    def _raise_fault(self, cycle: Cycle, rows: Rows) -> None:
+        """Parity: a pod whose volumes cannot be told is an error for every pod that might join it on a limited node."""
+        volumes = cycle.cluster.volumes_on_nodes()
+        for row in np.arange(cycle.nodes.height)[rows].tolist():
+            if row in volumes.faulty_rows and self._limits.is_limited[row]:
+                raise PluginError(volumes.row(row).fault or "")
+
+    def _exceeded_one_by_one(self, cycle: Cycle, handles: frozenset[VolumeHandle], rows: Rows) -> NDArray[np.int64]:
+        """In a what-if, where the pods on a row are not those that are followed."""
+        known = cycle.cluster.volumes_on_nodes()
+        answers = []
+        for row in np.arange(cycle.nodes.height)[rows].tolist():
+            limits = {driver: int(column[row]) for driver, column in self._limits.by_driver.items()}
+            held = volumes_of_row(cycle.cluster.storage, cycle.nodes.pods_on[row], known.attachments(row))
+            if held.fault is not None and self._limits.is_limited[row]:
+                raise PluginError(held.fault)
+            answers.append(exceeds_limits(handles, held, limits))
+        return np.array(answers, np.int64)
+
+
+def uses_attachable_volumes(pod: Pod) -> bool:
+    """Whether the pod has a volume that a driver may have to attach."""
+    return any(
+        volume.persistent_volume_claim is not None or volume.ephemeral is not None or in_tree_of(volume) is not None
+        for volume in pod.spec.volumes or ()
+    )
+
+
+def exceeds(held: NDArray[np.int64] | int, needed: NDArray[np.int64], limit: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Where something is needed and does not fit beside what is held; a limit below zero is none.
+
+    | held | needed | limit | exceeds |
+    | 2    | 1      | 3     | no      |
+    | 3    | 1      | 3     | yes     |
+    | 4    | 0      | 3     | no      |
+    | 9    | 1      | -1    | no      |
+    """
+    answer: NDArray[np.bool_] = (needed > 0) & (limit >= 0) & (held + needed > limit)
+    return answer
+
+
+def exceeds_limits(handles: frozenset[VolumeHandle], held: RowVolumes, limits: dict[str, int]) -> bool:
+    """The same for one node. Parity: a volume that is attached but in use by no pod counts twice."""
+    new = Counter(driver for driver, handle in handles if (driver, handle) not in held.used)
+    before = held.counts()
+    return any(limits.get(driver, -1) >= 0 and before[driver] + count > limits[driver] for driver, count in new.items())

@@ -1,0 +1,107 @@
+"""VolumeRestrictions: disks that one pod at a time may use on a node, and claims that one pod at a time may use at all."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mooring.framework.cycle import Cycle
+from mooring.framework.events import Registration
+from mooring.framework.points import Codes, FilterPlugin, PreFilterExtensions, Rows
+from mooring.framework.status import SKIP, Rejection, Skip, curable, final
+from mooring.model.disk_conflicts import collide, disks_of
+from mooring.model.pod import Pod, Volume
+from mooring.model.storage import READ_WRITE_ONCE_POD
+from mooring.model.volume_claims import named_claims
+from mooring.plugins.volumes.volume_restrictions_hints import RESTRICTION_EVENTS
+
+_DISK, _CLAIM = 1, 2
+
+
+@dataclass(slots=True)
+class RestrictedVolumes:
+    """What of a pod's volumes is not for everybody."""
+
+    disks: tuple[Volume, ...]
+    lone_claims: frozenset[str]
+    """Names of the claims that only one pod may use."""
+    conflicts: int
+    """How many of them are in use. Parity: in a what-if, pods are counted by claim names, whatever their namespace."""
+
+    def clone(self) -> "RestrictedVolumes":
+        return replace(self)
+
+
+class VolumeRestrictions(PreFilterExtensions, FilterPlugin):
+    name = "VolumeRestrictions"
+
+    def events(self) -> Sequence[Registration]:
+        return RESTRICTION_EVENTS
+
+    @classmethod
+    def concerns(cls, pod: Pod) -> bool:
+        return bool(pod.spec.volumes)
+
+    def pre_filter(self, cycle: Cycle) -> Rejection | Skip | None:
+        pod = cycle.pod
+        if not pod.spec.volumes:
+            return SKIP
+        lone = set()
+        for name in named_claims(pod):
+            claim = cycle.cluster.storage.claims.get(f"{pod.namespace}/{name}")
+            if claim is None:
+                return final(f'persistentvolumeclaim "{name}" not found')
+            if READ_WRITE_ONCE_POD in (claim.spec.access_modes or ()):
+                lone.add(name)
+        disks = tuple(disks_of(pod))
+        conflicts = _count_in_use(cycle, lone) if lone else 0
+        if not disks and not conflicts:
+            return SKIP
+        cycle.state.write(self.name, RestrictedVolumes(disks, frozenset(lone), conflicts))
+        return None
+
+    def add_pod(self, cycle: Cycle, pod: Pod, row: int) -> None:
+        self._count(cycle, pod, 1)
+
+    def remove_pod(self, cycle: Cycle, pod: Pod, row: int) -> None:
+        self._count(cycle, pod, -1)
+
+    def _count(self, cycle: Cycle, pod: Pod, change: int) -> None:
+        state: RestrictedVolumes = cycle.state.read(self.name)
+        state.conflicts += change * sum(name in state.lone_claims for name in named_claims(pod))
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
+        state: RestrictedVolumes = cycle.state.read(self.name)
+        codes = np.full(len(cycle.nodes.alive[rows]), _CLAIM if state.conflicts > 0 else 0, np.int64)
+        if state.disks:
+            codes[_rows_in_conflict(cycle, state.disks, rows)] = _DISK
+        return codes if codes.any() else None
+
+    def rejection(self, cycle: Cycle, code: int) -> Rejection:
+        if code == _DISK:
+            return curable("node(s) had no available disk")
+        return curable(
+            "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by "
+            "another pod"
+        )
+
+
+def _count_in_use(cycle: Cycle, names: Iterable[str]) -> int:
+    """How many of the claims a pod on some node names."""
+    naming, alive = cycle.cluster.volumes_on_nodes().rows_naming, cycle.nodes.alive
+    keys = (f"{cycle.pod.namespace}/{name}" for name in names)
+    return sum(any(alive[row] for row in naming.get(key, ())) for key in keys)
+
+
+def _rows_in_conflict(cycle: Cycle, disks: tuple[Volume, ...], rows: Rows) -> list[int]:
+    """Positions in `rows` of the nodes on which a pod uses one of the disks."""
+    asked = np.arange(cycle.nodes.height)[rows].tolist()
+    if cycle.nodes is not cycle.cluster.nodes:
+        pods_on = cycle.nodes.pods_on
+        return [i for i, row in enumerate(asked) if any(_collides(disks, disks_of(pod)) for pod in pods_on[row])]
+    known = cycle.cluster.volumes_on_nodes()
+    return [i for i, row in enumerate(asked) if row in known.rows_with_disks and _collides(disks, known.row(row).disks)]
+
+
+def _collides(disks: tuple[Volume, ...], others: Iterable[Volume]) -> bool:
+    return any(collide(disk, other) for other in others for disk in disks)

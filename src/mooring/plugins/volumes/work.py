@@ -1,0 +1,146 @@
+"""What is left to do for volumes when a node is chosen: write down which claim gets what, and wait until it has it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from mooring.framework.cycle import Cycle
+from mooring.framework.intents import Write, WriteFault
+from mooring.framework.points import Pause, PodGone, Work
+from mooring.framework.status import PluginError
+from mooring.model.meta import KubeObject
+from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
+from mooring.model.volume_claims import BOUND_BY_CONTROLLER, SELECTED_NODE, is_fully_bound
+from mooring.plugins.volumes.bound import is_in_reach
+
+
+@dataclass(slots=True)
+class Reservation:
+    """What was assumed for a pod: volumes with the claims that get them, and claims that a volume is to be made for."""
+
+    volumes: list[tuple[PersistentVolume, PersistentVolumeClaim]] = field(default_factory=list)
+    claims: list[PersistentVolumeClaim] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.volumes or self.claims)
+
+
+class _Hopeless(Exception):
+    """The claims will not get their volumes on this node."""
+
+
+def bind_volumes(
+    cycle: Cycle, node_name: str, reserved: Reservation, now_ns: Callable[[], int], deadline_ns: int
+) -> Work:
+    """Volumes first, then claims; then look at them until all claims are bound. Nothing that is written is undone."""
+    versions: dict[tuple[type[KubeObject], str], str] = {}
+    for write in [*map(_volume_write, reserved.volumes), *map(_claim_write, reserved.claims)]:
+        written = yield write
+        if isinstance(written, WriteFault):
+            raise PluginError(written.message)
+        if written is not None:
+            versions[write.kind, written.key] = written.metadata.resource_version or ""
+    watched = frozenset(
+        (PersistentVolumeClaim, claim.key) for claim in [*(claim for _, claim in reserved.volumes), *reserved.claims]
+    )
+    try:
+        while not _are_bound(cycle, node_name, reserved, versions):
+            if now_ns() >= deadline_ns:
+                raise _Hopeless("context deadline exceeded")
+            yield Pause(deadline_ns, watched)
+    except PodGone as gone:
+        raise PluginError(f"binding volumes: pod does not exist any more: {gone}") from gone
+    except _Hopeless as fault:
+        raise PluginError(f"binding volumes: {fault}") from fault
+    return None
+
+
+def _volume_write(binding: tuple[PersistentVolume, PersistentVolumeClaim]) -> Write:
+    volume, _ = binding
+    marks = {BOUND_BY_CONTROLLER: "yes"} if BOUND_BY_CONTROLLER in (volume.metadata.annotations or {}) else {}
+    body = {"metadata": _at_version(volume, marks), "spec": {"claimRef": msgspec.to_builtins(volume.spec.claim_ref)}}
+    return Write("PATCH", PersistentVolume, volume.name, body=body)
+
+
+def _claim_write(claim: PersistentVolumeClaim) -> Write:
+    marks = {SELECTED_NODE: (claim.metadata.annotations or {})[SELECTED_NODE]}
+    body = {"metadata": _at_version(claim, marks)}
+    return Write("PATCH", PersistentVolumeClaim, claim.name, claim.namespace, body)
+
+
+def _at_version(item: KubeObject, annotations: dict[str, str]) -> dict[str, object]:
+    """Metadata of a patch that is meant for this version of the object only."""
+    metadata: dict[str, object] = {"annotations": annotations} if annotations else {}
+    if item.metadata.resource_version:
+        metadata["resourceVersion"] = item.metadata.resource_version
+    return metadata
+
+
+_Versions = dict[tuple[type[KubeObject], str], str]
+"""Kind and key of what was written -> the version that it had then."""
+
+
+def _are_bound(cycle: Cycle, node_name: str, reserved: Reservation, versions: _Versions) -> bool:
+    """Whether all claims have their volumes; raises _Hopeless when they never will. The first that waits decides."""
+    if cycle.cluster.nodes.row_book.get(node_name) is None or _labels(cycle, node_name) is None:
+        raise _Hopeless(f'failed to get node "{node_name}": node "{node_name}" not found')
+    return all(_is_given(cycle, node_name, volume, claim, versions) for volume, claim in reserved.volumes) and all(
+        _is_made(cycle, node_name, claim, versions) for claim in reserved.claims
+    )
+
+
+def _is_given(
+    cycle: Cycle, node_name: str, chosen: PersistentVolume, asked: PersistentVolumeClaim, versions: _Versions
+) -> bool:
+    storage = cycle.cluster.storage
+    volume, claim = storage.volumes.get(chosen.name), storage.claims.get(asked.key)
+    if volume is None:
+        raise _Hopeless(f'failed to check binding: could not find v1.PersistentVolume "{chosen.name}"')
+    if claim is None:
+        raise _Hopeless(f'failed to check binding: could not find v1.PersistentVolumeClaim "{asked.key}"')
+    if _is_old(volume, versions):
+        return False
+    _check_reach(cycle, volume, node_name)
+    if volume.spec.claim_ref is None or not volume.spec.claim_ref.uid:
+        raise _Hopeless(f'ClaimRef got reset for pv "{volume.name}"')
+    return is_fully_bound(claim)
+
+
+def _is_made(cycle: Cycle, node_name: str, asked: PersistentVolumeClaim, versions: _Versions) -> bool:
+    storage = cycle.cluster.storage
+    claim = storage.claims.get(asked.key)
+    if claim is None:
+        raise _Hopeless(f'failed to check provisioning pvc: could not find v1.PersistentVolumeClaim "{asked.key}"')
+    if _is_old(claim, versions):
+        return False
+    if claim.metadata.annotations is None:
+        raise _Hopeless(f'selectedNode annotation reset for PVC "{claim.name}"')
+    if claim.metadata.annotations.get(SELECTED_NODE, "") != node_name:
+        raise _Hopeless(f'provisioning failed for PVC "{claim.name}"')
+    if claim.spec.volume_name:
+        volume = storage.volumes.get(claim.spec.volume_name)
+        if volume is None:
+            return False
+        _check_reach(cycle, volume, node_name)
+    return is_fully_bound(claim)
+
+
+def _check_reach(cycle: Cycle, volume: PersistentVolume, node_name: str) -> None:
+    node = cycle.cluster.storage.nodes.get(node_name)
+    if not is_in_reach(volume, _labels(cycle, node_name) or {}, node):
+        fault = "no matching NodeSelectorTerms"
+        raise _Hopeless(f'pv "{volume.name}" node affinity doesn\'t match node "{node_name}": {fault}')
+
+
+def _labels(cycle: Cycle, node_name: str) -> dict[str, str] | None:
+    """Of the node as it is now; None when it is gone."""
+    row = cycle.cluster.nodes.row_book.get(node_name)
+    node = cycle.cluster.nodes.nodes[row] if row is not None else None
+    return None if node is None else node.labels
+
+
+def _is_old(item: KubeObject, versions: _Versions) -> bool:
+    """Whether the watch has yet to show what was written."""
+    written, shown = versions.get((type(item), item.key), ""), item.metadata.resource_version or ""
+    return written.isdecimal() and shown.isdecimal() and int(shown) < int(written)

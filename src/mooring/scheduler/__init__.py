@@ -1,0 +1,1 @@
+"""The scheduler without I/O: what comes in, attempts, binding cycles, and what goes out."""

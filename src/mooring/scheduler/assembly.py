@@ -1,0 +1,70 @@
+"""From a configuration to runners, one for each profile."""
+
+from collections.abc import Mapping
+
+from mooring.framework.config.gates import with_defaults
+from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.framework.points import Desk
+from mooring.framework.profiles import build_profiles
+from mooring.framework.registry import Registry, load_entry_points
+from mooring.framework.runner import Runner
+from mooring.kit.clock import Clock
+from mooring.plugins.builtin import in_tree
+from mooring.scheduler.core import Report, Tell
+from mooring.scheduler.decide import Manner
+from mooring.scheduler.device_readings import read_devices
+from mooring.scheduler.extenders.interest import in_asking_order
+from mooring.scheduler.meters import Meters
+from mooring.scheduler.preemption_readings import read_preemption
+from mooring.scheduler.scheduler import Scheduler
+
+
+def all_plugins() -> Registry:
+    """The plugins that come with Mooring and those that installed packages register."""
+    registry = in_tree()
+    load_entry_points(registry)
+    return registry
+
+
+def build_runners(
+    config: KubeSchedulerConfiguration,
+    registry: Registry | None = None,
+    desk: Desk | None = None,
+    gates: Mapping[str, bool] | None = None,
+) -> dict[str, Runner]:
+    """A runner for each scheduler name; raises ConfigError where the configuration asks for what cannot be had."""
+    profiles = build_profiles(config, registry if registry is not None else all_plugins(), gates, desk)
+    return {name: Runner(profile) for name, profile in profiles.items()}
+
+
+def build_scheduler(
+    config: KubeSchedulerConfiguration,
+    clock: Clock,
+    registry: Registry | None = None,
+    manner: Manner | None = None,
+    tell: Tell | None = None,
+    report: Report | None = None,
+    meters: Meters | None = None,
+    max_parked_s: float = 300,
+    gates: Mapping[str, bool] | None = None,
+) -> Scheduler:
+    """A scheduler without I/O as the configuration describes it. `meters` (of the same clock) measure it."""
+    desk, manner = Desk(), manner or Manner()
+    manner.extenders = in_asking_order(config.extenders)
+    runners = build_runners(config, registry, desk, gates)
+    if meters is not None:
+        read_preemption(runners.values(), meters.registry)
+        read_devices(runners.values(), meters.registry)
+    return Scheduler(
+        clock,
+        runners,
+        desk,
+        manner,
+        initial_backoff_s=config.pod_initial_backoff_seconds,
+        max_backoff_s=config.pod_max_backoff_seconds,
+        max_parked_s=max_parked_s,
+        tell=tell,
+        report=report,
+        meters=meters,
+        schedules_groups=with_defaults(gates)["GenericWorkload"],
+    )

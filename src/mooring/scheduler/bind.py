@@ -1,0 +1,291 @@
+"""From a decision to a bound pod: assume, Reserve, Permit, then PreBind, Bind and PostBind; and back when one fails."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from mooring.cluster.nodes.table import ClusterError
+from mooring.framework.config.types import Extender
+from mooring.framework.cycle import Cycle
+from mooring.framework.events import ASSIGNED_POD_DELETE
+from mooring.framework.faults import describe
+from mooring.framework.intents import Bind, CallReply, PatchStatus, Record
+from mooring.framework.points import Plugin, Wait
+from mooring.framework.runner import Runner
+from mooring.framework.status import SKIP, Code, Rejection
+from mooring.framework.waiting import MAX_WAIT_S, Release
+from mooring.queue.entry import QueuedPod
+from mooring.scheduler.core import Binding, Core
+from mooring.scheduler.extenders.bind import call_binder, refusal, skip
+from mooring.scheduler.failure import Failure, error, fail, refused
+from mooring.scheduler.work import Failed, prepare
+
+T = TypeVar("T")
+
+
+def begin_binding(core: Core, entry: QueuedPod, runner: Runner, cycle: Cycle, node_name: str) -> None:
+    """A node was chosen: hold the room there, claim what the plugins need, and ask whether the pod may go."""
+    binding = hold(core, entry, runner, cycle, node_name)
+    if isinstance(binding, Failure):
+        fail(core, entry, binding)
+    else:
+        send_off(core, binding)
+
+
+def hold(core: Core, entry: QueuedPod, runner: Runner, cycle: Cycle, node_name: str) -> Binding | Failure:
+    """Hold the room on the node, and claim what the plugins need; or why that cannot be done."""
+    try:
+        pod = core.cache.assume(entry.pod, node_name)
+    except ClusterError as fault:
+        return error(str(fault))
+    core.queue.nominations.delete(entry.uid)
+    binding = Binding(entry, pod, runner, cycle)
+    failure = _at("Reserve", _reserve, binding)
+    if failure is None:
+        return binding
+    back_out(core, binding)
+    return failure
+
+
+def send_off(core: Core, binding: Binding) -> None:
+    """The room is held: ask whether the pod may go."""
+    entry, pod, node_name = binding.entry, binding.pod, binding.node_name
+    waits = _at("Permit", _permit, binding)
+    if isinstance(waits, Failure):
+        back_out(core, binding)
+        fail(core, entry, waits)
+        return
+    core.bindings[pod.id] = binding
+    if waits:
+        binding.has_waited = True
+        if core.meters is not None:
+            core.meters.step_began(binding)
+        core.desk.waiting.hold(pod, node_name, waits, core.clock.now_ns())
+        patience = (f"{plugin} (at most {min(limit_s, MAX_WAIT_S):g} s)" for plugin, limit_s in waits.items())
+        core.story(pod, f"has room on {node_name} and waits for {', '.join(patience)}")
+        core.outbox.append(PatchStatus(entry.pod, nominated_node_name=node_name))
+    else:
+        go_on(core, binding)
+
+
+def release(core: Core, pod_id: str, release: Release) -> None:
+    """A pod's wait on Permit is over."""
+    binding = core.bindings.get(pod_id)
+    if binding is None:
+        return
+    if core.meters is not None:
+        core.meters.permit_ended(binding, _status_of_release(release))
+    if release.is_allowed:
+        go_on(core, binding)
+    elif release.is_error:
+        give_up(core, binding, error(f"waiting on permit for pod: {release.message}"), is_rejected=False)
+    else:
+        give_up(core, binding, refused(Rejection((release.message,), plugin=release.plugin)), is_rejected=True)
+
+
+def go_on(core: Core, binding: Binding) -> None:
+    """PreBind and Bind: from here on the pod is no longer in flight."""
+    core.queue.done(binding.entry.uid)
+    if core.meters is not None:
+        core.meters.step_began(binding)
+    prepare(core, binding, iter(_plugins(binding, "preBind")), _prepared)
+
+
+def _prepared(core: Core, binding: Binding, failed: Failed | None) -> None:
+    """PreBind is through: bind the pod, unless it cannot be."""
+    if core.meters is not None:
+        core.meters.step_ended(binding, "PreBind", _status(failed))
+    if failed is None and core.manner.extenders and call_binder(core, binding):
+        return
+    _end_unless_bound(core, binding, failed or _begin_to_bind(core, binding))
+
+
+def binder_replied(core: Core, binding: Binding, extender: Extender, reply: CallReply) -> None:
+    """An extender bound the pod, or did not. Nobody may be waiting for it any more."""
+    if core.bindings.get(binding.pod.id) is not binding:
+        return
+    fault = refusal(reply)
+    if fault is None:
+        finish(core, binding)
+    elif skip(core, extender, fault):
+        _end_unless_bound(core, binding, _begin_to_bind(core, binding))
+    else:
+        if core.meters is not None:
+            core.meters.step_ended(binding, "Bind", Code.Error.name)
+        give_up(core, binding, error(fault), is_rejected=False)
+
+
+def _end_unless_bound(core: Core, binding: Binding, failed: Failed | None) -> None:
+    if failed is not None:
+        failure, is_rejected = failed
+        give_up(core, binding, failure, is_rejected)
+
+
+def finish(core: Core, binding: Binding) -> None:
+    """The pod is bound."""
+    core.bindings.pop(binding.pod.id, None)
+    if core.meters is not None:
+        core.meters.step_ended(binding, "Bind", Code.Success.name)
+        core.meters.scheduled(binding.entry)
+    core.story(binding.pod, f"is bound to {binding.node_name}")
+    note = f"Successfully assigned {binding.pod.key} to {binding.node_name}"
+    core.outbox.append(Record(binding.pod, "Normal", "Scheduled", "Binding", note))
+    _at("PostBind", partial(_post_bind, core), binding)
+
+
+def _post_bind(core: Core, binding: Binding) -> None:
+    for plugin in _plugins(binding, "postBind"):
+        try:
+            _call(binding, plugin, "PostBind", plugin.post_bind)
+        except Exception as fault:  # the pod is bound, whatever a plugin thinks of it
+            core.report(f"PostBind of plugin {plugin.name} failed on pod {binding.pod.key}", fault)
+
+
+def give_up(core: Core, binding: Binding, failure: Failure, is_rejected: bool, elsewhere: str = "") -> None:
+    """A binding failed: give everything back, requeue the pod, and let others know that there is room again.
+
+    A pod of which the server says that it is `elsewhere` already is not requeued, but counted there. The watch may have
+    shown it there before: then the room that was held is given back, but nobody was told.
+
+    Parity: after an error others are told before the pod is requeued, so that it hears of its own leaving.
+    """
+    core.bindings.pop(binding.pod.id, None)
+    has_left = back_out(core, binding)
+    if (has_left and not is_rejected) or elsewhere:
+        core.queue.wake(ASSIGNED_POD_DELETE, binding.pod, None)
+    known = core.pods.get(binding.pod.key)
+    if has_left and elsewhere and known is not None and known.id == binding.pod.id:
+        core.cache.assume(known, elsewhere)
+    promised = binding.node_name if binding.has_waited else None
+    fail(core, binding.entry, failure, promised, is_placed=bool(elsewhere))
+    if has_left and is_rejected:
+        core.queue.wake(ASSIGNED_POD_DELETE, binding.pod, None, lambda pod: pod.id != binding.pod.id)
+
+
+def back_out(core: Core, binding: Binding) -> bool:
+    """Give back what plugins claimed, and the room. False: the pod is on its node after all."""
+    _at("Unreserve", partial(_unreserve, core), binding)
+    try:
+        core.cache.forget(binding.pod)
+    except ClusterError as fault:
+        core.report("a pod could not be forgotten", fault)
+        return False
+    return True
+
+
+def _unreserve(core: Core, binding: Binding) -> None:
+    for plugin in reversed(_plugins(binding, "reserve")):
+        try:
+            _call(binding, plugin, "Unreserve", plugin.unreserve)
+        except Exception as fault:  # the others must still give back what they claimed
+            core.report(f"Unreserve of plugin {plugin.name} failed on pod {binding.pod.key}", fault)
+
+
+def _at(point: str, run: Callable[[Binding], T], binding: Binding) -> T:
+    """Run all plugins of a point; where points are measured, this one is."""
+    meters = binding.runner.meters
+    if meters is None:
+        return run(binding)
+    began_ns = meters.now_ns()
+    outcome = run(binding)
+    meters.observe(point, _status(outcome), began_ns)
+    return outcome
+
+
+def _status(outcome: object) -> str:
+    """What metrics call what came of a point."""
+    if isinstance(outcome, tuple):
+        outcome = outcome[0]
+    if isinstance(outcome, Failure):
+        return outcome.code.name
+    return Code.Wait.name if outcome else Code.Success.name
+
+
+def _status_of_release(release: Release) -> str:
+    if release.is_allowed:
+        return Code.Success.name
+    return Code.Error.name if release.is_error else Code.Unschedulable.name
+
+
+def _call(binding: Binding, plugin: Plugin, point: str, ask: Callable[[Cycle, str], T]) -> T:
+    probe = binding.cycle.probe
+    if probe is None:
+        return ask(binding.cycle, binding.node_name)
+    return probe.call(point, plugin.name, ask, binding.cycle, binding.node_name)
+
+
+def _ask(binding: Binding, plugin: Plugin, point: str, ask: Callable[[Cycle, str], T]) -> T | Failure:
+    """What a plugin says of the pod and its node. Whatever it raises is a failure of this pod, with the plugin named."""
+    try:
+        return _call(binding, plugin, point, ask)
+    except Exception as fault:  # a plugin may raise anything
+        return error(f'running {point} plugin "{plugin.name}": {describe(fault)}')
+
+
+def _nonsense(point: str, plugin: Plugin, answer: object) -> Failure:
+    return error(f'running {point} plugin "{plugin.name}": unexpected answer {answer!r}')
+
+
+def _plugins(binding: Binding, point: str) -> Any:
+    return binding.runner.profile.points.get(point, ())
+
+
+def _reserve(binding: Binding) -> Failure | None:
+    for plugin in _plugins(binding, "reserve"):
+        answer = _ask(binding, plugin, "Reserve", plugin.reserve)
+        if isinstance(answer, Failure):
+            return answer
+        if isinstance(answer, Rejection):
+            return refused(answer.by(plugin.name))
+        if answer is not None:
+            return _nonsense("Reserve", plugin, answer)
+    return None
+
+
+def ask_permits(binding: Binding) -> Failure | dict[str, float]:
+    """The plugins that want the pod to wait, with their time limit in seconds; or why it may not go at all."""
+    return _at("Permit", _permit, binding)
+
+
+def _permit(binding: Binding) -> Failure | dict[str, float]:
+    waits: dict[str, float] = {}
+    for plugin in _plugins(binding, "permit"):
+        answer = _ask(binding, plugin, "Permit", plugin.permit)
+        if isinstance(answer, Failure):
+            return answer
+        if isinstance(answer, Rejection):
+            return refused(answer.by(plugin.name))
+        if isinstance(answer, Wait) and isinstance(answer.timeout_s, int | float):
+            waits[plugin.name] = answer.timeout_s
+        elif answer is not None:
+            return _nonsense("Permit", plugin, answer)
+    return waits
+
+
+def _begin_to_bind(core: Core, binding: Binding) -> Failed | None:
+    """Bind. Where that is measured it ends when the answer is known."""
+    failed = _bind(core, binding)
+    if failed is not None and core.meters is not None:
+        core.meters.step_ended(binding, "Bind", _status(failed))
+    return failed
+
+
+def _bind(core: Core, binding: Binding) -> Failed | None:
+    """Why the pod was not bound; None: it is bound, or soon will be."""
+    for plugin in _plugins(binding, "bind"):
+        answer = _ask(binding, plugin, "Bind", plugin.bind)
+        if answer is SKIP:
+            continue
+        if isinstance(answer, Failure):
+            return answer, False
+        if isinstance(answer, Rejection):
+            return Failure(answer.message, code=answer.code), True
+        if isinstance(answer, Bind):
+            core.outbox.append(answer)
+        elif answer is None:
+            finish(core, binding)
+        else:
+            return _nonsense("Bind", plugin, answer), False
+        return None
+    # Parity: nobody wanted to bind the pod; it backs off as after an error, but nothing is said about it.
+    return error(""), False

@@ -1,0 +1,221 @@
+"""The decision: where should this pod go? Pure: it reads the cluster and changes nothing but what the runner keeps.
+
+PreFilter -> Filter -> PreScore -> Score -> normalise -> weigh -> pick
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.cluster.cluster import Cluster
+from mooring.cluster.nodes.table import NodeTable
+from mooring.cluster.pods.nominated import NominatedLoad
+from mooring.framework.attempt import Attempt, AttemptError, Narrowing, PodRejected, ScoreCard, Verdicts
+from mooring.framework.config.types import Extender
+from mooring.framework.failure import FitFailure
+from mooring.framework.memo import NARROWED_OUT, PASSED
+from mooring.framework.points import Rows
+from mooring.framework.runner import Runner
+from mooring.framework.what_if import leave_room
+from mooring.kit.choice import choose
+from mooring.model.pod import Pod
+from mooring.scheduler.decision import (
+    Decision,
+    Details,
+    Diagnosis,
+    Failed,
+    NoFit,
+    Placement,
+    diagnose,
+    diagnose_rejected_pod,
+    rejections_by_node,
+)
+from mooring.scheduler.search import Search, cut_short, nodes_to_find
+
+BEST = 3
+
+TieBreak = Callable[[NodeTable, NDArray[np.intp], int], int]
+
+
+def lowest_name(nodes: NodeTable, tied: NDArray[np.intp], seed: int) -> int:
+    """Of rows with equal totals the one whose node has the lowest name: the same every time."""
+    del seed
+    rank = nodes.name_rank()
+    return int(tied[rank[tied].argmin()])
+
+
+def by_seed(nodes: NodeTable, tied: NDArray[np.intp], seed: int) -> int:
+    """Of rows with equal totals any one, uniformly, as the seed of the attempt decides."""
+    del nodes
+    return int(tied[choose(seed, len(tied))])
+
+
+@dataclass(slots=True)
+class Manner:
+    """How decisions are made: how ties are broken, where partial searches start, and how much is recorded."""
+
+    tie_break: TieBreak = lowest_name
+    search: Search = field(default_factory=Search)
+    nominated: NominatedLoad | None = None
+    """Pods that are promised a node: those of the same or a higher priority must still fit there."""
+    examine_all: bool = True
+    """Whether preemption tries every node, or as few as its arguments allow."""
+    record: bool = False
+    """Keep the three best nodes and the diagnosis also of pods that were placed."""
+    explain: bool = False
+    """Keep every verdict and every score."""
+    extenders: tuple[Extender, ...] = ()
+    """In the order in which they are asked (extender_interest.py)."""
+
+    def has_ranking_extender(self) -> bool:
+        """Whether an extender, of whatever interest, tells nodes apart."""
+        return any(extender.filter_verb or extender.prioritize_verb for extender in self.extenders)
+
+
+def decide(runner: Runner, pod: Pod, cluster: Cluster, manner: Manner, seed: int = 0) -> Decision:
+    """Where the pod should go, or why nowhere."""
+    try:
+        return _decide(runner.open(pod, cluster, seed), manner)
+    except AttemptError as error:
+        return Failed(str(error))
+
+
+def _decide(attempt: Attempt, manner: Manner) -> Decision:
+    screened = screen(attempt, manner)
+    if isinstance(screened, NoFit):
+        return screened
+    verdicts, narrowing = screened
+    promised = promised_row(attempt, verdicts)
+    feasible = feasible_rows(attempt, verdicts, manner) if promised is None else take_promised(verdicts, promised)
+    found = len(attempt.cycle.nodes.alive[feasible])
+    if not found:
+        return no_fit(attempt, verdicts, narrowing, manner)
+    card = attempt.score(feasible, manner.explain) if found > 1 else None
+    return place(attempt, verdicts, narrowing, feasible, card, manner)
+
+
+def place(
+    attempt: Attempt,
+    verdicts: Verdicts,
+    narrowing: Narrowing,
+    feasible: Rows,
+    card: ScoreCard | None,
+    manner: Manner,
+    favoured: NDArray[np.bool_] | None = None,
+) -> Placement:
+    """The best of the feasible nodes, of which there is only one where there are no scores.
+
+    `favoured` are those that win ties against the others; None: all are equal.
+    """
+    placement = _only(attempt.cycle.nodes, feasible) if card is None else _pick(attempt, card, manner, favoured)
+    placement.cycle = attempt.cycle
+    _record(attempt, placement, verdicts, narrowing, feasible, card, manner)
+    return placement
+
+
+def screen(attempt: Attempt, manner: Manner) -> tuple[Verdicts, Narrowing] | NoFit:
+    """PreFilter and Filter: the verdict of each node; or that the pod goes nowhere, whatever the node."""
+    if not attempt.cycle.nodes.alive_count:
+        return NoFit(Diagnosis(0))
+    narrowing = attempt.pre_filter()
+    if isinstance(narrowing, PodRejected):
+        diagnosis = diagnose_rejected_pod(attempt, narrowing)
+        return NoFit(diagnosis, Details() if manner.explain else None, _failure(attempt, None, diagnosis, manner))
+    verdicts = attempt.filter(narrowing)
+    if manner.nominated:
+        leave_room(attempt, verdicts, manner.nominated)
+    return verdicts, narrowing
+
+
+def no_fit(attempt: Attempt, verdicts: Verdicts, narrowing: Narrowing, manner: Manner) -> NoFit:
+    """No node passed: why, as far as anyone may ask."""
+    details = Details(rejected=rejections_by_node(attempt, verdicts)) if manner.explain else None
+    diagnosis = diagnose(attempt, verdicts, narrowing)
+    return NoFit(diagnosis, details, _failure(attempt, verdicts, diagnosis, manner))
+
+
+def promised_row(attempt: Attempt, verdicts: Verdicts) -> int | None:
+    """The node that the pod was promised, if it still fits there."""
+    row = attempt.cycle.nodes.row_book.get(attempt.cycle.pod.status.nominated_node_name)
+    return row if row is not None and verdicts.first[row] == PASSED else None
+
+
+def take_promised(verdicts: Verdicts, row: int) -> Rows:
+    """Parity: a node that was promised and still fits is taken; nobody asks about the others."""
+    verdicts.first = np.full(len(verdicts.first), NARROWED_OUT, np.int8)
+    return np.array([row], np.intp)
+
+
+def feasible_rows(attempt: Attempt, verdicts: Verdicts, manner: Manner) -> Rows:
+    """The rows that passed every filter; a profile may ask for fewer than there are."""
+    nodes = attempt.cycle.nodes
+    count = nodes.alive_count
+    # Parity: where nothing tells nodes apart the first one found will do.
+    is_ranked = bool(attempt.runner.scores) or manner.has_ranking_extender()
+    wanted = nodes_to_find(count, attempt.runner.profile.percentage_of_nodes_to_score) if is_ranked else 1
+    if wanted < count:
+        if is_ranked:  # Parity: what is enough goes by the nodes that PreFilter left, not by all
+            left = int(np.count_nonzero(verdicts.first >= 0))
+            wanted = nodes_to_find(left, attempt.runner.profile.percentage_of_nodes_to_score)
+        rows, verdicts.first = cut_short(nodes, verdicts.first, wanted, manner.search)
+        return rows
+    passed = verdicts.first == PASSED
+    if np.count_nonzero(passed) == nodes.height:
+        return slice(0, nodes.height)
+    return np.flatnonzero(passed)
+
+
+def _failure(attempt: Attempt, verdicts: Verdicts | None, diagnosis: Diagnosis, manner: Manner) -> FitFailure:
+    return FitFailure(attempt, verdicts, diagnosis.absent, manner.nominated, manner.examine_all)
+
+
+def _only(nodes: NodeTable, feasible: Rows) -> Placement:
+    row = int(np.arange(nodes.height)[feasible][0])
+    return Placement(nodes.names[row], row)
+
+
+def _pick(attempt: Attempt, card: ScoreCard, manner: Manner, favoured: NDArray[np.bool_] | None) -> Placement:
+    """The node with the highest total; ties as the manner says."""
+    nodes = attempt.cycle.nodes
+    highest = card.totals.max()
+    tied = np.flatnonzero(card.totals == highest)
+    if favoured is not None and favoured[tied].any():
+        tied = tied[favoured[tied]]
+    if not isinstance(card.rows, slice):
+        tied = card.rows[tied]
+    row = manner.tie_break(nodes, tied, attempt.cycle.seed)
+    return Placement(nodes.names[row], row, int(highest), len(card.totals))
+
+
+def _record(
+    attempt: Attempt,
+    placement: Placement,
+    verdicts: Verdicts,
+    narrowing: Narrowing,
+    feasible: Rows,
+    card: ScoreCard | None,
+    manner: Manner,
+) -> None:
+    """Add to a placement what the manner asks to keep of how it came about."""
+    nodes = attempt.cycle.nodes
+    if manner.record or manner.explain:
+        placement.diagnosis = diagnose(attempt, verdicts, narrowing)
+        placement.best = _best(nodes, card) if card else []
+    if manner.explain:
+        names = [nodes.names[row] for row in np.arange(nodes.height)[feasible]]
+        details = placement.details = Details(names, rejections_by_node(attempt, verdicts))
+        if card:
+            details.totals = dict(zip(names, card.totals.tolist(), strict=True))
+            details.scores = {
+                name: {plugin: int(scores[i]) for plugin, scores in card.by_plugin.items()}
+                for i, name in enumerate(names)
+            }
+
+
+def _best(nodes: NodeTable, card: ScoreCard) -> list[tuple[str, int]]:
+    rows = np.arange(nodes.height)[card.rows]
+    rank = nodes.name_rank()[rows]
+    best = np.lexsort((rank, -card.totals))[:BEST]
+    return [(nodes.names[rows[i]], int(card.totals[i])) for i in best]

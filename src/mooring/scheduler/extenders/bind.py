@@ -1,0 +1,44 @@
+"""Binding by an extender, in the place of the Bind plugins."""
+
+from dataclasses import replace
+
+from mooring.framework.config.types import Extender
+from mooring.framework.intents import CallReply
+from mooring.scheduler.core import Binding, Core
+from mooring.scheduler.extenders.interest import is_interested
+from mooring.scheduler.extenders.replies import Unusable, read_bound
+from mooring.scheduler.extenders.requests import bind_call
+
+SKIPPED = "Skipping extender in bind as it returned error and has ignorable flag set"
+
+
+def call_binder(core: Core, binding: Binding) -> bool:
+    """Have the extender bind the pod that binds pods and is interested in it. False: there is none."""
+    for extender in core.manner.extenders:
+        if extender.bind_verb and is_interested(extender, binding.pod):
+            _call(core, binding, extender)
+            return True
+    return False
+
+
+def _call(core: Core, binding: Binding, extender: Extender) -> None:
+    call = bind_call(extender, binding.pod, binding.node_name)
+    core.last_token += 1
+    core.binder_calls[core.last_token] = (binding, extender)
+    core.outbox.append(replace(call, token=core.last_token))
+
+
+def refusal(reply: CallReply) -> str | None:
+    """Why the extender did not bind the pod; None: it did."""
+    try:
+        read_bound(reply)
+    except Unusable as fault:
+        return str(fault)
+    return None
+
+
+def skip(core: Core, extender: Extender, fault: str) -> bool:
+    """Whether the failure of the extender is one to pass over; then that is told."""
+    if extender.ignorable:
+        core.report(f"{SKIPPED}: extender {extender.url_prefix}: {fault}", None)
+    return extender.ignorable

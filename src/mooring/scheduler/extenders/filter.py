@@ -1,0 +1,99 @@
+"""Filtering by extenders: one after another, each on the nodes that the ones before it left."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.cluster.nodes.table import NodeTable
+from mooring.framework.attempt import Attempt, AttemptError, Verdicts
+from mooring.framework.config.types import Extender
+from mooring.framework.memo import NARROWED_OUT
+from mooring.framework.status import Rejection, curable, final
+from mooring.scheduler.extenders.interest import Panel
+from mooring.scheduler.extenders.replies import FilterReply, Unusable, read_filter
+from mooring.scheduler.extenders.requests import filter_call
+from mooring.scheduler.extenders.steps import Steps
+
+RowArray = NDArray[np.intp]
+
+SKIPPED = "Skipping extender as it returned error and has ignorable flag set"
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """The rows that every extender let pass."""
+
+    rows: RowArray
+    are_bare: bool = False
+    """Whether an extender gave them back whole, so that no more is known of them (extender_bare_nodes.py)."""
+
+
+def passing(panel: Panel, attempt: Attempt, rows: RowArray, objections: dict[str, Rejection]) -> Steps[Left]:
+    """Who is left of these rows; what extenders have against others is added to the objections.
+
+    Raises AttemptError where one fails that must not.
+    """
+    nodes, are_bare = attempt.cycle.nodes, False
+    for extender in panel.extenders:
+        if not len(rows):
+            break
+        if not extender.filter_verb:
+            continue
+        (reply,) = yield (filter_call(extender, attempt.cycle.pod, nodes, rows.tolist()),)
+        try:
+            read = read_filter(reply)
+            rows = _left(extender, read, nodes, rows)
+        except Unusable as fault:
+            if not extender.ignorable:
+                raise AttemptError(str(fault)) from None
+            panel.skip(SKIPPED, extender, fault)
+        else:
+            _note(read, objections)
+            are_bare = are_bare or not _goes_by_names(extender, read)
+    return Left(rows, are_bare)
+
+
+def settle(verdicts: Verdicts, nodes: NodeTable, before: RowArray, after: RowArray) -> None:
+    """Bring the verdicts in line with what extenders said of the nodes that filters had let pass."""
+    verdicts.is_thinned = len(after) != len(before)
+    verdicts.first = verdicts.first.copy()
+    verdicts.first[np.setdiff1d(before, after)] = NARROWED_OUT
+    for name in verdicts.objections:
+        row = nodes.row_book.get(name)
+        if row is not None:
+            verdicts.first[row] = NARROWED_OUT
+
+
+def _left(extender: Extender, read: FilterReply, nodes: NodeTable, rows: RowArray) -> RowArray:
+    """The rows that the reply names."""
+    if _goes_by_names(extender, read):
+        asked = {nodes.names[row]: row for row in rows.tolist()}
+        for name in read.node_names or ():
+            if name not in asked:
+                raise Unusable(
+                    f'extender "{extender.url_prefix}" claims a filtered node "{name}" which is not found in the input '
+                    "node list"
+                )
+        return _distinct(asked[name] for name in read.node_names or ())
+    # Parity: whole nodes are taken as they come, asked about or not. Those that nobody knows are left out: upstream
+    # would bind the pod to them.
+    known = (nodes.row_book.get(name) for name in read.nodes or ())
+    return _distinct(row for row in known if row is not None and nodes.alive[row])
+
+
+def _goes_by_names(extender: Extender, read: FilterReply) -> bool:
+    return extender.node_cache_capable and read.node_names is not None
+
+
+def _distinct(rows: Iterable[int]) -> RowArray:
+    return np.fromiter(dict.fromkeys(rows), np.intp)
+
+
+def _note(read: FilterReply, objections: dict[str, Rejection]) -> None:
+    """Parity: what an extender says of a node replaces whatever was said of it before."""
+    for name, reason in read.failed.items():
+        objections[name] = curable(reason)
+    for name, reason in read.unresolvable.items():
+        objections[name] = final(reason)

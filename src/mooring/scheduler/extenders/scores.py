@@ -1,0 +1,60 @@
+"""Scores by extenders: asked all at once, and added to what the plugins gave."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.framework.attempt import MAX_SCORE, Attempt, ScoreCard
+from mooring.framework.config.types import Extender
+from mooring.framework.intents import CallReply
+from mooring.scheduler.extenders.interest import Panel
+from mooring.scheduler.extenders.replies import Unusable, read_scores
+from mooring.scheduler.extenders.requests import prioritize_call
+from mooring.scheduler.extenders.steps import Steps
+
+MAX_EXTENDER_SCORE = 10
+"""The best that an extender is expected to give; nobody checks it."""
+NO_SCORE = "Failed to run extender's priority function. No score given by this extender."
+
+
+def add_scores(panel: Panel, attempt: Attempt, card: ScoreCard, explain: bool = False) -> Steps[NDArray[np.bool_]]:
+    """Add what extenders give. Returns the places on the card that one of them spoke of.
+
+    Parity: those win ties against the others; an extender that gives no scores at all speaks of every node.
+    """
+    nodes, pod = attempt.cycle.nodes, attempt.cycle.pod
+    if not attempt.runner.scores:
+        card.totals[:] = 0  # Parity: nodes are worth 1 each only where there is nobody at all to score them
+    rows: list[int] = np.arange(nodes.height)[card.rows].tolist()
+    scoring = [extender for extender in panel.extenders if extender.prioritize_verb]
+    spoken_of = np.full(len(rows), len(scoring) < len(panel.extenders), np.bool_)
+    calls = tuple(prioritize_call(extender, pod, nodes, rows) for extender in scoring)
+    replies = (yield calls) if calls else []
+    places = {nodes.names[row]: place for place, row in enumerate(rows)}
+    for extender, reply in zip(scoring, replies, strict=True):
+        try:
+            given = _weighed(extender, reply, places, spoken_of)
+        except Unusable as fault:
+            panel.tell(f"{NO_SCORE} extender {extender.url_prefix}: {fault}")
+            continue
+        card.totals += given
+        if explain:
+            card.by_plugin[extender.url_prefix] = given
+    return spoken_of
+
+
+def _weighed(
+    extender: Extender, reply: CallReply, places: dict[str, int], spoken_of: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """What an extender gives to each place, on the plugins' scale; nodes that nobody asked about are left out."""
+    given = [0] * len(places)
+    for host, score in read_scores(reply):
+        place = places.get(host)
+        if place is not None:
+            given[place] += score * extender.weight * (MAX_SCORE // MAX_EXTENDER_SCORE)
+            spoken_of[place] = True
+    return np.array([_wrapped(total) for total in given], np.int64)
+
+
+def _wrapped(number: int) -> int:
+    """Parity: nobody checks the range, and what does not fit into 64 bits wraps around."""
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)

@@ -1,0 +1,1 @@
+"""Pod groups: attempts for all members of a gang at once."""

@@ -1,0 +1,130 @@
+"""One attempt for a whole pod group: its members go together, or none of them goes and none of them holds any room."""
+
+from mooring.framework.runner import Runner
+from mooring.queue.entry import QueuedPod
+from mooring.scheduler.bind import send_off
+from mooring.scheduler.core import Core
+from mooring.scheduler.evict import evict
+from mooring.scheduler.extenders.attempt import begin
+from mooring.scheduler.extenders.steps import Steps, at_once
+from mooring.scheduler.failure import Failure, error, fail
+from mooring.scheduler.groups.meters import Result
+from mooring.scheduler.groups.status import write_group_status
+from mooring.scheduler.groups.trial import GroupTrial, Member
+from mooring.scheduler.verdict import is_pointless
+
+UNSCHEDULABLE_GROUP = "pod group is unschedulable"
+WAITS_FOR_PREEMPTION = f"{UNSCHEDULABLE_GROUP}, pod group is waiting for preemption to complete"
+
+
+def attempt_group(core: Core, first: QueuedPod) -> None:
+    """Try the group of a pod that was taken from the queue, with all its members that can be taken too."""
+    entries = _gather(core, first)
+    if not entries:
+        return
+    strangers = [entry.profile for entry in entries if entry.profile != entries[0].profile]
+    if strangers:
+        names = f'"{entries[0].profile}" and "{strangers[0]}"'
+        text = f"all pods in a single pod group should have the same .spec.schedulerName set, got: {names}"
+        for entry in entries:
+            fail(core, entry, error(text))
+        return
+    steps = _steps(core, core.runners[entries[0].profile], entries)
+    if core.manner.extenders:
+        begin(core, steps)
+    else:
+        at_once(steps)
+
+
+def _gather(core: Core, first: QueuedPod) -> list[QueuedPod]:
+    """The members to be tried, the most important first, then who has waited longest. The others need no attempt."""
+    groups = core.cluster.groups
+    group = groups.of(first.pod) if groups is not None else None
+    if group is None:
+        fail(core, first, error(""))  # Parity: it backs off, and nothing is said about it
+        return []
+    popped = [core.queue.pop_member(pod) for pod in list(group.unscheduled.values()) if pod.id != first.uid]
+    entries = []
+    for entry in (first, *(entry for entry in popped if entry is not None)):
+        if core.meters is not None:
+            core.meters.began(entry)
+        if entry.profile not in core.runners or is_pointless(core, entry.pod):
+            core.queue.done(entry.uid, placed=False)
+        else:
+            entries.append(entry)
+    return sorted(entries, key=lambda entry: (-entry.pod.priority, entry.initial_attempt_ns or 0, entry.key))
+
+
+def _steps(core: Core, runner: Runner, entries: list[QueuedPod]) -> Steps[None]:
+    seed = core.queue.attempts - len(entries) + 1
+    trial = GroupTrial(core, runner, [Member(entry, seed + place) for place, entry in enumerate(entries)])
+    try:
+        yield from trial.steps()
+    except BaseException:
+        trial.give_back()  # a bug must not leave room held for nobody
+        raise
+    meters, began_ns = core.meters.groups if core.meters is not None else None, entries[0].began_ns
+    if meters is not None:
+        meters.decided(began_ns)
+    result = _conclude(core, trial)
+    if meters is not None:
+        meters.ended(result, entries[0].profile, began_ns)
+
+
+def _conclude(core: Core, trial: GroupTrial) -> Result:
+    """Send the group to its nodes, or back to the queue. Parity: members beyond the minimum may stay behind alone."""
+    first = trial.members[0].entry.pod
+    if trial.is_feasible and not trial.needs_preemption:
+        write_group_status(core, first)
+        for member in trial.members:
+            _send_off(core, member)
+        return "scheduled"
+    failures = [_failure(trial, member) for member in trial.members]
+    is_waiting = trial.is_feasible
+    trial.give_back()
+    write_group_status(core, first, _group_failure(trial, is_waiting))
+    for member, failure in zip(trial.members, failures, strict=True):
+        if is_waiting:
+            _make_room(core, member)
+        fail(core, member.entry, failure)
+    if trial.error is not None:
+        return "error"
+    return "waiting_on_preemption" if is_waiting else "unschedulable"
+
+
+def _send_off(core: Core, member: Member) -> None:
+    if member.binding is None:
+        assert member.failure is not None, "a member that was tried has room, or a reason why not"
+        fail(core, member.entry, member.failure)
+        return
+    core.story(member.entry.pod, f"goes to {member.binding.node_name}, with its group")
+    send_off(core, member.binding)
+
+
+def _group_failure(trial: GroupTrial, is_waiting: bool) -> Failure:
+    if trial.error is not None:
+        return error(f"failed to schedule other pod from a pod group: {trial.error.message}")
+    return Failure(WAITS_FOR_PREEMPTION if is_waiting else UNSCHEDULABLE_GROUP)
+
+
+def _failure(trial: GroupTrial, member: Member) -> Failure:
+    """Why a member of a group that is not sent off goes back to the queue."""
+    if trial.error is not None:
+        return member.failure if member.failure is not None and member.has_error else _group_failure(trial, False)
+    if member.binding is None:
+        assert member.failure is not None, "a member that was tried has room, or a reason why not"
+        return member.failure
+    if not trial.is_feasible:
+        waits = f'one or more plugins asked to wait and no plugin rejected pod "{member.entry.pod.name}"'
+        return Failure(f"{UNSCHEDULABLE_GROUP}, {waits}")
+    return member.failure or Failure(WAITS_FOR_PREEMPTION, nominate=member.binding.node_name)
+
+
+def _make_room(core: Core, member: Member) -> None:
+    """The group will fit once others have left: have them leave.
+
+    Unlike upstream, nobody is evicted for a group that would not fit even then.
+    """
+    room = member.room
+    if room is not None and room.nomination is not None and room.found_by is not None:
+        evict(core, member.entry.pod, room.nomination, room.found_by)

@@ -1,0 +1,153 @@
+"""The trial of a pod group: its members are decided on one after another, each with the room of those before it taken.
+
+What is held stays held until the trial is over: then the group is sent off, or all of it is given back.
+"""
+
+from dataclasses import dataclass, field
+
+from mooring.cluster.nodes.table import ClusterError
+from mooring.framework.cycle import GROUP_TRIAL
+from mooring.framework.runner import Runner
+from mooring.queue.entry import QueuedPod
+from mooring.scheduler.bind import ask_permits, back_out, hold
+from mooring.scheduler.core import Binding, Core
+from mooring.scheduler.decision import Decision, Failed, NoFit, Placement
+from mooring.scheduler.extenders.attempt import panel_for, seeking_room
+from mooring.scheduler.extenders.steps import Steps
+from mooring.scheduler.failure import SCHEDULER_ERROR, Failure, error
+from mooring.scheduler.make_room import Room
+from mooring.scheduler.verdict import no_fit, seek_room
+
+
+@dataclass(slots=True)
+class Member:
+    """A member of the group, and what came of it in the trial."""
+
+    entry: QueuedPod
+    seed: int
+    decision: Decision | None = None
+    """None: it was not tried, as another one failed before."""
+    room: Room | None = None
+    failure: Failure | None = None
+    """Why it goes nowhere, or why not before others have left."""
+    binding: Binding | None = None
+    """The room that is held for it."""
+    promised: str | None = None
+    """The node that it was nominated to before."""
+    is_permitted: bool = False
+    """Nobody wants it to wait."""
+
+    @property
+    def needs_preemption(self) -> bool:
+        return self.binding is not None and self.failure is not None
+
+    @property
+    def has_error(self) -> bool:
+        return self.failure is not None and self.failure.reason == SCHEDULER_ERROR
+
+
+@dataclass(slots=True)
+class GroupTrial:
+    """The members in the order in which they are tried."""
+
+    core: Core
+    runner: Runner
+    members: list[Member] = field(default_factory=list)
+
+    @property
+    def error(self) -> Failure | None:
+        """The error that ended the trial."""
+        return next((member.failure for member in self.members if member.has_error), None)
+
+    @property
+    def is_feasible(self) -> bool:
+        """Whether enough members fit: then Permit has let at least one of them go."""
+        return self.error is None and any(member.is_permitted for member in self.members)
+
+    @property
+    def needs_preemption(self) -> bool:
+        return any(member.needs_preemption for member in self.members)
+
+    def steps(self) -> Steps[None]:
+        """Try one after another. A member that is rejected is passed over; an error ends it."""
+        for member in self.members:
+            yield from self._decide(member)
+            if self.core.meters is not None:
+                self.core.meters.decided(member.entry)
+            self._hold(member)
+            if member.has_error:
+                return
+
+    def give_back(self) -> None:
+        """Nothing is held any longer, and who was nominated before is so again."""
+        for member in reversed(self.members):
+            if member.binding is not None:
+                self._release(member, member.binding)
+
+    def _decide(self, member: Member) -> Steps[None]:
+        core, pod = self.core, member.entry.pod
+        panel = panel_for(core, pod) if core.manner.extenders else None
+        if panel is None:
+            member.decision = core.decide(self.runner, pod, core.cluster, core.manner, member.seed)
+        else:
+            member.decision = yield from core.deciding(panel, self.runner, pod, core.cluster, core.manner, member.seed)
+        if isinstance(member.decision, NoFit):
+            if panel is None:
+                member.room = seek_room(self.runner, member.decision)
+            else:
+                member.room = yield from seeking_room(panel, self.runner, member.decision)
+
+    def _hold(self, member: Member) -> None:
+        """Take the room that was found, as the members that follow must do without it; then ask Permit."""
+        member.promised = self.core.queue.nominations.node_of(member.entry.uid)
+        decision = member.decision
+        if isinstance(decision, Placement):
+            assert decision.cycle is not None, "a placement comes with its cycle"
+            held = hold(self.core, member.entry, self.runner, decision.cycle, decision.node)
+            if isinstance(held, Failure):
+                member.failure = held
+                self._renominate(member)
+            else:
+                member.binding = held
+        elif isinstance(decision, NoFit):
+            member.failure = no_fit(self.core, decision, member.room)
+            if member.failure.nominate and decision.failure is not None:
+                self._hold_promised(member, decision, member.failure.nominate)
+        else:
+            assert isinstance(decision, Failed)
+            member.failure = error(decision.error)
+        if member.binding is not None:
+            self._ask_permits(member, member.binding)
+
+    def _hold_promised(self, member: Member, decision: NoFit, node_name: str) -> None:
+        """Take the room beside those who are to leave. Nothing is reserved: this member is not sent off yet."""
+        assert decision.failure is not None
+        try:
+            pod = self.core.cache.assume(member.entry.pod, node_name)
+        except ClusterError as fault:
+            member.failure = error(str(fault))
+            return
+        self.core.queue.nominations.delete(member.entry.uid)
+        member.binding = Binding(member.entry, pod, self.runner, decision.failure.attempt.cycle)
+
+    def _ask_permits(self, member: Member, binding: Binding) -> None:
+        binding.cycle.state.write(GROUP_TRIAL, True)
+        waits = ask_permits(binding)
+        binding.cycle.state.delete(GROUP_TRIAL)
+        if isinstance(waits, Failure):
+            self._release(member, binding)
+            member.failure = waits
+        else:
+            member.is_permitted = not waits
+
+    def _release(self, member: Member, binding: Binding) -> None:
+        if member.needs_preemption:
+            self.core.cache.forget(binding.pod)
+        else:
+            back_out(self.core, binding)
+        member.binding = None
+        self._renominate(member)
+
+    def _renominate(self, member: Member) -> None:
+        if member.promised is not None:
+            self.core.queue.nominations.add(member.entry.pod, member.promised)

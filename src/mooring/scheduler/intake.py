@@ -1,0 +1,236 @@
+"""Changes of the cluster come in: each goes to the cache, to the queue, or both, and wakes whom it may concern."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+
+from mooring.cluster.nodes.table import ClusterError
+from mooring.framework.events import (
+    ASSIGNED_POD_ADD,
+    ASSIGNED_POD_DELETE,
+    CSI_DRIVER,
+    CSI_NODE,
+    CSI_STORAGE_CAPACITY,
+    DEVICE_CLASS,
+    NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    POD_GROUP,
+    RESOURCE_CLAIM,
+    RESOURCE_SLICE,
+    STORAGE_CLASS,
+    UNSCHEDULABLE_POD,
+    UNSCHEDULABLE_POD_ADD,
+    UNSCHEDULABLE_POD_UPDATE,
+    VOLUME_ATTACHMENT,
+    Action,
+    ClusterEvent,
+)
+from mooring.model import devices, storage
+from mooring.model.meta import KubeObject
+from mooring.model.node import Node
+from mooring.model.pod import Pod
+from mooring.model.workloads import PodGroup
+from mooring.scheduler.core import Core
+from mooring.scheduler.diff import node_events, pod_events
+from mooring.scheduler.evict import leaves
+from mooring.scheduler.work import changed, pod_gone
+
+_RESOURCES: Mapping[type[KubeObject], str] = {
+    storage.PersistentVolume: PERSISTENT_VOLUME,
+    storage.PersistentVolumeClaim: PERSISTENT_VOLUME_CLAIM,
+    storage.StorageClass: STORAGE_CLASS,
+    storage.CSINode: CSI_NODE,
+    storage.CSIDriver: CSI_DRIVER,
+    storage.CSIStorageCapacity: CSI_STORAGE_CAPACITY,
+    storage.VolumeAttachment: VOLUME_ATTACHMENT,
+    devices.ResourceClaim: RESOURCE_CLAIM,
+    devices.ResourceSlice: RESOURCE_SLICE,
+    devices.DeviceClass: DEVICE_CLASS,
+    PodGroup: POD_GROUP,
+}
+"""Kinds whose changes plugins may wait for. All others are only looked up."""
+
+NODE_ADD = ClusterEvent(NODE, Action.ADD)
+NODE_DELETE = ClusterEvent(NODE, Action.DELETE)
+_WAITING_POD_DELETE = ClusterEvent(UNSCHEDULABLE_POD, Action.DELETE)
+
+
+def added(core: Core, item: KubeObject) -> None:
+    """An object was created, or is seen for the first time."""
+    if isinstance(item, Pod):
+        _pod_added(core, item)
+    elif isinstance(item, Node):
+        core.cluster.nodes.put_node(item)
+        core.queue.wake(NODE_ADD, None, item)
+        core.handled(NODE_ADD)
+    else:
+        core.cluster.put(item)
+        _wake_for(core, Action.ADD, None, item)
+
+
+def updated(core: Core, old: KubeObject, new: KubeObject) -> None:
+    """An object was changed."""
+    if isinstance(old, Pod) and isinstance(new, Pod):
+        _pod_updated(core, old, new)
+    elif isinstance(old, Node) and isinstance(new, Node):
+        core.cluster.nodes.put_node(new)
+        _wake_for_each(core, node_events(old, new), old, new)
+    else:
+        core.cluster.put(new)
+        _wake_for(core, Action.UPDATE, old, new)
+
+
+def removed(core: Core, item: KubeObject) -> None:
+    """An object was deleted."""
+    if isinstance(item, Pod):
+        _pod_removed(core, item)
+    elif isinstance(item, Node):
+        core.queue.wake(NODE_DELETE, item, None)  # Parity: before the node is gone
+        _guard(core, lambda: core.cluster.nodes.remove_node(item.name))
+        core.handled(NODE_DELETE)
+    else:
+        core.cluster.remove(type(item), item.key)
+        _wake_for(core, Action.DELETE, item, None)
+
+
+def _wake_for(core: Core, action: Action, old: KubeObject | None, new: KubeObject | None) -> None:
+    item = new or old
+    resource = None if item is None else _RESOURCES.get(type(item))
+    if resource is not None:
+        _wake_for_each(core, (ClusterEvent(resource, action),), old, new)
+    if item is not None:
+        changed(core, item)
+
+
+def _wake_for_each(core: Core, events: Iterable[ClusterEvent], old: KubeObject | None, new: KubeObject | None) -> None:
+    for event in events:
+        core.queue.wake(event, old, new)
+        core.handled(event)
+
+
+# ---- pods
+
+
+def _pod_added(core: Core, pod: Pod) -> None:
+    if pod.is_finished:
+        return
+    core.pods[pod.key] = pod
+    if pod.spec.node_name:
+        _assigned(core, pod)
+    elif _is_ours(core, pod):
+        if core.cluster.groups is not None:
+            core.cluster.groups.add(pod)
+        core.queue.add(pod)
+        if core.cluster.groups is not None and pod.group_key is not None:
+            core.queue.wake(UNSCHEDULABLE_POD_ADD, None, pod)  # others may have waited for one more of their group
+        core.handled(UNSCHEDULABLE_POD_ADD)
+
+
+def _pod_updated(core: Core, old: Pod, new: Pod) -> None:
+    if old.is_finished:
+        _pod_added(core, new)
+        return
+    if new.is_finished:
+        _pod_removed(core, old)  # a pod that has finished is watched no longer
+        return
+    if old.id != new.id:
+        _pod_removed(core, old)  # the deletion in between was missed
+        _pod_added(core, new)
+        return
+    core.pods[new.key] = new
+    if new.is_terminating:
+        leaves(core, new)
+    if old.spec.node_name:
+        _guard(core, lambda: core.cache.update(old, new))
+        _wake_for_each(core, pod_events(old, new), old, new)
+    elif new.spec.node_name:
+        _assigned(core, new)
+        if _is_ours(core, old):
+            core.queue.delete(old)
+    elif _is_ours(core, old):
+        _waiting_updated(core, old, new)
+        core.handled(UNSCHEDULABLE_POD_UPDATE)
+
+
+def _pod_removed(core: Core, pod: Pod) -> None:
+    """A pod is gone. When its deletion was missed it may be shown in another state than the one that we saw last."""
+    core.pods.pop(pod.key, None)
+    if core.cluster.groups is not None:
+        core.cluster.groups.remove(pod)
+    leaves(core, pod)
+    held, queued = core.cache.get(pod.id), core.queue.get(pod.key)
+    if pod.spec.node_name or (held is not None and not core.cache.is_assumed(pod.id)):
+        _guard(core, lambda: core.cache.remove(pod))
+        core.queue.wake(ASSIGNED_POD_DELETE, held or pod, None)
+        core.handled(ASSIGNED_POD_DELETE)
+    if _is_ours(core, pod) and (not pod.spec.node_name or (queued is not None and queued.uid == pod.id)):
+        _waiting_removed(core, pod)
+        core.handled(_WAITING_POD_DELETE)
+
+
+def _waiting_removed(core: Core, pod: Pod) -> None:
+    promised = core.queue.nominations.node_of(pod.id)
+    core.queue.delete(pod)
+    if core.cache.is_assumed(pod.id):
+        _assumed_leaves(core, pod)
+    elif pod.status.nominated_node_name:
+        _room_was_kept(core, pod)
+    elif promised is not None:  # the pod went before its status could say so
+        status = msgspec.structs.replace(pod.status, nominated_node_name=promised)
+        _room_was_kept(core, Pod(metadata=pod.metadata, spec=pod.spec, status=status))
+    pod_gone(core, pod)
+
+
+def _assigned(core: Core, pod: Pod) -> None:
+    """A pod is on a node: new to us, or the confirmation of a binding of our own."""
+    _guard(core, lambda: core.cache.confirm(pod))
+    if core.cluster.groups is not None:
+        core.cluster.groups.add(pod)
+    core.queue.wake(ASSIGNED_POD_ADD, None, pod)
+    core.handled(ASSIGNED_POD_ADD)
+
+
+def _waiting_updated(core: Core, old: Pod, new: Pod) -> None:
+    if new.metadata.resource_version == old.metadata.resource_version:
+        return  # nothing new; where objects have no versions, changes of pods that wait go unnoticed
+    if core.cluster.groups is not None:
+        core.cluster.groups.add(new)
+    if core.cache.is_assumed(new.id):
+        if new.is_terminating and not old.is_terminating:
+            _assumed_leaves(core, new)
+        return
+    core.queue.update(old, new)
+    before = old.status.nominated_node_name
+    if before and before != new.status.nominated_node_name:
+        _room_was_kept(core, old)
+
+
+def _assumed_leaves(core: Core, pod: Pod) -> None:
+    """A pod is deleted between decision and binding."""
+    assumed = core.cache.get(pod.id)
+    if assumed is None:
+        return
+    waiting = core.desk.waiting.get(pod.id)
+    if waiting is not None:
+        waiting.reject("", "removed")  # its binding gives everything back, unless it was allowed to go on before
+    if waiting is None or (waiting.release is not None and waiting.release.is_allowed):
+        _guard(core, lambda: core.cache.forget(assumed))
+    core.queue.wake(ASSIGNED_POD_DELETE, assumed, None)
+
+
+def _room_was_kept(core: Core, pod: Pod) -> None:
+    """A pod will not take the room that was kept for it: as if it had left, for pods of its priority and below."""
+    core.queue.wake(ASSIGNED_POD_DELETE, pod, None, lambda other: other.priority <= pod.priority)
+
+
+def _is_ours(core: Core, pod: Pod) -> bool:
+    return pod.spec.scheduler_name in core.runners
+
+
+def _guard(core: Core, act: Callable[[], object]) -> None:
+    """What the watch shows may contradict what we believe; that is told, and life goes on."""
+    try:
+        act()
+    except ClusterError as fault:
+        core.report("the cluster's state contradicts a change", fault)

@@ -1,0 +1,78 @@
+"""PostFilter: asks the profile's plugins for a way to make room for a pod that fits nowhere."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from mooring.framework.attempt import AttemptError
+from mooring.framework.failure import FitFailure
+from mooring.framework.faults import describe
+from mooring.framework.intents import CallFault
+from mooring.framework.point_meters import PluginProbe, PointMeters
+from mooring.framework.points import Candidates, Nomination, NoRoom, PostFilterPlugin, Victims
+from mooring.framework.runner import Runner
+from mooring.framework.status import Code, PluginError
+from mooring.scheduler.extenders.steps import Steps, at_once
+
+Review = Callable[[Mapping[str, Victims]], Steps[Mapping[str, Victims] | CallFault]]
+"""What others make of the ways to make room."""
+
+
+@dataclass(slots=True)
+class Room:
+    """What PostFilter came to."""
+
+    nomination: Nomination | None = None
+    found_by: PostFilterPlugin | None = None
+    message: str = ""
+    """What it adds to the fit error; empty when room was found."""
+    clear_nomination: bool = False
+    """Whether a node that was promised earlier is to be forgotten. Otherwise an earlier promise stands."""
+    code: Code = Code.Unschedulable
+    """What metrics call it."""
+
+
+def make_room_measured(runner: Runner, failure: FitFailure, meters: PointMeters) -> Room:
+    """Make room, and record how long that took."""
+    began_ns = meters.now_ns()
+    room = make_room(runner, failure, failure.attempt.cycle.probe)
+    meters.observe("PostFilter", room.code.name, began_ns)
+    return room
+
+
+def make_room(runner: Runner, failure: FitFailure, probe: PluginProbe | None = None) -> Room:
+    """Make room where nobody else has a say in it."""
+    return at_once(making_room(runner, failure, probe))
+
+
+def making_room(
+    runner: Runner, failure: FitFailure, probe: PluginProbe | None = None, review: Review | None = None
+) -> Steps[Room]:
+    """Ask in order until one finds room; the reasons of those that do not are gathered."""
+    reasons: list[str] = []
+    clear = False
+    for plugin in runner.profile.points.get("postFilter", ()):
+        assert isinstance(plugin, PostFilterPlugin)
+        try:
+            answer = _ask(plugin, failure, probe)
+            if isinstance(answer, Candidates) and review is not None:
+                answer = answer.choose((yield from review(answer.victims)))
+        except (PluginError, AttemptError) as fault:
+            return Room(message=str(fault), code=Code.Error)
+        except Exception as fault:  # one failed attempt with the plugin named, never a dead loop
+            return Room(message=f'running PostFilter plugin "{plugin.name}": {describe(fault)}', code=Code.Error)
+        if isinstance(answer, Nomination):
+            return Room(answer, plugin, code=Code.Success)
+        if not isinstance(answer, NoRoom):
+            text = f'running PostFilter plugin "{plugin.name}": unexpected answer {answer!r}'
+            return Room(message=text, code=Code.Error)
+        clear = clear or answer.clear_nomination
+        if answer.rejection.code is Code.UnschedulableAndUnresolvable:
+            return Room(None, None, answer.rejection.message, answer.clear_nomination, answer.rejection.code)
+        reasons += [reason for reason in answer.rejection.reasons if reason]
+    return Room(message=", ".join(reasons), clear_nomination=clear)
+
+
+def _ask(plugin: PostFilterPlugin, failure: FitFailure, probe: PluginProbe | None) -> Nomination | NoRoom | Candidates:
+    if probe is None:
+        return plugin.post_filter(failure)
+    return probe.call("PostFilter", plugin.name, plugin.post_filter, failure)

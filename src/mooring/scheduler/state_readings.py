@@ -1,0 +1,62 @@
+"""What metrics tell of the scheduler's state: read when someone looks, never kept up to date in between."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from mooring.kit.metrics import Labels, Registry
+
+if TYPE_CHECKING:
+    from mooring.scheduler.core import Core
+
+
+def read_state_of(core: "Core", registry: Registry) -> None:
+    """Have the gauges, and the counters that others keep, read from this scheduler."""
+    counters = core.queue.counters
+    registry.gauge("scheduler_pending_pods").read_from(lambda: _pending(core))
+    registry.gauge("scheduler_cache_size").read_from(lambda: _cache_sizes(core))
+    registry.gauge("scheduler_goroutines").read_from(lambda: _at_work(core))
+    registry.gauge("scheduler_unschedulable_pods").read_from(counters.unschedulable.items)
+    registry.gauge("scheduler_inflight_events").read_from(lambda: _in_flight(core))
+    registry.counter("scheduler_queue_incoming_pods_total").read_from(counters.incoming.items, counters.incoming.clear)
+    registry.counter("scheduler_plugin_evaluation_total").read_from(
+        lambda: _evaluations(core), lambda: _forget_evaluations(core)
+    )
+
+
+def _at_work(core: "Core") -> Iterable[tuple[Labels, float]]:
+    """What upstream has goroutines for and takes time here too."""
+    asked = core.suspension.calls if core.suspension is not None else ()
+    scoring = sum(call.verb == call.extender.prioritize_verb for call in asked)
+    return [(("binding",), len(core.bindings)), *([(("prioritizing_extender",), scoring)] if scoring else [])]
+
+
+def _pending(core: "Core") -> Iterable[tuple[Labels, float]]:
+    return [((place,), count) for place, count in core.queue.pending_counts().items()]
+
+
+def _cache_sizes(core: "Core") -> Iterable[tuple[Labels, float]]:
+    nodes = core.cluster.nodes
+    return [
+        (("nodes",), nodes.alive_count),
+        (("pods",), int(nodes.pod_count.sum())),
+        (("assumed_pods",), core.cache.assumed_count),
+    ]
+
+
+def _in_flight(core: "Core") -> Iterable[tuple[Labels, float]]:
+    return [((label,), count) for label, count in core.queue.counters.in_flight_events.items()]
+
+
+def _evaluations(core: "Core") -> Iterable[tuple[Labels, float]]:
+    return [
+        ((plugin, point, profile), count)
+        for profile, runner in core.runners.items()
+        if runner.meters is not None
+        for (plugin, point), count in runner.meters.evaluations.read().items()
+    ]
+
+
+def _forget_evaluations(core: "Core") -> None:
+    for runner in core.runners.values():
+        if runner.meters is not None:
+            runner.meters.evaluations.clear()

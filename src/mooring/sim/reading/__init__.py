@@ -1,0 +1,1 @@
+"""Manifests, folders, dumps and arrivals as users write them."""

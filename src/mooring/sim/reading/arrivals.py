@@ -1,0 +1,387 @@
+"""Arrivals: pods that come over time and run for a while, read from a small YAML or CSV file.
+
+YAML, a list (or the same under `arrivals:`), each entry one pod or a stream of them:
+
+    - at: 0s             # since the beginning; a number of seconds, or a duration: 90, 1h30m
+      every: 10s         # again and again, at this distance ...
+      until: 2h          # ... as long as this
+      count: 5           # how many at a time
+      run: 15m           # how long a pod runs once it is bound; without it, for ever
+      name: web          # pods are named web-0, web-1, ...
+      namespace: shop
+      labels: {app: web}
+      priority: 100
+      cpu: 500m          # requests, shorthand for a pod of one container
+      memory: 1Gi
+      requests: {example.com/gpu: 1}
+      pod: {...}         # or the whole pod: metadata and spec as in a manifest
+
+CSV, one pod a line, with a header: `at`, `run`, `name`, `namespace`, `priority`, `count`; every other column is a
+resource (cpu, memory, example.com/gpu, ...). An empty cell is as good as none.
+"""
+
+import codecs
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from mooring.framework.config.durations import Duration
+from mooring.kit.clock import NS_PER_S
+from mooring.model.decode import decode_as
+from mooring.model.defaults import Admission
+from mooring.model.meta import KubeObject
+from mooring.model.pod import Pod
+from mooring.model.validation.problem import NOTHING_THERE, Problem, at_key, show
+from mooring.model.validation.validate import validate
+from mooring.sim.reading.documents import Place
+from mooring.sim.reading.field_checks import Validation, check_pod_fields
+from mooring.sim.reading.lines import lines_of
+from mooring.sim.reading.manifest_files import ManifestFile
+from mooring.sim.reading.yaml_text import YamlFault, read_documents
+
+MAX_BYTES = 256 << 20
+MAX_ARRIVALS = 2_000_000
+MAX_NS = 10 * 366 * 24 * 3600 * NS_PER_S
+"""Nothing is planned for later than ten years."""
+
+_TIMES = ("at", "every", "until", "run")
+_SHORTHAND = ("cpu", "memory", "requests")
+_FIELDS = frozenset((*_TIMES, *_SHORTHAND, "count", "name", "namespace", "labels", "priority", "pod"))
+_CSV_FIELDS = frozenset(("at", "run", "name", "namespace", "priority", "count"))
+_CSV_PLACE = re.compile(r"line (\d+)\.?(.*)")
+_DURATION = "seconds, or a duration such as 90s, 15m, 1h30m; up to ten years"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One pod, when it comes, and how long it will run once it is bound (None: for ever)."""
+
+    at_ns: int
+    pod: Pod
+    run_ns: int | None
+
+
+class ArrivalsError(ValueError):
+    """Arrivals that cannot be used; `problems` has every fault of them."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = list(problems)
+
+
+def read_arrivals(
+    path: str,
+    objects: Sequence[KubeObject] = (),
+    validation: Validation = Validation.STRICT,
+    on_warning: Callable[[Problem], None] | None = None,
+) -> list[Arrival]:
+    """All arrivals of a file, in the order of their time. Raises ArrivalsError.
+
+    `objects` are the cluster that the pods come to: its classes and limits count for them, and its pods have names that
+    are taken. `on_warning` hears of unknown fields where `validation` says so.
+    """
+    try:
+        with open(path, "rb") as file:
+            text = file.read(MAX_BYTES + 1).removeprefix(codecs.BOM_UTF8)
+    except (OSError, ValueError) as error:  # a path with a NUL in it is a ValueError
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise ArrivalsError([Problem("", f"cannot be read: {reason}", file=path)]) from error
+    if len(text) > MAX_BYTES:
+        raise ArrivalsError([Problem("", f"the file has more than {MAX_BYTES} bytes; split it", file=path)])
+    reader = _Reader(path, objects, validation)
+    if path.lower().endswith(".csv"):
+        return _read_csv(reader, text, path)
+    written = ManifestFile(path, text)
+    try:
+        arrivals = reader.read(_from_yaml(text, path))
+    except ArrivalsError as error:
+        raise ArrivalsError(_with_lines(written, error.problems)) from None
+    if reader.warnings and on_warning is not None:
+        for warning in _with_lines(written, reader.warnings):
+            on_warning(warning)
+    return arrivals
+
+
+def arrivals_of(written: Any, objects: Sequence[KubeObject] = ()) -> list[Arrival]:
+    """Arrivals from plain data, in the form that the YAML has. Raises ArrivalsError."""
+    return _Reader("", objects, Validation.STRICT).read(_listed(written, ""))
+
+
+def _read_csv(reader: "_Reader", text: bytes, path: str) -> list[Arrival]:
+    """The reader calls an entry of CSV `line 3`, which is its line and no part of a path."""
+    try:
+        return reader.read(_from_csv(text, path))
+    except ArrivalsError as error:
+        parts = [(problem, _CSV_PLACE.fullmatch(problem.path)) for problem in error.problems]
+        named = [replace(problem, line=int(at[1]), path=at[2]) if at else problem for problem, at in parts]
+        raise ArrivalsError(named) from None
+
+
+def _with_lines(file: ManifestFile, problems: Sequence[Problem]) -> list[Problem]:
+    """The file may be the list itself, of which messages speak as `arrivals` all the same."""
+    document = Place(file.name, (1,))
+    under, bare = (
+        lines_of(file, [(document, problem.path.removeprefix(prefix)) for problem in problems])
+        for prefix in ("", "arrivals")
+    )
+    return [
+        problem if problem.line else problem.on(max(lines))
+        for problem, lines in zip(problems, zip(under, bare, strict=True), strict=True)
+    ]
+
+
+def parse_duration(value: Any) -> int | None:
+    """Nanoseconds of a number of seconds or of a duration as Go writes it; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        found = round(float(value) * NS_PER_S)
+    except (ValueError, OverflowError):
+        try:
+            found = Duration.parse(str(value).strip()).nanoseconds
+        except ValueError:
+            return None
+    return found if 0 <= found <= MAX_NS else None
+
+
+# ---- From text to entries
+
+_Entry = tuple[str, Any]
+"""Where it stands, and what is written there."""
+
+
+def _from_csv(text: bytes, path: str) -> list[_Entry]:
+    problems: list[Problem] = []
+    entries: list[_Entry] = []
+    try:
+        rows = csv.reader(io.StringIO(text.decode(), newline=""), strict=True)
+        heads = [cell.strip() for cell in next(rows, [])]
+        problems += _check_heads(heads, path)
+        for row in rows:
+            cells = [cell.strip() for cell in row]
+            where = f"line {rows.line_num}"
+            if len(cells) != len(heads) and any(cells):
+                fault = f"the row has {len(cells)} cells; write {len(heads)}, as many as the header has"
+                problems.append(Problem("", fault, file=path, line=rows.line_num))
+            elif any(cells):
+                entries.append((where, _from_cells(dict(zip(heads, cells, strict=True)))))
+    except UnicodeDecodeError:
+        problems.append(Problem("", "the text is not UTF-8: write CSV in UTF-8", file=path))
+    except csv.Error as error:
+        problems.append(Problem("", f"the text does not parse ({error})", file=path, line=rows.line_num))
+    if problems:
+        raise ArrivalsError(problems)
+    return entries
+
+
+def _check_heads(heads: Sequence[str], path: str) -> Iterator[Problem]:
+    if not any(heads):
+        header = "a header: at, run, name, namespace, priority, count, resources"
+        yield Problem("", NOTHING_THERE, header, file=path, line=1)
+    for name, times in Counter(heads).items():
+        if times > 1:
+            text = f"the header has {times} columns {show(name)}; name each column once"
+            yield Problem("", text, file=path, line=1)
+
+
+def _from_cells(cells: Mapping[str, str]) -> dict[str, Any]:
+    entry: dict[str, Any] = {key: value for key, value in cells.items() if key in _CSV_FIELDS and value}
+    entry["requests"] = {key: value for key, value in cells.items() if key not in _CSV_FIELDS and value}
+    return entry
+
+
+def _from_yaml(text: bytes, path: str) -> list[_Entry]:
+    try:
+        documents = [document for document in read_documents(text) if document is not None]
+    except YamlFault as fault:
+        problem = Problem(f"column {fault.column}", str(fault), file=path, line=fault.line)
+        raise ArrivalsError([problem]) from fault
+    if len(documents) > 1:
+        raise ArrivalsError([Problem("", f"the file has {len(documents)} documents; write one", file=path)])
+    return _listed(documents[0] if documents else None, path)
+
+
+def _listed(written: Any, path: str) -> list[_Entry]:
+    if isinstance(written, Mapping) and set(written) == {"arrivals"}:
+        written = written["arrivals"]
+    if not isinstance(written, list | tuple):
+        form = "a list of arrivals, or one under `arrivals:`"
+        raise ArrivalsError([Problem("", show(written), form, file=path)])
+    return [(f"arrivals[{i}]", entry) for i, entry in enumerate(written)]
+
+
+# ---- From entries to pods
+
+
+class _Reader:
+    """Turns entries into arrivals and gathers what is wrong with them."""
+
+    def __init__(self, path: str, objects: Sequence[KubeObject], validation: Validation) -> None:
+        self._path = path
+        self._validation = validation
+        self._admission = Admission.of(objects)
+        self._taken = {item.key for item in objects if isinstance(item, Pod)}
+        self._numbers: Counter[tuple[str, str]] = Counter()
+        self._problems: list[Problem] = []
+        self.warnings: list[Problem] = []
+
+    def read(self, entries: Sequence[_Entry]) -> list[Arrival]:
+        arrivals: list[Arrival] = []
+        for where, entry in entries:
+            for arrival in self._expand(entry, where):
+                arrivals.append(arrival)
+                if len(arrivals) > MAX_ARRIVALS:
+                    self._fault(where, f"the arrivals are more than {MAX_ARRIVALS} pods in all; write fewer")
+                    raise ArrivalsError(self._problems)
+        if self._problems:
+            raise ArrivalsError(self._problems)
+        return sorted(arrivals, key=lambda arrival: arrival.at_ns)
+
+    def _expand(self, entry: Any, where: str) -> Iterator[Arrival]:
+        """The pods that an entry stands for; none if anything is wrong with it."""
+        before = len(self._problems)
+        if not isinstance(entry, Mapping):
+            self._fault(where, show(entry), "an object with `at` and a pod")
+            return
+        for key in entry:
+            if key not in _FIELDS:
+                self._fault(at_key(where, str(key)), f"unknown field; the fields are {', '.join(sorted(_FIELDS))}")
+        times = {key: self._duration(entry, key, where) for key in _TIMES}
+        count = self._whole(entry, "count", where, 1, least=1)
+        self._check_stream(entry, times, where)
+        template = self._template(entry, where)
+        if len(self._problems) > before or template is None:
+            return
+        at_ns, every_ns, until_ns = times["at"] or 0, times["every"], times["until"]
+        while True:
+            for _ in range(count):
+                yield Arrival(at_ns, self._pod(template), times["run"])
+            if every_ns is None or until_ns is None or at_ns + every_ns > until_ns:
+                return
+            at_ns += every_ns
+
+    def _check_stream(self, entry: Mapping[str, Any], times: Mapping[str, int | None], where: str) -> None:
+        if times["every"] == 0:
+            self._fault(f"{where}.every", show(entry["every"]), "more than 0")
+        if times["every"] and "until" not in entry:
+            self._fault(f"{where}.every", "`every` needs `until`, which ends it; add `until`")
+        if times["until"] is not None and "every" not in entry:
+            self._fault(f"{where}.until", "`until` ends what `every` repeats; add `every` or remove `until`")
+
+    def _template(self, entry: Mapping[str, Any], where: str) -> Pod | None:
+        """The pod that the entry describes, without the number in its name."""
+        written, paths = self._written(entry, where)
+        if written is None:
+            return None
+        pod, problems = decode_as(Pod, written)
+        unknown = check_pod_fields(written) if self._validation is not Validation.IGNORE else []
+        if self._validation is Validation.STRICT:
+            problems += unknown
+        else:
+            self.warnings += [_as_written(problem, paths, where).at("", self._path) for problem in unknown]
+        if pod is not None and not problems:
+            problems += self._admission.admit(pod) + validate(pod)
+            problems += _check_template(pod) if not problems else ()
+        self._problems += [_as_written(problem, paths, where).at("", self._path) for problem in problems]
+        return pod
+
+    def _written(self, entry: Mapping[str, Any], where: str) -> tuple[dict[str, Any] | None, dict[str, str]]:
+        """The pod as a manifest has it, and where the parts of it stand that are written in the short form."""
+        given = entry.get("pod", {})
+        parts = {"pod": given}
+        if isinstance(given, Mapping):
+            parts |= {"pod.metadata": given.get("metadata"), "pod.spec": given.get("spec")}
+        parts["requests"] = entry.get("requests")
+        odd = [(path, part) for path, part in parts.items() if part is not None and not isinstance(part, Mapping)]
+        for path, part in odd:
+            self._fault(f"{where}.{path}", show(part), "an object")
+        if odd:
+            return None, {}
+        metadata = dict((given or {}).get("metadata") or {})
+        spec = dict((given or {}).get("spec") or {})
+        paths = {}
+        for key, default in (("name", "pod"), ("namespace", "default"), ("labels", None)):
+            if entry.get(key) is not None or key not in metadata:
+                metadata[key] = entry.get(key, default)
+                paths[f"metadata.{key}"] = key
+        if entry.get("priority") is not None:
+            spec["priority"] = self._whole(entry, "priority", where, 0)
+            paths["spec.priority"] = "priority"
+        self._add_requests(entry, spec, paths, where)
+        return {"metadata": metadata, "spec": spec}, paths
+
+    def _add_requests(self, entry: Mapping[str, Any], spec: dict[str, Any], paths: dict[str, str], where: str) -> None:
+        """The one container of the short form; a pod that has containers of its own cannot have it beside them."""
+        asked = {key: entry[key] for key in ("cpu", "memory") if entry.get(key) is not None}
+        place = "spec.containers[0].resources.requests"
+        paths |= {f"{place}.{key}": key for key in asked}
+        more = entry.get("requests") or {}
+        for key in asked.keys() & more:
+            self._fault(f"{where}.requests.{key}", show(more[key]), f"nothing beside `{key}`")
+        paths |= {at_key(place, str(key)): at_key("requests", str(key)) for key in more}
+        if "containers" not in spec:
+            spec["containers"] = [{"name": "main", "image": "none", "resources": {"requests": {**asked, **more}}}]
+            return
+        for key in _SHORTHAND:
+            if entry.get(key):
+                self._fault(f"{where}.{key}", show(entry[key]), "nothing beside containers of the pod's own")
+
+    def _pod(self, template: Pod) -> Pod:
+        """Another pod of the template, with a name of its own; what was worked out of the template is shared."""
+        stem = (template.namespace, template.name)
+        while True:
+            name = f"{template.name}-{self._numbers[stem]}"
+            self._numbers[stem] += 1
+            key = f"{template.namespace}/{name}"
+            if key not in self._taken:
+                break
+        metadata = msgspec.structs.replace(template.metadata, name=name, uid=key)
+        pod = Pod(metadata=metadata, spec=template.spec, status=template.status)
+        pod.__dict__.update(shape=template.shape, kin=template.kin)
+        return pod
+
+    # ---- Single values
+
+    def _duration(self, entry: Mapping[str, Any], key: str, where: str) -> int | None:
+        value = entry.get(key)
+        found = parse_duration(value)
+        if value is not None and found is None:
+            self._fault(f"{where}.{key}", show(value), _DURATION)
+        return found
+
+    def _whole(self, entry: Mapping[str, Any], key: str, where: str, default: int, least: int | None = None) -> int:
+        value = entry.get(key)
+        if value is None:
+            return default
+        try:
+            found = int(value) if isinstance(value, str) or type(value) is int else None
+        except ValueError:
+            found = None
+        if found is None or (least is not None and found < least):
+            allowed = "a whole number" if least is None else f"a whole number from {least}"
+            self._fault(f"{where}.{key}", show(value), allowed)
+            return default
+        return found
+
+    def _fault(self, path: str, found: str, allowed: str = "") -> None:
+        self._problems.append(Problem(path, found, allowed, file=self._path))
+
+
+def _check_template(pod: Pod) -> Iterator[Problem]:
+    """What a manifest may have and an arrival may not."""
+    if pod.spec.node_name:
+        yield Problem("spec.nodeName", show(pod.spec.node_name), "nothing: the scheduler decides")
+
+
+def _as_written(problem: Problem, paths: Mapping[str, str], where: str) -> Problem:
+    """A fault of the pod where the reader of the file will find it: in the short form, or under `pod`."""
+    for long, short in paths.items():
+        if problem.path == long or problem.path.startswith((f"{long}.", f"{long}[")):
+            return replace(problem, path=f"{where}.{short}{problem.path[len(long) :]}")
+    return problem.under(f"{where}.pod")

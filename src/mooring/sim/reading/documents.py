@@ -1,0 +1,228 @@
+"""From the text of a file to single Kubernetes documents: YAML or JSON, many in a file, lists taken apart."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from mooring.model.kinds import kind_of
+from mooring.model.validation.problem import NOTHING_THERE, Problem, show
+from mooring.sim.reading.manifest_files import ManifestFile
+from mooring.sim.reading.yaml_text import Repeat, YamlFault, read_documents
+
+OnPosition = Callable[[int], None]
+
+_MAX_LIST_DEPTH = 8
+_WORTH_A_SECOND_LOOK = 1 << 20
+"""Broken JSON up to this size is tried as YAML too; for the torn dump of a large cluster that would take minutes."""
+_OPENS_LIKE_JSON = re.compile(rb"\s*[{\[]")
+_TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
+_BYTE = re.compile(r" ?\(byte (\d+)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a document stands."""
+
+    file: str
+    numbers: tuple[int, ...]
+    """The number of the document in its file; then, for what stands in a list, that of the item. All count from 1."""
+
+    @property
+    def label(self) -> str:
+        """`document 1, item 7`."""
+        document, *items = self.numbers
+        return ", ".join((f"document {document}", *(f"item {number}" for number in items)))
+
+    def item(self, number: int) -> "Place":
+        return Place(self.file, (*self.numbers, number))
+
+    def problem(self, path: str, found: str, allowed: str = "") -> "PlacedProblem":
+        return PlacedProblem(path, found, allowed, self.label, self.file, place=self)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedProblem(Problem):
+    """A problem of what stands at a place, where that is no document that can be read."""
+
+    place: Place | None = None
+    """None: the text does not parse, and the line is known already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One object as it was written. JSON stays text until it is known what to make of it."""
+
+    place: Place
+    kind: str
+    api_version: str
+    body: dict[str, Any] | msgspec.Raw
+    repeats: Sequence[Repeat] = ()
+    """Keys that YAML has twice. Those of JSON are still in the text."""
+
+    def plain(self) -> dict[str, Any]:
+        """The body as plain data. Raises ValueError for JSON whose strings are not UTF-8."""
+        return msgspec.json.decode(self.body, type=dict[str, Any]) if isinstance(self.body, msgspec.Raw) else self.body
+
+    def where(self) -> str:
+        """How messages call this object: `Pod default/web`."""
+        return f"{self.kind} {self._key() or 'in ' + self.place.label}"
+
+    def _key(self) -> str:
+        try:
+            metadata = self.plain().get("metadata")
+        except ValueError:
+            return ""
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        if not isinstance(metadata, dict) or not isinstance(name, str) or not name:
+            return ""
+        kind = kind_of(self.kind)
+        if kind is not None and not kind.is_namespaced:
+            return name
+        namespace = metadata.get("namespace")
+        return f"{namespace if isinstance(namespace, str) and namespace else 'default'}/{name}"
+
+
+Found = Iterator[Document | PlacedProblem]
+
+
+class _Envelope(msgspec.Struct, rename="camel"):
+    """The fields that say what a JSON document is; the rest is skipped."""
+
+    kind: Any = None
+    api_version: Any = None
+    items: list[msgspec.Raw] | None = None
+
+
+class _JsonFault(ValueError):
+    def __init__(self, text: bytes, position: int, reason: str) -> None:
+        super().__init__(f"the text does not parse ({reason})")
+        self.line = text.count(b"\n", 0, position) + 1
+        self.column = position - text.rfind(b"\n", 0, position)
+
+
+def split(file: ManifestFile, on_position: OnPosition | None = None, keeps_repeats: bool = False) -> Found:
+    """All documents of a file, and a problem for each that is not one. Text that cannot be parsed ends the file.
+
+    A key that a mapping of YAML has twice is such text, unless the documents are to keep their repeats.
+    """
+    report = on_position or (lambda position: None)
+    try:
+        yield from _split_json(file, report) if is_json(file) else _split_yaml(file, report, keeps_repeats)
+    except (YamlFault, _JsonFault) as fault:
+        yield PlacedProblem(f"column {fault.column}", str(fault), file=file.name, line=fault.line)
+
+
+def is_json(file: ManifestFile) -> bool:
+    """`{a: b}` opens like JSON and is YAML."""
+    if not _OPENS_LIKE_JSON.match(file.text):
+        return False
+    if file.name.lower().endswith(".json") or len(file.text) > _WORTH_A_SECOND_LOOK:
+        return True
+    try:
+        return bool([*json_pieces(file.text)])
+    except _JsonFault:
+        return False
+
+
+def json_pieces(text: bytes) -> Iterator[tuple[int, memoryview]]:
+    """(offset, text) of each JSON value: `kubectl` writes one, `jq` one after another."""
+    start, view = 0, memoryview(text)
+    while start < len(text):
+        end = len(text)
+        try:
+            msgspec.json.decode(view[start:], type=msgspec.Raw)
+        except RecursionError:
+            raise _JsonFault(text, start, "the nesting is too deep") from None
+        except msgspec.DecodeError as error:
+            trailing, byte = _TRAILING.search(str(error)), _BYTE.search(str(error))
+            if trailing is None:
+                reason = _BYTE.sub("", str(error)).removeprefix("JSON is malformed: ")
+                raise _JsonFault(text, start + int(byte[1]) if byte else end, reason) from None
+            end = start + int(trailing[1]) - 1  # msgspec counts the first character that is too much.
+        yield start, view[start:end]
+        start = end
+
+
+def _split_yaml(file: ManifestFile, report: OnPosition, keeps_repeats: bool) -> Found:
+    repeats: list[Repeat] = []
+    on_repeat = repeats.append if keeps_repeats else None
+    for number, data in enumerate(read_documents(file.text, report, on_repeat), 1):
+        of_document, repeats[:] = [*repeats], []
+        if data is None:
+            continue
+        for found in _unpack(Place(file.name, (number,)), data):
+            if isinstance(found, Document) and of_document:
+                yield replace(found, repeats=_inside(found.place, of_document))
+            else:
+                yield found
+
+
+def _inside(place: Place, repeats: Sequence[Repeat]) -> Sequence[Repeat]:
+    """The repeats in a document, as seen from there: it may be an item of a list. There are at most MAX_REPEATS."""
+    way = tuple(step for number in place.numbers[1:] for step in ("items", number - 1))
+    return [Repeat(line, path[len(way) :]) for line, path in repeats if path[: len(way)] == way]
+
+
+def _split_json(file: ManifestFile, report: OnPosition) -> Found:
+    for number, (start, piece) in enumerate(json_pieces(file.text), 1):
+        read = start
+        for found in _unpack(Place(file.name, (number,)), msgspec.Raw(piece)):
+            yield found
+            if isinstance(found, Document) and isinstance(found.body, msgspec.Raw):
+                read += len(memoryview(found.body))
+                report(read)
+
+
+def _unpack(place: Place, body: Any, kind: str = "", api_version: str = "", depth: int = 0) -> Found:
+    """A document, or what a list holds. Items of a typed list (`PodList`) take their kind from it."""
+    try:
+        written_kind, written_version, items = _peek(body)
+    except (ValueError, RecursionError):
+        yield place.problem("", "the document cannot be decoded: write JSON in UTF-8")
+        return
+    except TypeError:
+        shown = show(msgspec.json.decode(body) if isinstance(body, msgspec.Raw) else body)
+        yield place.problem("", shown, "an object with kind and apiVersion")
+        return
+    kind, api_version = written_kind or kind, written_version or api_version
+    problems = [*_header_problems(place, kind, api_version)]
+    if problems:
+        yield from problems
+    elif kind.endswith("List") and (kind == "List" or items is not None):
+        yield from _unpack_list(place, items or [], kind.removesuffix("List"), api_version, depth)
+    else:
+        yield Document(place, kind, api_version, body)
+
+
+def _peek(body: Any) -> tuple[Any, Any, Any]:
+    """kind, apiVersion and items. Raises TypeError where the body is not an object."""
+    if isinstance(body, msgspec.Raw):
+        try:
+            envelope = msgspec.json.decode(body, type=_Envelope)
+        except msgspec.ValidationError:
+            return _peek(msgspec.json.decode(body))
+        return envelope.kind, envelope.api_version, envelope.items
+    if not isinstance(body, dict):
+        raise TypeError
+    return body.get("kind"), body.get("apiVersion"), body.get("items")
+
+
+def _header_problems(place: Place, kind: Any, api_version: Any) -> Iterator[PlacedProblem]:
+    examples = (("kind", kind, "a kind, such as Pod"), ("apiVersion", api_version, "a version, such as v1"))
+    for path, value, allowed in examples:
+        if not isinstance(value, str) or not value:
+            yield place.problem(path, show(value) if value else NOTHING_THERE, allowed)
+
+
+def _unpack_list(place: Place, items: Any, kind: str, api_version: str, depth: int) -> Found:
+    if not isinstance(items, list):
+        yield place.problem("items", show(items), "a list")
+    elif depth >= _MAX_LIST_DEPTH:
+        yield place.problem("items", f"lists are nested more than {_MAX_LIST_DEPTH} levels deep: write fewer levels")
+    else:
+        inherited = (kind, api_version) if kind else ("", "")
+        for number, item in enumerate(items, 1):
+            yield from _unpack(place.item(number), item, *inherited, depth=depth + 1)

@@ -1,0 +1,368 @@
+"""Manifests as people have them, made ready to simulate: read, typed, expanded, defaulted and checked.
+
+Nothing that is wrong with the input raises: each fault becomes a Problem, and all of them are reported together.
+"""
+
+import gc
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import BinaryIO, TypeVar
+
+import msgspec
+
+from mooring.controllers.nodes.devices import DEVICES, slices_of
+from mooring.framework.config.settings import SchedulerSettings, is_settings, read_settings
+from mooring.model.decode import decode_as, decode_json
+from mooring.model.defaults import Admission, missing_namespaces, was_admitted
+from mooring.model.devices import ResourceClaimTemplate, ResourceSlice
+from mooring.model.kinds import KINDS, WORKLOADS, is_read, kind_problem
+from mooring.model.meta import KubeObject
+from mooring.model.node import Node
+from mooring.model.pod import Pod
+from mooring.model.pod_claims import claims_of
+from mooring.model.validation.amount_warnings import amount_warnings
+from mooring.model.validation.problem import Problem
+from mooring.model.validation.validate import validate
+from mooring.model.workload_pods import Ownership, count_pods, expand
+from mooring.model.workloads import Workload
+from mooring.sim.reading.documents import Document, Place, PlacedProblem, split
+from mooring.sim.reading.field_checks import Validation, check_fields
+from mooring.sim.reading.lines import lines_of
+from mooring.sim.reading.manifest_files import MAX_BYTES, ManifestFile, gather
+
+OnProgress = Callable[[int, int], None]
+"""Told (bytes done, bytes in all)."""
+Tell = Callable[["Manifest", Sequence[Problem]], None]
+T = TypeVar("T", bound=KubeObject)
+
+MAX_PODS = 1_000_000
+"""How many pods one workload may stand for; a slip in `replicas` shall not fill the memory."""
+
+
+@dataclass(slots=True)
+class Manifest:
+    """One object and where it came from."""
+
+    object: KubeObject
+    place: Place | None
+    """None for an object that no file has."""
+    made_from: str = ""
+    """The workload or pod, `Deployment default/web`, for an object that no file has."""
+    order: int = 0
+    """Rank of the document among all that were read."""
+
+    @property
+    def kind(self) -> str:
+        return self.object.kind if isinstance(self.object, Workload) else type(self.object).__name__
+
+    @property
+    def where(self) -> str:
+        return self.made_from or f"{self.kind} {self.object.key}"
+
+    @property
+    def file(self) -> str:
+        return self.place.file if self.place is not None else ""
+
+
+@dataclass(slots=True)
+class Manifests:
+    """All that was read. An object with a problem is not among the objects, nor is what would be made of it."""
+
+    objects: list[Manifest] = field(default_factory=list)
+    ignored: Counter[str] = field(default_factory=Counter)
+    """Kinds that cannot change where a pod goes, and how many of each there were."""
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+    """What does not keep the objects from being used."""
+    settings: SchedulerSettings | None = None
+    """Of the scheduler that a snapshot is from; the first one counts."""
+
+
+def read(
+    paths: Sequence[str],
+    stdin: BinaryIO | None = None,
+    on_progress: OnProgress | None = None,
+    max_bytes: int = MAX_BYTES,
+    validation: Validation = Validation.STRICT,
+) -> Manifests:
+    """Read files, folders and `-` for standard input, as `kubectl apply -f` and `kubectl get -o json` know them."""
+    files, problems = gather(paths, stdin, max_bytes)
+    total, done = sum(len(file.text) for file in files), 0
+    intake = _Intake(validation)
+    with _collector_paused():
+        for file in files:
+            report = None if on_progress is None else _from(done, total, on_progress)
+            for found in split(file, report, keeps_repeats=True):
+                intake.take(found)
+            done += len(file.text)
+            if on_progress is not None:
+                on_progress(done, total)
+        result = intake.finish(files)
+    result.problems = problems + result.problems
+    return result
+
+
+def _from(done: int, total: int, on_progress: OnProgress) -> Callable[[int], None]:
+    return lambda position: on_progress(done + position, total)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Hot: millions of new objects and no garbage; the collector would take half of the time of a large dump."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A problem, and the document that has it."""
+
+    order: int
+    place: Place | None
+    problem: Problem
+
+
+class _Intake:
+    """Objects on their way from documents to a cluster."""
+
+    def __init__(self, validation: Validation) -> None:
+        self._validation = validation
+        self._objects: list[Manifest] = []
+        self._workloads: list[Manifest] = []
+        self._ignored: Counter[str] = Counter()
+        self._problems: list[_Told] = []
+        self._odd_fields: list[_Told] = []
+        """Problems too, but of objects that can still be checked for others."""
+        self._warnings: list[_Told] = []
+        self._order = 0
+        self._settings: SchedulerSettings | None = None
+
+    def take(self, found: Document | PlacedProblem) -> None:
+        self._order += 1
+        if isinstance(found, PlacedProblem):
+            self._problems.append(_Told(self._order, found.place, found))
+            return
+        if is_settings(found.kind, found.api_version):
+            self._take_settings(found)
+            return
+        problem = kind_problem(found.kind, found.api_version)
+        if problem is not None:
+            self._problems += self._told(found, [problem])
+        elif not is_read(found.kind, found.api_version):
+            self._ignored[found.kind] += 1
+        else:
+            self._type(found)
+
+    def _take_settings(self, document: Document) -> None:
+        settings = read_settings(document.plain(), document.place.file)
+        if settings is None:
+            text = "does not have the form that `mooring snapshot` writes; remove it"
+            self._problems += self._told(document, [Problem("configuration", text)])
+        self._settings = self._settings or settings
+
+    def _type(self, document: Document) -> None:
+        """Make the document an object, and a workload too where its kind is both."""
+        typed: list[KubeObject] = []
+        problems: list[Problem] = []
+        if document.kind in WORKLOADS:
+            workload, problems = _decode_workload(document)
+            if workload is not None:
+                self._workloads.append(self._manifest(workload, document))
+                typed.append(workload)
+        if document.kind in KINDS:
+            item, more = _decode(document)
+            problems += [problem for problem in more if problem not in problems]
+            if item is not None and not problems:
+                self._objects.append(self._manifest(item, document))
+                typed.append(item)
+        self._problems += self._told(document, problems)
+        if self._validation is not Validation.IGNORE and not _is_undecodable(problems):
+            self._check_fields(document, any(was_admitted(item) for item in typed))
+
+    def _check_fields(self, document: Document, is_admitted: bool) -> None:
+        """What a server has admitted and we do not know is a field of a newer version, or was edited in later."""
+        found = self._told(document, check_fields(document, is_admitted))
+        if self._validation is Validation.STRICT and not is_admitted:
+            self._odd_fields += found
+        else:
+            self._warnings += found
+
+    def _told(self, document: Document, problems: Sequence[Problem]) -> list[_Told]:
+        if not problems:
+            return []
+        where, file = document.where(), document.place.file
+        return [_Told(self._order, document.place, problem.at(where, file)) for problem in problems]
+
+    def _manifest(self, typed: KubeObject, document: Document) -> Manifest:
+        return Manifest(typed, document.place, order=self._order)
+
+    def finish(self, files: Sequence[ManifestFile]) -> Manifests:
+        """Do with all of it what API server and controllers would do."""
+        admission = Admission.of([manifest.object for manifest in self._objects])
+        for manifest in (*self._objects, *self._workloads):
+            self._tell(manifest, admission.admit(manifest.object))
+        self._tell_doubles()
+        for manifest in (*self._objects, *self._workloads):
+            self._tell(manifest, validate(manifest.object))
+            if not was_admitted(manifest.object):
+                self._warnings += _of(manifest, amount_warnings(manifest.object))
+        self._objects = self._sound(self._objects)
+        self._objects += _Controllers(self._objects, admission, self._tell).run(self._sound(self._workloads))
+        self._problems += self._odd_fields
+        self._objects = self._sound(self._objects)
+        namespaces = missing_namespaces([manifest.object for manifest in self._objects])
+        self._objects += [Manifest(namespace, None) for namespace in namespaces]
+        self._objects.sort(key=lambda manifest: manifest.order)
+        problems, warnings = _with_lines(files, self._problems), _with_lines(files, self._warnings)
+        return Manifests(self._objects, self._ignored, problems, warnings, self._settings)
+
+    def _tell(self, manifest: Manifest, problems: Sequence[Problem]) -> None:
+        self._problems += _of(manifest, problems)
+
+    def _tell_doubles(self) -> None:
+        first: dict[tuple[str, str], Manifest] = {}
+        kept_twice = [manifest for manifest in self._workloads if manifest.kind not in KINDS]
+        for manifest in sorted((*self._objects, *kept_twice), key=lambda manifest: manifest.order):
+            other = first.setdefault((manifest.kind, manifest.object.key), manifest)
+            if other is not manifest and other.place is not None:
+                text = f"the object is in {other.file}, {other.place.label}, already; remove one of the two"
+                self._tell(manifest, [Problem("metadata.name", text)])
+
+    def _sound(self, manifests: list[Manifest]) -> list[Manifest]:
+        faulty = {told.order for told in self._problems}
+        return [manifest for manifest in manifests if manifest.order not in faulty] if faulty else manifests
+
+
+def _of(manifest: Manifest, problems: Sequence[Problem]) -> list[_Told]:
+    where, file = manifest.where, manifest.file
+    return [_Told(manifest.order, manifest.place, problem.at(where, file)) for problem in problems]
+
+
+def _is_undecodable(problems: Sequence[Problem]) -> bool:
+    """Whether there is nothing in the document that could be looked at."""
+    return any(not problem.path for problem in problems)
+
+
+def _with_lines(files: Sequence[ManifestFile], told: list[_Told]) -> list[Problem]:
+    """The problems in the order of their documents, and in each of their lines."""
+    wanted: dict[str, list[_Told]] = {}
+    for each in told:
+        if each.place is not None and not each.problem.line:
+            wanted.setdefault(each.place.file, []).append(each)
+    lines: dict[int, int] = {}
+    for file in files:
+        asked = wanted.pop(file.name, [])
+        if not asked:
+            continue
+        found = lines_of(file, [(each.place, each.problem.path) for each in asked if each.place is not None])
+        lines |= {id(each): line for each, line in zip(asked, found, strict=True)}
+    numbered = [(each.order, each.problem.line or lines.get(id(each), 0), each.problem) for each in told]
+    return [problem.on(line) for _, line, problem in sorted(numbered, key=lambda entry: entry[:2])]
+
+
+class _Controllers:
+    """Makes what the controllers of a real cluster would: pods of workloads, claims of pods, slices of devices."""
+
+    def __init__(self, given: Sequence[Manifest], admission: Admission, tell: Tell) -> None:
+        self._given = given
+        self._admission = admission
+        self._tell = tell
+        self._pods = {manifest.object.key for manifest in given if isinstance(manifest.object, Pod)}
+        self._keys = {(manifest.kind, manifest.object.key) for manifest in given}
+
+    def run(self, workloads: Sequence[Manifest]) -> list[Manifest]:
+        """`workloads` that have no pods among the given objects get them; then all new pods get their claims."""
+        objects = [manifest.object for manifest in self._given]
+        ownership = Ownership(objects)
+        nodes = [node for node in objects if isinstance(node, Node)]
+        made: list[Manifest] = []
+        # The names of a StatefulSet's pods are fixed; those of others give way where they would be the same.
+        for manifest in sorted(workloads, key=lambda manifest: manifest.kind != "StatefulSet"):
+            if isinstance(manifest.object, Workload) and not ownership.covers(manifest.object):
+                made += self._expand(manifest, manifest.object, nodes)
+        return [*made, *self._make_claims([*self._given, *made]), *self._make_slices()]
+
+    def _expand(self, manifest: Manifest, workload: Workload, nodes: Sequence[Node]) -> list[Manifest]:
+        wanted = 0 if workload.kind == "DaemonSet" else count_pods(workload)
+        if wanted > MAX_PODS:
+            path = "spec.parallelism" if workload.kind == "Job" else "spec.replicas"
+            self._tell(manifest, [Problem(path, str(wanted), f"at most {MAX_PODS} in a simulation")])
+            return []
+        made = []
+        is_checked = False
+        for product in expand(workload, nodes, self._pods):
+            problems = self._admission.admit(product)
+            if isinstance(product, Pod) and not is_checked:
+                self._tell(manifest, _of_template(problems + validate(product)))
+                is_checked = True
+            made += self._keep(product, manifest)
+        return made
+
+    def _make_claims(self, manifests: Sequence[Manifest]) -> list[Manifest]:
+        templates = {m.object.key: m.object for m in manifests if isinstance(m.object, ResourceClaimTemplate)}
+        made = []
+        for manifest in manifests:
+            if isinstance(manifest.object, Pod) and not was_admitted(manifest.object):
+                for claim in claims_of(manifest.object, templates):
+                    self._admission.admit(claim)
+                    made += self._keep(claim, manifest)
+        return made
+
+    def _make_slices(self) -> list[Manifest]:
+        """What the drivers of a node would publish: `mooring.dev/devices` says which devices a simulated node has."""
+        made = []
+        for manifest in self._given:
+            if isinstance(manifest.object, Node) and DEVICES in (manifest.object.metadata.annotations or {}):
+                for written in slices_of(msgspec.to_builtins(manifest.object)):
+                    made += self._keep(msgspec.convert(written, ResourceSlice), manifest)
+        return made
+
+    def _keep(self, product: KubeObject, maker: Manifest) -> list[Manifest]:
+        """The product, unless it was there before: then the controller would have found it and made none."""
+        made_from = f"{maker.kind} {maker.object.key}"
+        manifest = Manifest(product, maker.place, made_from, maker.order)
+        key = (manifest.kind, product.key)
+        if key in self._keys:
+            return []
+        self._keys.add(key)
+        if isinstance(product, Pod):
+            self._pods.add(product.key)
+        return [manifest]
+
+
+def _of_template(problems: Sequence[Problem]) -> list[Problem]:
+    """What is wrong with a made pod is wrong with the template, but for its name."""
+    return [problem.under("spec.template") for problem in problems if problem.path != "metadata.name"]
+
+
+def _decode(document: Document) -> tuple[KubeObject | None, list[Problem]]:
+    """Hot: JSON goes straight into the struct; plain data of it is made only for a closer look."""
+    if isinstance(document.body, msgspec.Raw):
+        try:
+            return decode_json(document.body, document.kind), []
+        except ValueError:
+            pass  # the plain data show every fault, not only the first
+    return _decode_plain(document, KINDS[document.kind].struct)
+
+
+def _decode_workload(document: Document) -> tuple[Workload | None, list[Problem]]:
+    workload, problems = _decode_plain(document, Workload)
+    if workload is not None:
+        workload.kind = document.kind
+    return workload, problems
+
+
+def _decode_plain(document: Document, struct: type[T]) -> tuple[T | None, list[Problem]]:
+    try:
+        plain = document.plain()
+    except ValueError:
+        return None, [Problem("", "the text is not UTF-8: write JSON in UTF-8")]
+    typed, problems = decode_as(struct, plain)
+    return typed if not problems else None, problems

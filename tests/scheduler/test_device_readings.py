@@ -1,0 +1,27 @@
+"""Metrics of claims: what is counted when one is created, and when pods wait for devices."""
+
+import msgspec
+
+from mooring.framework.metric_catalogue import CATALOGUE
+from mooring.kit.metrics import Registry
+from mooring.model.devices import AllocatedDevice
+from mooring.scheduler.device_readings import RegistryMeter
+
+
+def test_what_is_counted() -> None:
+    registry = Registry(CATALOGUE)
+    meter = RegistryMeter(registry, "default-scheduler")
+    meter.created(True)
+    meter.created(False)
+    slow, quick = ({"driver": "slow.io", "bindingConditions": ["ready"]}, {"driver": "quick.io"})
+    meter.waited([msgspec.convert(each, AllocatedDevice) for each in (slow, quick)], "timeout", 3.0)
+    registry.fold()
+    lines = registry.text().splitlines()
+    assert 'scheduler_resourceclaim_creates_total{status="success"} 1' in lines
+    assert 'scheduler_resourceclaim_creates_total{status="failure"} 1' in lines
+    labels = 'profile="default-scheduler",driver="{}",status="timeout"'
+    about = "scheduler_dra_bindingconditions_"
+    assert f"{about}allocations_total{{{labels.format('slow.io')}}} 1" in lines
+    assert not any(line.startswith(f"{about}allocations_total") and "quick.io" in line for line in lines)
+    for driver in ("slow.io", "quick.io"):
+        assert f"{about}wait_duration_seconds_sum{{{labels.format(driver)}}} 3" in lines

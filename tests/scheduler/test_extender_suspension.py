@@ -1,0 +1,221 @@
+"""An attempt that waits for an extender: nothing else begins, and it sees the cluster as it was when it began."""
+
+import json
+from typing import Any
+
+import pytest
+
+from build import a_node
+from extending import Extended, a_pending, a_running, as_json
+from mooring.framework.intents import Bind, Call, CallFault, Intent
+from mooring.model.pod import Pod
+
+ONE = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "nodeCacheCapable": True}
+
+
+class Suspended(Extended):
+    """An attempt at a pod that waits for the filter of its extender."""
+
+    def __init__(self, *extenders: dict[str, Any], pod: Pod | None = None, nodes: Any = ("n1", "n2")) -> None:
+        super().__init__(*(extenders or (ONE,)), nodes=nodes)
+        self.subject = pod or a_pending()
+        self.scheduler.added(self.subject)
+        assert self.scheduler.attempt() is self.subject
+        self.call = self.next_call()
+
+    def next_call(self) -> Call:
+        (call,) = self.scheduler.take_intents()
+        assert isinstance(call, Call)
+        return call
+
+    def reply(self, call: Call, answer: Any) -> list[Intent]:
+        """What the reply leads to."""
+        reply = answer if isinstance(answer, CallFault) else json.dumps(answer).encode()
+        self.scheduler.replied(call.token, reply)
+        return self.scheduler.take_intents()
+
+
+def test_while_it_waits_nothing_else_begins() -> None:
+    world = Suspended()
+    world.scheduler.added(a_pending("other"))
+    assert not world.scheduler.has_work()
+    assert world.scheduler.attempt() is None
+    assert world.scheduler.take_intents() == []
+    (bind,) = world.reply(world.call, {"NodeNames": ["n2"]})
+    assert isinstance(bind, Bind) and (bind.pod.name, bind.node_name) == ("pod", "n2")
+    assert world.scheduler.has_work(), "the other pod's turn has come"
+
+
+def test_it_goes_on_from_call_to_call() -> None:
+    world = Suspended()
+    (second,) = world.reply(world.call, {"NodeNames": ["n1", "n2"]})
+    assert isinstance(second, Call) and second.verb == "prioritize" and second.token != world.call.token
+    (bind,) = world.reply(second, [{"Host": "n2", "Score": 5}])
+    assert isinstance(bind, Bind) and bind.node_name == "n2"
+
+
+def test_replies_that_nobody_waits_for_change_nothing() -> None:
+    world = Suspended()
+    assert world.reply(Call(world.call.extender, "filter", {}, token=999), {"NodeNames": []}) == []
+    (second,) = world.reply(world.call, {"NodeNames": ["n1", "n2"]})
+    assert isinstance(second, Call)
+    assert world.reply(world.call, {"NodeNames": []}) == [], "the first call is answered already"
+    assert len(world.reply(second, [])) == 1
+    assert world.reply(second, []) == []
+
+
+def test_it_goes_on_when_all_replies_are_there() -> None:
+    scores = {"prioritizeVerb": "one", "nodeCacheCapable": True}
+    world = Extended(scores, {**scores, "prioritizeVerb": "two"}, nodes=("n1", "n2"))
+    world.scheduler.added(a_pending())
+    world.scheduler.attempt()
+    one, two = world.scheduler.take_intents()
+    assert isinstance(one, Call) and isinstance(two, Call)
+    world.scheduler.replied(two.token, b'[{"Host": "n2", "Score": 1}]')
+    world.scheduler.replied(two.token, b"[]")
+    assert world.scheduler.take_intents() == []
+    world.scheduler.replied(one.token, b'[{"Host": "n1", "Score": 0}]')
+    (bind,) = world.scheduler.take_intents()
+    assert isinstance(bind, Bind) and bind.node_name == "n2"
+
+
+# ---- the cluster changes meanwhile
+
+
+def test_a_node_that_comes_is_not_seen() -> None:
+    world = Suspended()
+    world.scheduler.added(a_node("n3", cpu="100"))
+    assert "n3" not in world.scheduler.core.cluster.nodes.row_book
+    (second,) = world.reply(world.call, {"NodeNames": ["n1", "n2"]})
+    assert isinstance(second, Call)
+    assert as_json(second)["NodeNames"] == ["n1", "n2"]
+    world.reply(second, [])
+    assert "n3" in world.scheduler.core.cluster.nodes.row_book, "it is taken in when the attempt is over"
+
+
+def test_changes_are_taken_in_in_order() -> None:
+    world = Suspended()
+    told = [a_running(f"r{i}", "n1", cpu="100m") for i in range(3)]
+    for pod in told:
+        world.scheduler.added(pod)
+    moved = a_running("r0", "n1", cpu="100m", labels={"seen": "twice"}, metadata={"resourceVersion": "2"})
+    world.scheduler.updated(told[0], moved)
+    world.scheduler.removed(told[1])
+    assert world.scheduler.core.cluster.nodes.pods() == []
+    world.reply(world.call, {"NodeNames": ["n2"]})
+    held = {pod.name: pod.labels for pod in world.scheduler.core.cluster.nodes.pods()}
+    assert held == {"r0": {"seen": "twice"}, "r2": {}, "pod": {}}
+    assert world.scheduler.check() == []
+
+
+def test_a_node_that_goes_is_gone_only_afterwards() -> None:
+    world = Suspended()
+    world.scheduler.removed(a_node("n2"))
+    (bind,) = world.reply(world.call, {"NodeNames": ["n2"]})
+    assert isinstance(bind, Bind) and bind.node_name == "n2", "the server will have the last word"
+    assert not world.scheduler.core.cluster.nodes.alive[world.scheduler.core.cluster.nodes.row_book["n2"]]
+
+
+def test_the_end_of_another_bind_waits_too() -> None:
+    """Room that a failed bind gives back would be another cluster than the one that was filtered."""
+    world = Extended(ONE, nodes=("n1",))
+    managed = world.scheduler
+    managed.added(a_pending("first", cpu="3"))
+    managed.attempt()
+    (call,) = managed.take_intents()
+    assert isinstance(call, Call)
+    managed.replied(call.token, b'{"NodeNames": ["n1"]}')
+    (bind,) = managed.take_intents()
+    assert isinstance(bind, Bind)
+    managed.added(a_pending("second", cpu="1"))
+    managed.attempt()
+    (call,) = managed.take_intents()
+    assert isinstance(call, Call)
+    managed.bound(bind.pod, "no")
+    assert managed.core.cache.get("uid-first") is not None
+    managed.replied(call.token, b'{"NodeNames": ["n1"]}')
+    assert managed.core.cache.get("uid-first") is None
+    assert managed.core.queue.where("default/first") == "backoff"
+    assert managed.check() == []
+
+
+def test_time_that_passes_is_made_up_for() -> None:
+    world = Suspended()
+    world.scheduler.tick()
+    world.scheduler.flush_parked()
+    world.scheduler.release_waiting()
+    assert world.scheduler.core.suspension is not None and len(world.scheduler.core.suspension.held) == 1
+    world.reply(world.call, {"NodeNames": ["n2"]})
+    assert world.scheduler.core.suspension is None
+
+
+# ---- the pod itself goes, or changes
+
+
+def test_a_pod_that_is_deleted_meanwhile_holds_no_room() -> None:
+    world = Suspended()
+    world.scheduler.removed(world.subject)
+    (bind,) = world.reply(world.call, {"NodeNames": ["n2"]})
+    assert isinstance(bind, Bind), "as upstream: the cycle goes on, and the server refuses"
+    assert world.scheduler.core.cache.assumed_count == 0
+    world.scheduler.bound(bind.pod, 'pods "pod" not found')
+    assert world.scheduler.core.queue.where("default/pod") is None
+    assert world.scheduler.core.bindings == {} and world.scheduler.check() == []
+
+
+@pytest.mark.parametrize("answer", [{"NodeNames": []}, {"Error": "no"}, CallFault("dead")])
+def test_a_pod_that_is_deleted_meanwhile_is_not_queued_again(answer: Any) -> None:
+    world = Suspended()
+    world.scheduler.removed(world.subject)
+    world.reply(world.call, answer)
+    assert world.scheduler.core.queue.where("default/pod") is None
+    assert world.scheduler.check() == []
+
+
+def test_an_event_that_came_meanwhile_wakes_the_pod_that_failed() -> None:
+    world = Suspended()
+    world.scheduler.added(a_running("other", "n1"))
+    world.reply(world.call, {"NodeNames": []})
+    assert world.scheduler.core.queue.where("default/pod") in ("backoff", "active")
+
+
+# ---- faults
+
+
+def test_it_dies_between_filter_and_prioritize() -> None:
+    world = Suspended()
+    (second,) = world.reply(world.call, {"NodeNames": ["n1", "n2"]})
+    assert isinstance(second, Call)
+    (bind,) = world.reply(second, CallFault("EOF"))
+    assert isinstance(bind, Bind) and bind.node_name == "n1"
+
+
+def test_a_change_that_cannot_be_taken_in_does_not_keep_the_others_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = Suspended()
+    monkeypatch.setattr("mooring.scheduler.intake.removed", lambda core, item: 1 / 0)
+    world.scheduler.removed(a_node("n1"))
+    world.scheduler.added(a_node("n3"))
+    world.reply(world.call, {"NodeNames": ["n2"]})
+    assert "n3" in world.scheduler.core.cluster.nodes.row_book
+    assert world.reports == [
+        "a change that had to wait for an extender could not be taken in: division by zero",
+    ]
+
+
+def test_a_bug_does_not_leave_the_scheduler_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = Suspended()
+    world.scheduler.added(a_node("n3"))
+    monkeypatch.setattr("mooring.scheduler.extenders.filter.read_filter", lambda reply: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        world.scheduler.replied(world.call.token, b"{}")
+    assert world.scheduler.core.suspension is None
+    assert "n3" in world.scheduler.core.cluster.nodes.row_book
+
+
+def test_a_simulation_without_a_stand_in_says_that_it_asks_nobody() -> None:
+    world = Extended(ONE)
+    world.driver.extender = None
+    assert world.place(a_pending()) == ""
+    reason, message = world.why()
+    assert reason == "SchedulerError"
+    assert message == 'Post "http://127.0.0.1:9999/sched/filter": a simulation asks no extenders'

@@ -1,0 +1,545 @@
+"""Plugins that fail, answer nonsense or name nodes that are not there: one attempt fails, and nothing else does."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from build import a_node, a_pod
+from mooring.framework import config
+from mooring.framework.cycle import Cycle
+from mooring.framework.events import NODE, Action, ClusterEvent, Registration
+from mooring.framework.failure import FitFailure
+from mooring.framework.intents import Bind, Evict, Intent, PatchStatus
+from mooring.framework.points import (
+    BindPlugin,
+    Codes,
+    FilterPlugin,
+    Nomination,
+    NoRoom,
+    PermitPlugin,
+    Plugin,
+    PostBindPlugin,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    PreFilterExtensions,
+    PreScorePlugin,
+    ReservePlugin,
+    Rows,
+    ScorePlugin,
+    Wait,
+)
+from mooring.framework.status import SKIP, Code, PluginError, Rejection, curable, final
+from mooring.kit.clock import NS_PER_S, VirtualClock
+from mooring.model.pod import Pod
+from mooring.plugins.builtin import in_tree
+from mooring.plugins.preemption.default_preemption import DefaultPreemption
+from mooring.scheduler.assembly import build_scheduler
+
+BOOM = PluginError("boom")
+POINTS = (
+    "preEnqueue",
+    "preFilter",
+    "filter",
+    "postFilter",
+    "preScore",
+    "score",
+    "reserve",
+    "permit",
+    "preBind",
+    "postBind",
+)
+NEUTRAL: dict[str, Any] = {"bind": SKIP, "post_filter": NoRoom(Rejection((), Code.Unschedulable))}
+
+
+class Bad(
+    PreEnqueuePlugin,
+    PreFilterExtensions,
+    FilterPlugin,
+    PostFilterPlugin,
+    PreScorePlugin,
+    ScorePlugin,
+    ReservePlugin,
+    PermitPlugin,
+    PreBindPlugin,
+    BindPlugin,
+    PostBindPlugin,
+):
+    """Is at every point, and does harm at the one that the test names, to pods whose name begins with `bad`."""
+
+    name = "Bad"
+
+    def __init__(self) -> None:
+        self.says: dict[str, Any] = {}
+
+    def answer(self, point: str, pod: Pod, *args: Any) -> Any:
+        if not pod.name.startswith("bad"):
+            return NEUTRAL.get(point)
+        answer = self.says.get(point, NEUTRAL.get(point))
+        if isinstance(answer, Exception):
+            raise answer
+        return answer(*args) if callable(answer) else answer
+
+    def events(self) -> Sequence[Registration]:
+        return [Registration(ClusterEvent(NODE, Action.ADD), lambda pod, change: bool(self.answer("hint", pod)))]
+
+    def pre_enqueue(self, pod: Pod) -> Rejection | None:
+        found: Rejection | None = self.answer("pre_enqueue", pod)
+        return found
+
+    def pre_filter(self, cycle: Cycle) -> Any:
+        return self.answer("pre_filter", cycle.pod)
+
+    def add_pod(self, cycle: Cycle, pod: Pod, row: int) -> None:
+        self.answer("add_pod", cycle.pod)
+
+    def remove_pod(self, cycle: Cycle, pod: Pod, row: int) -> None:
+        self.answer("remove_pod", cycle.pod)
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
+        found: Codes | None = self.answer("filter", cycle.pod, len(cycle.nodes.alive[rows]))
+        return found
+
+    def rejection(self, cycle: Cycle, code: int) -> Rejection:
+        found: Rejection = self.answer("rejection", cycle.pod)
+        return found
+
+    def post_filter(self, failure: FitFailure) -> Any:
+        return self.answer("post_filter", failure.attempt.cycle.pod)
+
+    def eviction_began(self, pod: Pod) -> None:
+        self.answer("eviction_began", pod)
+
+    def eviction_ended(self, pod: Pod) -> None:
+        self.answer("eviction_ended", pod)
+
+    def pre_score(self, cycle: Cycle, rows: Rows) -> Any:
+        return self.answer("pre_score", cycle.pod)
+
+    def score(self, cycle: Cycle, rows: Rows) -> Any:
+        return self.answer("score", cycle.pod, len(cycle.nodes.alive[rows]))
+
+    def normalize(self, cycle: Cycle, scores: Any, rows: Rows) -> Any:
+        found = self.answer("normalize", cycle.pod, scores)
+        return scores if found is None else found
+
+    def reserve(self, cycle: Cycle, node_name: str) -> Any:
+        return self.answer("reserve", cycle.pod)
+
+    def unreserve(self, cycle: Cycle, node_name: str) -> None:
+        self.answer("unreserve", cycle.pod)
+
+    def permit(self, cycle: Cycle, node_name: str) -> Any:
+        return self.answer("permit", cycle.pod)
+
+    def pre_bind(self, cycle: Cycle, node_name: str) -> Any:
+        return self.answer("pre_bind", cycle.pod)
+
+    def bind(self, cycle: Cycle, node_name: str) -> Any:
+        return self.answer("bind", cycle.pod)
+
+    def post_bind(self, cycle: Cycle, node_name: str) -> None:
+        self.answer("post_bind", cycle.pod)
+
+
+_ENABLED = {"enabled": [{"name": "Bad"}]}
+_BINDERS = {"disabled": [{"name": "*"}], "enabled": [{"name": "Bad"}, {"name": "DefaultBinder"}]}
+CONFIG = config.from_object(
+    {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [
+            {"schedulerName": "default-scheduler", "plugins": {**dict.fromkeys(POINTS, _ENABLED), "bind": _BINDERS}}
+        ],
+    }
+)
+
+
+class World:
+    """Two nodes of four cores, a scheduler with a bad plugin, and a driver that binds at once."""
+
+    def __init__(self, says: dict[str, Any] | None = None) -> None:
+        self.bad = Bad()
+        self.bad.says = says or {}
+        self.reports: list[str] = []
+        self.intents: list[Intent] = []
+        registry = in_tree()
+        registry.register_factory("Bad", lambda args, handle: self.bad)
+        self.clock = VirtualClock(1_000 * NS_PER_S)
+        self.scheduler = build_scheduler(
+            CONFIG, self.clock, registry, report=lambda text, error: self.reports.append(f"{text}: {error}")
+        )
+        self.core, self.queue = self.scheduler.core, self.scheduler.core.queue
+        for name in ("n1", "n2"):
+            self.scheduler.added(a_node(name, cpu="4"))
+
+    def add(self, pod: Pod) -> Pod:
+        self.scheduler.added(pod)
+        return pod
+
+    def work(self, binds: bool = True) -> None:
+        """All attempts that can be made now, and what they lead to."""
+        for _ in range(20):
+            self.scheduler.release_waiting()
+            intents = self.scheduler.take_intents()
+            self.intents += intents
+            for intent in intents:
+                if isinstance(intent, Bind) and binds:
+                    self.scheduler.bound(intent.pod)
+            if not intents and self.scheduler.attempt() is None:
+                assert self.scheduler.check() == []
+                return
+        raise AssertionError("attempts without end")
+
+    def told(self, pod: Pod) -> list[tuple[str | None, str | None]]:
+        """Reason and message of the conditions that were written."""
+        patches = [i for i in self.intents if isinstance(i, PatchStatus) and i.pod.id == pod.id and i.condition]
+        return [(i.condition.reason, i.condition.message) for i in patches if i.condition]
+
+    def node_of(self, pod: Pod) -> str | None:
+        held = self.core.cache.get(pod.id)
+        return None if held is None else held.spec.node_name
+
+
+def a_pending(name: str, cpu: str = "1", **more: Any) -> Pod:
+    metadata = {"uid": f"uid-{name}", "resourceVersion": "1"}
+    return a_pod(name, cpu=cpu, metadata=metadata, schedulerName="default-scheduler", **more)
+
+
+def bad_array(*values: int) -> Any:
+    return np.array(values, np.int64)
+
+
+# ---- one failed attempt, with the plugin named
+
+FAULTS: dict[str, tuple[dict[str, Any], str]] = {
+    "PreFilter raises": ({"pre_filter": BOOM}, 'running PreFilter plugin "Bad": boom'),
+    "PreFilter answers nonsense": ({"pre_filter": 7}, 'running PreFilter plugin "Bad": unexpected answer 7'),
+    "Filter raises": ({"filter": BOOM}, 'running "Bad" filter plugin: boom'),
+    "Filter answers for too few nodes": (
+        {"filter": lambda count: bad_array(1)},
+        'running "Bad" filter plugin: 1 codes for 2 nodes',
+    ),
+    "a code means nothing": (
+        {"filter": lambda count: np.ones(count, np.int64), "rejection": BOOM},
+        'running "Bad" filter plugin: boom',
+    ),
+    "PreScore raises": ({"pre_score": BOOM}, 'running PreScore plugin "Bad": boom'),
+    "Score raises": ({"score": BOOM}, 'running Score plugins: plugin "Bad" failed with: boom'),
+    "Score answers for too many nodes": (
+        {"score": lambda count: bad_array(1, 2, 3)},
+        'running Score plugins: plugin "Bad" failed with: 3 scores for 2 nodes',
+    ),
+    "Normalize raises": (
+        {"normalize": BOOM},
+        'running Normalize on Score plugins: plugin "Bad" failed with: boom',
+    ),
+    "a score is out of range": (
+        {"score": lambda count: bad_array(0, 101)},
+        'applying score defaultWeights on Score plugins: plugin "Bad" returns an invalid score 101, '
+        "it should in the range of [0, 100] after normalizing",
+    ),
+    "Reserve raises": ({"reserve": BOOM}, 'running Reserve plugin "Bad": boom'),
+    "Reserve answers nonsense": ({"reserve": 7}, 'running Reserve plugin "Bad": unexpected answer 7'),
+    "Permit raises": ({"permit": BOOM}, 'running Permit plugin "Bad": boom'),
+    "Permit answers nonsense": ({"permit": "soon"}, "running Permit plugin \"Bad\": unexpected answer 'soon'"),
+    "Permit asks for a nonsensical wait": (
+        {"permit": Wait("soon")},  # type: ignore[arg-type]
+        "running Permit plugin \"Bad\": unexpected answer Wait(timeout_s='soon', reason='')",
+    ),
+    "PreBind raises": ({"pre_bind": BOOM}, 'running PreBind plugin "Bad": boom'),
+    "PreBind answers nonsense": ({"pre_bind": 7}, 'running PreBind plugin "Bad": unexpected answer 7'),
+    "Bind raises": ({"bind": BOOM}, 'running Bind plugin "Bad": boom'),
+    "Bind answers nonsense": ({"bind": True}, 'running Bind plugin "Bad": unexpected answer True'),
+}
+
+
+@pytest.mark.parametrize(("says", "text"), FAULTS.values(), ids=FAULTS.keys())
+def test_a_fault_is_one_failed_attempt(says: dict[str, Any], text: str) -> None:
+    world = World(says)
+    bad, good = world.add(a_pending("bad")), world.add(a_pending("good"))
+    world.work()
+    assert world.told(bad) == [("SchedulerError", text)]
+    assert world.queue.where(bad.key) == "backoff"
+    assert world.node_of(bad) is None
+    assert world.node_of(good) is not None, "others are scheduled all the same"
+    assert not world.core.bindings
+    assert not world.queue.is_in_flight(bad.id)
+    world.bad.says = {}
+    world.clock.advance_ns(2 * NS_PER_S)
+    world.scheduler.tick()
+    world.work()
+    assert world.node_of(bad) is not None, "it comes again when its backoff is over"
+
+
+FULL = "0/2 nodes are available: 2 Insufficient cpu."
+ROOM: dict[str, tuple[Any, str]] = {
+    "PostFilter raises": (KeyError("boom"), "running PostFilter plugin \"Bad\": KeyError: 'boom'"),
+    "PostFilter cannot do its work": (PluginError("not found"), "not found"),
+    "PostFilter answers nonsense": (7, 'running PostFilter plugin "Bad": unexpected answer 7'),
+    "PostFilter answers nothing": (lambda: None, 'running PostFilter plugin "Bad": unexpected answer None'),
+    "PostFilter nominates a node that is not there": (
+        Nomination("ghost"),
+        "running PostFilter plugin \"Bad\": unexpected answer Nomination(node_name='ghost', victims=())",
+    ),
+}
+
+
+@pytest.mark.parametrize(("answer", "text"), ROOM.values(), ids=ROOM.keys())
+def test_a_fault_in_making_room_leaves_the_pod_as_it_was_rejected(answer: Any, text: str) -> None:
+    world = World({"post_filter": answer})
+    bad, good = world.add(a_pending("bad", cpu="9")), world.add(a_pending("good"))
+    world.work()
+    ((reason, message),) = world.told(bad)
+    assert (reason, (message or "").partition(f" ({__file__}, line ")[0]) == ("Unschedulable", f"{FULL} {text}")
+    assert world.queue.where(bad.key) == "unschedulable"
+    assert world.queue.nominations.node_of(bad.id) is None
+    assert world.node_of(good) is not None
+
+
+def test_a_gate_that_fails_holds_the_pod_back_until_it_works() -> None:
+    world = World({"pre_enqueue": BOOM})
+    bad, good = world.add(a_pending("bad")), world.add(a_pending("good"))
+    world.work()
+    assert world.reports == ["PreEnqueue of plugin Bad failed on pod default/bad: boom"]
+    assert world.queue.where(bad.key) == "gated"
+    assert world.node_of(good) is not None
+    world.bad.says = {"hint": True}
+    world.scheduler.added(a_node("n3"))
+    world.work()
+    assert world.node_of(bad) is not None
+
+
+def test_a_gate_that_answers_nonsense_holds_the_pod_back() -> None:
+    world = World({"pre_enqueue": "no"})
+    bad = world.add(a_pending("bad"))
+    assert world.queue.where(bad.key) == "gated"
+    assert world.reports == [
+        "PreEnqueue of plugin Bad failed on pod default/bad: 'str' object has no attribute 'message'"
+    ]
+
+
+def test_a_hint_that_fails_is_a_yes() -> None:
+    world = World({"filter": lambda count: np.ones(count, np.int64), "rejection": final("no"), "hint": BOOM})
+    bad = world.add(a_pending("bad"))
+    world.work()
+    assert world.queue.where(bad.key) == "unschedulable"
+    world.bad.says = {"hint": BOOM}
+    world.scheduler.added(a_node("n3"))
+    assert world.reports == ["the hint of plugin Bad for NodeAdd failed on pod default/bad: boom"]
+    world.work()
+    assert world.node_of(bad) is not None
+
+
+# ---- what-ifs
+
+
+def full_world(says: dict[str, Any]) -> World:
+    """Both nodes are full of pods of low priority."""
+    world = World(says)
+    for name in ("n1", "n2"):
+        world.add(a_pending(f"low-{name}", cpu="4", priority=1, nodeName=name))
+    return world
+
+
+def test_a_fault_while_room_is_left_for_a_nominated_pod() -> None:
+    world = World({"add_pod": BOOM})
+    status = {"nominatedNodeName": "n1"}
+    world.add(a_pending("promised", cpu="9", priority=9, preemptionPolicy="Never", status=status))
+    bad = world.add(a_pending("bad"))
+    world.work()
+    assert world.told(bad) == [("SchedulerError", 'running AddPod on PreFilter plugin "Bad": boom')]
+    assert world.queue.where(bad.key) == "backoff"
+
+
+@pytest.mark.parametrize(("point", "what"), [("remove_pod", "RemovePod"), ("add_pod", "AddPod")])
+def test_a_fault_in_the_dry_run_of_preemption(point: str, what: str) -> None:
+    world = full_world({point: BOOM})
+    bad = world.add(a_pending("bad", cpu="4", priority=9))
+    world.work()
+    text = f'{FULL} running {what} on PreFilter plugin "Bad": boom'
+    assert world.told(bad) == [("Unschedulable", text)]
+    assert world.queue.where(bad.key) == "unschedulable"
+    assert not [intent for intent in world.intents if isinstance(intent, Evict)], "nobody leaves for nothing"
+
+
+@pytest.mark.parametrize("point", ["eviction_began", "eviction_ended"])
+def test_a_plugin_that_fails_when_it_is_told_of_an_eviction(point: str) -> None:
+    world = full_world({point: BOOM})
+    victim = world.core.pods["default/low-n1"]
+    world.bad.says["post_filter"] = Nomination("n1", (victim,))
+    for name in ("DynamicResources", "DefaultPreemption"):
+        _forget_plugin(world, name)
+    bad = world.add(a_pending("bad", cpu="4", priority=9))
+    world.work()
+    assert [intent.victim.name for intent in world.intents if isinstance(intent, Evict)] == ["low-n1"]
+    assert world.queue.where(bad.key) == "unschedulable"
+    world.scheduler.evicted(victim, bad)
+    world.scheduler.removed(victim)
+    world.work()
+    assert world.node_of(bad) == "n1"
+    assert world.core.evictions == {}
+    assert len(world.reports) == 1
+    assert "plugin Bad failed on pod default/bad: boom" in world.reports[0]
+
+
+def _forget_plugin(world: World, name: str) -> None:
+    profile = world.core.runners["default-scheduler"].profile
+    profile.points["postFilter"] = tuple(p for p in profile.points["postFilter"] if p.name != name)
+
+
+# ---- after the fact
+
+
+@pytest.mark.parametrize(
+    ("says", "report"),
+    [
+        pytest.param({"post_bind": BOOM}, "PostBind of plugin Bad failed on pod default/bad: boom", id="PostBind"),
+        pytest.param(
+            {"unreserve": BOOM, "permit": curable("no")},
+            "Unreserve of plugin Bad failed on pod default/bad: boom",
+            id="Unreserve",
+        ),
+    ],
+)
+def test_what_comes_too_late_to_matter_is_reported(says: dict[str, Any], report: str) -> None:
+    world = World(says)
+    bad = world.add(a_pending("bad"))
+    world.work()
+    assert world.reports == [report]
+    assert (world.node_of(bad) is None) == ("unreserve" in says)
+
+
+# ---- a pod that is deleted leaves nothing behind
+
+
+def parked(world: World) -> Pod:
+    pod = world.add(a_pending("bad", cpu="9"))
+    world.work()
+    assert world.queue.where(pod.key) == "unschedulable"
+    return pod
+
+
+def gated(world: World) -> Pod:
+    return world.add(a_pending("bad", schedulingGates=[{"name": "gate"}]))
+
+
+def active(world: World) -> Pod:
+    return world.add(a_pending("bad"))
+
+
+def backing_off(world: World) -> Pod:
+    world.bad.says = {"filter": BOOM}
+    pod = world.add(a_pending("bad"))
+    world.work()
+    assert world.queue.where(pod.key) == "backoff"
+    return pod
+
+
+def waiting(world: World) -> Pod:
+    world.bad.says = {"permit": Wait(10)}
+    pod = world.add(a_pending("bad"))
+    world.work()
+    assert world.core.desk.waiting.get(pod.id) is not None
+    return pod
+
+
+def allowed(world: World) -> Pod:
+    pod = waiting(world)
+    found = world.core.desk.waiting.get(pod.id)
+    assert found is not None
+    found.allow("Bad")
+    return pod
+
+
+def being_bound(world: World) -> Pod:
+    pod = world.add(a_pending("bad"))
+    world.work(binds=False)
+    assert pod.id in world.core.bindings
+    return pod
+
+
+def assumed(world: World) -> Pod:
+    pod = world.add(a_pending("bad"))
+    world.work()
+    assert world.core.cache.is_assumed(pod.id)
+    return pod
+
+
+def preempting(world: World) -> Pod:
+    world.add(a_pending("low", cpu="4", priority=1, nodeName="n1"))
+    world.add(a_pending("other", cpu="4", priority=100, nodeName="n2"))
+    pod = world.add(a_pending("bad", cpu="4", priority=9))
+    world.work()
+    assert pod.id in world.core.evictions
+    return pod
+
+
+STATES: list[Callable[[World], Pod]] = [
+    active,
+    gated,
+    parked,
+    backing_off,
+    waiting,
+    allowed,
+    being_bound,
+    assumed,
+    preempting,
+]
+
+
+@pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
+@pytest.mark.parametrize("terminates", [False, True], ids=["at once", "gracefully"])
+def test_a_pod_that_is_deleted_leaves_nothing_behind(state: Callable[[World], Pod], terminates: bool) -> None:
+    world = World()
+    pod = state(world)
+    if terminates:
+        metadata = {"uid": pod.uid, "resourceVersion": "2", "deletionTimestamp": "2026-02-01T00:00:00Z"}
+        leaving = Pod(metadata=a_pod("bad", metadata=metadata).metadata, spec=pod.spec, status=pod.status)
+        world.scheduler.updated(pod, leaving)
+        world.work(binds=False)
+        pod = leaving
+    world.scheduler.removed(pod)
+    world.work(binds=False)
+    world.scheduler.bound(pod, 'pods "bad" not found')
+    for intent in world.intents:
+        if isinstance(intent, Evict):
+            world.scheduler.removed(intent.victim)
+            world.scheduler.evicted(intent.victim, intent.preemptor)
+    world.work(binds=False)
+    assert pod.id not in _traces(world)
+    assert world.reports == []
+
+
+def _traces(world: World) -> set[str]:
+    """The ids of all pods that some part of the scheduler remembers."""
+    core = world.core
+    preemption = core.runners["default-scheduler"].profile.plugins["DefaultPreemption"]
+    assert isinstance(preemption, DefaultPreemption)
+    return {
+        *(pod.id for pod in core.pods.values()),
+        *(entry.uid for entry in core.queue.entries()),
+        *core.queue._in_flight.uids(),
+        *core.bindings,
+        *(waiting.pod.id for waiting in core.desk.waiting),
+        *(pod.id for pod in core.cluster.nodes.pods()),
+        *core.queue.nominations._node_of,
+        *core.nominated._node_of,
+        *core.evictions,
+        *preemption._evicting,
+    }
+
+
+def test_every_plugin_point_is_tried_here() -> None:
+    """Or else a point that is added later would go without a fault."""
+    methods = {name for kind in Bad.__mro__ if kind not in (Bad, Plugin) for name in vars(kind) if name[0] != "_"}
+    tried = {point for says, _ in FAULTS.values() for point in says} | {
+        "post_filter",
+        "hint",
+        "pre_enqueue",
+        "post_bind",
+    }
+    tried |= {"unreserve", "add_pod", "remove_pod", "eviction_began", "eviction_ended"}
+    assert methods - tried == {"normalizes", "events", "concerns", "name"} & methods

@@ -1,0 +1,378 @@
+"""What the scheduler records: each metric at the moment at which upstream records it, with upstream's labels."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from build import a_node, a_pod
+from mooring.framework import config
+from mooring.framework.cycle import Cycle
+from mooring.framework.intents import Bind, Evict
+from mooring.framework.point_meters import is_sampled
+from mooring.framework.points import PermitPlugin, PreBindPlugin, ReservePlugin, Wait
+from mooring.framework.registry import Registry
+from mooring.framework.status import Rejection, curable
+from mooring.kit.clock import NS_PER_S, VirtualClock
+from mooring.kit.metrics import Histogram
+from mooring.model.pod import Pod
+from mooring.plugins.builtin import in_tree
+from mooring.scheduler.assembly import build_scheduler
+from mooring.scheduler.meters import Meters
+from mooring.scheduler.scheduler import Scheduler
+
+PROFILE = "default-scheduler"
+MS = NS_PER_S // 1000
+
+
+class Doorman(ReservePlugin, PermitPlugin, PreBindPlugin):
+    """Takes two milliseconds at each point and answers what it is told to, or raises it."""
+
+    name = "Doorman"
+    clock: VirtualClock
+    answers: dict[str, Any]
+
+    def _answer(self, point: str) -> Any:
+        self.clock.advance_ns(2 * MS)
+        answer = self.answers.get(point)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def reserve(self, cycle: Cycle, node_name: str) -> Rejection | None:
+        return self._answer("Reserve")  # type: ignore[no-any-return]
+
+    def unreserve(self, cycle: Cycle, node_name: str) -> None:
+        self._answer("Unreserve")
+
+    def permit(self, cycle: Cycle, node_name: str) -> Rejection | Wait | None:
+        return self._answer("Permit")  # type: ignore[no-any-return]
+
+    def pre_bind(self, cycle: Cycle, node_name: str) -> Any:
+        return self._answer("PreBind")
+
+
+class World:
+    """A measured scheduler on a virtual clock, and what it has recorded."""
+
+    def __init__(self, *plugins: type[Doorman], **answers: Any) -> None:
+        self.clock = VirtualClock(1_000 * NS_PER_S)
+        self.meters = Meters(self.clock)
+        registry: Registry = in_tree()
+        for plugin in plugins:
+            registry.register(plugin)
+            plugin.clock, plugin.answers = self.clock, answers
+        enabled = [{"name": plugin.name} for plugin in plugins]
+        profile = {"schedulerName": PROFILE, "plugins": {"multiPoint": {"enabled": enabled}}}
+        head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+        self.scheduler: Scheduler = build_scheduler(
+            config.from_object({**head, "profiles": [profile]}), self.clock, registry, meters=self.meters
+        )
+
+    def attempt(self, seconds: float = 0) -> list[Any]:
+        """Attempt a pod; so much time passes before anything it wants is done."""
+        self.scheduler.attempt()
+        self.clock.advance_ns(round(seconds * NS_PER_S))
+        return self.scheduler.take_intents()
+
+    def bind(self, intents: Iterable[Any], fault: str | None = None) -> None:
+        for intent in intents:
+            if isinstance(intent, Bind):
+                self.scheduler.bound(intent.pod, fault)
+
+    def shown(self, name: str) -> dict[tuple[str, ...], float]:
+        """The series of a metric; of a histogram how many values were observed."""
+        family = next(family for family in self.meters.registry if family.description.name == f"scheduler_{name}")
+        return {
+            labels: series.count if isinstance(series, Histogram) else series.value
+            for labels, series in family.items()
+            if not series.is_blank
+        }
+
+    def total_s(self, name: str, *labels: str) -> float:
+        return self.meters.registry.histogram(f"scheduler_{name}").series(*labels).total
+
+    def points(self) -> dict[str, str]:
+        """The extension points that were measured, each with its status."""
+        shown = self.shown("framework_extension_point_duration_seconds")
+        return {point: status for point, status, profile in shown if profile == PROFILE}
+
+
+def our_pod(name: str = "pod", **more: Any) -> Pod:
+    return a_pod(name, metadata={"uid": f"uid-{name}"}, schedulerName=PROFILE, **more)
+
+
+def with_node(*plugins: type[Doorman], **answers: Any) -> World:
+    world = World(*plugins, **answers)
+    world.scheduler.added(a_node("n1"))
+    world.scheduler.added(a_node("n2"))
+    return world
+
+
+# ---- how attempts end
+
+
+def test_a_pod_that_is_bound() -> None:
+    world = with_node()
+    world.scheduler.added(our_pod())
+    world.clock.advance_ns(3 * NS_PER_S)
+    world.bind(world.attempt(seconds=0.25))
+    assert world.shown("schedule_attempts_total") == {("scheduled", PROFILE): 1}
+    assert world.total_s("scheduling_attempt_duration_seconds", "scheduled", PROFILE) == 0.25
+    assert world.total_s("pod_scheduling_sli_duration_seconds", "1") == 3.25
+    assert world.total_s("pod_scheduling_attempts") == 1
+    assert world.shown("scheduling_algorithm_duration_seconds") == {(): 1}
+    assert world.shown("pod_scheduled_after_flush_total") == {}
+
+
+def test_nothing_counts_before_the_bind_is_answered() -> None:
+    world = with_node()
+    world.scheduler.added(our_pod())
+    world.attempt()
+    assert world.shown("schedule_attempts_total") == {}
+    assert world.shown("goroutines") == {("binding",): 1}
+
+
+def test_a_pod_that_fits_nowhere() -> None:
+    world = with_node()
+    world.scheduler.added(our_pod(cpu="100"))
+    world.attempt()
+    assert world.shown("schedule_attempts_total") == {("unschedulable", PROFILE): 1}
+    assert world.shown("scheduling_algorithm_duration_seconds") == {(): 1}
+    assert world.shown("unschedulable_pods") == {("NodeResourcesFit", PROFILE): 1}
+    assert world.points()["Filter"] == "Success"
+    assert world.points()["PostFilter"] == "Unschedulable"
+
+
+def test_a_bind_that_fails() -> None:
+    world = with_node()
+    world.scheduler.added(our_pod())
+    world.bind(world.attempt(seconds=1), "the server is on fire")
+    assert world.shown("schedule_attempts_total") == {("error", PROFILE): 1}
+    assert world.total_s("scheduling_attempt_duration_seconds", "error", PROFILE) == 1
+    assert world.total_s("framework_extension_point_duration_seconds", "Bind", "Error", PROFILE) == 1
+    assert world.points()["Unreserve"] == "Success"
+
+
+ATTEMPTS = {"one": (1, "1"), "fourteen": (14, "14"), "fifteen": (15, "15+"), "many": (40, "15+")}
+
+
+@pytest.mark.parametrize(("count", "label"), ATTEMPTS.values(), ids=ATTEMPTS.keys())
+def test_the_label_for_attempts(count: int, label: str) -> None:
+    world = with_node()
+    world.scheduler.added(our_pod())
+    entry = world.scheduler.core.queue.pop()
+    assert entry is not None
+    entry.attempts = count
+    world.meters.scheduled(entry)
+    assert world.shown("pod_scheduling_sli_duration_seconds") == {(label,): 1}
+
+
+def test_a_pod_that_only_the_flush_woke() -> None:
+    world = with_node()
+    world.scheduler.added(our_pod())
+    entry = world.scheduler.core.queue.pop()
+    assert entry is not None
+    entry.was_flushed = True
+    world.meters.scheduled(entry)
+    assert world.shown("pod_scheduled_after_flush_total") == {(): 1}
+
+
+# ---- extension points
+
+
+def test_the_points_of_a_pod_that_is_bound() -> None:
+    world = with_node()
+    world.scheduler.added(our_pod())
+    world.bind(world.attempt())
+    points = ("PreEnqueue", "PreFilter", "Filter", "PreScore", "Score", "Reserve", "Permit", "PreBind", "Bind")
+    assert world.points() == dict.fromkeys((*points, "PostBind"), "Success")
+
+
+ANSWERS: dict[str, tuple[str, Any, str, str]] = {
+    "Reserve rejects": ("Reserve", curable("full"), "Unschedulable", "unschedulable"),
+    "Reserve rejects for good": ("Reserve", Rejection(("full",)), "UnschedulableAndUnresolvable", "unschedulable"),
+    "Reserve fails": ("Reserve", RuntimeError("ouch"), "Error", "error"),
+    "Permit rejects": ("Permit", curable("not you"), "Unschedulable", "unschedulable"),
+    "Permit fails": ("Permit", RuntimeError("ouch"), "Error", "error"),
+    "PreBind rejects": ("PreBind", curable("not ready"), "Unschedulable", "unschedulable"),
+    "PreBind fails": ("PreBind", RuntimeError("ouch"), "Error", "error"),
+}
+
+
+@pytest.mark.parametrize(("point", "answer", "status", "result"), ANSWERS.values(), ids=ANSWERS.keys())
+def test_the_status_of_a_point(point: str, answer: Any, status: str, result: str) -> None:
+    world = with_node(Doorman, **{point: answer})
+    world.scheduler.added(our_pod())
+    world.attempt()
+    assert world.points()[point] == status
+    assert world.points()["Unreserve"] == "Success"
+    assert world.total_s("framework_extension_point_duration_seconds", point, status, PROFILE) == 0.002
+    assert world.shown("schedule_attempts_total") == {(result, PROFILE): 1}
+
+
+RELEASES: dict[str, tuple[Callable[[Any], object], str]] = {
+    "allowed": (lambda waiting: waiting.allow("Doorman"), "Success"),
+    "refused": (lambda waiting: waiting.reject("Doorman", "no"), "Unschedulable"),
+    "preempted": (lambda waiting: waiting.preempt("DefaultPreemption", "preempted"), "Error"),
+}
+
+
+@pytest.mark.parametrize(("release", "status"), RELEASES.values(), ids=RELEASES.keys())
+def test_the_wait_on_permit(release: Callable[[Any], object], status: str) -> None:
+    world = with_node(Doorman, Permit=Wait(60))
+    world.scheduler.added(our_pod())
+    world.attempt(seconds=5)
+    assert world.points()["Permit"] == "Wait"
+    assert world.shown("inflight_events") == {("PodPopped",): 1}
+    (waiting,) = world.scheduler.core.desk.waiting
+    release(waiting)
+    world.scheduler.release_waiting()
+    assert world.shown("permit_wait_duration_seconds") == {(status,): 1}
+    assert world.total_s("permit_wait_duration_seconds", status) == 5
+
+
+def test_a_pod_that_is_gated_counts_as_success_at_pre_enqueue() -> None:
+    world = with_node()
+    world.scheduler.added(our_pod(schedulingGates=[{"name": "wait"}]))
+    assert world.points() == {"PreEnqueue": "Success"}
+    assert world.shown("pending_pods") == {("active",): 0, ("backoff",): 0, ("unschedulable",): 0, ("gated",): 1}
+    assert world.shown("unschedulable_pods") == {("SchedulingGates", PROFILE): 1}
+
+
+# ---- plugins
+
+
+def test_calls_of_plugins_are_measured_in_a_tenth_of_all_attempts() -> None:
+    world = with_node(Doorman)
+    for number in range(40):
+        world.scheduler.added(our_pod(f"pod-{number}"))
+    for _ in range(40):
+        world.bind(world.attempt())
+    sampled = sum(is_sampled(number) for number in range(1, 41))
+    shown = world.shown("plugin_execution_duration_seconds")
+    assert 2 <= sampled <= 6
+    assert shown["Doorman", "Reserve", "Success"] == sampled
+    assert shown["DefaultBinder", "Bind", "Success"] == sampled
+    assert shown["Doorman", "PreBind", "Success"] == sampled
+    assert world.total_s("plugin_execution_duration_seconds", "Doorman", "Permit", "Success") == pytest.approx(
+        sampled * 0.002
+    )
+
+
+def test_a_tenth_of_attempts_is_sampled() -> None:
+    assert 990 <= sum(is_sampled(seed) for seed in range(10_000)) <= 1010
+
+
+def evaluations(world: World, point: str) -> dict[str, float]:
+    shown = world.shown("plugin_evaluation_total")
+    return {plugin: count for (plugin, where, _), count in shown.items() if where == point}
+
+
+def test_evaluations_count_nodes_at_filter_and_score_and_pods_before_them() -> None:
+    world = with_node()
+    world.scheduler.added(our_pod(cpu="1"))
+    world.attempt()
+    assert evaluations(world, "PreFilter") == {"NodeResourcesFit": 1}
+    filters = evaluations(world, "Filter")
+    assert set(filters.values()) == {2}
+    assert "NodePorts" not in filters, "its PreFilter skipped"
+    assert evaluations(world, "Score")["NodeResourcesFit"] == 2
+
+
+def test_a_filter_has_no_say_about_nodes_that_one_before_it_rejected() -> None:
+    world = World()
+    world.scheduler.added(a_node("n1", taints=["k=v:NoSchedule"]))
+    world.scheduler.added(a_node("n2"))
+    world.scheduler.added(a_node("n3"))
+    world.scheduler.added(our_pod(cpu="1"))
+    world.attempt()
+    filters = evaluations(world, "Filter")
+    assert (filters["TaintToleration"], filters["NodeResourcesFit"]) == (3, 2)
+
+
+def test_plugins_without_a_say_are_shown_too() -> None:
+    world = with_node()
+    line = f'plugin="NodePorts",extension_point="Filter",profile="{PROFILE}"'
+    assert f"scheduler_plugin_evaluation_total{{{line}}} 0\n" in world.meters.registry.text()
+
+
+def test_hints_are_measured() -> None:
+    world = with_node()
+    world.scheduler.added(our_pod(cpu="100"))
+    world.attempt()
+    world.scheduler.added(a_node("n3"))
+    assert world.shown("queueing_hint_execution_duration_seconds") == {("NodeResourcesFit", "NodeAdd", "QueueSkip"): 1}
+
+
+# ---- preemption
+
+
+def test_preemption() -> None:
+    world = World()
+    world.scheduler.added(a_node("n1"))
+    world.scheduler.added(our_pod("low", cpu="3", nodeName="n1"))
+    world.scheduler.added(our_pod("high", cpu="3", priority=10))
+    intents = world.attempt()
+    assert any(isinstance(intent, Evict) for intent in intents)
+    assert world.shown("preemption_attempts_total") == {(): 1}
+    assert world.shown("preemption_victims") == {(): 1}
+    assert world.shown("preemption_goroutines_execution_total") == {("success",): 1}
+    assert world.total_s("preemption_goroutines_duration_seconds", "success") == 0
+    assert world.points()["PostFilter"] == "Success"
+
+
+def test_preemption_counts_as_tried_though_the_pod_may_not_preempt() -> None:
+    world = with_node()
+    world.scheduler.added(our_pod(cpu="100", preemptionPolicy="Never"))
+    world.attempt()
+    assert world.shown("preemption_attempts_total") == {(): 1}
+    assert world.shown("preemption_victims") == {}
+
+
+# ---- state and changes
+
+
+def test_state_is_read_when_someone_looks() -> None:
+    world = with_node()
+    world.scheduler.added(our_pod("there", nodeName="n1"))
+    world.scheduler.added(our_pod("a"))
+    world.scheduler.added(our_pod("b"))
+    world.attempt()
+    assert world.shown("cache_size") == {("nodes",): 2, ("pods",): 2, ("assumed_pods",): 1}
+    assert world.shown("pending_pods")["active",] == 1
+    assert world.shown("queue_incoming_pods_total") == {("active", "UnschedulablePodAdd"): 2}
+
+
+def test_events_by_label() -> None:
+    world = with_node()
+    old = our_pod("there", nodeName="n1")
+    world.scheduler.added(old)
+    world.scheduler.updated(old, our_pod("there", nodeName="n1", labels={"a": "b"}))
+    world.scheduler.removed(old)
+    waiting = our_pod("waits")
+    world.scheduler.added(waiting)
+    world.scheduler.removed(waiting)
+    world.scheduler.updated(a_node("n1"), a_node("n1", cpu="8"))
+    world.scheduler.removed(a_node("n2"))
+    assert world.shown("event_handling_duration_seconds") == {
+        ("NodeAdd",): 2,
+        ("AssignedPodAdd",): 1,
+        ("AssignedPodUpdatePodLabel",): 1,
+        ("AssignedPodDelete",): 1,
+        ("UnschedulablePodAdd",): 1,
+        ("UnschedulablePodDelete",): 1,
+        ("NodeUpdateNodeAllocatable",): 1,
+        ("NodeDelete",): 1,
+    }
+
+
+def test_a_reset_forgets_what_was_counted_and_keeps_what_is() -> None:
+    world = with_node()
+    world.scheduler.added(our_pod("low", cpu="100"))
+    world.attempt()
+    world.meters.registry.clear()
+    for name in ("schedule_attempts_total", "queue_incoming_pods_total", "preemption_attempts_total"):
+        assert world.shown(name) == {}, name
+    assert set(world.shown("plugin_evaluation_total").values()) <= {0}
+    assert world.shown("pending_pods")["unschedulable",] == 1
