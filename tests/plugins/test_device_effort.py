@@ -17,7 +17,7 @@ def test_an_attempt_is_given_up_when_all_nodes_together_take_too_long() -> None:
     slices = [a_slice(f"s-{node}", a_device("d0", numa=i), pool=node, nodeName=node) for i, node in enumerate(NODES)]
     cluster = a_cluster(*map(a_node, NODES), a_class(), *slices)
     market = Market(DeviceFeatures(), max_steps=400)
-    claims = [a_claim("c", an_ask(1, "lists.range(100).all(x, x >= 0)"))]  # some 150 steps for each node
+    claims = [a_claim("c", an_ask(1, "lists.range(100).all(node, node >= 0)"))]  # some 150 steps for each node
     rows = np.arange(4, dtype=np.intp)
     with pytest.raises(PluginError, match="node n2: timed out trying to allocate devices"):
         market.codes(cluster, claims, rows)
@@ -28,7 +28,7 @@ def test_selectors_that_cost_more_than_one_attempt_may_take_are_evaluated_by_sev
     devices = [a_device(f"d{i}", numa=i) for i in range(4)]
     cluster = a_cluster(a_node("n0"), a_class(), a_slice("s", *devices, node="n0"))
     market = Market(DeviceFeatures(), max_steps=150)
-    claims = [a_claim("c", an_ask(1, "lists.range(100).exists(x, x < 0)"))]
+    claims = [a_claim("c", an_ask(1, "lists.range(100).exists(several, several < 0)"))]
     rows = np.arange(1, dtype=np.intp)
     outcomes = []
     for _ in range(5):
