@@ -13,7 +13,7 @@ from running_cluster import a_process
 
 pytestmark = [needs_kubectl, pytest.mark.slow]
 
-MANIFEST = (Path(__file__).parent.parent / "api/data/recordings/manifest.yaml").read_text()
+MANIFEST = (Path(__file__).parent.parent / "apiserver/data/recordings/manifest.yaml").read_text()
 POD = """
 apiVersion: v1
 kind: Pod
