@@ -13,7 +13,7 @@ from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup
 from mooring.plugins.builtin import in_tree
 from mooring.scheduler.assembly import build_scheduler
-from mooring.scheduler.meters import Meters
+from mooring.scheduler.metrics import SchedulerMetrics
 from mooring.sim.driver import START_NS, Driver
 
 BOTH_GATES = {"GenericWorkload": True, "GangScheduling": True}
@@ -43,7 +43,7 @@ class GangWorld:
     ) -> None:
         gates = BOTH_GATES if gates is None else gates
         self.clock = VirtualClock(START_NS)
-        self.meters = Meters(self.clock)
+        self.metrics = SchedulerMetrics(self.clock)
         self.faults: list[str] = []
         head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
         self.scheduler = build_scheduler(
@@ -51,7 +51,7 @@ class GangWorld:
             self.clock,
             registry or in_tree(),
             report=lambda text, fault: self.faults.append(f"{text}: {fault}"),
-            meters=self.meters,
+            observer=self.metrics,
             gates=gates,
         )
         self.core = self.scheduler.core
@@ -125,5 +125,5 @@ class GangWorld:
 
     def counted(self, metric: str) -> dict[tuple[str, ...], float]:
         """The values of a counter by labels."""
-        family = self.meters.registry.counter(f"scheduler_{metric}")
+        family = self.metrics.registry.counter(f"scheduler_{metric}")
         return {labels: series.value for labels, series in family.items()}

@@ -29,8 +29,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 )
 """From the bottom up; names that stand together do not know each other."""
 
-ASSEMBLY = ("scheduler.assembly", "scheduler.device_readings", "scheduler.preemption_readings")
-"""The modules of the scheduler that know plugins. No other one does: plugins are handed to it."""
+ASSEMBLY = ("scheduler.assembly",)
+"""The one module of the scheduler that knows plugins: to all others they are handed."""
 
 ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "apiclient": (("credentials",), ("kubeconfig", "reflectors")),

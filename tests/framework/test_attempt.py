@@ -27,7 +27,7 @@ from mooring.framework.runner import Runner
 from mooring.framework.status import SKIP, Code, PluginError, Rejection, curable, final
 from mooring.model.pod import Pod
 from mooring.scheduler.decide import Manner, decide
-from mooring.scheduler.decision import Decision, Failed, NoFit, Placement
+from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
 
 NODES = ("n0", "n1", "n2")
 
@@ -172,7 +172,7 @@ def feasible(decision: Decision) -> list[str]:
 
 
 def error(decision: Decision) -> str:
-    assert isinstance(decision, Failed)
+    assert isinstance(decision, DecisionError)
     return decision.error
 
 
@@ -533,7 +533,7 @@ def test_a_plugin_that_fails_ends_the_attempt_and_is_named(bad: Fake, text: str)
 def test_an_attempt_after_a_failure_sees_everything(kind: type[FakeFilter]) -> None:
     flaky, late = kind("A", BOOM), KeptFilter("Z", {"n0": 1})
     runner, cluster = Runner(a_profile(flaky, late, KeptScore("S", {"n2": 50}))), three_nodes()
-    assert isinstance(decide(runner, a_pod(), cluster, Manner()), Failed)
+    assert isinstance(decide(runner, a_pod(), cluster, Manner()), DecisionError)
     flaky.answer = {"n1": 1}
     decision = decide(runner, a_pod(), cluster, Manner(explain=True))
     assert feasible(decision) == ["n2"]
@@ -547,7 +547,7 @@ def test_a_failure_between_two_attempts_does_not_hide_what_was_touched() -> None
     assert isinstance(decide(runner, a_pod(), cluster, Manner()), Placement)
     cluster.nodes.place(a_pod("other"), "n1")
     flaky.answer, late.answer = BOOM, {"n1": 100}
-    assert isinstance(decide(runner, a_pod(), cluster, Manner()), Failed)
+    assert isinstance(decide(runner, a_pod(), cluster, Manner()), DecisionError)
     flaky.answer = {}
     decision = decide(runner, a_pod(), cluster, Manner())
     assert isinstance(decision, Placement)

@@ -22,7 +22,7 @@ from mooring.model.pod import Pod
 from mooring.model.workloads import Namespace, Service
 from mooring.scheduler.assembly import build_runners
 from mooring.scheduler.decide import Manner, decide
-from mooring.scheduler.decision import Decision, Failed, NoFit, Placement
+from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 WHEN = "DuringSchedulingIgnoredDuringExecution"
@@ -327,14 +327,14 @@ def message(decision: Decision) -> str:
     match decision:
         case NoFit():
             return decision.message
-        case Failed():
+        case DecisionError():
             return decision.error
     return ""
 
 
 def by_name(decision: Decision) -> Any:
     """A decision without anything that depends on which row a node has."""
-    if isinstance(decision, Failed):
+    if isinstance(decision, DecisionError):
         return decision.error
     details = decision.details
     assert details is not None

@@ -71,7 +71,7 @@ def test_health_checks_stand_on_a_page_of_their_own() -> None:
 def test_the_scheduler_records_to_the_same_page() -> None:
     clock = VirtualClock(1_769_904_000 * NS_PER_S)
     metrics = ServiceMetrics(clock)
-    scheduler = build_scheduler(config.default(), clock, meters=metrics.meters)
+    scheduler = build_scheduler(config.default(), clock, observer=metrics.of_scheduler)
     scheduler.added(a_pod("waits", schedulerName="default-scheduler"))
     assert 'scheduler_pending_pods{queue="active"} 1' in lines(metrics.metrics(), "scheduler_pending_pods")
     assert lines(metrics.resource_metrics(None), "kube") == []

@@ -2,12 +2,12 @@
 
 from queue_rig import GATES_ELIMINATED, NODE_LABEL, PROFILE, FakeGate, a_gate, a_pending, a_profile
 
-from mooring.framework.points import PreEnqueuePlugin
-from mooring.framework.status import PluginError, Rejection
+from mooring.framework.status import PluginError
 from mooring.model.pod import Pod
 from mooring.queue.counters import QueueCounters
 from mooring.queue.entry import QueuedPod
 from mooring.queue.gates import Gates
+from recording_caller import RecordingCaller
 
 
 class Gated:
@@ -17,19 +17,15 @@ class Gated:
         self.plugins = [a_gate(name, GATES_ELIMINATED, NODE_LABEL) for name in ("A", "B", "C")]
         self.counters = QueueCounters()
         self.reports: list[tuple[str, Exception | None]] = []
-        self.asked: list[str] = []
+        self.caller = RecordingCaller()
         self.gates = Gates(
             {PROFILE: a_profile(*self.plugins)},
             lambda plugin: (GATES_ELIMINATED, NODE_LABEL),
             self.counters,
             lambda text, error: self.reports.append((text, error)),
-            self._ask,
+            {PROFILE: self.caller},
         )
         self.entry = QueuedPod(a_pending(), 0)
-
-    def _ask(self, plugin: PreEnqueuePlugin, pod: Pod) -> Rejection | None:
-        self.asked.append(plugin.name)
-        return plugin.pre_enqueue(pod)
 
     def close(self, *names: str) -> None:
         for plugin in self.plugins:
@@ -37,8 +33,9 @@ class Gated:
 
     def admit(self) -> tuple[bool, list[str]]:
         """Whether the pod may pass, and who was asked."""
-        self.asked.clear()
-        return self.gates.admit(self.entry), list(self.asked)
+        self.caller.seen.clear()
+        is_admitted = self.gates.admit(self.entry)
+        return is_admitted, [seen.removeprefix("PreEnqueue ") for seen in self.caller.seen[:-1]]
 
 
 def _always(pod: Pod) -> bool:

@@ -32,12 +32,13 @@ from mooring.framework.events import (
     Change,
     ClusterEvent,
 )
+from mooring.framework.plugin_caller import PluginCaller
 from mooring.framework.points import Plugin
-from mooring.kit.clock import VirtualClock
 from mooring.model.meta import KubeObject
 from mooring.queue.counters import QueueCounters
 from mooring.queue.entry import QueuedPod
 from mooring.queue.hints import Happening, HintMap, Hints, Worth, registrations_of
+from recording_caller import NOW_NS, RecordingCaller
 
 CLUSTER = Cluster()
 
@@ -126,7 +127,7 @@ def test_events_of_a_plugin_are_those_of_all_profiles() -> None:
         "one": HintMap.of(a_profile(a_gate("Gate", POD_DELETE)), {}),
         "two": HintMap.of(a_profile(a_gate("Gate", NODE_LABEL)), {}),
     }
-    hints = Hints(maps, VirtualClock(), QueueCounters(), _no_report)
+    hints = Hints(maps, QueueCounters(), _no_report, {})
     assert hints.events_of("Gate") == (POD_DELETE, NODE_LABEL)
     assert (hints.interested(NODE_LABEL), hints.interested(NODE_CONDITION)) == (("Gate",), ())
 
@@ -143,10 +144,11 @@ class Asking:
         self.two = a_filter("Two", NODE_ADD, POD_DELETE)
         self.reports: list[tuple[str, Exception | None]] = []
         self.counters = QueueCounters()
-        self.clock = VirtualClock()
+        self.caller = RecordingCaller()
         maps = {"default-scheduler": HintMap.of(a_profile(self.one, self.two), {})}
         report = self.reports
-        self.hints = Hints(maps, self.clock, self.counters, lambda text, error: report.append((text, error)))
+        callers = {"default-scheduler": self.caller}
+        self.hints = Hints(maps, self.counters, lambda text, error: report.append((text, error)), callers)
         self.entry = QueuedPod(a_pending(), 0)
 
     def worth(self, event: ClusterEvent, new: KubeObject | None = None) -> Worth:
@@ -184,7 +186,7 @@ def test_all_hints_of_a_plugin_are_asked_until_one_says_yes() -> None:
     plugin = a_filter("Fit", NODE_ADD, ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_TAINT))
     counters = QueueCounters()
     maps = {"default-scheduler": HintMap.of(a_profile(plugin), {})}
-    hints = Hints(maps, VirtualClock(), counters, _no_report)
+    hints = Hints(maps, counters, _no_report, {"default-scheduler": PluginCaller()})
     entry = QueuedPod(a_pending(), 0)
     entry.reject_by(["Fit"])
     plugin.answer = False
@@ -252,10 +254,8 @@ def test_a_pod_of_an_unknown_profile_is_woken_by_anything() -> None:
     assert asking.reports == [(text, None)]
 
 
-def test_hints_are_timed_for_whoever_wants_to_know() -> None:
+def test_the_caller_of_the_profile_sees_each_hint() -> None:
     asking = Asking()
     asking.entry.reject_by(["One"])
-    seen: list[tuple[str, str, str, int]] = []
-    asking.counters.observe_hint = lambda *observed: seen.append(observed)
     asking.worth(NODE_ADD)
-    assert seen == [("One", "NodeAdd", "Queue", 0)]
+    assert asking.caller.seen == [("One", "NodeAdd", "Queue", NOW_NS)]

@@ -1,6 +1,5 @@
 """A binding that is no longer the one that is answered, plugins that answer nonsense, and who is told in which order."""
 
-from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -17,7 +16,7 @@ from mooring.framework.waiting import Release
 from mooring.queue.entry import QueuedPod
 from mooring.scheduler import bind
 from mooring.scheduler.failure import Failure
-from mooring.scheduler.meters import Meters
+from recording_caller import RecordingCaller
 
 # ---- answers to bindings that are over
 
@@ -180,26 +179,21 @@ def test_after_an_extender_failed_to_bind_others_hear_first() -> None:
 def test_the_end_of_a_bind_that_fails_is_measured(answer: Any, status: Code) -> None:
     world, pod = World({"permit P": Wait(10), "bind Binder": answer}), a_big_pod()
     world.attempt(pod)
-    binding = world.core.bindings[pod.id]
-    world.core.meters = meters = mock.Mock(spec=Meters)
+    caller = world.core.bindings[pod.id].runner.caller = RecordingCaller()
     world.waiting(pod).allow("P")
     world.release()
-    assert meters.step_ended.call_args_list == [
-        mock.call(binding, "PreBind", "Success"),
-        mock.call(binding, "Bind", status.name),
-    ]
+    assert caller.ends()[:2] == [("PreBind", "Success"), ("Bind", status.name)]
 
 
 def test_a_bind_that_succeeds_is_measured_once_it_is_answered() -> None:
     world, pod = World({"permit P": Wait(10)}), a_big_pod()
     world.attempt(pod)
-    binding = world.core.bindings[pod.id]
-    world.core.meters = meters = mock.Mock(spec=Meters)
+    caller = world.core.bindings[pod.id].runner.caller = RecordingCaller()
     world.waiting(pod).allow("P")
     world.release()
-    assert meters.step_ended.call_args_list == [mock.call(binding, "PreBind", "Success")]
+    assert caller.ends() == [("PreBind", "Success")]
     world.scheduler.bound(pod)
-    assert meters.step_ended.call_args_list[1:] == [mock.call(binding, "Bind", "Success")]
+    assert caller.ends()[1:] == [("Bind", "Success"), ("PostBind", "Success")]
 
 
 def test_a_bind_that_an_extender_fails_at_is_measured() -> None:
@@ -209,48 +203,35 @@ def test_a_bind_that_an_extender_fails_at_is_measured() -> None:
     world.scheduler.attempt()
     (call,) = world.scheduler.take_intents()
     assert isinstance(call, Call)
-    binding = world.scheduler.core.bindings[pod.id]
-    world.scheduler.core.meters = meters = mock.Mock(spec=Meters)
+    caller = world.scheduler.core.bindings[pod.id].runner.caller = RecordingCaller()
     world.scheduler.replied(call.token, b'{"Error": "no licence"}')
-    assert meters.step_ended.call_args_list == [mock.call(binding, "Bind", "Error")]
-
-
-class Probe:
-    """Notes which plugin of the test is asked at which point."""
-
-    def __init__(self) -> None:
-        self.seen: list[str] = []
-
-    def call(self, point: str, plugin: str, ask: Any, *args: Any) -> Any:
-        if plugin in ("P", "Q", "Binder"):
-            self.seen.append(f"{point} {plugin}")
-        return ask(*args)
+    assert caller.ends()[0] == ("Bind", "Error")
 
 
 def test_each_point_is_measured_under_its_name() -> None:
     world, pod = World({"permit P": Wait(10), "bind Binder": None}), a_big_pod()
     world.attempt(pod)
-    world.core.bindings[pod.id].cycle.probe = probe = Probe()  # type: ignore[assignment]
+    caller = RecordingCaller(plugins=("P", "Q", "Binder"))
+    world.core.bindings[pod.id].cycle.call = caller.call
     world.waiting(pod).allow("P")
     world.release()
-    assert probe.seen == ["PreBind P", "PreBind Q", "Bind Binder", "PostBind P", "PostBind Q"]
+    assert caller.seen == ["PreBind P", "PreBind Q", "Bind Binder", "PostBind P", "PostBind Q"]
 
 
 def test_giving_back_is_measured_under_its_name() -> None:
     world, pod = World({"permit P": Wait(10)}), a_big_pod()
     world.attempt(pod)
-    world.core.bindings[pod.id].cycle.probe = probe = Probe()  # type: ignore[assignment]
+    caller = RecordingCaller(plugins=("P", "Q", "Binder"))
+    world.core.bindings[pod.id].cycle.call = caller.call
     world.waiting(pod).reject("P", "no")
     world.release()
-    assert probe.seen == ["Unreserve Q", "Unreserve P"]
+    assert caller.seen == ["Unreserve Q", "Unreserve P"]
 
 
 def test_asking_the_permits_of_a_group_is_measured_as_permit() -> None:
     world, pod = World({"permit P": Wait(10)}), a_big_pod()
     world.attempt(pod)
     binding = world.core.bindings[pod.id]
-    observed: list[tuple[str, str, int]] = []
-    meters = SimpleNamespace(now_ns=lambda: 5, observe=lambda *seen: observed.append(seen))
-    binding.runner = SimpleNamespace(profile=binding.runner.profile, meters=meters)  # type: ignore[assignment]
+    caller = binding.runner.caller = RecordingCaller()
     assert bind.ask_permits(binding) == {"P": 10}
-    assert observed == [("Permit", "Wait", 5)]
+    assert caller.ends() == [("Permit", "Wait")]

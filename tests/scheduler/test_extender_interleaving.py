@@ -13,7 +13,7 @@ from mooring.framework.intents import Bind, Call, CallFault, Evict, PatchStatus
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
 from mooring.scheduler.assembly import build_scheduler
-from mooring.scheduler.meters import Meters
+from mooring.scheduler.metrics import SchedulerMetrics
 
 GPU = "example.com/gpu"
 STEPS = 150
@@ -30,7 +30,7 @@ class Chaos:
             {"filterVerb": "names", "nodeCacheCapable": True, "ignorable": True},
             {"bindVerb": "bind", "managedResources": [{"name": GPU, "ignoredByScheduler": True}]},
         )
-        self.scheduler = build_scheduler(config, self.clock, meters=Meters(self.clock))
+        self.scheduler = build_scheduler(config, self.clock, observer=SchedulerMetrics(self.clock))
         self.pods: dict[str, Pod] = {}
         self.nodes: dict[str, Any] = {}
         self.open: list[Any] = []
@@ -156,8 +156,8 @@ def test_all_orders_of_events_keep_the_books() -> None:
 @pytest.mark.parametrize("verb", ["filter", "prioritize"])
 def test_scores_that_are_waited_for_are_counted(verb: str) -> None:
     clock = VirtualClock(1_000 * NS_PER_S)
-    meters = Meters(clock)
-    scheduler = build_scheduler(a_config({f"{verb}Verb": verb}), clock, meters=meters)
+    metrics = SchedulerMetrics(clock)
+    scheduler = build_scheduler(a_config({f"{verb}Verb": verb}), clock, observer=metrics)
     for name in ("n1", "n2"):
         scheduler.added(a_node(name))
     scheduler.added(a_pending())
@@ -165,6 +165,6 @@ def test_scores_that_are_waited_for_are_counted(verb: str) -> None:
     (call,) = scheduler.take_intents()
     assert isinstance(call, Call)
     gauge = 'scheduler_goroutines{operation="prioritizing_extender"} 1'
-    assert (gauge in meters.registry.text()) is (verb == "prioritize")
+    assert (gauge in metrics.registry.text()) is (verb == "prioritize")
     scheduler.replied(call.token, b"[]")
-    assert gauge not in meters.registry.text()
+    assert gauge not in metrics.registry.text()

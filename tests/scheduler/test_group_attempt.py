@@ -335,14 +335,14 @@ def test_a_bug_leaves_no_room_held() -> None:
     world.group(min_count=2)
     for name in "ab":
         world.driver.create(a_member(name))
-    decide = world.core.decide
+    deciding = world.core.deciding
 
     def break_down(runner: Any, pod: Any, *more: Any) -> Any:
         if pod.name == "b":
             raise RuntimeError("a bug")
-        return decide(runner, pod, *more)
+        return deciding(runner, pod, *more)
 
-    world.core.decide = break_down
+    world.core.deciding = break_down
     with pytest.raises(RuntimeError):
         world.scheduler.attempt()
     assert (world.held_milli(), world.core.cache.assumed_count) == ({"n1": 0}, 0)
@@ -370,12 +370,12 @@ def test_attempts_are_counted_by_what_came_of_them() -> None:
     counted = world.counted("podgroup_schedule_attempts_total")
     assert counted == {("scheduled", "default-scheduler"): 1, ("unschedulable", "default-scheduler"): 1}
     assert (
-        world.meters.registry.histogram("scheduler_podgroup_scheduling_algorithm_duration_seconds").series().count == 2
+        world.metrics.registry.histogram("scheduler_podgroup_scheduling_algorithm_duration_seconds").series().count == 2
     )
 
 
 def test_without_groups_there_are_no_metrics_of_them() -> None:
-    assert "podgroup" not in GangWorld({}).meters.registry.text()
+    assert "podgroup" not in GangWorld({}).metrics.registry.text()
 
 
 def test_extenders_have_their_say_about_each_member() -> None:

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from mooring.framework.plugin_caller import PluginCaller, call_plainly
 from mooring.framework.points import Handle, Nomination, NoRoom, PostFilterPlugin
 from mooring.framework.status import PluginError, curable, final
+from mooring.scheduler.extenders.steps import at_once
 from mooring.scheduler.make_room import Room, make_room
 
 
@@ -47,9 +49,9 @@ ROWS: dict[str, tuple[list[Any], Nomination | None, str, bool]] = {
 @pytest.mark.parametrize(("answers", "nomination", "message", "clears"), ROWS.values(), ids=ROWS.keys())
 def test_what_comes_of_it(answers: list[Any], nomination: Nomination | None, message: str, clears: bool) -> None:
     plugins = tuple(Answering(answer) for answer in answers)
-    runner: Any = SimpleNamespace(profile=SimpleNamespace(points={"postFilter": plugins}))
-    failure: Any = None
-    room: Room = make_room(runner, failure)
+    runner: Any = SimpleNamespace(profile=SimpleNamespace(points={"postFilter": plugins}), caller=PluginCaller())
+    failure: Any = SimpleNamespace(attempt=SimpleNamespace(cycle=SimpleNamespace(call=call_plainly)))
+    room: Room = at_once(make_room(runner, failure))
     told = room.message.partition(f" ({__file__}, line ")[0]
     assert (room.nomination, told, room.clear_nomination) == (nomination, message, clears)
     assert room.found_by is (None if nomination is None else plugins[answers.index(nomination)])

@@ -20,7 +20,7 @@ from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodDisruptionBudget
 from mooring.queue.entry import QueuedPod
-from mooring.scheduler.decision import Decision, Failed, NoFit, Placement
+from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
 
 STEPS = int(os.environ.get("MOORING_STEPS", "2000"))
 EXAMPLE_STEPS = 50
@@ -360,7 +360,7 @@ def _told(decision: Decision) -> str:
             return f"goes to {decision.node} with {decision.score} of {decision.feasible_count}"
         case NoFit():
             return f"{decision.message} By {sorted(decision.diagnosis.plugins)}"
-        case Failed():
+        case DecisionError():
             return decision.error
 
 

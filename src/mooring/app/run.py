@@ -116,7 +116,7 @@ class Running:
             Manner(tie_break=by_seed),
             tell=self._tell if self._logs.verbosity >= STORY_VERBOSITY else None,
             report=self._report,
-            meters=self._metrics.meters,
+            observer=self._metrics.of_scheduler,
             max_parked_s=settings.max_parked_s,
             gates=settings.gates,
         )

@@ -7,7 +7,7 @@ from typing import Any
 from mooring.cli.table import format_table, percent
 from mooring.kit.clock import NS_PER_S
 from mooring.model.quantity import show_bytes, show_cpu
-from mooring.scheduler.decision import Details, Failed, NoFit, Placement
+from mooring.scheduler.decision import DecisionError, Details, NoFit, Placement
 from mooring.sim.results import Eviction, Explanation, Fate, NodeUse, PodResult, Report
 from mooring.sim.stories import Story
 
@@ -119,7 +119,7 @@ def _verdict(explanation: Explanation) -> str:
 
 def _why(explanation: Explanation) -> str:
     """Why a pod was not placed."""
-    return explanation.decision.error if isinstance(explanation.decision, Failed) else explanation.message
+    return explanation.decision.error if isinstance(explanation.decision, DecisionError) else explanation.message
 
 
 def _score_table(explanation: Explanation, details: Details, wide: bool) -> str:

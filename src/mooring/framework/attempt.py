@@ -13,6 +13,7 @@ from mooring.cluster.nodes.table import FEW
 from mooring.framework.cycle import Cycle
 from mooring.framework.faults import describe
 from mooring.framework.memo import NARROWED_OUT, PASSED, Question, ShapeMemo
+from mooring.framework.plugin_caller import ERROR, SUCCESS
 from mooring.framework.points import (
     Codes,
     FilterPlugin,
@@ -95,6 +96,18 @@ class Attempt:
 
     def pre_filter(self) -> Narrowing | PodRejected:
         """Ask every PreFilter plugin. A final rejection ends it; after a curable one the others are still asked."""
+        caller, status = self.runner.caller, ERROR
+        began_ns = caller.began()
+        try:
+            outcome = self._pre_filter()
+            rejection = outcome.rejection if isinstance(outcome, PodRejected) else None
+            status = SUCCESS if rejection is None else rejection.code.name
+        finally:
+            caller.ended("PreFilter", status, began_ns)
+        caller.pre_filtered(self._no_filter, rejection)
+        return outcome
+
+    def _pre_filter(self) -> Narrowing | PodRejected:
         plan = self._memo.pre_filter_plan or self.runner.pre_filter_plan
         self._no_filter.update(plan.skipped)
         narrowing = Narrowing()
@@ -125,6 +138,17 @@ class Attempt:
 
     def filter(self, narrowing: Narrowing) -> Verdicts:
         """Ask every Filter plugin about the nodes that the ones before it let pass."""
+        caller, status = self.runner.caller, ERROR
+        began_ns = caller.began()
+        try:
+            verdicts = self._filter(narrowing)
+            status = SUCCESS
+        finally:
+            caller.ended("Filter", status, began_ns)
+        caller.filtered(self._no_filter, verdicts.first, self.cycle.nodes.alive_count)
+        return verdicts
+
+    def _filter(self, narrowing: Narrowing) -> Verdicts:
         cycle = self.cycle
         verdicts = Verdicts(self._memo.first_rejections(cycle, self._kept_filters))
         if narrowing.names is not None:
@@ -199,8 +223,20 @@ class Attempt:
 
     def score(self, rows: Rows, explain: bool = False) -> ScoreCard:
         """Score the nodes that passed: PreScore, Score, normalise, range check, weights."""
+        caller, point, status = self.runner.caller, "PreScore", ERROR
+        began_ns = caller.began()
+        try:
+            self._pre_score(rows)
+            began_ns, point = caller.ended("PreScore", SUCCESS, began_ns), "Score"
+            card = self._totals(rows, explain)
+            status = SUCCESS
+        finally:
+            caller.ended(point, status, began_ns)
+        caller.scored(self._no_score, len(card.totals))
+        return card
+
+    def _totals(self, rows: Rows, explain: bool) -> ScoreCard:
         runner, cycle = self.runner, self.cycle
-        self._pre_score(rows)
         if not runner.scores:
             return ScoreCard(rows, np.ones(len(cycle.nodes.alive[rows]), np.int64))
         card = ScoreCard(rows, self._memo.score_sum(cycle, self._kept_scores, runner.summed)[rows].copy())
@@ -251,8 +287,7 @@ class Attempt:
         if is_fixed and key in self._memo.outcomes:
             return self._memo.outcomes[key]
         try:
-            probe = self.cycle.probe
-            outcome = ask(*args) if probe is None else probe.call(point, plugin.name, ask, *args)
+            outcome = self.cycle.call(point, plugin.name, ask, *args)
         except Exception as fault:
             raise AttemptError(f'running {point} plugin "{plugin.name}": {describe(fault)}') from fault
         if is_fixed:
@@ -292,10 +327,7 @@ def _concerns(plugin: FilterPlugin, cycle: Cycle) -> bool:
 def ask_filter(plugin: FilterPlugin, cycle: Cycle, rows: Rows, asked: int) -> Codes | None:
     """A filter's codes for so many rows; whatever it raises, and a wrong number of codes, ends the attempt."""
     try:
-        if cycle.probe is None:
-            codes = plugin.filter(cycle, rows)
-        else:
-            codes = cycle.probe.call("Filter", plugin.name, plugin.filter, cycle, rows)
+        codes: Codes | None = cycle.call("Filter", plugin.name, plugin.filter, cycle, rows)
         if codes is not None:
             _check_form(codes, asked, "codes")
     except Exception as fault:
@@ -305,10 +337,7 @@ def ask_filter(plugin: FilterPlugin, cycle: Cycle, rows: Rows, asked: int) -> Co
 
 def _score(plugin: ScorePlugin, cycle: Cycle, rows: Rows, asked: int) -> Scores | None:
     try:
-        if cycle.probe is None:
-            scores = plugin.score(cycle, rows)
-        else:
-            scores = cycle.probe.call("Score", plugin.name, plugin.score, cycle, rows)
+        scores: Scores | None = cycle.call("Score", plugin.name, plugin.score, cycle, rows)
         if scores is not None:
             _check_form(scores, asked, "scores")
     except Exception as fault:
@@ -321,10 +350,7 @@ def _score(plugin: ScorePlugin, cycle: Cycle, rows: Rows, asked: int) -> Scores 
 def _normalize(plugin: ScorePlugin, cycle: Cycle, scores: Scores, rows: Rows) -> Scores:
     try:
         asked = len(scores)
-        if cycle.probe is None:
-            scores = plugin.normalize(cycle, scores, rows)
-        else:
-            scores = cycle.probe.call("ScoreExtensionNormalize", plugin.name, plugin.normalize, cycle, scores, rows)
+        scores = cycle.call("ScoreExtensionNormalize", plugin.name, plugin.normalize, cycle, scores, rows)
         _check_form(scores, asked, "scores")
     except Exception as fault:
         text = f'running Normalize on Score plugins: plugin "{plugin.name}" failed with: {describe(fault)}'

@@ -1,15 +1,13 @@
 """One attempt to place one pod: what the plugins that take part in it are handed."""
 
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.table import NodeTable
+from mooring.framework.plugin_caller import Call, call_plainly
 from mooring.framework.status import PluginError
 from mooring.model.pod import Pod
-
-if TYPE_CHECKING:
-    from mooring.framework.point_meters import PluginProbe
 
 T = TypeVar("T")
 
@@ -69,17 +67,17 @@ class Keepsakes:
 class Cycle:
     """The context of an attempt. `seed` decides ties; `nodes` is the node table of `cluster`."""
 
-    __slots__ = ("_keepsakes", "cluster", "nodes", "pod", "probe", "seed", "shape", "state")
+    __slots__ = ("_keepsakes", "call", "cluster", "nodes", "pod", "seed", "shape", "state")
 
-    def __init__(self, pod: Pod, cluster: Cluster, seed: int, keepsakes: Keepsakes) -> None:
+    def __init__(self, pod: Pod, cluster: Cluster, seed: int, keepsakes: Keepsakes, call: Call = call_plainly) -> None:
         self.pod = pod
         self.shape = pod.shape
         self.cluster = cluster
         self.nodes = cluster.nodes
         self.seed = seed
         self.state = CycleState()
-        self.probe: PluginProbe | None = None
-        """Measures each call of a plugin, where someone wants to know."""
+        self.call = call
+        """Calls the plugins in this attempt."""
         self._keepsakes = keepsakes
 
     def on(self, nodes: NodeTable, state: CycleState) -> "Cycle":

@@ -119,8 +119,10 @@ PLUGINS = (
     ),
 )
 
+PREEMPTION_ATTEMPTS = _counter("scheduler_preemption_attempts_total", "STABLE", "Attempts to make room by preemption.")
+
 PREEMPTION = (
-    _counter("scheduler_preemption_attempts_total", "STABLE", "Attempts to make room by preemption."),
+    PREEMPTION_ATTEMPTS,
     _histogram(
         "scheduler_preemption_victims", "STABLE", exponential(1, 2, 7), "How many pods had to leave for one that came."
     ),
@@ -163,27 +165,33 @@ BATCHES = (
 )
 """Opportunistic batching: Mooring keeps answers by shape instead, so nothing is recorded here."""
 
+CLAIM_CREATES = _counter(
+    "scheduler_resourceclaim_creates_total", "ALPHA", "Claims that the scheduler created.", "status"
+)
+DEVICE_ALLOCATIONS = _counter(
+    "scheduler_dra_bindingconditions_allocations_total",
+    "ALPHA",
+    "Allocations of devices that must be ready before a pod is bound.",
+    "profile",
+    "driver",
+    "status",
+)
+DEVICE_WAITS = _histogram(
+    "scheduler_dra_bindingconditions_wait_duration_seconds",
+    "ALPHA",
+    DEVICES,
+    "How long pods waited for such devices.",
+    "profile",
+    "driver",
+    "status",
+)
+
 VOLUMES_AND_DEVICES = (
     _counter("scheduler_volume_binder_cache_requests_total", "ALPHA", "Never counted.", "operation"),
     _counter("scheduler_volume_scheduling_stage_error_total", "ALPHA", "Failures of the volume binder.", "operation"),
-    _counter("scheduler_resourceclaim_creates_total", "ALPHA", "Claims that the scheduler created.", "status"),
-    _counter(
-        "scheduler_dra_bindingconditions_allocations_total",
-        "ALPHA",
-        "Allocations of devices that must be ready before a pod is bound.",
-        "profile",
-        "driver",
-        "status",
-    ),
-    _histogram(
-        "scheduler_dra_bindingconditions_wait_duration_seconds",
-        "ALPHA",
-        DEVICES,
-        "How long pods waited for such devices.",
-        "profile",
-        "driver",
-        "status",
-    ),
+    CLAIM_CREATES,
+    DEVICE_ALLOCATIONS,
+    DEVICE_WAITS,
 )
 
 ASYNC_CALLS = (

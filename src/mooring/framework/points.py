@@ -33,6 +33,7 @@ from mooring.cluster.cluster import Cluster
 from mooring.framework.intents import Bind, CallFault, Intent, Write, WriteFault
 from mooring.framework.status import Rejection, Skip
 from mooring.framework.waiting import WaitingPods
+from mooring.kit.metrics import Registry as MetricRegistry
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 
@@ -112,6 +113,8 @@ class Handle:
     profile_name: str = "default-scheduler"
     feature_gates: dict[str, bool] = field(default_factory=dict)
     desk: "Desk" = field(default_factory=lambda: Desk())
+    metrics: MetricRegistry = field(default_factory=MetricRegistry)
+    """Where a plugin declares metrics of its own. What it records is shown at /metrics."""
 
 
 class Plugin(ABC):

@@ -5,7 +5,7 @@ by its points. Whatever does not fit is refused with upstream's text.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -24,6 +24,7 @@ from mooring.framework.config.types import (
 from mooring.framework.faults import describe
 from mooring.framework.points import POINTS, Desk, Handle, Plugin, ScorePlugin
 from mooring.framework.registry import Registry
+from mooring.kit.metrics import Registry as MetricRegistry
 
 MAX_NODE_SCORE = 100
 _MAX_INT64 = (1 << 63) - 1
@@ -76,15 +77,16 @@ def build_profiles(
     registry: Registry,
     feature_gates: Mapping[str, bool] | None = None,
     desk: Desk | None = None,
+    metrics: MetricRegistry | None = None,
 ) -> dict[str, Profile]:
     """The profiles of a validated configuration by scheduler name; raises ConfigError(stage="build")."""
-    gates, desk = with_defaults(feature_gates), desk or Desk()
+    handle = Handle("", with_defaults(feature_gates), desk or Desk(), metrics or MetricRegistry())
     built: dict[str, Profile] = {}
     first: KubeSchedulerProfile | None = None
     for written in _with_ignored_resources(config):
         name = written.scheduler_name or ""
         try:
-            profile = _build(written, registry, gates, desk)
+            profile = _build(written, registry, replace(handle, profile_name=name))
         except _Refusal as why:
             raise _error(f"initializing profiles: creating profile for scheduler name {name}: {why}") from why.__cause__
         if profile.percentage_of_nodes_to_score is None:
@@ -155,10 +157,10 @@ def _check_beside_others(
 # ---- One profile
 
 
-def _build(written: KubeSchedulerProfile, registry: Registry, gates: dict[str, bool], desk: Desk) -> Profile:
+def _build(written: KubeSchedulerProfile, registry: Registry, handle: Handle) -> Profile:
     """Upstream's order of steps: it decides which of several faults is reported."""
-    name, sets = written.scheduler_name or "", written.plugins
-    made = _make_plugins(written, registry, Handle(name, gates, desk))
+    name, sets = handle.profile_name, written.plugins
+    made = _make_plugins(written, registry, handle)
     listed = {point: _listed(point, plugin_set, made) for point, plugin_set in _by_build_order(sets)}
     if sets.multi_point.enabled:
         for point, plugin_set in _by_build_order(sets):

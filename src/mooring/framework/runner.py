@@ -9,8 +9,7 @@ from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.attempt import Attempt
 from mooring.framework.cycle import Cycle
 from mooring.framework.memo import PASSED, Plan, ShapeMemo
-from mooring.framework.metered_attempt import MeteredAttempt
-from mooring.framework.point_meters import PointMeters
+from mooring.framework.plugin_caller import PluginCaller
 from mooring.framework.points import FilterPlugin, Plugin, Reads, ScorePlugin
 from mooring.framework.profiles import Profile
 from mooring.model.pod import Pod
@@ -23,8 +22,9 @@ class Runner:
     MEMO_LIMIT = 64
     """Shapes kept at once; one takes some 50 bytes a node."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: Profile, caller: PluginCaller | None = None) -> None:
         self.profile = profile
+        self.caller = caller or PluginCaller()
         self.filters: tuple[FilterPlugin, ...] = _typed(profile, "filter")
         self.scores: tuple[ScorePlugin, ...] = _typed(profile, "score")
         if len(self.filters) >= PASSED:
@@ -44,8 +44,6 @@ class Runner:
             if self.score_reads[index] is not Reads.CLUSTER and not plugin.normalizes()
         }
         """Score plugins whose kept answers need nothing but adding up, with their weight."""
-        self.meters: PointMeters | None = None
-        """Measures attempts, where someone wants to know."""
         self._memos: OrderedDict[ref[PodShape], ShapeMemo] = OrderedDict()
         """Least recently used first. What is kept for a shape goes with the last pod that has it."""
         self._table: NodeTable | None = None
@@ -54,8 +52,7 @@ class Runner:
         """Begin an attempt to place a pod."""
         cluster.nodes.settle()
         memo = self._memo(pod.shape, cluster.nodes)
-        cycle = Cycle(pod, cluster, seed, memo.keepsakes)
-        return Attempt(self, cycle, memo) if self.meters is None else MeteredAttempt(self, cycle, memo, self.meters)
+        return Attempt(self, Cycle(pod, cluster, seed, memo.keepsakes, self.caller.call_for(seed)), memo)
 
     def _memo(self, shape: PodShape, nodes: NodeTable) -> ShapeMemo:
         """What is kept for the shape. It follows one table; for a fork of it nothing is kept."""

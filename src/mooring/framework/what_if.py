@@ -201,10 +201,7 @@ def _tell(extensions: Sequence[PreFilterExtensions], cycle: Cycle, pod: Pod, row
     for plugin in extensions:
         try:
             tell = plugin.add_pod if what == "AddPod" else plugin.remove_pod
-            if cycle.probe is None:
-                tell(cycle, pod, row)
-            else:
-                cycle.probe.call(f"PreFilterExtension{what}", plugin.name, tell, cycle, pod, row)
+            cycle.call(f"PreFilterExtension{what}", plugin.name, tell, cycle, pod, row)
         except Exception as fault:
             name = getattr(plugin, "name", type(plugin).__name__)
             raise AttemptError(f'running {what} on PreFilter plugin "{name}": {describe(fault)}') from fault

@@ -213,9 +213,12 @@ class Registry:
             self.declare(description)
 
     def declare(self, description: Description) -> None:
-        if description.name in self._families:
-            raise ValueError(f"a metric named {description.name} exists already")
-        self._families[description.name] = _family(description)
+        """Have this metric. Several may declare it, for instance a plugin in each profile, but all in the same words."""
+        known = self._families.get(description.name)
+        if known is None:
+            self._families[description.name] = _family(description)
+        elif known.description != description:
+            raise ValueError(f"another metric is named {description.name}")
 
     def __iter__(self) -> Iterator[AnyFamily]:
         return iter(self._families.values())

@@ -5,18 +5,18 @@ from mooring.kit.clock import Clock
 from mooring.kit.metrics import Counter, Histogram, Registry
 from mooring.live.process_readings import read_process
 from mooring.live.resource_metrics import resource_metrics
-from mooring.scheduler.meters import Meters
+from mooring.scheduler.metrics import SchedulerMetrics
 from mooring.scheduler.scheduler import Scheduler
 
 LEASE = "kube-scheduler"
 
 
 class ServiceMetrics:
-    """Hand `meters` to `build_scheduler`, and what else happens to the methods here; the last four are pages' sources."""
+    """`of_scheduler` observes the scheduler; call the other methods for what happens around it. The last four are shown."""
 
     def __init__(self, clock: Clock) -> None:
         self.registry = Registry(CATALOGUE)
-        self.meters = Meters(clock, self.registry)
+        self.of_scheduler = SchedulerMetrics(clock, self.registry)
         self._health = Registry(HEALTH)
         self._leads = self.registry.gauge("leader_election_master_status")
         self._requests = self.registry.counter("rest_client_requests_total")

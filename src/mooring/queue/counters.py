@@ -1,16 +1,12 @@
 """What the queue counts. Plain numbers: a metrics layer reads them when it is asked."""
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mooring.queue.entry import QueuedPod
 
 POD_POPPED = "PodPopped"
 """The label under which the starts of attempts are counted among the in-flight events."""
-
-HintObserver = Callable[[str, str, str, int], None]
-"""Plugin, event label, outcome (Queue, QueueSkip or Error), nanoseconds."""
 
 
 @dataclass(slots=True)
@@ -29,8 +25,6 @@ class QueueCounters:
     """Counter: pods that got another chance only because they had been parked for too long."""
     rescued: int = 0
     """Counter: those of them that were then placed. Each is a wake-up that was lost."""
-    observe_hint: HintObserver | None = None
-    """Told of each hint and how long it took; without it hints are not timed."""
 
     def hold(self, entry: QueuedPod) -> None:
         """The pod counts as rejected by its plugins from now on."""

@@ -5,20 +5,13 @@ from typing import Any
 
 from mooring.framework.events import ClusterEvent
 from mooring.framework.faults import describe
+from mooring.framework.plugin_caller import SUCCESS, Call, PluginCaller
 from mooring.framework.points import PreEnqueuePlugin
 from mooring.framework.profiles import Profile
 from mooring.framework.status import Rejection
-from mooring.model.pod import Pod
 from mooring.queue.counters import QueueCounters
 from mooring.queue.entry import QueuedPod
 from mooring.queue.hints import Report
-
-Ask = Callable[[PreEnqueuePlugin, Pod], Rejection | None]
-"""Puts a pod before a PreEnqueue plugin; whoever measures plugins does it here."""
-
-
-def ask_plainly(plugin: PreEnqueuePlugin, pod: Pod) -> Rejection | None:
-    return plugin.pre_enqueue(pod)
 
 
 class Gates:
@@ -30,21 +23,32 @@ class Gates:
         events_of: Callable[[str], tuple[ClusterEvent, ...]],
         counters: QueueCounters,
         report: Report,
-        ask: Ask = ask_plainly,
+        callers: Mapping[str, PluginCaller],
     ) -> None:
         self._plugins = {name: _pre_enqueue_plugins(profile) for name, profile in profiles.items()}
         self._events_of = events_of
         self._counters = counters
         self._report = report
-        self._ask = ask
+        self._callers = callers
+        self._admissions = 0
 
     def admit(self, entry: QueuedPod) -> bool:
         """Whether the pod may be queued. The first plugin that objects is noted, and the others are not asked."""
+        caller = self._callers.get(entry.profile)
+        if caller is None:
+            return True  # no profile is named so: there is no plugin that could object
+        self._admissions += 1
+        began_ns = caller.began()
+        is_admitted = self._admit(entry, caller.call_for(self._admissions))
+        caller.ended("PreEnqueue", SUCCESS, began_ns)  # Parity: whether or not the pod is gated
+        return is_admitted
+
+    def _admit(self, entry: QueuedPod, call: Call) -> bool:
         plugins = self._plugins.get(entry.profile, ())
         if entry.gating_plugin:  # it most likely still objects
             plugins = tuple(sorted(plugins, key=lambda plugin: plugin.name != entry.gating_plugin))
         for plugin in plugins:
-            objection = self._objection(plugin, entry)
+            objection = self._objection(plugin, entry, call)
             if objection is not None:
                 self._gate(entry, plugin.name, objection)
                 return False
@@ -52,10 +56,10 @@ class Gates:
         entry.gating_events = ()
         return True
 
-    def _objection(self, plugin: PreEnqueuePlugin, entry: QueuedPod) -> str | None:
+    def _objection(self, plugin: PreEnqueuePlugin, entry: QueuedPod, call: Call) -> str | None:
         """Why the plugin holds the pod back. One that fails holds it back too: it may know a reason."""
         try:
-            rejection = self._ask(plugin, entry.pod)
+            rejection: Rejection | None = call("PreEnqueue", plugin.name, plugin.pre_enqueue, entry.pod)
             return None if rejection is None else rejection.message
         except Exception as error:  # a plugin may raise anything, or answer with anything
             self._report(f"PreEnqueue of plugin {plugin.name} failed on pod {entry.key}", error)

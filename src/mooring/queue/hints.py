@@ -5,6 +5,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from mooring.framework.events import EVERYTHING, NODE, Action, Change, ClusterEvent, Hint, Registration
+from mooring.framework.plugin_caller import PluginCaller
 from mooring.framework.points import (
     FilterPlugin,
     PermitPlugin,
@@ -13,7 +14,6 @@ from mooring.framework.points import (
     PreFilterPlugin,
     ReservePlugin,
 )
-from mooring.kit.clock import Clock
 from mooring.queue.counters import QueueCounters
 from mooring.queue.entry import QueuedPod
 
@@ -110,9 +110,11 @@ class HintMap:
 class Hints:
     """The hint maps of all profiles, and the question they are for."""
 
-    def __init__(self, maps: Mapping[str, HintMap], clock: Clock, counters: QueueCounters, report: Report) -> None:
+    def __init__(
+        self, maps: Mapping[str, HintMap], counters: QueueCounters, report: Report, callers: Mapping[str, PluginCaller]
+    ) -> None:
         self._maps = maps
-        self._clock = clock
+        self._callers = callers
         self._counters = counters
         self._report = report
         self._interested: dict[ClusterEvent, tuple[str, ...]] = {}
@@ -148,8 +150,8 @@ class Hints:
 
     def _ask(self, plugin: str, hint: Hint | None, entry: QueuedPod, happening: Happening) -> bool:
         """Ask one hint. One that fails counts as a yes: an attempt in vain costs less than a pod that is stranded."""
-        observe, label = self._counters.observe_hint, happening.label
-        began_ns = self._clock.now_ns() if observe is not None else 0
+        caller, label = self._callers[entry.profile], happening.label
+        began_ns = caller.began()
         outcome = "Queue"
         try:
             if hint is not None and not hint(entry.pod, happening.change):
@@ -158,8 +160,7 @@ class Hints:
             outcome = "Error"
             self._report(f"the hint of plugin {plugin} for {label} failed on pod {entry.key}", error)
         self._counters.hints[plugin, label, outcome] += 1
-        if observe is not None:
-            observe(plugin, label, outcome, self._clock.now_ns() - began_ns)
+        caller.hinted(plugin, label, outcome, began_ns)
         return outcome != "QueueSkip"
 
 

@@ -26,7 +26,7 @@ from mooring.framework.events import (
     ClusterEvent,
     Registration,
 )
-from mooring.framework.point_meters import PointMeters
+from mooring.framework.plugin_caller import PluginCaller
 from mooring.framework.profiles import Profile
 from mooring.kit.clock import NS_PER_S, Clock
 from mooring.kit.heap import KeyedHeap
@@ -35,10 +35,9 @@ from mooring.model.pod import Pod
 from mooring.queue.backoff import BackoffQueue, BackoffRule
 from mooring.queue.counters import QueueCounters
 from mooring.queue.entry import Place, QueuedPod
-from mooring.queue.gates import Ask, Gates, ask_plainly
+from mooring.queue.gates import Gates
 from mooring.queue.hints import Happening, HintMap, Hints, Report, Worth
 from mooring.queue.in_flight import InFlight
-from mooring.queue.metered_gates import MeteredGates
 from mooring.queue.nominations import Lookup, Nominations
 from mooring.queue.parked import Parked
 from mooring.queue.places import Places
@@ -64,8 +63,8 @@ class SchedulingQueue:
     """All pods that wait for a node. It has no thread and no timer: its owner calls the two flushes.
 
     `lookup` tells what the watch knows of a pod by its key, `cluster` is handed to hints. `tell` is told the story of
-    each pod, `report` what should not have happened. `other_rejectors` register events without being plugins. `meters`
-    measure PreEnqueue, by profile.
+    each pod, `report` what should not have happened. `other_rejectors` register events without being plugins.
+    `callers` call the plugins, by profile.
     """
 
     def __init__(
@@ -81,8 +80,7 @@ class SchedulingQueue:
         max_parked_s: float = 300,
         pop_from_backoff: bool = True,
         other_rejectors: Mapping[str, Sequence[Registration]] | None = None,
-        ask: Ask = ask_plainly,
-        meters: Mapping[str, PointMeters] | None = None,
+        callers: Mapping[str, PluginCaller] | None = None,
         tell: Tell | None = None,
         report: Report | None = None,
     ) -> None:
@@ -98,7 +96,8 @@ class SchedulingQueue:
         self._max_parked_ns = round(max_parked_s * NS_PER_S)
         self._in_flight = InFlight(counters)
         maps = {name: HintMap.of(profile, other_rejectors or {}) for name, profile in profiles.items()}
-        self._hints = Hints(maps, clock, counters, self._report)
+        callers = callers or {name: PluginCaller() for name in profiles}
+        self._hints = Hints(maps, counters, self._report, callers)
         order = _order_of(next(iter(profiles.values())), self._report)
         window_ns = NS_PER_S if pop_from_backoff else 1
         rule = BackoffRule(round(initial_backoff_s * NS_PER_S), round(max_backoff_s * NS_PER_S), window_ns)
@@ -106,9 +105,7 @@ class SchedulingQueue:
             active=KeyedHeap(attrgetter("key"), order),
             backoff=BackoffQueue(rule, order if pop_from_backoff else None),
             parked=Parked(profiles),
-            gates=Gates(profiles, self._hints.events_of, counters, self._report, ask)
-            if meters is None
-            else MeteredGates(profiles, self._hints.events_of, counters, self._report, ask, meters),
+            gates=Gates(profiles, self._hints.events_of, counters, self._report, callers),
             nominations=self.nominations,
             counters=counters,
             clock=clock,

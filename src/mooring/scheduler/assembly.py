@@ -12,10 +12,8 @@ from mooring.kit.clock import Clock
 from mooring.plugins.builtin import in_tree
 from mooring.scheduler.core import Report, Tell
 from mooring.scheduler.decide import Manner
-from mooring.scheduler.device_readings import read_devices
 from mooring.scheduler.extenders.interest import in_asking_order
-from mooring.scheduler.meters import Meters
-from mooring.scheduler.preemption_readings import read_preemption
+from mooring.scheduler.observer import Observer
 from mooring.scheduler.scheduler import Scheduler
 
 
@@ -31,10 +29,13 @@ def build_runners(
     registry: Registry | None = None,
     desk: Desk | None = None,
     gates: Mapping[str, bool] | None = None,
+    observer: Observer | None = None,
 ) -> dict[str, Runner]:
     """A runner for each scheduler name; raises ConfigError where the configuration asks for what cannot be had."""
-    profiles = build_profiles(config, registry if registry is not None else all_plugins(), gates, desk)
-    return {name: Runner(profile) for name, profile in profiles.items()}
+    observer = observer or Observer()
+    plugins = registry if registry is not None else all_plugins()
+    profiles = build_profiles(config, plugins, gates, desk, observer.registry)
+    return {name: Runner(profile, observer.caller_for(profile)) for name, profile in profiles.items()}
 
 
 def build_scheduler(
@@ -44,17 +45,14 @@ def build_scheduler(
     manner: Manner | None = None,
     tell: Tell | None = None,
     report: Report | None = None,
-    meters: Meters | None = None,
+    observer: Observer | None = None,
     max_parked_s: float = 300,
     gates: Mapping[str, bool] | None = None,
 ) -> Scheduler:
-    """A scheduler without I/O as the configuration describes it. `meters` (of the same clock) measure it."""
+    """A scheduler without I/O as the configuration describes it. `observer` sees what happens: metrics are one."""
     desk, manner = Desk(), manner or Manner()
     manner.extenders = in_asking_order(config.extenders)
-    runners = build_runners(config, registry, desk, gates)
-    if meters is not None:
-        read_preemption(runners.values(), meters.registry)
-        read_devices(runners.values(), meters.registry)
+    runners = build_runners(config, registry, desk, gates, observer)
     return Scheduler(
         clock,
         runners,
@@ -65,6 +63,6 @@ def build_scheduler(
         max_parked_s=max_parked_s,
         tell=tell,
         report=report,
-        meters=meters,
+        observer=observer,
         schedules_groups=with_defaults(gates)["GenericWorkload"],
     )

@@ -10,6 +10,7 @@ from mooring.framework.cycle import Cycle
 from mooring.framework.events import ASSIGNED_POD_DELETE
 from mooring.framework.faults import describe
 from mooring.framework.intents import Bind, CallReply, PatchStatus, Record
+from mooring.framework.plugin_caller import ERROR, SUCCESS
 from mooring.framework.points import Plugin, Wait
 from mooring.framework.runner import Runner
 from mooring.framework.status import SKIP, Code, Rejection
@@ -18,7 +19,7 @@ from mooring.queue.entry import QueuedPod
 from mooring.scheduler.core import Binding, Core
 from mooring.scheduler.extenders.bind import call_binder, refusal, skip
 from mooring.scheduler.failure import Failure, error, fail, refused
-from mooring.scheduler.work import Failed, prepare
+from mooring.scheduler.work import BindingFailure, prepare
 
 T = TypeVar("T")
 
@@ -58,8 +59,7 @@ def send_off(core: Core, binding: Binding) -> None:
     core.bindings[pod.id] = binding
     if waits:
         binding.has_waited = True
-        if core.meters is not None:
-            core.meters.step_began(binding)
+        binding.step_began_ns = binding.runner.caller.began()
         core.desk.waiting.hold(pod, node_name, waits, core.clock.now_ns())
         patience = (f"{plugin} (at most {min(limit_s, MAX_WAIT_S):g} s)" for plugin, limit_s in waits.items())
         core.story(pod, f"has room on {node_name} and waits for {', '.join(patience)}")
@@ -73,8 +73,7 @@ def release(core: Core, pod_id: str, release: Release) -> None:
     binding = core.bindings.get(pod_id)
     if binding is None:
         return
-    if core.meters is not None:
-        core.meters.permit_ended(binding, _status_of_release(release))
+    core.observer.wait_on_permit_ended(_status_of_release(release), binding.step_began_ns)
     if release.is_allowed:
         go_on(core, binding)
     elif release.is_error:
@@ -86,15 +85,13 @@ def release(core: Core, pod_id: str, release: Release) -> None:
 def go_on(core: Core, binding: Binding) -> None:
     """PreBind and Bind: from here on the pod is no longer in flight."""
     core.queue.done(binding.entry.uid)
-    if core.meters is not None:
-        core.meters.step_began(binding)
+    binding.step_began_ns = binding.runner.caller.began()
     prepare(core, binding, iter(_plugins(binding, "preBind")), _prepared)
 
 
-def _prepared(core: Core, binding: Binding, failed: Failed | None) -> None:
+def _prepared(core: Core, binding: Binding, failed: BindingFailure | None) -> None:
     """PreBind is through: bind the pod, unless it cannot be."""
-    if core.meters is not None:
-        core.meters.step_ended(binding, "PreBind", _status(failed))
+    _step_ended(binding, "PreBind", _status(failed))
     if failed is None and core.manner.extenders and call_binder(core, binding):
         return
     _end_unless_bound(core, binding, failed or _begin_to_bind(core, binding))
@@ -110,12 +107,11 @@ def binder_replied(core: Core, binding: Binding, extender: Extender, reply: Call
     elif skip(core, extender, fault):
         _end_unless_bound(core, binding, _begin_to_bind(core, binding))
     else:
-        if core.meters is not None:
-            core.meters.step_ended(binding, "Bind", Code.Error.name)
+        _step_ended(binding, "Bind", ERROR)
         give_up(core, binding, error(fault), is_rejected=False)
 
 
-def _end_unless_bound(core: Core, binding: Binding, failed: Failed | None) -> None:
+def _end_unless_bound(core: Core, binding: Binding, failed: BindingFailure | None) -> None:
     if failed is not None:
         failure, is_rejected = failed
         give_up(core, binding, failure, is_rejected)
@@ -124,13 +120,19 @@ def _end_unless_bound(core: Core, binding: Binding, failed: Failed | None) -> No
 def finish(core: Core, binding: Binding) -> None:
     """The pod is bound."""
     core.bindings.pop(binding.pod.id, None)
-    if core.meters is not None:
-        core.meters.step_ended(binding, "Bind", Code.Success.name)
-        core.meters.scheduled(binding.entry)
+    _step_ended(binding, "Bind", SUCCESS)
+    core.observer.pod_bound(binding.entry)
     core.story(binding.pod, f"is bound to {binding.node_name}")
     note = f"Successfully assigned {binding.pod.key} to {binding.node_name}"
     core.outbox.append(Record(binding.pod, "Normal", "Scheduled", "Binding", note))
     _at("PostBind", partial(_post_bind, core), binding)
+
+
+def bind_failed(core: Core, binding: Binding, fault: str, elsewhere: str) -> None:
+    """The API server did not bind the pod."""
+    _step_ended(binding, "Bind", ERROR)
+    text = f'running Bind plugin "DefaultBinder": {fault}'
+    give_up(core, binding, error(text), is_rejected=False, elsewhere=elsewhere)
 
 
 def _post_bind(core: Core, binding: Binding) -> None:
@@ -182,14 +184,17 @@ def _unreserve(core: Core, binding: Binding) -> None:
 
 
 def _at(point: str, run: Callable[[Binding], T], binding: Binding) -> T:
-    """Run all plugins of a point; where points are measured, this one is."""
-    meters = binding.runner.meters
-    if meters is None:
-        return run(binding)
-    began_ns = meters.now_ns()
+    """Run all plugins of a point."""
+    caller = binding.runner.caller
+    began_ns = caller.began()
     outcome = run(binding)
-    meters.observe(point, _status(outcome), began_ns)
+    caller.ended(point, _status(outcome), began_ns)
     return outcome
+
+
+def _step_ended(binding: Binding, point: str, status: str) -> None:
+    """A point that may have taken its time is over, and the next one begins."""
+    binding.step_began_ns = binding.runner.caller.ended(point, status, binding.step_began_ns)
 
 
 def _status(outcome: object) -> str:
@@ -198,20 +203,18 @@ def _status(outcome: object) -> str:
         outcome = outcome[0]
     if isinstance(outcome, Failure):
         return outcome.code.name
-    return Code.Wait.name if outcome else Code.Success.name
+    return Code.Wait.name if outcome else SUCCESS
 
 
 def _status_of_release(release: Release) -> str:
     if release.is_allowed:
-        return Code.Success.name
-    return Code.Error.name if release.is_error else Code.Unschedulable.name
+        return SUCCESS
+    return ERROR if release.is_error else Code.Unschedulable.name
 
 
 def _call(binding: Binding, plugin: Plugin, point: str, ask: Callable[[Cycle, str], T]) -> T:
-    probe = binding.cycle.probe
-    if probe is None:
-        return ask(binding.cycle, binding.node_name)
-    return probe.call(point, plugin.name, ask, binding.cycle, binding.node_name)
+    answer: T = binding.cycle.call(point, plugin.name, ask, binding.cycle, binding.node_name)
+    return answer
 
 
 def _ask(binding: Binding, plugin: Plugin, point: str, ask: Callable[[Cycle, str], T]) -> T | Failure:
@@ -262,15 +265,15 @@ def _permit(binding: Binding) -> Failure | dict[str, float]:
     return waits
 
 
-def _begin_to_bind(core: Core, binding: Binding) -> Failed | None:
+def _begin_to_bind(core: Core, binding: Binding) -> BindingFailure | None:
     """Bind. Where that is measured it ends when the answer is known."""
     failed = _bind(core, binding)
-    if failed is not None and core.meters is not None:
-        core.meters.step_ended(binding, "Bind", _status(failed))
+    if failed is not None:
+        _step_ended(binding, "Bind", _status(failed))
     return failed
 
 
-def _bind(core: Core, binding: Binding) -> Failed | None:
+def _bind(core: Core, binding: Binding) -> BindingFailure | None:
     """Why the pod was not bound; None: it is bound, or soon will be."""
     for plugin in _plugins(binding, "bind"):
         answer = _ask(binding, plugin, "Bind", plugin.bind)

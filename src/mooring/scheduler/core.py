@@ -9,7 +9,6 @@ from mooring.cluster.pods.cache import Cache
 from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.framework.config.types import Extender
 from mooring.framework.cycle import Cycle
-from mooring.framework.events import ClusterEvent
 from mooring.framework.intents import Intent, WriteFault
 from mooring.framework.points import Desk, Pause, PostFilterPlugin, PreBindPlugin, Work
 from mooring.framework.runner import Runner
@@ -18,17 +17,15 @@ from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
 from mooring.queue.queue import SchedulingQueue
-from mooring.scheduler.decide import Manner, decide
+from mooring.scheduler.decide import Manner, deciding
 from mooring.scheduler.decision import Decision
-from mooring.scheduler.extenders.decide import deciding
 from mooring.scheduler.extenders.interest import Panel
 from mooring.scheduler.extenders.steps import Steps, Suspension
-from mooring.scheduler.meters import Meters
+from mooring.scheduler.observer import Observer
 
 Tell = Callable[[Pod, str], None]
 Report = Callable[[str, Exception | None], None]
-Decide = Callable[[Runner, Pod, Cluster, Manner, int], Decision]
-Deciding = Callable[[Panel, Runner, Pod, Cluster, Manner, int], Steps[Decision]]
+Deciding = Callable[[Runner, Pod, Cluster, Manner, int, Panel | None], Steps[Decision]]
 
 
 @dataclass(slots=True)
@@ -43,7 +40,7 @@ class Binding:
     has_waited: bool = False
     """On Permit, or for the work of PreBind: then the pod's status was asked to name the node."""
     step_began_ns: int = 0
-    """When its present step (the wait on Permit, PreBind, Bind) began, where that is measured."""
+    """When its present step (the wait on Permit, PreBind, Bind) began, as the caller of its plugins says."""
 
     @property
     def node_name(self) -> str:
@@ -94,8 +91,7 @@ class Core:
     """Told the story of each pod."""
     report: Report = lambda text, error: None
     """Told what should not have happened."""
-    meters: Meters | None = None
-    """Told what there is to measure."""
+    observer: Observer = field(default_factory=Observer)
     pods: dict[str, Pod] = field(default_factory=dict)
     """Every pod as the watch last showed it, by key."""
     outbox: list[Intent] = field(default_factory=list)
@@ -118,16 +114,9 @@ class Core:
     """Token of a call -> the binding that an extender was asked to carry out."""
     evictions: dict[str, Eviction] = field(default_factory=dict)
     """By id of the preemptor."""
-    decide: Decide = decide
-    """Makes the decisions; whoever wants to see each of them puts a function around it here."""
     deciding: Deciding = deciding
-    """... and around this one, for those in which extenders have a say."""
+    """Makes the decisions. A driver that wants to see each of them puts a generator around it."""
 
     def story(self, pod: Pod, text: str) -> None:
         if self.tell is not None:
             self.tell(pod, text)
-
-    def handled(self, event: ClusterEvent) -> None:
-        """A change was taken in, as this event."""
-        if self.meters is not None:
-            self.meters.event_handled(event)

@@ -1,6 +1,6 @@
 """The decision: where should this pod go? Pure: it reads the cluster and changes nothing but what the runner keeps.
 
-PreFilter -> Filter -> PreScore -> Score -> normalise -> weigh -> pick
+PreFilter -> Filter -> (extenders filter) -> PreScore -> Score -> normalise -> weigh -> (extenders score) -> pick
 """
 
 from collections.abc import Callable
@@ -23,15 +23,19 @@ from mooring.kit.choice import choose
 from mooring.model.pod import Pod
 from mooring.scheduler.decision import (
     Decision,
+    DecisionError,
     Details,
     Diagnosis,
-    Failed,
     NoFit,
     Placement,
     diagnose,
     diagnose_rejected_pod,
     rejections_by_node,
 )
+from mooring.scheduler.extenders.filter import passing, still_passes
+from mooring.scheduler.extenders.interest import Panel
+from mooring.scheduler.extenders.scores import add_scores
+from mooring.scheduler.extenders.steps import Steps, at_once
 from mooring.scheduler.search import Search, cut_short, nodes_to_find
 
 BEST = 3
@@ -75,28 +79,52 @@ class Manner:
 
 
 def decide(runner: Runner, pod: Pod, cluster: Cluster, manner: Manner, seed: int = 0) -> Decision:
-    """Where the pod should go, or why nowhere."""
+    """Where the pod should go, or why nowhere, where no extender takes part."""
+    return at_once(deciding(runner, pod, cluster, manner, seed))
+
+
+def deciding(
+    runner: Runner, pod: Pod, cluster: Cluster, manner: Manner, seed: int = 0, panel: Panel | None = None
+) -> Steps[Decision]:
+    """Where the pod should go, or why nowhere. It waits for the replies of the extenders in `panel`, if there are any.
+
+    The cluster must not change until the steps are over.
+    """
     try:
-        return _decide(runner.open(pod, cluster, seed), manner)
+        return (yield from _deciding(runner.open(pod, cluster, seed), manner, panel))
     except AttemptError as error:
-        return Failed(str(error))
+        return DecisionError(str(error))
 
 
-def _decide(attempt: Attempt, manner: Manner) -> Decision:
-    screened = screen(attempt, manner)
+def _deciding(attempt: Attempt, manner: Manner, panel: Panel | None) -> Steps[Decision]:
+    screened = _screen(attempt, manner)
     if isinstance(screened, NoFit):
-        return screened
+        return _reviewed(screened, panel)
     verdicts, narrowing = screened
-    promised = promised_row(attempt, verdicts)
-    feasible = feasible_rows(attempt, verdicts, manner) if promised is None else take_promised(verdicts, promised)
+    promised = _promised_row(attempt, verdicts)
+    if promised is not None and (panel is None or (yield from still_passes(panel, attempt, verdicts, promised))):
+        return _place(attempt, verdicts, narrowing, _take_promised(verdicts, promised), None, manner)
+    feasible, scoring = _feasible_rows(attempt, verdicts, manner), attempt
+    if panel is not None:
+        feasible, scoring = yield from passing(panel, attempt, verdicts, feasible)
     found = len(attempt.cycle.nodes.alive[feasible])
     if not found:
-        return no_fit(attempt, verdicts, narrowing, manner)
-    card = attempt.score(feasible, manner.explain) if found > 1 else None
-    return place(attempt, verdicts, narrowing, feasible, card, manner)
+        return _reviewed(_no_fit(attempt, verdicts, narrowing, manner), panel)
+    card = scoring.score(feasible, manner.explain) if found > 1 else None
+    favoured = None
+    if panel is not None and card is not None:
+        favoured = yield from add_scores(panel, attempt, card, manner.explain)
+    return _place(attempt, verdicts, narrowing, feasible, card, manner, favoured)
 
 
-def place(
+def _reviewed(decision: NoFit, panel: Panel | None) -> NoFit:
+    """Note whether extenders have a say in who must leave for the pod."""
+    if decision.failure is not None and panel is not None:
+        decision.failure.is_reviewed = panel.reviews_victims
+    return decision
+
+
+def _place(
     attempt: Attempt,
     verdicts: Verdicts,
     narrowing: Narrowing,
@@ -115,7 +143,7 @@ def place(
     return placement
 
 
-def screen(attempt: Attempt, manner: Manner) -> tuple[Verdicts, Narrowing] | NoFit:
+def _screen(attempt: Attempt, manner: Manner) -> tuple[Verdicts, Narrowing] | NoFit:
     """PreFilter and Filter: the verdict of each node; or that the pod goes nowhere, whatever the node."""
     if not attempt.cycle.nodes.alive_count:
         return NoFit(Diagnosis(0))
@@ -129,26 +157,26 @@ def screen(attempt: Attempt, manner: Manner) -> tuple[Verdicts, Narrowing] | NoF
     return verdicts, narrowing
 
 
-def no_fit(attempt: Attempt, verdicts: Verdicts, narrowing: Narrowing, manner: Manner) -> NoFit:
+def _no_fit(attempt: Attempt, verdicts: Verdicts, narrowing: Narrowing, manner: Manner) -> NoFit:
     """No node passed: why, as far as anyone may ask."""
     details = Details(rejected=rejections_by_node(attempt, verdicts)) if manner.explain else None
     diagnosis = diagnose(attempt, verdicts, narrowing)
     return NoFit(diagnosis, details, _failure(attempt, verdicts, diagnosis, manner))
 
 
-def promised_row(attempt: Attempt, verdicts: Verdicts) -> int | None:
+def _promised_row(attempt: Attempt, verdicts: Verdicts) -> int | None:
     """The node that the pod was promised, if it still fits there."""
     row = attempt.cycle.nodes.row_book.get(attempt.cycle.pod.status.nominated_node_name)
     return row if row is not None and verdicts.first[row] == PASSED else None
 
 
-def take_promised(verdicts: Verdicts, row: int) -> Rows:
+def _take_promised(verdicts: Verdicts, row: int) -> Rows:
     """Parity: a node that was promised and still fits is taken; nobody asks about the others."""
     verdicts.first = np.full(len(verdicts.first), NARROWED_OUT, np.int8)
     return np.array([row], np.intp)
 
 
-def feasible_rows(attempt: Attempt, verdicts: Verdicts, manner: Manner) -> Rows:
+def _feasible_rows(attempt: Attempt, verdicts: Verdicts, manner: Manner) -> Rows:
     """The rows that passed every filter; a profile may ask for fewer than there are."""
     nodes = attempt.cycle.nodes
     count = nodes.alive_count

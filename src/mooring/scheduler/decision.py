@@ -94,13 +94,13 @@ class NoFit:
 
 
 @dataclass(slots=True)
-class Failed:
+class DecisionError:
     """The attempt ended in an error: a plugin could not do its work."""
 
     error: str
 
 
-Decision = Placement | NoFit | Failed
+Decision = Placement | NoFit | DecisionError
 
 
 def diagnose(attempt: Attempt, verdicts: Verdicts, narrowing: Narrowing) -> Diagnosis:

@@ -52,8 +52,7 @@ def fail(
 
     A pod of which the server says that it has its node all the same (`is_placed`) does not come back.
     """
-    if core.meters is not None:
-        core.meters.failed(entry, is_error=failure.reason == SCHEDULER_ERROR)
+    core.observer.attempt_failed(entry, is_error=failure.reason == SCHEDULER_ERROR)
     promised = core.queue.nominations.node_of(entry.uid) or promised
     core.story(entry.pod, f"is not scheduled: {failure.message or 'nobody wanted to bind it'}")
     known = core.pods.get(entry.key)

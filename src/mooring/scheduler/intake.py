@@ -63,7 +63,7 @@ def added(core: Core, item: KubeObject) -> None:
     elif isinstance(item, Node):
         core.cluster.nodes.put_node(item)
         core.queue.wake(NODE_ADD, None, item)
-        core.handled(NODE_ADD)
+        core.observer.change_handled(NODE_ADD)
     else:
         core.cluster.put(item)
         _wake_for(core, Action.ADD, None, item)
@@ -88,7 +88,7 @@ def removed(core: Core, item: KubeObject) -> None:
     elif isinstance(item, Node):
         core.queue.wake(NODE_DELETE, item, None)  # Parity: before the node is gone
         _guard(core, lambda: core.cluster.nodes.remove_node(item.name))
-        core.handled(NODE_DELETE)
+        core.observer.change_handled(NODE_DELETE)
     else:
         core.cluster.remove(type(item), item.key)
         _wake_for(core, Action.DELETE, item, None)
@@ -106,7 +106,7 @@ def _wake_for(core: Core, action: Action, old: KubeObject | None, new: KubeObjec
 def _wake_for_each(core: Core, events: Iterable[ClusterEvent], old: KubeObject | None, new: KubeObject | None) -> None:
     for event in events:
         core.queue.wake(event, old, new)
-        core.handled(event)
+        core.observer.change_handled(event)
 
 
 # ---- pods
@@ -124,7 +124,7 @@ def _pod_added(core: Core, pod: Pod) -> None:
         core.queue.add(pod)
         if core.cluster.groups is not None and pod.group_key is not None:
             core.queue.wake(UNSCHEDULABLE_POD_ADD, None, pod)  # others may have waited for one more of their group
-        core.handled(UNSCHEDULABLE_POD_ADD)
+        core.observer.change_handled(UNSCHEDULABLE_POD_ADD)
 
 
 def _pod_updated(core: Core, old: Pod, new: Pod) -> None:
@@ -150,7 +150,7 @@ def _pod_updated(core: Core, old: Pod, new: Pod) -> None:
             core.queue.delete(old)
     elif _is_ours(core, old):
         _waiting_updated(core, old, new)
-        core.handled(UNSCHEDULABLE_POD_UPDATE)
+        core.observer.change_handled(UNSCHEDULABLE_POD_UPDATE)
 
 
 def _pod_removed(core: Core, pod: Pod) -> None:
@@ -163,10 +163,10 @@ def _pod_removed(core: Core, pod: Pod) -> None:
     if pod.spec.node_name or (held is not None and not core.cache.is_assumed(pod.id)):
         _guard(core, lambda: core.cache.remove(pod))
         core.queue.wake(ASSIGNED_POD_DELETE, held or pod, None)
-        core.handled(ASSIGNED_POD_DELETE)
+        core.observer.change_handled(ASSIGNED_POD_DELETE)
     if _is_ours(core, pod) and (not pod.spec.node_name or (queued is not None and queued.uid == pod.id)):
         _waiting_removed(core, pod)
-        core.handled(_WAITING_POD_DELETE)
+        core.observer.change_handled(_WAITING_POD_DELETE)
 
 
 def _waiting_removed(core: Core, pod: Pod) -> None:
@@ -188,7 +188,7 @@ def _assigned(core: Core, pod: Pod) -> None:
     if core.cluster.groups is not None:
         core.cluster.groups.add(pod)
     core.queue.wake(ASSIGNED_POD_ADD, None, pod)
-    core.handled(ASSIGNED_POD_ADD)
+    core.observer.change_handled(ASSIGNED_POD_ADD)
 
 
 def _waiting_updated(core: Core, old: Pod, new: Pod) -> None:

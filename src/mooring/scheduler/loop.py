@@ -1,14 +1,13 @@
 """One attempt: take a pod from the queue, decide, and send it on its way."""
 
-from functools import partial
-
 from mooring.framework.runner import Runner
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
 from mooring.scheduler.bind import begin_binding
 from mooring.scheduler.core import Core
 from mooring.scheduler.decision import Decision, NoFit, Placement
-from mooring.scheduler.extenders.attempt import panel_for, suspend
+from mooring.scheduler.extenders.attempt import panel_for, take
+from mooring.scheduler.extenders.steps import Steps
 from mooring.scheduler.failure import fail
 from mooring.scheduler.groups.attempt import attempt_group
 from mooring.scheduler.make_room import Room
@@ -28,21 +27,23 @@ def attempt(core: Core) -> Pod | None:
     if runner is None or is_pointless(core, pod):
         core.queue.done(entry.uid, placed=False)
         return pod
-    if core.meters is not None:
-        core.meters.began(entry)
-    if core.manner.extenders and (panel := panel_for(core, pod)) is not None:
-        suspend(core, entry, runner, panel, partial(_conclude, core, entry, runner))
-        return pod
-    decision = core.decide(runner, pod, core.cluster, core.manner, core.queue.attempts)
-    _conclude(core, entry, runner, decision, seek_room(runner, decision) if isinstance(decision, NoFit) else None)
+    core.observer.attempt_began(entry)
+    take(core, _steps(core, entry, runner))
     return pod
+
+
+def _steps(core: Core, entry: QueuedPod, runner: Runner) -> Steps[None]:
+    """Decide, make room if the pod fits nowhere, and act on it."""
+    panel = panel_for(core, entry.pod)
+    decision = yield from core.deciding(runner, entry.pod, core.cluster, core.manner, core.queue.attempts, panel)
+    room = (yield from seek_room(runner, decision, panel)) if isinstance(decision, NoFit) else None
+    _conclude(core, entry, runner, decision, room)
 
 
 def _conclude(core: Core, entry: QueuedPod, runner: Runner, decision: Decision, room: Room | None) -> None:
     """Send the pod to its node, or back to the queue."""
     failure, pod = failure_of(core, entry, decision, room), entry.pod
-    if core.meters is not None:
-        core.meters.decided(entry)
+    core.observer.decided(entry)
     if failure is not None:
         fail(core, entry, failure)
     else:

@@ -7,11 +7,10 @@ from mooring.framework.attempt import AttemptError
 from mooring.framework.failure import FitFailure
 from mooring.framework.faults import describe
 from mooring.framework.intents import CallFault
-from mooring.framework.point_meters import PluginProbe, PointMeters
 from mooring.framework.points import Candidates, Nomination, NoRoom, PostFilterPlugin, Victims
 from mooring.framework.runner import Runner
 from mooring.framework.status import Code, PluginError
-from mooring.scheduler.extenders.steps import Steps, at_once
+from mooring.scheduler.extenders.steps import Steps
 
 Review = Callable[[Mapping[str, Victims]], Steps[Mapping[str, Victims] | CallFault]]
 """What others make of the ways to make room."""
@@ -31,29 +30,23 @@ class Room:
     """What metrics call it."""
 
 
-def make_room_measured(runner: Runner, failure: FitFailure, meters: PointMeters) -> Room:
-    """Make room, and record how long that took."""
-    began_ns = meters.now_ns()
-    room = make_room(runner, failure, failure.attempt.cycle.probe)
-    meters.observe("PostFilter", room.code.name, began_ns)
+def make_room(runner: Runner, failure: FitFailure, review: Review | None = None) -> Steps[Room]:
+    """Ask the PostFilter plugins for room; extenders may review what they find."""
+    began_ns = runner.caller.began()
+    room = yield from _ask_in_order(runner, failure, review)
+    runner.caller.ended("PostFilter", room.code.name, began_ns)
     return room
 
 
-def make_room(runner: Runner, failure: FitFailure, probe: PluginProbe | None = None) -> Room:
-    """Make room where nobody else has a say in it."""
-    return at_once(making_room(runner, failure, probe))
-
-
-def making_room(
-    runner: Runner, failure: FitFailure, probe: PluginProbe | None = None, review: Review | None = None
-) -> Steps[Room]:
-    """Ask in order until one finds room; the reasons of those that do not are gathered."""
+def _ask_in_order(runner: Runner, failure: FitFailure, review: Review | None) -> Steps[Room]:
+    """Ask until one finds room; the reasons of those that do not are gathered."""
+    call = failure.attempt.cycle.call
     reasons: list[str] = []
     clear = False
     for plugin in runner.profile.points.get("postFilter", ()):
         assert isinstance(plugin, PostFilterPlugin)
         try:
-            answer = _ask(plugin, failure, probe)
+            answer = call("PostFilter", plugin.name, plugin.post_filter, failure)
             if isinstance(answer, Candidates) and review is not None:
                 answer = answer.choose((yield from review(answer.victims)))
         except (PluginError, AttemptError) as fault:
@@ -70,9 +63,3 @@ def making_room(
             return Room(None, None, answer.rejection.message, answer.clear_nomination, answer.rejection.code)
         reasons += [reason for reason in answer.rejection.reasons if reason]
     return Room(message=", ".join(reasons), clear_nomination=clear)
-
-
-def _ask(plugin: PostFilterPlugin, failure: FitFailure, probe: PluginProbe | None) -> Nomination | NoRoom | Candidates:
-    if probe is None:
-        return plugin.post_filter(failure)
-    return probe.call("PostFilter", plugin.name, plugin.post_filter, failure)

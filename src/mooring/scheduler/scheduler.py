@@ -12,7 +12,6 @@ from mooring.framework.events import ANYTHING, Action, ClusterEvent, Registratio
 from mooring.framework.intents import CallReply, Intent, Write, WriteFault
 from mooring.framework.points import Desk
 from mooring.framework.runner import Runner
-from mooring.framework.status import Code
 from mooring.kit.clock import Clock
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
@@ -23,9 +22,8 @@ from mooring.scheduler.decide import Manner
 from mooring.scheduler.decision import EXTENDER
 from mooring.scheduler.extenders import attempt as extender_attempt
 from mooring.scheduler.extenders.steps import Suspension
-from mooring.scheduler.failure import error
 from mooring.scheduler.loop import attempt
-from mooring.scheduler.meters import Meters
+from mooring.scheduler.observer import Observer
 
 _ANY_EVENT = Registration(ClusterEvent(ANYTHING, Action.ALL))
 """Nobody knows what an extender waits for."""
@@ -51,7 +49,7 @@ class Scheduler:
         max_parked_s: float = 300,
         tell: Tell | None = None,
         report: Report | None = None,
-        meters: Meters | None = None,
+        observer: Observer | None = None,
         schedules_groups: bool = False,
     ) -> None:
         """`schedules_groups`: the pods of a PodGroup are scheduled together, not one by one."""
@@ -72,15 +70,25 @@ class Scheduler:
             tell=tell,
             report=report,
             other_rejectors={EXTENDER: (_ANY_EVENT,)} if manner.extenders else None,
-            meters=None if meters is None else meters.join_runners(runners),
+            callers={name: runner.caller for name, runner in runners.items()},
         )
         desk.activate, desk.now_ns = queue.activate, clock.now_ns
         self.core = Core(
-            clock, cluster, Cache(cluster), queue, runners, desk, nominated, manner, tell, report, meters, pods=pods
+            clock,
+            cluster,
+            Cache(cluster),
+            queue,
+            runners,
+            desk,
+            nominated,
+            manner,
+            tell,
+            report,
+            observer or Observer(),
+            pods,
         )
         desk.cluster, desk.want = cluster, self._want
-        if meters is not None:
-            meters.join(self.core)
+        self.core.observer.watch(self.core)
 
     def _want(self, intent: Intent) -> None:
         """A plugin wants something done, of which it hears no more unless it said so."""
@@ -119,8 +127,7 @@ class Scheduler:
         self.core.suspension.held.append(act)
 
     def _note_change(self) -> None:
-        if self.core.meters is not None:
-            self.core.meters.event_came()
+        self.core.observer.change_arrived()
 
     # ---- time
 
@@ -134,8 +141,7 @@ class Scheduler:
         self.core.desk.waiting.expire(self.core.clock.now_ns())
         work.look_around(self.core)
         self.core.queue.flush_backoff()
-        if self.core.meters is not None:
-            self.core.meters.registry.fold()
+        self.core.observer.second_passed()
 
     def flush_parked(self) -> None:
         """Half a minute has passed: give pods another chance that have been parked for too long."""
@@ -188,10 +194,7 @@ class Scheduler:
         if fault is None:
             bind.finish(self.core, binding)
         else:
-            if self.core.meters is not None:
-                self.core.meters.step_ended(binding, "Bind", Code.Error.name)
-            text = f'running Bind plugin "DefaultBinder": {fault}'
-            bind.give_up(self.core, binding, error(text), is_rejected=False, elsewhere=elsewhere)
+            bind.bind_failed(self.core, binding, fault, elsewhere)
 
     def evicted(self, victim: Pod, preemptor: Pod, fault: str | None = None, *, was_there: bool = True) -> None:
         """An Evict was carried out, or need not be as the victim is no longer there, or failed for this reason."""

@@ -1,8 +1,9 @@
 """What metrics tell of the scheduler's state: read when someone looks, never kept up to date in between."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from mooring.framework.metered_caller import MeteredCaller
 from mooring.kit.metrics import Labels, Registry
 
 if TYPE_CHECKING:
@@ -18,9 +19,23 @@ def read_state_of(core: "Core", registry: Registry) -> None:
     registry.gauge("scheduler_unschedulable_pods").read_from(counters.unschedulable.items)
     registry.gauge("scheduler_inflight_events").read_from(lambda: _in_flight(core))
     registry.counter("scheduler_queue_incoming_pods_total").read_from(counters.incoming.items, counters.incoming.clear)
-    registry.counter("scheduler_plugin_evaluation_total").read_from(
-        lambda: _evaluations(core), lambda: _forget_evaluations(core)
-    )
+
+
+def read_evaluations(callers: Mapping[str, MeteredCaller], registry: Registry) -> None:
+    """Have the counter of evaluations read from the callers of these profiles."""
+
+    def read() -> Iterable[tuple[Labels, float]]:
+        return [
+            ((plugin, point, profile), count)
+            for profile, caller in callers.items()
+            for (plugin, point), count in caller.evaluations.read().items()
+        ]
+
+    def forget() -> None:
+        for caller in callers.values():
+            caller.evaluations.clear()
+
+    registry.counter("scheduler_plugin_evaluation_total").read_from(read, forget)
 
 
 def _at_work(core: "Core") -> Iterable[tuple[Labels, float]]:
@@ -45,18 +60,3 @@ def _cache_sizes(core: "Core") -> Iterable[tuple[Labels, float]]:
 
 def _in_flight(core: "Core") -> Iterable[tuple[Labels, float]]:
     return [((label,), count) for label, count in core.queue.counters.in_flight_events.items()]
-
-
-def _evaluations(core: "Core") -> Iterable[tuple[Labels, float]]:
-    return [
-        ((plugin, point, profile), count)
-        for profile, runner in core.runners.items()
-        if runner.meters is not None
-        for (plugin, point), count in runner.meters.evaluations.read().items()
-    ]
-
-
-def _forget_evaluations(core: "Core") -> None:
-    for runner in core.runners.values():
-        if runner.meters is not None:
-            runner.meters.evaluations.clear()

@@ -5,10 +5,13 @@ from mooring.framework.runner import Runner
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
 from mooring.scheduler.core import Core
-from mooring.scheduler.decision import Decision, Failed, NoFit
+from mooring.scheduler.decision import Decision, DecisionError, NoFit
 from mooring.scheduler.evict import evict
+from mooring.scheduler.extenders.interest import Panel
+from mooring.scheduler.extenders.review import review
+from mooring.scheduler.extenders.steps import Steps
 from mooring.scheduler.failure import Failure, error
-from mooring.scheduler.make_room import Room, make_room, make_room_measured
+from mooring.scheduler.make_room import Room, make_room
 
 
 def is_pointless(core: Core, pod: Pod) -> bool:
@@ -20,17 +23,20 @@ def is_pointless(core: Core, pod: Pod) -> bool:
     return core.cache.is_assumed(pod.id)
 
 
-def seek_room(runner: Runner, decision: NoFit) -> Room | None:
-    """The pod fits nowhere: let PostFilter make room. None: nobody was asked."""
-    if decision.failure is None or not runner.profile.points.get("postFilter"):
+def seek_room(runner: Runner, decision: NoFit, panel: Panel | None) -> Steps[Room | None]:
+    """The pod fits nowhere: let PostFilter make room, which interested extenders review. None: there is no PostFilter."""
+    failure = decision.failure
+    if failure is None or not runner.profile.points.get("postFilter"):
         return None
-    meters, failure = runner.meters, decision.failure
-    return make_room(runner, failure) if meters is None else make_room_measured(runner, failure, meters)
+    if panel is None:
+        return (yield from make_room(runner, failure))
+    cycle = failure.attempt.cycle
+    return (yield from make_room(runner, failure, lambda victims: review(panel, cycle.pod, cycle.nodes, victims)))
 
 
 def failure_of(core: Core, entry: QueuedPod, decision: Decision, room: Room | None) -> Failure | None:
     """Why the pod cannot be placed, after acting on the room that was found for it; None: it can."""
-    if isinstance(decision, Failed):
+    if isinstance(decision, DecisionError):
         return error(decision.error)
     if not isinstance(decision, NoFit):
         return None

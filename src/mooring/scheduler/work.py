@@ -14,10 +14,10 @@ from mooring.model.pod import Pod
 from mooring.scheduler.core import Binding, Core, Preparation
 from mooring.scheduler.failure import Failure, error
 
-Failed = tuple[Failure, bool]
+BindingFailure = tuple[Failure, bool]
 """Why a pod cannot be bound, and whether that is a rejection."""
 
-Then = Callable[[Core, Binding, Failed | None], None]
+Then = Callable[[Core, Binding, BindingFailure | None], None]
 """What follows PreBind."""
 
 _CLOSED = "preempted by {}"
@@ -185,18 +185,18 @@ def _end(core: Core, preparation: Preparation) -> None:
 
 
 def _ask(binding: Binding, plugin: PreBindPlugin) -> Work | Rejection | None:
-    probe = binding.cycle.probe
-    if probe is None:
-        return plugin.pre_bind(binding.cycle, binding.node_name)
-    return probe.call("PreBind", plugin.name, plugin.pre_bind, binding.cycle, binding.node_name)
+    answer: Work | Rejection | None = binding.cycle.call(
+        "PreBind", plugin.name, plugin.pre_bind, binding.cycle, binding.node_name
+    )
+    return answer
 
 
-def _verdict(plugin: Plugin, answer: object) -> Failed | None:
+def _verdict(plugin: Plugin, answer: object) -> BindingFailure | None:
     if isinstance(answer, Rejection):
         # Parity: the text stands alone, and no plugin counts as the one that rejected the pod.
         return Failure(answer.message, code=answer.code), True
     return None if answer is None else _fault(plugin, f"unexpected answer {answer!r}")
 
 
-def _fault(plugin: Plugin, fault: Exception | str) -> Failed:
+def _fault(plugin: Plugin, fault: Exception | str) -> BindingFailure:
     return error(f'running PreBind plugin "{plugin.name}": {describe(fault)}'), False

@@ -17,7 +17,8 @@ from mooring.model.pod import Pod
 from mooring.plugins.preemption.default_preemption import DefaultPreemption
 from mooring.plugins.preemption.search import Findings
 from mooring.scheduler.decide import Manner, decide
-from mooring.scheduler.decision import Decision, Failed, NoFit, Placement
+from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
+from mooring.scheduler.extenders.steps import at_once
 from mooring.scheduler.make_room import Room, make_room
 from mooring.sim.writes import after
 
@@ -93,7 +94,7 @@ class Placer:
         if runner is None:
             return Step(pod, Outcome.IGNORED)
         gate = self.gate(runner, pod)
-        if isinstance(gate, Failed):
+        if isinstance(gate, DecisionError):
             return Step(pod, Outcome.ERROR, gate)
         if gate is not None:
             return Step(pod, Outcome.GATED, gate=gate)
@@ -101,7 +102,7 @@ class Placer:
         decision = decide(runner, pod, self.cluster, self._manner, self._attempts)
         if isinstance(decision, NoFit):
             return self._preempt(runner, pod, decision)
-        if isinstance(decision, Failed):
+        if isinstance(decision, DecisionError):
             return Step(pod, Outcome.ERROR, decision)
         if not _reserve(runner, decision):
             return Step(pod, Outcome.RESERVE_FAILED, decision)
@@ -116,7 +117,7 @@ class Placer:
         step = Step(pod, Outcome.UNSCHEDULABLE, decision)
         if decision.failure is None:
             return step
-        step.room = make_room(runner, decision.failure)
+        step.room = at_once(make_room(runner, decision.failure))
         preemption = runner.profile.plugin(DefaultPreemption.name)
         if step.room.nomination is None and preemption in runner.profile.points.get("postFilter", ()):
             step.room = _own_words(preemption, decision.failure, step.room)
@@ -148,7 +149,7 @@ class Placer:
         if node_name:
             self.nominated.promise(updated, node_name)
 
-    def gate(self, runner: Runner, pod: Pod) -> Rejection | Failed | None:
+    def gate(self, runner: Runner, pod: Pod) -> Rejection | DecisionError | None:
         """The first PreEnqueue rejection: why the pod may not be queued yet."""
         for plugin in runner.profile.points.get("preEnqueue", ()):
             assert isinstance(plugin, PreEnqueuePlugin)
@@ -157,7 +158,7 @@ class Placer:
                 if rejection is not None:
                     return rejection.by(plugin.name)
             except Exception as fault:  # a plugin may raise anything, or answer with anything
-                return Failed(f'running PreEnqueue plugin "{plugin.name}": {fault}')
+                return DecisionError(f'running PreEnqueue plugin "{plugin.name}": {fault}')
         return None
 
 

@@ -18,7 +18,7 @@ from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import Condition, KubeObject
 from mooring.model.pod import Pod
 from mooring.scheduler.decide import Manner, decide
-from mooring.scheduler.decision import Decision, Failed, NoFit, Placement
+from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
 from mooring.scheduler.failure import POD_SCHEDULED, SCHEDULER_ERROR
 from mooring.sim.reading.manifests import Manifests
 from mooring.sim.results import Explanation, Fate, InputError, NodeUse, NoSuchPod, PodResult, Report
@@ -35,7 +35,7 @@ UNTIL_NS = 3600 * NS_PER_S
 ATTEMPTS_A_POD = 1000
 """... and after how many attempts, as a mean over all pods."""
 
-_FATES: dict[type[Decision], Fate] = {Placement: Fate.SCHEDULED, NoFit: Fate.UNSCHEDULABLE, Failed: Fate.ERROR}
+_FATES: dict[type[Decision], Fate] = {Placement: Fate.SCHEDULED, NoFit: Fate.UNSCHEDULABLE, DecisionError: Fate.ERROR}
 
 
 class Simulation:

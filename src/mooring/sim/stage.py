@@ -16,9 +16,8 @@ from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.validation.problem import Problem, Problems, show
 from mooring.scheduler.assembly import build_scheduler
-from mooring.scheduler.decide import Manner, decide
+from mooring.scheduler.decide import Manner, deciding
 from mooring.scheduler.decision import Decision, Placement
-from mooring.scheduler.extenders.decide import deciding
 from mooring.scheduler.extenders.interest import Panel
 from mooring.scheduler.extenders.steps import Steps
 from mooring.sim.claim_controller import ClaimController
@@ -76,7 +75,7 @@ class Stage:
         self._pods = {item.key: item for item in objects if isinstance(item, Pod)}
         self._records = records
         self.stories.follow(self.scheduler.core)
-        self.scheduler.core.decide, self.scheduler.core.deciding = self._decide, self._deciding
+        self.scheduler.core.deciding = self._deciding
         self.driver.on_evicted = self._evicted
         volumes = VolumeController(self.driver, self.cluster.storage)
         self.driver.on_changed = volumes.changed
@@ -123,16 +122,11 @@ class Stage:
             if not _is_pending(item):
                 self.driver.create(item)
 
-    def _decide(self, runner: Runner, pod: Pod, cluster: Cluster, manner: Manner, seed: int) -> Decision:
-        manner.explain = pod.key in self.explained
-        return self._remember(pod, decide(runner, pod, cluster, manner, seed))
-
     def _deciding(
-        self, panel: Panel, runner: Runner, pod: Pod, cluster: Cluster, manner: Manner, seed: int
+        self, runner: Runner, pod: Pod, cluster: Cluster, manner: Manner, seed: int, panel: Panel | None
     ) -> Steps[Decision]:
-        """The same where extenders have a say."""
         manner.explain = pod.key in self.explained
-        return self._remember(pod, (yield from deciding(panel, runner, pod, cluster, manner, seed)))
+        return self._remember(pod, (yield from deciding(runner, pod, cluster, manner, seed, panel)))
 
     def _remember(self, pod: Pod, decision: Decision) -> Decision:
         if pod.key in self.explained:

@@ -44,7 +44,7 @@ from mooring.plugins.devices.claims import Unresolved, claims_of, is_reserved_fo
 from mooring.plugins.devices.extended import Served, claim_for, is_unwritten, needs_devices
 from mooring.plugins.devices.features import DeviceFeatures
 from mooring.plugins.devices.hints import DEVICE_EVENTS
-from mooring.plugins.devices.meter import DeviceMeter
+from mooring.plugins.devices.metrics import ClaimMetrics
 from mooring.plugins.devices.offers import INVALID_POOLS, NO_CHOICE, Market
 from mooring.plugins.devices.state import ClaimState, lacking, served_by_devices
 from mooring.plugins.devices.work import ClaimWork
@@ -81,7 +81,7 @@ class DynamicResources(
         timeout = chosen.filter_timeout
         max_steps = int(timeout.seconds * STEPS_A_SECOND) if timeout is not None and timeout.nanoseconds else None
         self._market = Market(features, max_steps)
-        self.meter = DeviceMeter()
+        self._metrics = ClaimMetrics(handle)
         patience = chosen.binding_timeout
         self._binding_timeout_ns = 600 * NS_PER_S if patience is None else patience.nanoseconds
 
@@ -320,7 +320,7 @@ class DynamicResources(
         if not state:
             return None
         timeout_ns = self._binding_timeout_ns if self._features.binding_conditions else None
-        return ClaimWork(cycle, state, self._desk, timeout_ns, self.meter).run(node_name)
+        return ClaimWork(cycle, state, self._desk, timeout_ns, self._metrics).run(node_name)
 
 
 def _reach(claim: ResourceClaim) -> NodeMatcher | None:

@@ -27,7 +27,7 @@ from mooring.plugins.devices.binding import (
 )
 from mooring.plugins.devices.claims import is_reserved_for
 from mooring.plugins.devices.extended import is_unwritten
-from mooring.plugins.devices.meter import DeviceMeter
+from mooring.plugins.devices.metrics import ClaimMetrics
 from mooring.plugins.devices.state import ClaimState
 from mooring.plugins.devices.writes import (
     FINALIZER,
@@ -58,13 +58,13 @@ class ClaimWork:
     """The work of one binding."""
 
     def __init__(
-        self, cycle: Cycle, state: ClaimState, desk: Desk, binding_timeout_ns: int | None, meter: DeviceMeter
+        self, cycle: Cycle, state: ClaimState, desk: Desk, binding_timeout_ns: int | None, metrics: ClaimMetrics
     ) -> None:
         self._pod: Pod = cycle.pod
         self._ledger: ClaimLedger = cycle.cluster.claims
         self._state = state
         self._desk = desk
-        self._meter = meter
+        self._metrics = metrics
         self._timeout_ns = binding_timeout_ns
         """None: devices need no preparation."""
         self._is_asking = False
@@ -298,7 +298,7 @@ class ClaimWork:
         """From now on it is the claim that was created that is about to get the devices."""
         assert self._state.node_claim is not None and allocation is not None
         answer = yield from self._ask(create_extended(self._state.node_claim))
-        self._meter.created(not isinstance(answer, WriteFault))
+        self._metrics.created(not isinstance(answer, WriteFault))
         if isinstance(answer, WriteFault):
             raise PluginError(
                 f"create claim for extended resources {self._state.node_claim.namespace}/: {answer.message}"
@@ -344,7 +344,7 @@ class ClaimWork:
             raise
         finally:
             devices = [result for claim in self._state.claims for result in results_of(claim)]
-            self._meter.waited(devices, status, (self._desk.now_ns() - began_ns) / NS_PER_S)
+            self._metrics.waited(devices, status, (self._desk.now_ns() - began_ns) / NS_PER_S)
 
     def _are_prepared(self, timeout_ns: int) -> bool:
         for index, claim in enumerate(self._state.claims):

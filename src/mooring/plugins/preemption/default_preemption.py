@@ -14,6 +14,7 @@ from mooring.framework.config.args import DefaultPreemptionArgs
 from mooring.framework.events import POD, Action, ClusterEvent, Registration
 from mooring.framework.failure import FitFailure
 from mooring.framework.intents import CallFault
+from mooring.framework.metric_catalogue import PREEMPTION_ATTEMPTS
 from mooring.framework.points import (
     Candidates,
     Handle,
@@ -42,14 +43,13 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
     name = "DefaultPreemption"
 
     def __init__(self, args: Any, handle: Handle) -> None:
-        del handle
         args = args if isinstance(args, DefaultPreemptionArgs) else DefaultPreemptionArgs()
         self._min_percentage: int = args.min_candidate_nodes_percentage
         self._min_absolute: int = args.min_candidate_nodes_absolute
         self._ranks: PodRanks | None = None
         self._trials: dict[tuple[ref[PodShape], int], Trial] = {}
-        self.runs = 0
-        """How often it was asked to make room."""
+        handle.metrics.declare(PREEMPTION_ATTEMPTS)
+        self._attempts = handle.metrics.counter(PREEMPTION_ATTEMPTS.name).series()
         self._evicting: set[str] = set()
         """Ids of pods whose victims are being evicted right now: they stay out of the queue until that is done."""
 
@@ -69,7 +69,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         return [Registration(ClusterEvent(POD, Action.DELETE), lambda pod, change: False)]
 
     def post_filter(self, failure: FitFailure) -> Nomination | NoRoom | Candidates:
-        self.runs += 1
+        self._attempts.add()
         refusal = self._ineligible(failure)
         if refusal is not None:
             return NoRoom(curable(_PREFIX + refusal))

@@ -10,16 +10,12 @@ from mooring.cluster.nodes.images import Images
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.attempt import Attempt
 from mooring.framework.memo import ShapeMemo
-from mooring.framework.metered_attempt import MeteredAttempt
 
 
 def on_bare_nodes(attempt: Attempt, rows: NDArray[np.intp]) -> Attempt:
     """The same attempt, for scoring, on nodes as an extender knows them."""
     cycle = attempt.cycle.on(_bare(attempt.cycle.nodes, rows), attempt.cycle.state)
-    runner = attempt.runner
-    if runner.meters is None:
-        return Attempt(runner, cycle, ShapeMemo())
-    return MeteredAttempt(runner, cycle, ShapeMemo(), runner.meters)
+    return Attempt(attempt.runner, cycle, ShapeMemo())
 
 
 def _bare(nodes: NodeTable, rows: NDArray[np.intp]) -> NodeTable:

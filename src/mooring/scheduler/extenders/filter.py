@@ -10,7 +10,9 @@ from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.attempt import Attempt, AttemptError, Verdicts
 from mooring.framework.config.types import Extender
 from mooring.framework.memo import NARROWED_OUT
+from mooring.framework.points import Rows
 from mooring.framework.status import Rejection, curable, final
+from mooring.scheduler.extenders.bare_nodes import on_bare_nodes
 from mooring.scheduler.extenders.interest import Panel
 from mooring.scheduler.extenders.replies import FilterReply, Unusable, read_filter
 from mooring.scheduler.extenders.requests import filter_call
@@ -27,10 +29,35 @@ class Left:
 
     rows: RowArray
     are_bare: bool = False
-    """Whether an extender gave them back whole, so that no more is known of them (extender_bare_nodes.py)."""
+    """Whether an extender gave them back whole, so that no more is known of them (bare_nodes.py)."""
 
 
-def passing(panel: Panel, attempt: Attempt, rows: RowArray, objections: dict[str, Rejection]) -> Steps[Left]:
+def passing(panel: Panel, attempt: Attempt, verdicts: Verdicts, feasible: Rows) -> Steps[tuple[RowArray, Attempt]]:
+    """The feasible rows that every extender lets pass, and the attempt that scores them. The verdicts are brought in line.
+
+    Raises AttemptError where an extender fails that must not.
+    """
+    nodes = attempt.cycle.nodes
+    before: RowArray = np.arange(nodes.height)[feasible]
+    left = yield from _ask_all(panel, attempt, before, verdicts.objections)
+    _settle(verdicts, nodes, before, left.rows)
+    return left.rows, on_bare_nodes(attempt, left.rows) if left.are_bare else attempt
+
+
+def still_passes(panel: Panel, attempt: Attempt, verdicts: Verdicts, row: int) -> Steps[bool]:
+    """Whether extenders agree to the node that the pod was promised, when they are asked about it alone.
+
+    Parity: one that fails here is no reason to give up: all nodes are then asked about.
+    """
+    try:
+        left = yield from _ask_all(panel, attempt, np.array([row], np.intp), verdicts.objections)
+    except AttemptError as fault:
+        panel.report(f"Evaluation failed on nominated node {attempt.cycle.nodes.names[row]}: {fault}")
+        return False
+    return bool(np.array_equal(left.rows, [row]))
+
+
+def _ask_all(panel: Panel, attempt: Attempt, rows: RowArray, objections: dict[str, Rejection]) -> Steps[Left]:
     """Who is left of these rows; what extenders have against others is added to the objections.
 
     Raises AttemptError where one fails that must not.
@@ -55,7 +82,7 @@ def passing(panel: Panel, attempt: Attempt, rows: RowArray, objections: dict[str
     return Left(rows, are_bare)
 
 
-def settle(verdicts: Verdicts, nodes: NodeTable, before: RowArray, after: RowArray) -> None:
+def _settle(verdicts: Verdicts, nodes: NodeTable, before: RowArray, after: RowArray) -> None:
     """Bring the verdicts in line with what extenders said of the nodes that filters had let pass."""
     verdicts.is_thinned = len(after) != len(before)
     verdicts.first = verdicts.first.copy()

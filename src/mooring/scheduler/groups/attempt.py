@@ -5,12 +5,12 @@ from mooring.queue.entry import QueuedPod
 from mooring.scheduler.bind import send_off
 from mooring.scheduler.core import Core
 from mooring.scheduler.evict import evict
-from mooring.scheduler.extenders.attempt import begin
-from mooring.scheduler.extenders.steps import Steps, at_once
+from mooring.scheduler.extenders.attempt import take
+from mooring.scheduler.extenders.steps import Steps
 from mooring.scheduler.failure import Failure, error, fail
-from mooring.scheduler.groups.meters import Result
 from mooring.scheduler.groups.status import write_group_status
 from mooring.scheduler.groups.trial import GroupTrial, Member
+from mooring.scheduler.observer import GroupResult
 from mooring.scheduler.verdict import is_pointless
 
 UNSCHEDULABLE_GROUP = "pod group is unschedulable"
@@ -29,11 +29,7 @@ def attempt_group(core: Core, first: QueuedPod) -> None:
         for entry in entries:
             fail(core, entry, error(text))
         return
-    steps = _steps(core, core.runners[entries[0].profile], entries)
-    if core.manner.extenders:
-        begin(core, steps)
-    else:
-        at_once(steps)
+    take(core, _steps(core, core.runners[entries[0].profile], entries))
 
 
 def _gather(core: Core, first: QueuedPod) -> list[QueuedPod]:
@@ -46,8 +42,7 @@ def _gather(core: Core, first: QueuedPod) -> list[QueuedPod]:
     popped = [core.queue.pop_member(pod) for pod in list(group.unscheduled.values()) if pod.id != first.uid]
     entries = []
     for entry in (first, *(entry for entry in popped if entry is not None)):
-        if core.meters is not None:
-            core.meters.began(entry)
+        core.observer.attempt_began(entry)
         if entry.profile not in core.runners or is_pointless(core, entry.pod):
             core.queue.done(entry.uid, placed=False)
         else:
@@ -63,15 +58,11 @@ def _steps(core: Core, runner: Runner, entries: list[QueuedPod]) -> Steps[None]:
     except BaseException:
         trial.give_back()  # a bug must not leave room held for nobody
         raise
-    meters, began_ns = core.meters.groups if core.meters is not None else None, entries[0].began_ns
-    if meters is not None:
-        meters.decided(began_ns)
-    result = _conclude(core, trial)
-    if meters is not None:
-        meters.ended(result, entries[0].profile, began_ns)
+    core.observer.group_decided(entries[0])
+    core.observer.group_ended(_conclude(core, trial), entries[0])
 
 
-def _conclude(core: Core, trial: GroupTrial) -> Result:
+def _conclude(core: Core, trial: GroupTrial) -> GroupResult:
     """Send the group to its nodes, or back to the queue. Parity: members beyond the minimum may stay behind alone."""
     first = trial.members[0].entry.pod
     if trial.is_feasible and not trial.needs_preemption:

@@ -11,8 +11,8 @@ from mooring.framework.runner import Runner
 from mooring.queue.entry import QueuedPod
 from mooring.scheduler.bind import ask_permits, back_out, hold
 from mooring.scheduler.core import Binding, Core
-from mooring.scheduler.decision import Decision, Failed, NoFit, Placement
-from mooring.scheduler.extenders.attempt import panel_for, seeking_room
+from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
+from mooring.scheduler.extenders.attempt import panel_for
 from mooring.scheduler.extenders.steps import Steps
 from mooring.scheduler.failure import SCHEDULER_ERROR, Failure, error
 from mooring.scheduler.make_room import Room
@@ -72,8 +72,7 @@ class GroupTrial:
         """Try one after another. A member that is rejected is passed over; an error ends it."""
         for member in self.members:
             yield from self._decide(member)
-            if self.core.meters is not None:
-                self.core.meters.decided(member.entry)
+            self.core.observer.decided(member.entry)
             self._hold(member)
             if member.has_error:
                 return
@@ -86,16 +85,10 @@ class GroupTrial:
 
     def _decide(self, member: Member) -> Steps[None]:
         core, pod = self.core, member.entry.pod
-        panel = panel_for(core, pod) if core.manner.extenders else None
-        if panel is None:
-            member.decision = core.decide(self.runner, pod, core.cluster, core.manner, member.seed)
-        else:
-            member.decision = yield from core.deciding(panel, self.runner, pod, core.cluster, core.manner, member.seed)
+        panel = panel_for(core, pod)
+        member.decision = yield from core.deciding(self.runner, pod, core.cluster, core.manner, member.seed, panel)
         if isinstance(member.decision, NoFit):
-            if panel is None:
-                member.room = seek_room(self.runner, member.decision)
-            else:
-                member.room = yield from seeking_room(panel, self.runner, member.decision)
+            member.room = yield from seek_room(self.runner, member.decision, panel)
 
     def _hold(self, member: Member) -> None:
         """Take the room that was found, as the members that follow must do without it; then ask Permit."""
@@ -114,7 +107,7 @@ class GroupTrial:
             if member.failure.nominate and decision.failure is not None:
                 self._hold_promised(member, decision, member.failure.nominate)
         else:
-            assert isinstance(decision, Failed)
+            assert isinstance(decision, DecisionError)
             member.failure = error(decision.error)
         if member.binding is not None:
             self._ask_permits(member, member.binding)

@@ -3,18 +3,19 @@
 import msgspec
 
 from mooring.framework.metric_catalogue import CATALOGUE
+from mooring.framework.points import Handle
 from mooring.kit.metrics import Registry
 from mooring.model.devices import AllocatedDevice
-from mooring.scheduler.device_readings import RegistryMeter
+from mooring.plugins.devices.metrics import ClaimMetrics
 
 
 def test_what_is_counted() -> None:
     registry = Registry(CATALOGUE)
-    meter = RegistryMeter(registry, "default-scheduler")
-    meter.created(True)
-    meter.created(False)
+    metrics = ClaimMetrics(Handle(metrics=registry))
+    metrics.created(True)
+    metrics.created(False)
     slow, quick = ({"driver": "slow.io", "bindingConditions": ["ready"]}, {"driver": "quick.io"})
-    meter.waited([msgspec.convert(each, AllocatedDevice) for each in (slow, quick)], "timeout", 3.0)
+    metrics.waited([msgspec.convert(each, AllocatedDevice) for each in (slow, quick)], "timeout", 3.0)
     registry.fold()
     lines = registry.text().splitlines()
     assert 'scheduler_resourceclaim_creates_total{status="success"} 1' in lines

@@ -9,7 +9,7 @@ from build import a_node, a_pod
 from mooring.framework import config
 from mooring.framework.cycle import Cycle
 from mooring.framework.intents import Bind, Evict
-from mooring.framework.point_meters import is_sampled
+from mooring.framework.metered_caller import is_sampled
 from mooring.framework.points import PermitPlugin, PreBindPlugin, ReservePlugin, Wait
 from mooring.framework.registry import Registry
 from mooring.framework.status import Rejection, curable
@@ -18,7 +18,7 @@ from mooring.kit.metrics import Histogram
 from mooring.model.pod import Pod
 from mooring.plugins.builtin import in_tree
 from mooring.scheduler.assembly import build_scheduler
-from mooring.scheduler.meters import Meters
+from mooring.scheduler.metrics import SchedulerMetrics
 from mooring.scheduler.scheduler import Scheduler
 
 PROFILE = "default-scheduler"
@@ -57,7 +57,7 @@ class World:
 
     def __init__(self, *plugins: type[Doorman], **answers: Any) -> None:
         self.clock = VirtualClock(1_000 * NS_PER_S)
-        self.meters = Meters(self.clock)
+        self.metrics = SchedulerMetrics(self.clock)
         registry: Registry = in_tree()
         for plugin in plugins:
             registry.register(plugin)
@@ -66,7 +66,7 @@ class World:
         profile = {"schedulerName": PROFILE, "plugins": {"multiPoint": {"enabled": enabled}}}
         head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
         self.scheduler: Scheduler = build_scheduler(
-            config.from_object({**head, "profiles": [profile]}), self.clock, registry, meters=self.meters
+            config.from_object({**head, "profiles": [profile]}), self.clock, registry, observer=self.metrics
         )
 
     def attempt(self, seconds: float = 0) -> list[Any]:
@@ -82,7 +82,7 @@ class World:
 
     def shown(self, name: str) -> dict[tuple[str, ...], float]:
         """The series of a metric; of a histogram how many values were observed."""
-        family = next(family for family in self.meters.registry if family.description.name == f"scheduler_{name}")
+        family = next(family for family in self.metrics.registry if family.description.name == f"scheduler_{name}")
         return {
             labels: series.count if isinstance(series, Histogram) else series.value
             for labels, series in family.items()
@@ -90,7 +90,7 @@ class World:
         }
 
     def total_s(self, name: str, *labels: str) -> float:
-        return self.meters.registry.histogram(f"scheduler_{name}").series(*labels).total
+        return self.metrics.registry.histogram(f"scheduler_{name}").series(*labels).total
 
     def points(self) -> dict[str, str]:
         """The extension points that were measured, each with its status."""
@@ -164,7 +164,7 @@ def test_the_label_for_attempts(count: int, label: str) -> None:
     entry = world.scheduler.core.queue.pop()
     assert entry is not None
     entry.attempts = count
-    world.meters.scheduled(entry)
+    world.metrics.pod_bound(entry)
     assert world.shown("pod_scheduling_sli_duration_seconds") == {(label,): 1}
 
 
@@ -174,7 +174,7 @@ def test_a_pod_that_only_the_flush_woke() -> None:
     entry = world.scheduler.core.queue.pop()
     assert entry is not None
     entry.was_flushed = True
-    world.meters.scheduled(entry)
+    world.metrics.pod_bound(entry)
     assert world.shown("pod_scheduled_after_flush_total") == {(): 1}
 
 
@@ -294,7 +294,7 @@ def test_a_filter_has_no_say_about_nodes_that_one_before_it_rejected() -> None:
 def test_plugins_without_a_say_are_shown_too() -> None:
     world = with_node()
     line = f'plugin="NodePorts",extension_point="Filter",profile="{PROFILE}"'
-    assert f"scheduler_plugin_evaluation_total{{{line}}} 0\n" in world.meters.registry.text()
+    assert f"scheduler_plugin_evaluation_total{{{line}}} 0\n" in world.metrics.registry.text()
 
 
 def test_hints_are_measured() -> None:
@@ -371,7 +371,7 @@ def test_a_reset_forgets_what_was_counted_and_keeps_what_is() -> None:
     world = with_node()
     world.scheduler.added(our_pod("low", cpu="100"))
     world.attempt()
-    world.meters.registry.clear()
+    world.metrics.registry.clear()
     for name in ("schedule_attempts_total", "queue_incoming_pods_total", "preemption_attempts_total"):
         assert world.shown(name) == {}, name
     assert set(world.shown("plugin_evaluation_total").values()) <= {0}

@@ -1,0 +1,56 @@
+"""How plugins are called: the one seam where calls are measured, or not.
+
+Every call of a plugin goes through the caller of its profile. It is chosen when the scheduler is built: this one, or one
+that measures (metered_caller.py). No other code asks whether something is measured.
+"""
+
+from collections.abc import Callable, Set
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.framework.status import Code, Rejection
+
+Call = Callable[..., Any]
+"""Calls a plugin: `call(point, plugin_name, method, *args)` is what `method(*args)` is."""
+
+SUCCESS, ERROR = Code.Success.name, Code.Error.name
+"""Statuses, as metrics name them."""
+
+
+def call_plainly(point: str, plugin: str, method: Callable[..., Any], *args: object) -> Any:
+    """The call, and nothing else."""
+    return method(*args)
+
+
+class PluginCaller:
+    """Calls plugins, and measures nothing.
+
+    Code that runs an extension point calls `began` before it and `ended` after it, with the status that metrics show. The
+    other methods are for what cannot be seen from single calls, because answers are kept: how many plugins had a say.
+    """
+
+    def call_for(self, seed: int) -> Call:
+        """What calls the plugins in the attempt with this seed."""
+        return call_plainly
+
+    def began(self) -> int:
+        """An extension point begins. Returns what `ended` needs to know."""
+        return 0
+
+    def ended(self, point: str, status: str, began_ns: int) -> int:
+        """An extension point that began then is over. Returns what `began` would return now."""
+        return 0
+
+    def hinted(self, plugin: str, event: str, outcome: str, began_ns: int) -> None:
+        """A hint that began then said Queue or QueueSkip to an event, or failed (Error)."""
+
+    def pre_filtered(self, left_out: Set[str], rejection: Rejection | None) -> None:
+        """PreFilter is over; these plugins skip Filter."""
+
+    def filtered(self, left_out: Set[str], first: NDArray[np.int8], alive: int) -> None:
+        """Filter is over: for each row the filter that rejected it first; so many nodes there are."""
+
+    def scored(self, left_out: Set[str], nodes: int) -> None:
+        """Score is over for so many nodes; these plugins skipped it."""

@@ -1,0 +1,121 @@
+"""Measures the scheduler: what comes of attempts, how long they and their parts take, and what is in which state."""
+
+from typing import TYPE_CHECKING
+
+from mooring.framework.events import ClusterEvent
+from mooring.framework.metered_caller import MeteredCaller
+from mooring.framework.metric_catalogue import CATALOGUE, POD_GROUPS
+from mooring.framework.plugin_caller import PluginCaller
+from mooring.framework.profiles import Profile
+from mooring.kit.clock import Clock
+from mooring.kit.metrics import Counter, Histogram, Registry
+from mooring.queue.entry import QueuedPod
+from mooring.scheduler.observer import GroupResult, Observer
+from mooring.scheduler.state_readings import read_evaluations, read_state_of
+
+if TYPE_CHECKING:
+    from mooring.scheduler.core import Core
+
+MANY_ATTEMPTS = 15
+"""So many attempts or more share one label, as upstream has it."""
+
+
+class SchedulerMetrics(Observer):
+    """Records what happens in `registry`. `clock` must be the one of the scheduler."""
+
+    def __init__(self, clock: Clock, registry: Registry | None = None) -> None:
+        self.registry = registry = registry or Registry(CATALOGUE)
+        self._clock = clock
+        self._now_ns = clock.now_ns
+        self._change_arrived_ns = 0
+        self._callers: dict[str, MeteredCaller] = {}
+        self._ends: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
+        self._handled: dict[ClusterEvent, Histogram] = {}
+        self._attempts = registry.counter("scheduler_schedule_attempts_total")
+        self._attempt_durations = registry.histogram("scheduler_scheduling_attempt_duration_seconds")
+        self._decisions = registry.histogram("scheduler_scheduling_algorithm_duration_seconds").series()
+        sli = registry.histogram("scheduler_pod_scheduling_sli_duration_seconds")
+        labels = [*(str(count) for count in range(MANY_ATTEMPTS)), f"{MANY_ATTEMPTS}+"]
+        self._until_bound = [sli.series(label) for label in labels]
+        self._attempts_needed = registry.histogram("scheduler_pod_scheduling_attempts").series()
+        self._rescued = registry.counter("scheduler_pod_scheduled_after_flush_total").series()
+        self._permit_waits = registry.histogram("scheduler_permit_wait_duration_seconds")
+        self._events = registry.histogram("scheduler_event_handling_duration_seconds")
+        self._victims = registry.histogram("scheduler_preemption_victims").series()
+        self._evictions = registry.counter("scheduler_preemption_goroutines_execution_total").series("success")
+        self._eviction_starts = registry.histogram("scheduler_preemption_goroutines_duration_seconds").series("success")
+        read_evaluations(self._callers, registry)
+
+    def caller_for(self, profile: Profile) -> PluginCaller:
+        caller = self._callers[profile.scheduler_name] = MeteredCaller(self._clock, self.registry, profile)
+        return caller
+
+    def watch(self, core: "Core") -> None:
+        read_state_of(core, self.registry)
+        if core.cluster.groups is not None:
+            for description in POD_GROUPS:  # shown only where pod groups are scheduled
+                self.registry.declare(description)
+
+    def second_passed(self) -> None:
+        self.registry.fold()
+
+    # ---- changes of the cluster
+
+    def change_arrived(self) -> None:
+        self._change_arrived_ns = self._now_ns()
+
+    def change_handled(self, event: ClusterEvent) -> None:
+        series = self._handled.get(event)
+        if series is None:
+            series = self._handled[event] = self._events.series(event.label)
+        series.observe_ns(self._now_ns() - self._change_arrived_ns)
+
+    # ---- attempts
+
+    def attempt_began(self, entry: QueuedPod) -> None:
+        entry.began_ns = self._now_ns()
+
+    def decided(self, entry: QueuedPod) -> None:
+        self._decisions.observe_ns(self._now_ns() - entry.began_ns)
+
+    def attempt_failed(self, entry: QueuedPod, is_error: bool) -> None:
+        self._ended("error" if is_error else "unschedulable", entry, self._now_ns())
+
+    def pod_bound(self, entry: QueuedPod) -> None:
+        now_ns = self._now_ns()
+        self._ended("scheduled", entry, now_ns)
+        self._attempts_needed.observe(entry.attempts)
+        if entry.initial_attempt_ns is not None:
+            series = self._until_bound[min(entry.attempts, MANY_ATTEMPTS)]
+            series.observe_ns(now_ns - entry.initial_attempt_ns)
+        if entry.was_flushed:
+            self._rescued.add()
+
+    def _ended(self, result: str, entry: QueuedPod, now_ns: int) -> None:
+        key = result, entry.profile
+        series = self._ends.get(key)
+        if series is None:
+            series = self._ends[key] = self._attempts.series(*key), self._attempt_durations.series(*key)
+        count, durations = series
+        count.add()
+        durations.observe_ns(now_ns - entry.began_ns)
+
+    def wait_on_permit_ended(self, status: str, began_ns: int) -> None:
+        self._permit_waits.series(status).observe_ns(self._now_ns() - began_ns)
+
+    def preempts(self, victims: int) -> None:
+        """Parity: upstream means to record how the eviction went, but does so when it starts: always well, after no time."""
+        self._victims.observe(victims)
+        self._evictions.add()
+        self._eviction_starts.observe(0)
+
+    # ---- attempts for pod groups
+
+    def group_decided(self, first: QueuedPod) -> None:
+        decisions = self.registry.histogram("scheduler_podgroup_scheduling_algorithm_duration_seconds")
+        decisions.series().observe_ns(self._now_ns() - first.began_ns)
+
+    def group_ended(self, result: GroupResult, first: QueuedPod) -> None:
+        self.registry.counter("scheduler_podgroup_schedule_attempts_total").series(result, first.profile).add()
+        durations = self.registry.histogram("scheduler_podgroup_scheduling_attempt_duration_seconds")
+        durations.series(result, first.profile).observe_ns(self._now_ns() - first.began_ns)
