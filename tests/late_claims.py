@@ -14,6 +14,14 @@ from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.scheduler import work
 from mooring.scheduler.assembly import build_scheduler
+from mooring.scheduler.inputs import (
+    BindAnswered,
+    ObjectAdded,
+    ObjectRemoved,
+    ObjectUpdated,
+    SecondPassed,
+    WriteAnswered,
+)
 from mooring.sim.driver import START_NS
 from mooring.sim.writes import WriteRefused, after, named
 
@@ -145,20 +153,20 @@ class LateClaims:
         """The scheduler hears what became of an intent."""
         answer = self.answers.pop(place)
         if isinstance(answer.intent, Bind):
-            self.scheduler.bound(answer.intent.pod, answer.fault.message if answer.fault else None)
+            self.scheduler.handle(BindAnswered(answer.intent.pod, answer.fault.message if answer.fault else None))
         elif isinstance(answer.intent, Write):
-            self.scheduler.written(answer.intent.token, answer.item, answer.fault)
+            self.scheduler.handle(WriteAnswered(answer.intent.token, answer.item, answer.fault))
         self.collect()
 
     def show(self) -> None:
         """The watch shows the next change."""
         old, new = self.unseen.pop(0)
         if old is None and new is not None:
-            self.scheduler.added(new)
+            self.scheduler.handle(ObjectAdded(new))
         elif new is None and old is not None:
-            self.scheduler.removed(old)
+            self.scheduler.handle(ObjectRemoved(old))
         elif old is not None and new is not None:
-            self.scheduler.updated(old, new)
+            self.scheduler.handle(ObjectUpdated(old, new))
         self.collect()
 
     # ---- the scheduler
@@ -170,7 +178,7 @@ class LateClaims:
 
     def second(self) -> None:
         self.clock.advance_ns(NS_PER_S)
-        self.scheduler.tick()
+        self.scheduler.handle(SecondPassed())
         self.scheduler.release_waiting()
         self.collect()
 

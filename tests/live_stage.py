@@ -19,6 +19,7 @@ from mooring.live.status_writer import StatusWriter
 from mooring.model.api_errors import conflict, not_found
 from mooring.model.pod import Pod
 from mooring.scheduler.assembly import build_scheduler
+from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
 from recording_server import Time
 
@@ -114,15 +115,15 @@ class Stage:
         """The watch shows pods that are new."""
         for pod in pods:
             self.server.has(pod)
-            self.scheduler.added(pod)
+            self.scheduler.handle(ObjectAdded(pod))
         self.driver.wake()
 
     def shows_change(self, old: Pod, new: Pod) -> None:
-        self.scheduler.updated(old, new)
+        self.scheduler.handle(ObjectUpdated(old, new))
         self.driver.wake()
 
     def shows_end(self, pod: Pod) -> None:
-        self.scheduler.removed(pod)
+        self.scheduler.handle(ObjectRemoved(pod))
         self.driver.wake()
 
     async def rest(self) -> None:
@@ -155,7 +156,7 @@ class Stage:
 async def a_stage(*nodes: str, cpu: str = "4") -> AsyncIterator[Stage]:
     stage = Stage()
     for name in nodes or ("n1",):
-        stage.scheduler.added(a_node(name, cpu=cpu))
+        stage.scheduler.handle(ObjectAdded(a_node(name, cpu=cpu)))
     running = asyncio.create_task(stage.driver.run())
     try:
         yield stage

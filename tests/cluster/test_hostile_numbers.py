@@ -18,6 +18,7 @@ from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.quantity import MAX_AMOUNT
 from mooring.scheduler.assembly import build_scheduler
+from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
 
 HUGE = [str(1 << 63), "9223372036854775807", "1e400", "1e30", 1 << 200]
 
@@ -155,7 +156,7 @@ def test_integers_are_brought_into_the_range_of_the_api() -> None:
 def a_scheduler(*items: Node | Pod) -> Any:
     scheduler = build_scheduler(config.default(), VirtualClock(1_000 * NS_PER_S))
     for item in items:
-        scheduler.added(item)
+        scheduler.handle(ObjectAdded(item))
     return scheduler
 
 
@@ -200,8 +201,8 @@ def test_a_pod_with_huge_integers_is_decided_on_and_harms_no_other(case: str) ->
     nodes = [a_node(f"n{i}", labels={"zone": f"z{i}"}) for i in range(8)]
     scheduler = a_scheduler(*nodes)
     for i in range(3):
-        scheduler.added(a_pending(f"hostile{i}", cpu="100m", **HOSTILE_SPECS[case]))
-        scheduler.added(a_pending(f"other{i}", cpu="100m"))
+        scheduler.handle(ObjectAdded(a_pending(f"hostile{i}", cpu="100m", **HOSTILE_SPECS[case])))
+        scheduler.handle(ObjectAdded(a_pending(f"other{i}", cpu="100m")))
     for _ in range(6):
         assert scheduler.attempt() is not None
         assert scheduler.check() == []
@@ -209,7 +210,7 @@ def test_a_pod_with_huge_integers_is_decided_on_and_harms_no_other(case: str) ->
     assert {pod.name for pod in core.cluster.nodes.pods()} >= {"other0", "other1", "other2"}
     assert core.queue.counters.unschedulable["", ""] == 0
     for pod in list(core.pods.values()):
-        scheduler.removed(pod)
+        scheduler.handle(ObjectRemoved(pod))
         assert scheduler.check() == []
     assert not core.cluster.nodes.requested.any()
 
@@ -219,12 +220,12 @@ def test_a_node_that_is_repaired_gives_back_its_room_and_wakes_the_pods_that_wai
     bad = a_node("n", cpu="many", labels={"zone": "a"}, allocatable={"example.com/gpu": "1e400"})
     scheduler = a_scheduler(good)
     pod = a_pending("waits", cpu="2", nodeSelector={"zone": "a"})
-    scheduler.updated(good, bad)
-    scheduler.added(pod)
+    scheduler.handle(ObjectUpdated(good, bad))
+    scheduler.handle(ObjectAdded(pod))
     scheduler.attempt()
     assert scheduler.core.queue.where(pod.key) == "unschedulable"
     assert scheduler.check() == []
-    scheduler.updated(bad, good)
+    scheduler.handle(ObjectUpdated(bad, good))
     assert scheduler.core.queue.where(pod.key) in ("active", "backoff")
     assert scheduler.attempt() is pod
     assert [placed.name for placed in scheduler.core.cluster.nodes.pods()] == ["waits"]
@@ -234,12 +235,12 @@ def test_a_node_that_is_repaired_gives_back_its_room_and_wakes_the_pods_that_wai
 def test_a_pod_that_was_put_on_a_node_with_a_huge_request_frees_it_when_it_is_deleted() -> None:
     scheduler = a_scheduler(a_node("n", cpu="4"))
     placed = a_pending("huge", cpu="3", memory=str(1 << 63), nodeName="n")
-    scheduler.added(placed)
+    scheduler.handle(ObjectAdded(placed))
     pod = a_pending("waits", cpu="2")
-    scheduler.added(pod)
+    scheduler.handle(ObjectAdded(pod))
     scheduler.attempt()
     assert scheduler.core.queue.where(pod.key) == "unschedulable"
-    scheduler.removed(placed)
+    scheduler.handle(ObjectRemoved(placed))
     assert scheduler.attempt() is pod
     nodes = scheduler.core.cluster.nodes
     assert nodes.requested[CPU, nodes.row_book["n"]] == 2000 and scheduler.check() == []

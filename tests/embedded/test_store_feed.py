@@ -11,27 +11,30 @@ from mooring.apiserver.access import Api
 from mooring.embedded.store_feed import StoreFeed
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
+from mooring.scheduler.inputs import Input, ObjectAdded, ObjectRemoved, ObjectUpdated
 
 
 class Listener:
-    """In the place of a scheduler: writes down what it is told, and holds what it believes there is."""
+    """Instead of a scheduler: writes down its inputs, and holds what it believes there is."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, str]] = []
         self.held: dict[tuple[str, str], KubeObject] = {}
 
-    def added(self, item: KubeObject) -> None:
-        assert _place(item) not in self.held
-        self._take("added", item)
-
-    def updated(self, old: KubeObject, new: KubeObject) -> None:
-        assert self.held[_place(old)] is old
-        assert old.uid == new.uid
-        self._take("updated", new)
-
-    def removed(self, item: KubeObject) -> None:
-        assert self.held.pop(_place(item)) is item
-        self.told.append(("removed", item.name))
+    def handle(self, input: Input) -> None:
+        match input:
+            case ObjectAdded(item):
+                assert _place(item) not in self.held
+                self._take("added", item)
+            case ObjectUpdated(old, new):
+                assert self.held[_place(old)] is old
+                assert old.uid == new.uid
+                self._take("updated", new)
+            case ObjectRemoved(item):
+                assert self.held.pop(_place(item)) is item
+                self.told.append(("removed", item.name))
+            case _:
+                raise AssertionError(input)
 
     def _take(self, what: str, item: KubeObject) -> None:
         self.held[_place(item)] = item

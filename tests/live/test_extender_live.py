@@ -17,6 +17,7 @@ from mooring.live.extenders.calls import ExtenderCalls
 from mooring.live.status_writer import StatusWriter
 from mooring.model.pod import Pod
 from mooring.scheduler.assembly import build_scheduler
+from mooring.scheduler.inputs import ObjectAdded
 
 
 @dataclass
@@ -43,7 +44,7 @@ class Live:
         self.may_reply = asyncio.Event()
         monkeypatch.setattr("mooring.live.extenders.client.ExtenderClient.ask", self._ask)
         for name in ("n1", "n2"):
-            self.scheduler.added(a_node(name))
+            self.scheduler.handle(ObjectAdded(a_node(name)))
 
     async def _ask(self, call: Call, body: bytes) -> CallReply:
         self.calls += 1
@@ -60,7 +61,7 @@ def test_a_reply_leads_to_a_bind_and_to_the_next_pod(monkeypatch: pytest.MonkeyP
         live = Live(monkeypatch)
         running = asyncio.create_task(live.driver.run())
         for name in ("a", "b"):
-            live.scheduler.added(a_pending(name))
+            live.scheduler.handle(ObjectAdded(a_pending(name)))
         live.driver.wake()
         await live.rest()
         assert (live.calls, live.server.binds) == (1, []), "one attempt at a time"
@@ -77,7 +78,7 @@ def test_once_the_lease_is_lost_no_reply_leads_to_a_bind(monkeypatch: pytest.Mon
     async def main() -> None:
         live = Live(monkeypatch)
         running = asyncio.create_task(live.driver.run())
-        live.scheduler.added(a_pending())
+        live.scheduler.handle(ObjectAdded(a_pending()))
         live.driver.wake()
         await live.rest()
         assert live.calls == 1

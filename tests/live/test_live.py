@@ -16,6 +16,7 @@ from mooring.kit.clock import WallClock
 from mooring.live.service import Listener, LiveScheduler
 from mooring.model.api_errors import ApiError, too_many_requests
 from mooring.scheduler.assembly import build_scheduler
+from mooring.scheduler.inputs import ObjectAdded
 from recording_server import Recorded, Recorder, a_recorder, nowhere, refused, said
 
 POD = a_pod("p", cpu="1", metadata={"uid": "u", "resourceVersion": "1"}, schedulerName="default-scheduler")
@@ -35,7 +36,7 @@ class Bug(Exception):
 
 def a_live(server: str, conduct: Conduct | None = None) -> LiveScheduler:
     live = LiveScheduler(build_scheduler(config.default(), WallClock()), Access(server), conduct=conduct)
-    live.scheduler.added(a_node("n1"))
+    live.scheduler.handle(ObjectAdded(a_node("n1")))
     return live
 
 
@@ -103,7 +104,7 @@ def test_whoever_is_told_to_stop_begins_nothing_more() -> None:
             scheduling.cancel()
             await asyncio.wait((scheduling,))
             assert scheduling.cancelled()
-            live.scheduler.added(POD)
+            live.scheduler.handle(ObjectAdded(POD))
             live.driver.wake()
             await asyncio.sleep(0.05)
             assert server.requests == []
@@ -116,7 +117,7 @@ def test_a_write_that_is_under_way_comes_to_its_end() -> None:
         held = asyncio.Event()
         async with a_server(held) as server:
             async with blind(a_live(server.url), asyncio.Event()) as live:
-                live.scheduler.added(POD)
+                live.scheduler.handle(ObjectAdded(POD))
                 scheduling = asyncio.create_task(live.schedule())
                 while not server.requests:
                     await asyncio.sleep(0.001)
@@ -144,7 +145,7 @@ def test_waits_between_tries_pass_in_the_time_that_was_handed_in() -> None:
         async with a_recorder(answer) as server:
             live = a_live(server.url, Conduct(Timing(lambda: 0.0, sleep)))
             async with blind(live, asyncio.Event()):
-                live.scheduler.added(POD)
+                live.scheduler.handle(ObjectAdded(POD))
                 scheduling = asyncio.create_task(live.schedule())
                 while len(server.requests) < 3:
                     await asyncio.sleep(0.001)

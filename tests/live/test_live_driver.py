@@ -17,6 +17,7 @@ from mooring.live.driver import LOOKUP_WAITS_S
 from mooring.model.api_errors import ApiError, conflict, internal_error, not_found
 from mooring.model.meta import Condition
 from mooring.model.pod import Pod
+from mooring.scheduler.inputs import ObjectAdded
 
 # Turns
 
@@ -237,7 +238,7 @@ def test_a_bind_that_lands_after_it_was_given_up_is_counted_where_it_landed() ->
             stage.shows(pod("q"))  # takes the room
             await stage.rest()
             stage.shows_change(pod("q"), on(pod("q"), "n1"))
-            stage.scheduler.added(a_node("n2"))
+            stage.scheduler.handle(ObjectAdded(a_node("n2")))
             stage.server.meanwhile["bind p"] = lambda: stage.server.nodes.update({P.uid: "n1"})  # and now it lands
             await stage.later(2)
             assert stage.counted == {"uid-p": "n1", "uid-q": "n1"}
@@ -258,7 +259,7 @@ def test_a_pod_that_someone_else_bound_is_counted_there(when: str) -> None:
     async def main() -> None:
         async with a_stage("n1", "n2") as stage:
             theirs = on(P, "n2")
-            stage.scheduler.added(pod("filler", node="n2", cpu="2"))
+            stage.scheduler.handle(ObjectAdded(pod("filler", node="n2", cpu="2")))
             stage.server.faults["bind p"] = [conflict("pods/binding", "p", 'already assigned to node "n2"')]
             stage.server.meanwhile["bind p"] = lambda: stage.server.nodes.update({P.uid: "n2"})
             if when == "before the answer":
@@ -280,7 +281,7 @@ def test_a_pod_that_someone_else_bound_is_counted_there(when: str) -> None:
 def test_room_that_was_held_for_a_pod_which_someone_else_bound_wakes_others() -> None:
     async def main() -> None:
         async with a_stage("n1") as stage:
-            stage.scheduler.added(a_node("n2", cpu="1"))
+            stage.scheduler.handle(ObjectAdded(a_node("n2", cpu="1")))
             waits = pod("waits")
             stage.server.faults["bind p"] = [conflict("pods/binding", "p", "x")]
 
@@ -404,7 +405,7 @@ def test_what_was_said_of_a_pod_reaches_the_server_before_its_bind() -> None:
             stage.server.patch_status = slowly  # type: ignore[method-assign]
             stage.shows(P)
             await stage.rest()
-            stage.scheduler.added(a_node("n2"))
+            stage.scheduler.handle(ObjectAdded(a_node("n2")))
             await stage.later(3)
             assert stage.server.calls == [] and stage.counted == {"uid-p": "n2"}
             is_over.set()

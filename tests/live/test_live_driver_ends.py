@@ -12,6 +12,7 @@ from mooring.apiclient.unanswered import ConnectionLost
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.fence import Fence, FencedOff
 from mooring.model.api_errors import ApiError, internal_error
+from mooring.scheduler.inputs import ObjectAdded
 
 HIGH = pod("high", cpu="4", priority=9)
 V1, V2 = (pod(name, cpu="2", node="n1") for name in ("v1", "v2"))
@@ -121,7 +122,7 @@ def test_a_driver_behind_a_fence_that_is_shut_makes_no_attempt() -> None:
         stage = Stage()
         fence = Fence(now_s=lambda: 5.0)
         stage.driver._fence = fence
-        stage.scheduler.added(a_node("n1"))
+        stage.scheduler.handle(ObjectAdded(a_node("n1")))
         stage.shows(P)
         with pytest.raises(FencedOff):
             await stage.driver.run()
@@ -277,7 +278,7 @@ def test_a_driver_rests_until_something_is_due_and_at_most_a_second(
 def test_pods_that_wait_are_looked_at_after_intents_were_carried_out() -> None:
     async def main() -> None:
         stage = Stage()
-        stage.scheduler.added(a_node("n1"))
+        stage.scheduler.handle(ObjectAdded(a_node("n1")))
         stage.shows(P)
         stage.scheduler.attempt()
         released: list[bool] = []

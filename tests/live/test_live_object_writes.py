@@ -18,6 +18,7 @@ from mooring.live.status_writer import StatusWriter
 from mooring.model.api_errors import conflict
 from mooring.model.storage import PersistentVolumeClaim
 from mooring.scheduler.assembly import build_scheduler
+from mooring.scheduler.inputs import Input, ObjectAdded, WriteAnswered
 
 PATH = "/api/v1/namespaces/default/persistentvolumeclaims/c"
 
@@ -39,11 +40,12 @@ class Server(DryWriter):
 
 def told(fault: Exception | None) -> tuple[Server, list[Any]]:
     """What the scheduler hears of a write that a server answers, or fails to."""
-    clock, heard = VirtualClock(0), []
+    clock = VirtualClock(0)
+    heard: list[Input] = []
     scheduler = build_scheduler(config.default(), clock)
-    scheduler.written = lambda *answer: heard.append(answer)  # type: ignore[method-assign]
     for item in (a_node("n"), a_class(), a_claim("c"), a_pod(schedulerName="default-scheduler", volumes=using("c"))):
-        scheduler.added(item)
+        scheduler.handle(ObjectAdded(item))
+    scheduler.handle = heard.append  # type: ignore[assignment, method-assign]
 
     async def drive() -> Server:
         server = Server(fault)
@@ -55,7 +57,8 @@ def told(fault: Exception | None) -> tuple[Server, list[Any]]:
         await driver.close()
         return server
 
-    return asyncio.run(drive()), heard
+    server = asyncio.run(drive())
+    return server, [(answer.token, answer.item, answer.fault) for answer in heard if isinstance(answer, WriteAnswered)]
 
 
 def test_a_write_is_answered_with_the_object() -> None:

@@ -10,6 +10,7 @@ from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.live.resource_metrics import effective_limits, resource_metrics, unit
 from mooring.live.service_metrics import ServiceMetrics
 from mooring.scheduler.assembly import build_scheduler
+from mooring.scheduler.inputs import ObjectAdded
 
 GIBI = 1 << 30
 
@@ -72,7 +73,7 @@ def test_the_scheduler_records_to_the_same_page() -> None:
     clock = VirtualClock(1_769_904_000 * NS_PER_S)
     metrics = ServiceMetrics(clock)
     scheduler = build_scheduler(config.default(), clock, observer=metrics.of_scheduler)
-    scheduler.added(a_pod("waits", schedulerName="default-scheduler"))
+    scheduler.handle(ObjectAdded(a_pod("waits", schedulerName="default-scheduler")))
     assert 'scheduler_pending_pods{queue="active"} 1' in lines(metrics.metrics(), "scheduler_pending_pods")
     assert lines(metrics.resource_metrics(None), "kube") == []
     metrics.reset()

@@ -13,6 +13,7 @@ from mooring.framework.config.feature_gates import parse_gates
 from mooring.kit.clock import VirtualClock
 from mooring.live.snapshot import snapshot
 from mooring.scheduler.assembly import build_scheduler
+from mooring.scheduler.inputs import ObjectAdded
 from mooring.sim.reading.manifests import read
 
 HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
@@ -25,9 +26,11 @@ def a_snapshot(gates: str = "", **fields: Any) -> dict[str, Any]:
     chosen = parse_gates(gates)
     settings = config.from_object({**HEADER, "profiles": [PROFILE], **fields}, feature_gates=chosen)
     scheduler = build_scheduler(settings, VirtualClock(), gates=chosen)
-    scheduler.added(a_node("large", cpu="8"))
-    scheduler.added(a_node("small", cpu="2"))
-    scheduler.added(a_pod("p", cpu="1", schedulerName="mine", priority=0, metadata={"uid": "u", **SERVER}))
+    scheduler.handle(ObjectAdded(a_node("large", cpu="8")))
+    scheduler.handle(ObjectAdded(a_node("small", cpu="2")))
+    scheduler.handle(
+        ObjectAdded(a_pod("p", cpu="1", schedulerName="mine", priority=0, metadata={"uid": "u", **SERVER}))
+    )
     return snapshot(scheduler, settings, chosen)
 
 

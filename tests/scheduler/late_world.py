@@ -31,6 +31,15 @@ from mooring.queue.queue import PARKED_FLUSH_PERIOD_S
 from mooring.scheduler.assembly import build_runners, build_scheduler
 from mooring.scheduler.decide import Manner, decide
 from mooring.scheduler.decision import Decision, NoFit, Placement
+from mooring.scheduler.inputs import (
+    BindAnswered,
+    EvictionAnswered,
+    HalfMinutePassed,
+    ObjectAdded,
+    ObjectRemoved,
+    ObjectUpdated,
+    SecondPassed,
+)
 from mooring.scheduler.scheduler import Scheduler
 from mooring.sim.driver import with_condition
 
@@ -248,15 +257,15 @@ class LateWorld:
         if what == "removed":
             assert old is not None
             del self.seen[ref]
-            self._call(Cause("was removed", item), lambda: self.scheduler.removed(item))
+            self._call(Cause("was removed", item), lambda: self.scheduler.handle(ObjectRemoved(item)))
         elif old is None:
             self.seen[ref] = item
-            self._call(Cause("was added", None, item), lambda: self.scheduler.added(item))
+            self._call(Cause("was added", None, item), lambda: self.scheduler.handle(ObjectAdded(item)))
         else:
             self.seen[ref] = item
             if isinstance(item, Pod) and item.is_finished:
                 del self.seen[ref]
-            self._call(Cause("was updated", old, item), lambda: self.scheduler.updated(old, item))
+            self._call(Cause("was updated", old, item), lambda: self.scheduler.handle(ObjectUpdated(old, item)))
 
     def execute(self, key: str, bind: BindOutcome = "bound", evicts: bool = True, gracefully: bool = False) -> None:
         """Do the next thing that is wanted of a pod."""
@@ -278,7 +287,7 @@ class LateWorld:
         if pod is not None and _fault_of_bind(intent, pod) is None and outcome != "failed":
             self.bind(pod, intent.node_name)
         words = Cause(f"the binding of {intent.pod.key} to {intent.node_name} ended: {fault or 'bound'}")
-        self._expect(intent.pod.key, words, lambda: self.scheduler.bound(intent.pod, fault))
+        self._expect(intent.pod.key, words, lambda: self.scheduler.handle(BindAnswered(intent.pod, fault)))
 
     def _patch(self, pod: Pod, condition: Condition | None, nominated: str | None) -> None:
         old = self._current(pod)
@@ -300,7 +309,11 @@ class LateWorld:
             else:
                 self.delete(pod)
         words = Cause(f"the eviction of {intent.victim.key} ended: {fault or 'done'}")
-        self._expect(intent.victim.key, words, lambda: self.scheduler.evicted(intent.victim, intent.preemptor, fault))
+        self._expect(
+            intent.victim.key,
+            words,
+            lambda: self.scheduler.handle(EvictionAnswered(intent.victim, intent.preemptor, fault)),
+        )
 
     def _current(self, pod: Pod) -> Pod | None:
         item = self.store.get(_ref(pod))
@@ -324,9 +337,9 @@ class LateWorld:
         """To the next whole second, where flushes are due."""
         self.clock.advance_ns(NS_PER_S - self.clock.now_ns() % NS_PER_S)
         self._seconds += 1
-        self._call(Cause("a second passed"), self.scheduler.tick)
+        self._call(Cause("a second passed"), lambda: self.scheduler.handle(SecondPassed()))
         if self._seconds % PARKED_FLUSH_PERIOD_S == 0:
-            self._call(Cause("half a minute passed"), self.scheduler.flush_parked)
+            self._call(Cause("half a minute passed"), lambda: self.scheduler.handle(HalfMinutePassed()))
 
     def _holders(self) -> list[Pod]:
         """The pods on nodes, and those that are promised one."""
@@ -419,7 +432,7 @@ class LateWorld:
         """A scheduler that starts now, with all that the API server has."""
         scheduler = build_scheduler(CONFIG, self.clock, registry())
         for item in sorted(self.store.values(), key=lambda item: isinstance(item, Pod)):
-            scheduler.added(item)
+            scheduler.handle(ObjectAdded(item))
         assert scheduler.check() == []
         return scheduler
 

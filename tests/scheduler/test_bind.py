@@ -16,6 +16,7 @@ from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
 from mooring.plugins.builtin import in_tree
 from mooring.scheduler.assembly import build_scheduler
+from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated
 
 LATER = Rejection(("not yet",), Code.Pending)
 
@@ -90,12 +91,12 @@ class World:
         self.scheduler = build_scheduler(CONFIG, self.clock, registry)
         self.queue = self.scheduler.core.queue
         self.listener.where = self.queue.where
-        self.scheduler.added(a_node("n1"))
+        self.scheduler.handle(ObjectAdded(a_node("n1")))
         self.attempt(a_pending("other"))
         self.listener.says = says
 
     def attempt(self, pod: Pod) -> None:
-        self.scheduler.added(pod)
+        self.scheduler.handle(ObjectAdded(pod))
         assert self.scheduler.attempt() is pod
 
 
@@ -108,7 +109,7 @@ def a_pending(name: str = "pod", version: int = 1, **more: Any) -> Pod:
 
 
 def bind_fails(world: World, pod: Pod) -> None:
-    world.scheduler.bound(pod, "no")
+    world.scheduler.handle(BindAnswered(pod, "no"))
 
 
 def wait_fails(act: Callable[[Any], object]) -> Callable[[World, Pod], None]:
@@ -164,9 +165,9 @@ def test_others_hear_again_of_a_pod_that_was_forgotten_when_it_began_to_leave() 
     world, pod = World(), a_pending()
     world.attempt(pod)
     leaving = a_pending(version=2, metadata={"deletionTimestamp": "2026-02-01T00:00:00Z"})
-    world.scheduler.updated(pod, leaving)
+    world.scheduler.handle(ObjectUpdated(pod, leaving))
     assert world.listener.heard == BEFORE
-    world.scheduler.bound(pod, "pod pod is being deleted, cannot be assigned to a host")
+    world.scheduler.handle(BindAnswered(pod, "pod pod is being deleted, cannot be assigned to a host"))
     assert world.listener.heard == BEFORE * 2
 
 
@@ -176,11 +177,11 @@ def test_a_pod_that_leaves_between_permission_and_binding_is_forgotten_at_once()
     waiting = world.scheduler.core.desk.waiting.get(pod.id)
     assert waiting is not None
     waiting.allow("Listener")
-    world.scheduler.removed(pod)
+    world.scheduler.handle(ObjectRemoved(pod))
     assert world.scheduler.core.cache.get(pod.id) is None
     assert world.listener.heard == BEFORE
     world.scheduler.release_waiting()
-    world.scheduler.bound(pod, 'pods "pod" not found')
+    world.scheduler.handle(BindAnswered(pod, 'pods "pod" not found'))
     assert world.scheduler.check() == []
 
 
@@ -195,14 +196,14 @@ def test_a_pod_whose_plugin_waits_for_an_event_is_tried_at_once_when_it_comes(po
     assert entry is not None
     assert (entry.unschedulable_plugins, entry.pending_plugins) == (("Listener",), ("Listener",))
     assert world.queue.where(pod.key) == "unschedulable"
-    world.scheduler.added(a_node("n2"))
+    world.scheduler.handle(ObjectAdded(a_node("n2")))
     assert world.queue.where(pod.key) == "active", "without backoff"
     assert world.queue.where("default/other") == "backoff", "which others are not spared"
 
 
 def test_a_pending_verdict_is_no_error_and_nobody_is_preempted_for_it() -> None:
     world, pod = World(filter=LATER), a_pending(priority=9)
-    world.scheduler.added(a_pending("low", nodeName="n1", priority=1))
+    world.scheduler.handle(ObjectAdded(a_pending("low", nodeName="n1", priority=1)))
     world.scheduler.take_intents()
     world.attempt(pod)
     event, patch = world.scheduler.take_intents()

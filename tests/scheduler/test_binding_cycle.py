@@ -25,6 +25,7 @@ from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
 from mooring.plugins.builtin import in_tree
 from mooring.scheduler.assembly import build_scheduler
+from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated, SecondPassed
 
 PATH = ("reserve", "permit", "preBind", "postBind")
 BOTH = {"enabled": [{"name": "P"}, {"name": "Q"}]}
@@ -106,14 +107,14 @@ class World:
         )
         self.core = self.scheduler.core
         self.queue = self.core.queue
-        self.scheduler.added(a_node("n1", cpu="4"))
+        self.scheduler.handle(ObjectAdded(a_node("n1", cpu="4")))
 
     def _factory(self, kind: type[Says], says: dict[str, Any]) -> Callable[[Any, Handle], Plugin]:
         return lambda args, handle: kind(says, self.log)
 
     def attempt(self, pod: Pod | None = None) -> None:
         if pod is not None:
-            self.scheduler.added(pod)
+            self.scheduler.handle(ObjectAdded(pod))
         assert self.scheduler.attempt() is not None
         self.intents += self.scheduler.take_intents()
 
@@ -122,7 +123,7 @@ class World:
         self.intents += self.scheduler.take_intents()
 
     def bound(self, pod: Pod, fault: str | None = None) -> None:
-        self.scheduler.bound(pod, fault)
+        self.scheduler.handle(BindAnswered(pod, fault))
         self.intents += self.scheduler.take_intents()
 
     def waiting(self, pod: Pod) -> WaitingPod:
@@ -187,7 +188,7 @@ def test_the_points_are_met_in_order_and_the_pod_is_bound() -> None:
 
 def test_a_pod_that_has_its_room_is_nominated_no_more() -> None:
     world, pod = World({}), a_big_pod(status={"nominatedNodeName": "n1"})
-    world.scheduler.added(pod)
+    world.scheduler.handle(ObjectAdded(pod))
     assert world.queue.nominations.node_of(pod.id) == "n1"
     world.attempt()
     assert world.binds() == [("default/pod", "n1")]
@@ -284,7 +285,7 @@ def reject(world: World, pod: Pod) -> None:
 
 def time_out(world: World, pod: Pod) -> None:
     world.clock.advance_ns(10 * NS_PER_S)
-    world.scheduler.tick()
+    world.scheduler.handle(SecondPassed())
     world.release()
 
 
@@ -386,7 +387,7 @@ def test_a_pod_that_is_deleted_while_it_waits_gives_back_its_room_and_does_not_r
     world, pod, other = World({"permit P": Wait(10)}), a_big_pod(), a_big_pod("other")
     world.attempt(pod)
     world.attempt(other)
-    world.scheduler.removed(pod)
+    world.scheduler.handle(ObjectRemoved(pod))
     world.release()
     assert world.notes(pod) == ["FailedScheduling: 0/1 nodes are available: 1 removed."]
     assert world.unreserved() == ALL_BACK
@@ -424,7 +425,7 @@ def test_an_answer_about_an_unknown_binding_changes_nothing() -> None:
 def test_a_pod_that_is_on_its_node_after_all_keeps_its_room() -> None:
     world, pod, other = World({}), a_big_pod(), a_big_pod("other")
     world.attempt(pod)
-    world.scheduler.updated(pod, a_big_pod(nodeName="n1"))
+    world.scheduler.handle(ObjectUpdated(pod, a_big_pod(nodeName="n1")))
     world.attempt(other)
     world.bound(pod, "timed out")
     assert world.whereabouts(other) == ("unschedulable", ("NodeResourcesFit",)), "no room, so nobody is woken"

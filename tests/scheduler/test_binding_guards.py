@@ -16,6 +16,7 @@ from mooring.framework.waiting import Release
 from mooring.queue.entry import QueuedPod
 from mooring.scheduler import bind
 from mooring.scheduler.failure import Failure
+from mooring.scheduler.inputs import BindAnswered, CallAnswered, ObjectAdded, ObjectRemoved, SecondPassed
 from recording_caller import RecordingCaller
 
 # ---- answers to bindings that are over
@@ -24,20 +25,20 @@ from recording_caller import RecordingCaller
 def test_a_reply_to_a_binding_that_was_given_up_does_not_end_the_next_one() -> None:
     world = Extended({"bindVerb": "bind"}, nodes=("n1",))
     scheduler, pod = world.scheduler, an_extended()
-    scheduler.added(pod)
+    scheduler.handle(ObjectAdded(pod))
     scheduler.attempt()
     (first,) = scheduler.take_intents()
-    scheduler.bound(pod, "the server was slow")
+    scheduler.handle(BindAnswered(pod, "the server was slow"))
     world.clock.advance_ns(5_000_000_000)
-    scheduler.tick()
+    scheduler.handle(SecondPassed())
     scheduler.attempt()
     binding = scheduler.core.bindings[pod.id]
     *_, second = scheduler.take_intents()
     assert isinstance(first, Call) and isinstance(second, Call) and first.token != second.token
-    scheduler.replied(first.token, b"{}")
+    scheduler.handle(CallAnswered(first.token, b"{}"))
     assert scheduler.core.bindings == {pod.id: binding}, "it is not the one that was bound"
     assert scheduler.take_intents() == [] and scheduler.core.cache.is_assumed(pod.id)
-    scheduler.replied(second.token, b"{}")
+    scheduler.handle(CallAnswered(second.token, b"{}"))
     assert scheduler.core.bindings == {}
     assert [intent.reason for intent in scheduler.take_intents() if isinstance(intent, Record)] == ["Scheduled"]
 
@@ -53,11 +54,11 @@ def test_a_wait_that_ends_for_nobody_changes_nothing() -> None:
 
 def test_a_pod_that_the_server_shows_elsewhere_is_counted_there_and_not_queued() -> None:
     world, pod, other = World({}), a_big_pod(), a_big_pod("other")
-    world.scheduler.added(a_node("n2", cpu="1"))
+    world.scheduler.handle(ObjectAdded(a_node("n2", cpu="1")))
     world.attempt(pod)
     world.attempt(other)
     assert world.queue.where(other.key) == "unschedulable"
-    world.scheduler.bound(pod, "pod pod is already assigned to node n2", elsewhere="n2")
+    world.scheduler.handle(BindAnswered(pod, "pod pod is already assigned to node n2", elsewhere="n2"))
     assert {p.name: p.spec.node_name for p in world.core.cluster.nodes.pods()} == {"pod": "n2"}
     assert world.core.cache.is_assumed(pod.id) and world.queue.where(pod.key) is None
     assert world.queue.where(other.key) in ("active", "backoff"), "there is room on n1"
@@ -69,11 +70,11 @@ def test_a_pod_that_is_gone_is_not_counted_elsewhere(successor: Any) -> None:
     """Nor is another pod that has its name by now."""
     world, pod = World({}), a_big_pod()
     world.attempt(pod)
-    world.scheduler.removed(pod)
+    world.scheduler.handle(ObjectRemoved(pod))
     if successor is not None:
         successor.metadata.uid = "uid-successor"
-        world.scheduler.added(successor)
-    world.scheduler.bound(pod, "pod pod is already assigned to node n2", elsewhere="n2")
+        world.scheduler.handle(ObjectAdded(successor))
+    world.scheduler.handle(BindAnswered(pod, "pod pod is already assigned to node n2", elsewhere="n2"))
     assert not world.core.cache.is_assumed("uid-pod") and not world.core.cache.is_assumed("uid-successor")
     assert world.scheduler.check() == []
 
@@ -158,13 +159,13 @@ def test_after_an_extender_failed_to_bind_others_hear_first() -> None:
     world = Extended({"bindVerb": "bind"}, nodes=(a_node("n1", cpu="4"),))
     scheduler = world.scheduler
     for name in ("pod", "other"):
-        scheduler.added(an_extended(name, cpu="3"))
+        scheduler.handle(ObjectAdded(an_extended(name, cpu="3")))
     scheduler.attempt()
     (call,) = scheduler.take_intents()
     scheduler.attempt()
     assert isinstance(call, Call) and scheduler.core.queue.where("default/other") == "unschedulable"
     del world.stories[:]
-    scheduler.replied(call.token, b'{"Error": "no licence"}')
+    scheduler.handle(CallAnswered(call.token, b'{"Error": "no licence"}'))
     assert list(dict.fromkeys(story.split()[0] for story in world.stories)) == FIRST_OTHERS
 
 
@@ -192,19 +193,19 @@ def test_a_bind_that_succeeds_is_measured_once_it_is_answered() -> None:
     world.waiting(pod).allow("P")
     world.release()
     assert caller.ends() == [("PreBind", "Success")]
-    world.scheduler.bound(pod)
+    world.scheduler.handle(BindAnswered(pod))
     assert caller.ends()[1:] == [("Bind", "Success"), ("PostBind", "Success")]
 
 
 def test_a_bind_that_an_extender_fails_at_is_measured() -> None:
     world = Extended({"bindVerb": "bind"}, nodes=("n1",))
     pod = an_extended()
-    world.scheduler.added(pod)
+    world.scheduler.handle(ObjectAdded(pod))
     world.scheduler.attempt()
     (call,) = world.scheduler.take_intents()
     assert isinstance(call, Call)
     caller = world.scheduler.core.bindings[pod.id].runner.caller = RecordingCaller()
-    world.scheduler.replied(call.token, b'{"Error": "no licence"}')
+    world.scheduler.handle(CallAnswered(call.token, b'{"Error": "no licence"}'))
     assert caller.ends()[0] == ("Bind", "Error")
 
 

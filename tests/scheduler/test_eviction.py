@@ -12,6 +12,7 @@ from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
 from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.evict import evict
+from mooring.scheduler.inputs import EvictionAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
 
 CONFIG = config.from_object(
@@ -60,9 +61,9 @@ HIGH = our_pod("high", 9, "4")
 
 def a_scheduler(*pods: Pod) -> Scheduler:
     scheduler = build_scheduler(CONFIG, VirtualClock(1_000 * NS_PER_S))
-    scheduler.added(a_node("n1", cpu="4"))
+    scheduler.handle(ObjectAdded(a_node("n1", cpu="4")))
     for pod in pods:
-        scheduler.added(pod)
+        scheduler.handle(ObjectAdded(pod))
     return scheduler
 
 
@@ -111,19 +112,19 @@ def test_victims_are_to_leave_and_the_preemptor_is_nominated() -> None:
 
 def test_the_preemptor_is_gated_until_the_last_victim_is_evicted() -> None:
     scheduler = after_preemption()
-    scheduler.removed(V1)
+    scheduler.handle(ObjectRemoved(V1))
     assert gate_of(scheduler) == ("gated", GATE)
-    scheduler.evicted(V1, HIGH)
+    scheduler.handle(EvictionAnswered(V1, HIGH))
     assert gate_of(scheduler) == ("gated", GATE)
-    scheduler.evicted(V2, HIGH)
+    scheduler.handle(EvictionAnswered(V2, HIGH))
     assert gate_of(scheduler) == ("backoff", "")
     assert scheduler.core.evictions == {}
 
 
 def test_a_victim_that_is_seen_to_leave_counts_as_evicted() -> None:
     scheduler = after_preemption()
-    scheduler.removed(V1)
-    scheduler.updated(V2, a_victim("v2", leaves=True))
+    scheduler.handle(ObjectRemoved(V1))
+    scheduler.handle(ObjectUpdated(V2, a_victim("v2", leaves=True)))
     assert scheduler.core.evictions == {}
     assert gate_of(scheduler)[0] == "backoff"
 
@@ -131,7 +132,7 @@ def test_a_victim_that_is_seen_to_leave_counts_as_evicted() -> None:
 def test_each_eviction_is_recorded_on_its_victim() -> None:
     scheduler = after_preemption()
     scheduler.take_intents()
-    scheduler.evicted(V1, HIGH)
+    scheduler.handle(EvictionAnswered(V1, HIGH))
     (record,) = scheduler.take_intents()
     assert record == Record(V1, "Normal", "Preempted", "Preempting", "Preempted by pod uid-high on node n1")
 
@@ -139,31 +140,31 @@ def test_each_eviction_is_recorded_on_its_victim() -> None:
 def test_an_eviction_that_fails_activates_the_preemptor_and_is_not_recorded() -> None:
     scheduler = after_preemption()
     scheduler.take_intents()
-    scheduler.evicted(V1, HIGH, "the server is on fire")
+    scheduler.handle(EvictionAnswered(V1, HIGH, "the server is on fire"))
     assert scheduler.take_intents() == []
     assert gate_of(scheduler) == ("unschedulable", "")
-    scheduler.evicted(V2, HIGH)
+    scheduler.handle(EvictionAnswered(V2, HIGH))
     assert gate_of(scheduler) == ("active", "")
     assert scheduler.core.evictions == {}
 
 
 def test_evictions_that_succeed_leave_the_preemptor_to_the_events() -> None:
     scheduler = after_preemption()
-    scheduler.evicted(V1, HIGH)
-    scheduler.evicted(V2, HIGH)
+    scheduler.handle(EvictionAnswered(V1, HIGH))
+    scheduler.handle(EvictionAnswered(V2, HIGH))
     assert gate_of(scheduler) == ("unschedulable", "")
-    scheduler.removed(V1)
-    scheduler.removed(V2)
+    scheduler.handle(ObjectRemoved(V1))
+    scheduler.handle(ObjectRemoved(V2))
     assert gate_of(scheduler)[0] in ("active", "backoff")
 
 
 def test_an_answer_about_an_eviction_that_is_over_is_recorded_and_moves_nobody() -> None:
     scheduler = after_preemption()
     for victim in (V1, V2):
-        scheduler.removed(victim)
+        scheduler.handle(ObjectRemoved(victim))
     place = gate_of(scheduler)
     scheduler.take_intents()
-    scheduler.evicted(V2, HIGH)
+    scheduler.handle(EvictionAnswered(V2, HIGH))
     assert [type(intent) for intent in scheduler.take_intents()] == [Record]
     assert gate_of(scheduler) == place
 
@@ -172,7 +173,7 @@ def test_victims_that_are_on_their_way_out_are_left_alone() -> None:
     watcher, scheduler = Watcher(), a_scheduler()
     evict(scheduler.core, HIGH, Nomination("n1", (a_victim("v1", leaves=True), V2)), watcher)
     assert evictions(scheduler) == ["v2"]
-    scheduler.evicted(V2, HIGH)
+    scheduler.handle(EvictionAnswered(V2, HIGH))
     assert watcher.told == ["began for high", "ended for high"]
 
 

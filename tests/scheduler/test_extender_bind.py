@@ -7,6 +7,7 @@ import pytest
 from extending import URL, Extended, a_pending
 from mooring.cluster.pods.cache import placed_on
 from mooring.framework.intents import Call, CallFault
+from mooring.scheduler.inputs import CallAnswered, ObjectAdded, ObjectRemoved
 
 BINDER = {"bindVerb": "bind"}
 
@@ -87,7 +88,7 @@ def test_the_scheduler_goes_on_while_an_extender_binds() -> None:
     world = Extended(BINDER, nodes=("n1",))
     scheduler = world.scheduler
     for name in ("a", "b"):
-        scheduler.added(a_pending(name))
+        scheduler.handle(ObjectAdded(a_pending(name)))
     scheduler.attempt()
     (first,) = scheduler.take_intents()
     assert scheduler.has_work(), "a bind suspends nothing"
@@ -95,9 +96,9 @@ def test_the_scheduler_goes_on_while_an_extender_binds() -> None:
     (second,) = scheduler.take_intents()
     assert isinstance(first, Call) and isinstance(second, Call) and first.token != second.token
     assert [call.body["PodName"] for call in (first, second)] == ["a", "b"]
-    scheduler.replied(second.token, b"{}")
-    scheduler.replied(first.token, b"{}")
-    scheduler.replied(first.token, b'{"Error": "twice"}')
+    scheduler.handle(CallAnswered(second.token, b"{}"))
+    scheduler.handle(CallAnswered(first.token, b"{}"))
+    scheduler.handle(CallAnswered(first.token, b'{"Error": "twice"}'))
     assert [intent.note for intent in scheduler.take_intents()] == [  # type: ignore[union-attr]
         "Successfully assigned default/b to n1",
         "Successfully assigned default/a to n1",
@@ -107,11 +108,11 @@ def test_the_scheduler_goes_on_while_an_extender_binds() -> None:
 def test_a_pod_that_is_deleted_meanwhile_is_let_go() -> None:
     world = Extended(BINDER, nodes=("n1",))
     pod = a_pending()
-    world.scheduler.added(pod)
+    world.scheduler.handle(ObjectAdded(pod))
     world.scheduler.attempt()
     (call,) = world.scheduler.take_intents()
     assert isinstance(call, Call)
-    world.scheduler.removed(pod)
-    world.scheduler.replied(call.token, b'{"Error": "pods \\"pod\\" not found"}')
+    world.scheduler.handle(ObjectRemoved(pod))
+    world.scheduler.handle(CallAnswered(call.token, b'{"Error": "pods \\"pod\\" not found"}'))
     assert world.scheduler.core.bindings == {} and world.scheduler.core.cache.assumed_count == 0
     assert world.scheduler.check() == []

@@ -13,6 +13,16 @@ from mooring.framework.intents import Bind, Call, CallFault, Evict, PatchStatus
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
 from mooring.scheduler.assembly import build_scheduler
+from mooring.scheduler.inputs import (
+    BindAnswered,
+    CallAnswered,
+    EvictionAnswered,
+    HalfMinutePassed,
+    ObjectAdded,
+    ObjectRemoved,
+    ObjectUpdated,
+    SecondPassed,
+)
 from mooring.scheduler.metrics import SchedulerMetrics
 
 GPU = "example.com/gpu"
@@ -62,31 +72,31 @@ class Chaos:
         version = str(int(old.metadata.resource_version or 0) + 1)
         metadata = msgspec.structs.replace(new.metadata, resource_version=version)
         self.pods[new.key] = Pod(metadata=metadata, spec=new.spec, status=new.status)
-        self.scheduler.updated(old, self.pods[new.key])
+        self.scheduler.handle(ObjectUpdated(old, self.pods[new.key]))
 
     def create(self) -> None:
         self.made += 1
         requests = {GPU: "1"} if self.draw.random() < 0.3 else {}
         pod = a_pending(f"p{self.made}", cpu="1500m", requests=requests, priority=self.draw.choice((0, 0, 10)))
         self.pods[pod.key] = pod
-        self.scheduler.added(pod)
+        self.scheduler.handle(ObjectAdded(pod))
 
     def delete(self) -> None:
         if self.pods:
-            self.scheduler.removed(self.pods.pop(self.draw.choice(sorted(self.pods))))
+            self.scheduler.handle(ObjectRemoved(self.pods.pop(self.draw.choice(sorted(self.pods)))))
 
     def node(self) -> None:
         name = f"n{self.draw.randrange(4)}"
         if name in self.nodes:
-            self.scheduler.removed(self.nodes.pop(name))
+            self.scheduler.handle(ObjectRemoved(self.nodes.pop(name)))
         else:
             self.nodes[name] = a_node(name)
-            self.scheduler.added(self.nodes[name])
+            self.scheduler.handle(ObjectAdded(self.nodes[name]))
 
     def tick(self) -> None:
         self.clock.advance_ns(self.draw.randrange(1, 5) * NS_PER_S)
-        self.scheduler.tick()
-        self.scheduler.flush_parked()
+        self.scheduler.handle(SecondPassed())
+        self.scheduler.handle(HalfMinutePassed())
         self.scheduler.release_waiting()
 
     def answer(self) -> None:
@@ -95,14 +105,14 @@ class Chaos:
         intent = self.open.pop(self.draw.randrange(len(self.open)))
         if isinstance(intent, Call):
             self.asked.add(intent.verb)
-            self.scheduler.replied(intent.token, self.reply(intent))
+            self.scheduler.handle(CallAnswered(intent.token, self.reply(intent)))
         elif isinstance(intent, Evict):
             victim = self.pods.pop(intent.victim.key, None)
             if victim is not None:
-                self.scheduler.removed(victim)
-            self.scheduler.evicted(intent.victim, intent.preemptor)
+                self.scheduler.handle(ObjectRemoved(victim))
+            self.scheduler.handle(EvictionAnswered(intent.victim, intent.preemptor))
         else:
-            self.scheduler.bound(intent.pod, self.bind(intent.pod.key, intent.node_name))
+            self.scheduler.handle(BindAnswered(intent.pod, self.bind(intent.pod.key, intent.node_name)))
         self.take()
 
     def bind(self, key: str, node_name: str) -> str | None:
@@ -159,12 +169,12 @@ def test_scores_that_are_waited_for_are_counted(verb: str) -> None:
     metrics = SchedulerMetrics(clock)
     scheduler = build_scheduler(a_config({f"{verb}Verb": verb}), clock, observer=metrics)
     for name in ("n1", "n2"):
-        scheduler.added(a_node(name))
-    scheduler.added(a_pending())
+        scheduler.handle(ObjectAdded(a_node(name)))
+    scheduler.handle(ObjectAdded(a_pending()))
     scheduler.attempt()
     (call,) = scheduler.take_intents()
     assert isinstance(call, Call)
     gauge = 'scheduler_goroutines{operation="prioritizing_extender"} 1'
     assert (gauge in metrics.registry.text()) is (verb == "prioritize")
-    scheduler.replied(call.token, b"[]")
+    scheduler.handle(CallAnswered(call.token, b"[]"))
     assert gauge not in metrics.registry.text()

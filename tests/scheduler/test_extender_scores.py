@@ -8,6 +8,7 @@ from build import a_node
 from extending import URL, Extended, a_pending, a_running, as_json, keep
 from mooring.framework.intents import CallFault
 from mooring.scheduler.decide import by_seed
+from mooring.scheduler.inputs import ObjectAdded
 
 ONE = {"prioritizeVerb": "prioritize", "nodeCacheCapable": True}
 
@@ -149,7 +150,7 @@ def test_with_one_feasible_node_nobody_is_asked() -> None:
 
 def test_all_are_asked_at_once() -> None:
     world = Extended(ONE, {**ONE, "prioritizeVerb": "second"})
-    world.scheduler.added(a_pending())
+    world.scheduler.handle(ObjectAdded(a_pending()))
     world.scheduler.attempt()
     calls = world.scheduler.take_intents()
     assert [call.verb for call in calls] == ["prioritize", "second"]  # type: ignore[union-attr]

@@ -9,6 +9,15 @@ from build import a_node
 from extending import Extended, a_pending, a_running, as_json
 from mooring.framework.intents import Bind, Call, CallFault, Intent
 from mooring.model.pod import Pod
+from mooring.scheduler.inputs import (
+    BindAnswered,
+    CallAnswered,
+    HalfMinutePassed,
+    ObjectAdded,
+    ObjectRemoved,
+    ObjectUpdated,
+    SecondPassed,
+)
 
 ONE = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "nodeCacheCapable": True}
 
@@ -19,7 +28,7 @@ class Suspended(Extended):
     def __init__(self, *extenders: dict[str, Any], pod: Pod | None = None, nodes: Any = ("n1", "n2")) -> None:
         super().__init__(*(extenders or (ONE,)), nodes=nodes)
         self.subject = pod or a_pending()
-        self.scheduler.added(self.subject)
+        self.scheduler.handle(ObjectAdded(self.subject))
         assert self.scheduler.attempt() is self.subject
         self.call = self.next_call()
 
@@ -31,13 +40,13 @@ class Suspended(Extended):
     def reply(self, call: Call, answer: Any) -> list[Intent]:
         """What the reply leads to."""
         reply = answer if isinstance(answer, CallFault) else json.dumps(answer).encode()
-        self.scheduler.replied(call.token, reply)
+        self.scheduler.handle(CallAnswered(call.token, reply))
         return self.scheduler.take_intents()
 
 
 def test_while_it_waits_nothing_else_begins() -> None:
     world = Suspended()
-    world.scheduler.added(a_pending("other"))
+    world.scheduler.handle(ObjectAdded(a_pending("other")))
     assert not world.scheduler.has_work()
     assert world.scheduler.attempt() is None
     assert world.scheduler.take_intents() == []
@@ -67,14 +76,14 @@ def test_replies_that_nobody_waits_for_change_nothing() -> None:
 def test_it_goes_on_when_all_replies_are_there() -> None:
     scores = {"prioritizeVerb": "one", "nodeCacheCapable": True}
     world = Extended(scores, {**scores, "prioritizeVerb": "two"}, nodes=("n1", "n2"))
-    world.scheduler.added(a_pending())
+    world.scheduler.handle(ObjectAdded(a_pending()))
     world.scheduler.attempt()
     one, two = world.scheduler.take_intents()
     assert isinstance(one, Call) and isinstance(two, Call)
-    world.scheduler.replied(two.token, b'[{"Host": "n2", "Score": 1}]')
-    world.scheduler.replied(two.token, b"[]")
+    world.scheduler.handle(CallAnswered(two.token, b'[{"Host": "n2", "Score": 1}]'))
+    world.scheduler.handle(CallAnswered(two.token, b"[]"))
     assert world.scheduler.take_intents() == []
-    world.scheduler.replied(one.token, b'[{"Host": "n1", "Score": 0}]')
+    world.scheduler.handle(CallAnswered(one.token, b'[{"Host": "n1", "Score": 0}]'))
     (bind,) = world.scheduler.take_intents()
     assert isinstance(bind, Bind) and bind.node_name == "n2"
 
@@ -84,7 +93,7 @@ def test_it_goes_on_when_all_replies_are_there() -> None:
 
 def test_a_node_that_comes_is_not_seen() -> None:
     world = Suspended()
-    world.scheduler.added(a_node("n3", cpu="100"))
+    world.scheduler.handle(ObjectAdded(a_node("n3", cpu="100")))
     assert "n3" not in world.scheduler.core.cluster.nodes.row_book
     (second,) = world.reply(world.call, {"NodeNames": ["n1", "n2"]})
     assert isinstance(second, Call)
@@ -97,10 +106,10 @@ def test_changes_are_taken_in_in_order() -> None:
     world = Suspended()
     told = [a_running(f"r{i}", "n1", cpu="100m") for i in range(3)]
     for pod in told:
-        world.scheduler.added(pod)
+        world.scheduler.handle(ObjectAdded(pod))
     moved = a_running("r0", "n1", cpu="100m", labels={"seen": "twice"}, metadata={"resourceVersion": "2"})
-    world.scheduler.updated(told[0], moved)
-    world.scheduler.removed(told[1])
+    world.scheduler.handle(ObjectUpdated(told[0], moved))
+    world.scheduler.handle(ObjectRemoved(told[1]))
     assert world.scheduler.core.cluster.nodes.pods() == []
     world.reply(world.call, {"NodeNames": ["n2"]})
     held = {pod.name: pod.labels for pod in world.scheduler.core.cluster.nodes.pods()}
@@ -110,7 +119,7 @@ def test_changes_are_taken_in_in_order() -> None:
 
 def test_a_node_that_goes_is_gone_only_afterwards() -> None:
     world = Suspended()
-    world.scheduler.removed(a_node("n2"))
+    world.scheduler.handle(ObjectRemoved(a_node("n2")))
     (bind,) = world.reply(world.call, {"NodeNames": ["n2"]})
     assert isinstance(bind, Bind) and bind.node_name == "n2", "the server will have the last word"
     assert not world.scheduler.core.cluster.nodes.alive[world.scheduler.core.cluster.nodes.row_book["n2"]]
@@ -120,20 +129,20 @@ def test_the_end_of_another_bind_waits_too() -> None:
     """Room that a failed bind gives back would be another cluster than the one that was filtered."""
     world = Extended(ONE, nodes=("n1",))
     managed = world.scheduler
-    managed.added(a_pending("first", cpu="3"))
+    managed.handle(ObjectAdded(a_pending("first", cpu="3")))
     managed.attempt()
     (call,) = managed.take_intents()
     assert isinstance(call, Call)
-    managed.replied(call.token, b'{"NodeNames": ["n1"]}')
+    managed.handle(CallAnswered(call.token, b'{"NodeNames": ["n1"]}'))
     (bind,) = managed.take_intents()
     assert isinstance(bind, Bind)
-    managed.added(a_pending("second", cpu="1"))
+    managed.handle(ObjectAdded(a_pending("second", cpu="1")))
     managed.attempt()
     (call,) = managed.take_intents()
     assert isinstance(call, Call)
-    managed.bound(bind.pod, "no")
+    managed.handle(BindAnswered(bind.pod, "no"))
     assert managed.core.cache.get("uid-first") is not None
-    managed.replied(call.token, b'{"NodeNames": ["n1"]}')
+    managed.handle(CallAnswered(call.token, b'{"NodeNames": ["n1"]}'))
     assert managed.core.cache.get("uid-first") is None
     assert managed.core.queue.where("default/first") == "backoff"
     assert managed.check() == []
@@ -141,10 +150,10 @@ def test_the_end_of_another_bind_waits_too() -> None:
 
 def test_time_that_passes_is_made_up_for() -> None:
     world = Suspended()
-    world.scheduler.tick()
-    world.scheduler.flush_parked()
+    world.scheduler.handle(SecondPassed())
+    world.scheduler.handle(HalfMinutePassed())
     world.scheduler.release_waiting()
-    assert world.scheduler.core.suspension is not None and len(world.scheduler.core.suspension.held) == 1
+    assert world.scheduler.core.suspension is not None and len(world.scheduler.core.suspension.held) == 2
     world.reply(world.call, {"NodeNames": ["n2"]})
     assert world.scheduler.core.suspension is None
 
@@ -154,11 +163,11 @@ def test_time_that_passes_is_made_up_for() -> None:
 
 def test_a_pod_that_is_deleted_meanwhile_holds_no_room() -> None:
     world = Suspended()
-    world.scheduler.removed(world.subject)
+    world.scheduler.handle(ObjectRemoved(world.subject))
     (bind,) = world.reply(world.call, {"NodeNames": ["n2"]})
     assert isinstance(bind, Bind), "as upstream: the cycle goes on, and the server refuses"
     assert world.scheduler.core.cache.assumed_count == 0
-    world.scheduler.bound(bind.pod, 'pods "pod" not found')
+    world.scheduler.handle(BindAnswered(bind.pod, 'pods "pod" not found'))
     assert world.scheduler.core.queue.where("default/pod") is None
     assert world.scheduler.core.bindings == {} and world.scheduler.check() == []
 
@@ -166,7 +175,7 @@ def test_a_pod_that_is_deleted_meanwhile_holds_no_room() -> None:
 @pytest.mark.parametrize("answer", [{"NodeNames": []}, {"Error": "no"}, CallFault("dead")])
 def test_a_pod_that_is_deleted_meanwhile_is_not_queued_again(answer: Any) -> None:
     world = Suspended()
-    world.scheduler.removed(world.subject)
+    world.scheduler.handle(ObjectRemoved(world.subject))
     world.reply(world.call, answer)
     assert world.scheduler.core.queue.where("default/pod") is None
     assert world.scheduler.check() == []
@@ -174,7 +183,7 @@ def test_a_pod_that_is_deleted_meanwhile_is_not_queued_again(answer: Any) -> Non
 
 def test_an_event_that_came_meanwhile_wakes_the_pod_that_failed() -> None:
     world = Suspended()
-    world.scheduler.added(a_running("other", "n1"))
+    world.scheduler.handle(ObjectAdded(a_running("other", "n1")))
     world.reply(world.call, {"NodeNames": []})
     assert world.scheduler.core.queue.where("default/pod") in ("backoff", "active")
 
@@ -193,21 +202,21 @@ def test_it_dies_between_filter_and_prioritize() -> None:
 def test_a_change_that_cannot_be_taken_in_does_not_keep_the_others_out(monkeypatch: pytest.MonkeyPatch) -> None:
     world = Suspended()
     monkeypatch.setattr("mooring.scheduler.intake.removed", lambda core, item: 1 / 0)
-    world.scheduler.removed(a_node("n1"))
-    world.scheduler.added(a_node("n3"))
+    world.scheduler.handle(ObjectRemoved(a_node("n1")))
+    world.scheduler.handle(ObjectAdded(a_node("n3")))
     world.reply(world.call, {"NodeNames": ["n2"]})
     assert "n3" in world.scheduler.core.cluster.nodes.row_book
     assert world.reports == [
-        "a change that had to wait for an extender could not be taken in: division by zero",
+        "an input that had to wait for an extender could not be taken in: division by zero",
     ]
 
 
 def test_a_bug_does_not_leave_the_scheduler_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     world = Suspended()
-    world.scheduler.added(a_node("n3"))
+    world.scheduler.handle(ObjectAdded(a_node("n3")))
     monkeypatch.setattr("mooring.scheduler.extenders.filter.read_filter", lambda reply: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        world.scheduler.replied(world.call.token, b"{}")
+        world.scheduler.handle(CallAnswered(world.call.token, b"{}"))
     assert world.scheduler.core.suspension is None
     assert "n3" in world.scheduler.core.cluster.nodes.row_book
 

@@ -13,6 +13,7 @@ from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
 from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.failure import Failure, cut, error, fail, refused
+from mooring.scheduler.inputs import ObjectAdded
 from mooring.scheduler.scheduler import Scheduler
 
 CONFIG = config.from_object(
@@ -37,8 +38,8 @@ def a_status(nominated: str = "", **condition: str) -> dict[str, Any]:
 def in_flight(pod: Pod) -> tuple[Scheduler, QueuedPod]:
     """A scheduler that has taken the pod from its queue."""
     scheduler = build_scheduler(CONFIG, VirtualClock(1_000 * NS_PER_S))
-    scheduler.added(a_node("n1"))
-    scheduler.added(pod)
+    scheduler.handle(ObjectAdded(a_node("n1")))
+    scheduler.handle(ObjectAdded(pod))
     entry = scheduler.core.queue.pop()
     assert entry is not None
     return scheduler, entry

@@ -37,6 +37,14 @@ from mooring.model.pod import Pod
 from mooring.plugins.builtin import in_tree
 from mooring.plugins.preemption.default_preemption import DefaultPreemption
 from mooring.scheduler.assembly import build_scheduler
+from mooring.scheduler.inputs import (
+    BindAnswered,
+    EvictionAnswered,
+    ObjectAdded,
+    ObjectRemoved,
+    ObjectUpdated,
+    SecondPassed,
+)
 
 BOOM = PluginError("boom")
 POINTS = (
@@ -173,10 +181,10 @@ class World:
         )
         self.core, self.queue = self.scheduler.core, self.scheduler.core.queue
         for name in ("n1", "n2"):
-            self.scheduler.added(a_node(name, cpu="4"))
+            self.scheduler.handle(ObjectAdded(a_node(name, cpu="4")))
 
     def add(self, pod: Pod) -> Pod:
-        self.scheduler.added(pod)
+        self.scheduler.handle(ObjectAdded(pod))
         return pod
 
     def work(self, binds: bool = True) -> None:
@@ -187,7 +195,7 @@ class World:
             self.intents += intents
             for intent in intents:
                 if isinstance(intent, Bind) and binds:
-                    self.scheduler.bound(intent.pod)
+                    self.scheduler.handle(BindAnswered(intent.pod))
             if not intents and self.scheduler.attempt() is None:
                 assert self.scheduler.check() == []
                 return
@@ -269,7 +277,7 @@ def test_a_fault_is_one_failed_attempt(says: dict[str, Any], text: str) -> None:
     assert not world.queue.is_in_flight(bad.id)
     world.bad.says = {}
     world.clock.advance_ns(2 * NS_PER_S)
-    world.scheduler.tick()
+    world.scheduler.handle(SecondPassed())
     world.work()
     assert world.node_of(bad) is not None, "it comes again when its backoff is over"
 
@@ -307,7 +315,7 @@ def test_a_gate_that_fails_holds_the_pod_back_until_it_works() -> None:
     assert world.queue.where(bad.key) == "gated"
     assert world.node_of(good) is not None
     world.bad.says = {"hint": True}
-    world.scheduler.added(a_node("n3"))
+    world.scheduler.handle(ObjectAdded(a_node("n3")))
     world.work()
     assert world.node_of(bad) is not None
 
@@ -327,7 +335,7 @@ def test_a_hint_that_fails_is_a_yes() -> None:
     world.work()
     assert world.queue.where(bad.key) == "unschedulable"
     world.bad.says = {"hint": BOOM}
-    world.scheduler.added(a_node("n3"))
+    world.scheduler.handle(ObjectAdded(a_node("n3")))
     assert world.reports == ["the hint of plugin Bad for NodeAdd failed on pod default/bad: boom"]
     world.work()
     assert world.node_of(bad) is not None
@@ -376,8 +384,8 @@ def test_a_plugin_that_fails_when_it_is_told_of_an_eviction(point: str) -> None:
     world.work()
     assert [intent.victim.name for intent in world.intents if isinstance(intent, Evict)] == ["low-n1"]
     assert world.queue.where(bad.key) == "unschedulable"
-    world.scheduler.evicted(victim, bad)
-    world.scheduler.removed(victim)
+    world.scheduler.handle(EvictionAnswered(victim, bad))
+    world.scheduler.handle(ObjectRemoved(victim))
     world.work()
     assert world.node_of(bad) == "n1"
     assert world.core.evictions == {}
@@ -498,16 +506,16 @@ def test_a_pod_that_is_deleted_leaves_nothing_behind(state: Callable[[World], Po
     if terminates:
         metadata = {"uid": pod.uid, "resourceVersion": "2", "deletionTimestamp": "2026-02-01T00:00:00Z"}
         leaving = Pod(metadata=a_pod("bad", metadata=metadata).metadata, spec=pod.spec, status=pod.status)
-        world.scheduler.updated(pod, leaving)
+        world.scheduler.handle(ObjectUpdated(pod, leaving))
         world.work(binds=False)
         pod = leaving
-    world.scheduler.removed(pod)
+    world.scheduler.handle(ObjectRemoved(pod))
     world.work(binds=False)
-    world.scheduler.bound(pod, 'pods "bad" not found')
+    world.scheduler.handle(BindAnswered(pod, 'pods "bad" not found'))
     for intent in world.intents:
         if isinstance(intent, Evict):
-            world.scheduler.removed(intent.victim)
-            world.scheduler.evicted(intent.victim, intent.preemptor)
+            world.scheduler.handle(ObjectRemoved(intent.victim))
+            world.scheduler.handle(EvictionAnswered(intent.victim, intent.preemptor))
     world.work(binds=False)
     assert pod.id not in _traces(world)
     assert world.reports == []

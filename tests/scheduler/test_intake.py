@@ -14,13 +14,14 @@ from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.workloads import Service
 from mooring.scheduler.assembly import build_scheduler
+from mooring.scheduler.inputs import BindAnswered, EvictionAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
 
 
 def a_scheduler(*items: KubeObject) -> Scheduler:
     scheduler = build_scheduler(config.default(), VirtualClock(1_000 * NS_PER_S))
     for item in items:
-        scheduler.added(item)
+        scheduler.handle(ObjectAdded(item))
     return scheduler
 
 
@@ -36,7 +37,7 @@ def test_a_pod_that_is_deleted_as_if_it_had_no_node_frees_the_one_that_it_had() 
     scheduler = a_scheduler(a_node("n1"), a_pending(nodeName="n1"), a_pending("other"))
     scheduler.attempt()
     assert scheduler.core.queue.where("default/other") == "unschedulable"
-    scheduler.removed(a_pending())
+    scheduler.handle(ObjectRemoved(a_pending()))
     assert scheduler.core.cluster.nodes.pods() == []
     assert scheduler.core.queue.where("default/other") == "backoff"
     assert scheduler.check() == []
@@ -44,14 +45,14 @@ def test_a_pod_that_is_deleted_as_if_it_had_no_node_frees_the_one_that_it_had() 
 
 def test_a_pod_that_is_deleted_with_a_node_that_nobody_saw_leaves_the_queue() -> None:
     scheduler = a_scheduler(a_node("n1"), a_pending())
-    scheduler.removed(a_pending(nodeName="n1"))
+    scheduler.handle(ObjectRemoved(a_pending(nodeName="n1")))
     assert scheduler.core.queue.entries() == []
     assert scheduler.check() == []
 
 
 def test_a_pod_that_took_the_name_of_a_deleted_one_stays_in_the_queue() -> None:
     scheduler = a_scheduler(a_node("n1"), a_pending(metadata={"uid": "new"}))
-    scheduler.removed(a_pending(nodeName="n1"))
+    scheduler.handle(ObjectRemoved(a_pending(nodeName="n1")))
     assert [entry.uid for entry in scheduler.core.queue.entries()] == ["new"]
 
 
@@ -59,8 +60,8 @@ def test_a_binding_is_seen_only_when_the_pod_is_deleted() -> None:
     scheduler = a_scheduler(a_node("n1"), a_pending())
     scheduler.attempt()
     assert [type(intent) for intent in scheduler.take_intents()] == [Bind]
-    scheduler.removed(a_pending(nodeName="n1"))
-    scheduler.bound(a_pending())
+    scheduler.handle(ObjectRemoved(a_pending(nodeName="n1")))
+    scheduler.handle(BindAnswered(a_pending()))
     assert scheduler.core.cluster.nodes.pods() == []
     assert scheduler.check() == []
 
@@ -86,10 +87,10 @@ KINDS: list[type[KubeObject]] = [
 def test_any_object_may_come_change_and_go(kind: type[KubeObject]) -> None:
     scheduler = a_scheduler(a_node("n1"))
     item = msgspec.convert({"metadata": {"name": "one", "namespace": "default"}}, kind)
-    scheduler.added(item)
-    scheduler.updated(item, item)
-    scheduler.removed(item)
-    scheduler.removed(item)
+    scheduler.handle(ObjectAdded(item))
+    scheduler.handle(ObjectUpdated(item, item))
+    scheduler.handle(ObjectRemoved(item))
+    scheduler.handle(ObjectRemoved(item))
     assert scheduler.check() == []
 
 
@@ -103,23 +104,23 @@ def preempting() -> tuple[Scheduler, Pod, Pod]:
     scheduler.attempt()
     intents = scheduler.take_intents()
     assert [type(intent) for intent in intents if not hasattr(intent, "note")] == [Evict, PatchStatus]
-    scheduler.evicted(low, high)
-    scheduler.removed(low)
+    scheduler.handle(EvictionAnswered(low, high))
+    scheduler.handle(ObjectRemoved(low))
     return scheduler, low, high
 
 
 def test_a_pod_that_waits_for_room_hears_that_the_one_it_was_kept_for_is_gone() -> None:
     scheduler, _, high = preempting()
     assert scheduler.core.queue.where(high.key) == "backoff"
-    scheduler.added(a_pending("next", priority=1))
+    scheduler.handle(ObjectAdded(a_pending("next", priority=1)))
     tried = scheduler.attempt()
     assert tried is not None and tried.name == "next", "the active queue is served before those who back off"
     assert scheduler.core.queue.where("default/next") == "unschedulable"
-    scheduler.removed(high)
+    scheduler.handle(ObjectRemoved(high))
     assert scheduler.core.queue.where("default/next") == "backoff", "though its status never named the node"
 
 
 def test_a_promise_is_kept_while_the_status_does_not_name_the_node_yet() -> None:
     scheduler, _, high = preempting()
-    scheduler.updated(high, a_pending("high", version=2, priority=9, labels={"a": "b"}))
+    scheduler.handle(ObjectUpdated(high, a_pending("high", version=2, priority=9, labels={"a": "b"})))
     assert scheduler.core.queue.nominations.node_of(high.id) == "n1"

@@ -12,6 +12,7 @@ from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.scheduler.assembly import build_scheduler
+from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
 
 CONFIG = config.from_object(
@@ -31,7 +32,7 @@ PROBES = [a_pod(priority=priority) for priority in (4, 5, 6)]
 def a_scheduler(*items: KubeObject) -> Scheduler:
     scheduler = build_scheduler(CONFIG, VirtualClock(1_000 * NS_PER_S))
     for item in items:
-        scheduler.added(item)
+        scheduler.handle(ObjectAdded(item))
     return scheduler
 
 
@@ -78,15 +79,15 @@ Act = Callable[[Scheduler], None]
 
 
 def add(item: KubeObject) -> tuple[list[KubeObject], Act]:
-    return [], lambda scheduler: scheduler.added(item)
+    return [], lambda scheduler: scheduler.handle(ObjectAdded(item))
 
 
 def update(old: KubeObject, new: KubeObject) -> tuple[list[KubeObject], Act]:
-    return [old], lambda scheduler: scheduler.updated(old, new)
+    return [old], lambda scheduler: scheduler.handle(ObjectUpdated(old, new))
 
 
 def remove(item: KubeObject) -> tuple[list[KubeObject], Act]:
-    return [item], lambda scheduler: scheduler.removed(item)
+    return [item], lambda scheduler: scheduler.handle(ObjectRemoved(item))
 
 
 CONFIRMED = ["cache confirm default/pod", "wake AssignedPodAdd -/pod"]
@@ -223,7 +224,7 @@ def test_a_pod_that_goes_before_its_status_names_its_node_frees_the_room(monkeyp
     scheduler = a_scheduler(a_node("n1"), pod)
     scheduler.core.queue.nominations.add(pod, "n1")
     log = watched(scheduler, monkeypatch)
-    scheduler.removed(pod)
+    scheduler.handle(ObjectRemoved(pod))
     assert log == ["queue delete default/pod", "wake AssignedPodDelete pod/- for [4, 5]"]
 
 
@@ -237,16 +238,19 @@ def a_binding(monkeypatch: pytest.MonkeyPatch) -> tuple[Scheduler, list[str]]:
 
 BETWEEN: dict[str, tuple[Act, list[str]]] = {
     "the pod is deleted": (
-        lambda s: s.removed(a_version(1)),
+        lambda s: s.handle(ObjectRemoved(a_version(1))),
         ["queue delete default/pod", "cache forget default/pod", "wake AssignedPodDelete pod/-"],
     ),
     "the pod begins to leave": (
-        lambda s: s.updated(a_version(1), a_version(2, deleted=True)),
+        lambda s: s.handle(ObjectUpdated(a_version(1), a_version(2, deleted=True))),
         ["cache forget default/pod", "wake AssignedPodDelete pod/-"],
     ),
-    "the pod is changed in another way": (lambda s: s.updated(a_version(1), a_version(2, labels={"a": "b"})), []),
+    "the pod is changed in another way": (
+        lambda s: s.handle(ObjectUpdated(a_version(1), a_version(2, labels={"a": "b"}))),
+        [],
+    ),
     "the binding is seen": (
-        lambda s: s.updated(a_version(1), a_version(2, nodeName="n1")),
+        lambda s: s.handle(ObjectUpdated(a_version(1), a_version(2, nodeName="n1"))),
         [*CONFIRMED, "queue delete default/pod"],
     ),
 }
@@ -262,8 +266,8 @@ def test_a_change_between_decision_and_binding(act: Act, told: list[str], monkey
 
 def test_a_pod_that_was_bound_elsewhere_counts_where_the_watch_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
     scheduler, _ = a_binding(monkeypatch)
-    scheduler.added(a_node("n2"))
-    scheduler.updated(a_version(1), a_version(2, nodeName="n2"))
+    scheduler.handle(ObjectAdded(a_node("n2")))
+    scheduler.handle(ObjectUpdated(a_version(1), a_version(2, nodeName="n2")))
     assert [(pod.name, pod.spec.node_name) for pod in scheduler.core.cluster.nodes.pods()] == [("pod", "n2")]
     assert not scheduler.core.cache.is_assumed("u1")
 
@@ -272,10 +276,10 @@ def test_what_contradicts_the_cache_is_reported_and_life_goes_on() -> None:
     reports: list[str] = []
     clock = VirtualClock(1_000 * NS_PER_S)
     scheduler = build_scheduler(CONFIG, clock, report=lambda text, error: reports.append(f"{text}: {error}"))
-    scheduler.removed(a_version(1, nodeName="n1"))
+    scheduler.handle(ObjectRemoved(a_version(1, nodeName="n1")))
     assert reports == [
         "the cluster's state contradicts a change: "
         "pod u1(default/pod) is not found in scheduler cache, so cannot be removed from it"
     ]
-    scheduler.added(a_version(2))
+    scheduler.handle(ObjectAdded(a_version(2)))
     assert scheduler.core.queue.where("default/pod") == "active"

@@ -18,6 +18,7 @@ from mooring.kit.metrics import Histogram
 from mooring.model.pod import Pod
 from mooring.plugins.builtin import in_tree
 from mooring.scheduler.assembly import build_scheduler
+from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.metrics import SchedulerMetrics
 from mooring.scheduler.scheduler import Scheduler
 
@@ -78,7 +79,7 @@ class World:
     def bind(self, intents: Iterable[Any], fault: str | None = None) -> None:
         for intent in intents:
             if isinstance(intent, Bind):
-                self.scheduler.bound(intent.pod, fault)
+                self.scheduler.handle(BindAnswered(intent.pod, fault))
 
     def shown(self, name: str) -> dict[tuple[str, ...], float]:
         """The series of a metric; of a histogram how many values were observed."""
@@ -104,8 +105,8 @@ def our_pod(name: str = "pod", **more: Any) -> Pod:
 
 def with_node(*plugins: type[Doorman], **answers: Any) -> World:
     world = World(*plugins, **answers)
-    world.scheduler.added(a_node("n1"))
-    world.scheduler.added(a_node("n2"))
+    world.scheduler.handle(ObjectAdded(a_node("n1")))
+    world.scheduler.handle(ObjectAdded(a_node("n2")))
     return world
 
 
@@ -114,7 +115,7 @@ def with_node(*plugins: type[Doorman], **answers: Any) -> World:
 
 def test_a_pod_that_is_bound() -> None:
     world = with_node()
-    world.scheduler.added(our_pod())
+    world.scheduler.handle(ObjectAdded(our_pod()))
     world.clock.advance_ns(3 * NS_PER_S)
     world.bind(world.attempt(seconds=0.25))
     assert world.shown("schedule_attempts_total") == {("scheduled", PROFILE): 1}
@@ -127,7 +128,7 @@ def test_a_pod_that_is_bound() -> None:
 
 def test_nothing_counts_before_the_bind_is_answered() -> None:
     world = with_node()
-    world.scheduler.added(our_pod())
+    world.scheduler.handle(ObjectAdded(our_pod()))
     world.attempt()
     assert world.shown("schedule_attempts_total") == {}
     assert world.shown("goroutines") == {("binding",): 1}
@@ -135,7 +136,7 @@ def test_nothing_counts_before_the_bind_is_answered() -> None:
 
 def test_a_pod_that_fits_nowhere() -> None:
     world = with_node()
-    world.scheduler.added(our_pod(cpu="100"))
+    world.scheduler.handle(ObjectAdded(our_pod(cpu="100")))
     world.attempt()
     assert world.shown("schedule_attempts_total") == {("unschedulable", PROFILE): 1}
     assert world.shown("scheduling_algorithm_duration_seconds") == {(): 1}
@@ -146,7 +147,7 @@ def test_a_pod_that_fits_nowhere() -> None:
 
 def test_a_bind_that_fails() -> None:
     world = with_node()
-    world.scheduler.added(our_pod())
+    world.scheduler.handle(ObjectAdded(our_pod()))
     world.bind(world.attempt(seconds=1), "the server is on fire")
     assert world.shown("schedule_attempts_total") == {("error", PROFILE): 1}
     assert world.total_s("scheduling_attempt_duration_seconds", "error", PROFILE) == 1
@@ -160,7 +161,7 @@ ATTEMPTS = {"one": (1, "1"), "fourteen": (14, "14"), "fifteen": (15, "15+"), "ma
 @pytest.mark.parametrize(("count", "label"), ATTEMPTS.values(), ids=ATTEMPTS.keys())
 def test_the_label_for_attempts(count: int, label: str) -> None:
     world = with_node()
-    world.scheduler.added(our_pod())
+    world.scheduler.handle(ObjectAdded(our_pod()))
     entry = world.scheduler.core.queue.pop()
     assert entry is not None
     entry.attempts = count
@@ -170,7 +171,7 @@ def test_the_label_for_attempts(count: int, label: str) -> None:
 
 def test_a_pod_that_only_the_flush_woke() -> None:
     world = with_node()
-    world.scheduler.added(our_pod())
+    world.scheduler.handle(ObjectAdded(our_pod()))
     entry = world.scheduler.core.queue.pop()
     assert entry is not None
     entry.was_flushed = True
@@ -183,7 +184,7 @@ def test_a_pod_that_only_the_flush_woke() -> None:
 
 def test_the_points_of_a_pod_that_is_bound() -> None:
     world = with_node()
-    world.scheduler.added(our_pod())
+    world.scheduler.handle(ObjectAdded(our_pod()))
     world.bind(world.attempt())
     points = ("PreEnqueue", "PreFilter", "Filter", "PreScore", "Score", "Reserve", "Permit", "PreBind", "Bind")
     assert world.points() == dict.fromkeys((*points, "PostBind"), "Success")
@@ -203,7 +204,7 @@ ANSWERS: dict[str, tuple[str, Any, str, str]] = {
 @pytest.mark.parametrize(("point", "answer", "status", "result"), ANSWERS.values(), ids=ANSWERS.keys())
 def test_the_status_of_a_point(point: str, answer: Any, status: str, result: str) -> None:
     world = with_node(Doorman, **{point: answer})
-    world.scheduler.added(our_pod())
+    world.scheduler.handle(ObjectAdded(our_pod()))
     world.attempt()
     assert world.points()[point] == status
     assert world.points()["Unreserve"] == "Success"
@@ -221,7 +222,7 @@ RELEASES: dict[str, tuple[Callable[[Any], object], str]] = {
 @pytest.mark.parametrize(("release", "status"), RELEASES.values(), ids=RELEASES.keys())
 def test_the_wait_on_permit(release: Callable[[Any], object], status: str) -> None:
     world = with_node(Doorman, Permit=Wait(60))
-    world.scheduler.added(our_pod())
+    world.scheduler.handle(ObjectAdded(our_pod()))
     world.attempt(seconds=5)
     assert world.points()["Permit"] == "Wait"
     assert world.shown("inflight_events") == {("PodPopped",): 1}
@@ -234,7 +235,7 @@ def test_the_wait_on_permit(release: Callable[[Any], object], status: str) -> No
 
 def test_a_pod_that_is_gated_counts_as_success_at_pre_enqueue() -> None:
     world = with_node()
-    world.scheduler.added(our_pod(schedulingGates=[{"name": "wait"}]))
+    world.scheduler.handle(ObjectAdded(our_pod(schedulingGates=[{"name": "wait"}])))
     assert world.points() == {"PreEnqueue": "Success"}
     assert world.shown("pending_pods") == {("active",): 0, ("backoff",): 0, ("unschedulable",): 0, ("gated",): 1}
     assert world.shown("unschedulable_pods") == {("SchedulingGates", PROFILE): 1}
@@ -246,7 +247,7 @@ def test_a_pod_that_is_gated_counts_as_success_at_pre_enqueue() -> None:
 def test_calls_of_plugins_are_measured_in_a_tenth_of_all_attempts() -> None:
     world = with_node(Doorman)
     for number in range(40):
-        world.scheduler.added(our_pod(f"pod-{number}"))
+        world.scheduler.handle(ObjectAdded(our_pod(f"pod-{number}")))
     for _ in range(40):
         world.bind(world.attempt())
     sampled = sum(is_sampled(number) for number in range(1, 41))
@@ -271,7 +272,7 @@ def evaluations(world: World, point: str) -> dict[str, float]:
 
 def test_evaluations_count_nodes_at_filter_and_score_and_pods_before_them() -> None:
     world = with_node()
-    world.scheduler.added(our_pod(cpu="1"))
+    world.scheduler.handle(ObjectAdded(our_pod(cpu="1")))
     world.attempt()
     assert evaluations(world, "PreFilter") == {"NodeResourcesFit": 1}
     filters = evaluations(world, "Filter")
@@ -282,10 +283,10 @@ def test_evaluations_count_nodes_at_filter_and_score_and_pods_before_them() -> N
 
 def test_a_filter_has_no_say_about_nodes_that_one_before_it_rejected() -> None:
     world = World()
-    world.scheduler.added(a_node("n1", taints=["k=v:NoSchedule"]))
-    world.scheduler.added(a_node("n2"))
-    world.scheduler.added(a_node("n3"))
-    world.scheduler.added(our_pod(cpu="1"))
+    world.scheduler.handle(ObjectAdded(a_node("n1", taints=["k=v:NoSchedule"])))
+    world.scheduler.handle(ObjectAdded(a_node("n2")))
+    world.scheduler.handle(ObjectAdded(a_node("n3")))
+    world.scheduler.handle(ObjectAdded(our_pod(cpu="1")))
     world.attempt()
     filters = evaluations(world, "Filter")
     assert (filters["TaintToleration"], filters["NodeResourcesFit"]) == (3, 2)
@@ -299,9 +300,9 @@ def test_plugins_without_a_say_are_shown_too() -> None:
 
 def test_hints_are_measured() -> None:
     world = with_node()
-    world.scheduler.added(our_pod(cpu="100"))
+    world.scheduler.handle(ObjectAdded(our_pod(cpu="100")))
     world.attempt()
-    world.scheduler.added(a_node("n3"))
+    world.scheduler.handle(ObjectAdded(a_node("n3")))
     assert world.shown("queueing_hint_execution_duration_seconds") == {("NodeResourcesFit", "NodeAdd", "QueueSkip"): 1}
 
 
@@ -310,9 +311,9 @@ def test_hints_are_measured() -> None:
 
 def test_preemption() -> None:
     world = World()
-    world.scheduler.added(a_node("n1"))
-    world.scheduler.added(our_pod("low", cpu="3", nodeName="n1"))
-    world.scheduler.added(our_pod("high", cpu="3", priority=10))
+    world.scheduler.handle(ObjectAdded(a_node("n1")))
+    world.scheduler.handle(ObjectAdded(our_pod("low", cpu="3", nodeName="n1")))
+    world.scheduler.handle(ObjectAdded(our_pod("high", cpu="3", priority=10)))
     intents = world.attempt()
     assert any(isinstance(intent, Evict) for intent in intents)
     assert world.shown("preemption_attempts_total") == {(): 1}
@@ -324,7 +325,7 @@ def test_preemption() -> None:
 
 def test_preemption_counts_as_tried_though_the_pod_may_not_preempt() -> None:
     world = with_node()
-    world.scheduler.added(our_pod(cpu="100", preemptionPolicy="Never"))
+    world.scheduler.handle(ObjectAdded(our_pod(cpu="100", preemptionPolicy="Never")))
     world.attempt()
     assert world.shown("preemption_attempts_total") == {(): 1}
     assert world.shown("preemption_victims") == {}
@@ -335,9 +336,9 @@ def test_preemption_counts_as_tried_though_the_pod_may_not_preempt() -> None:
 
 def test_state_is_read_when_someone_looks() -> None:
     world = with_node()
-    world.scheduler.added(our_pod("there", nodeName="n1"))
-    world.scheduler.added(our_pod("a"))
-    world.scheduler.added(our_pod("b"))
+    world.scheduler.handle(ObjectAdded(our_pod("there", nodeName="n1")))
+    world.scheduler.handle(ObjectAdded(our_pod("a")))
+    world.scheduler.handle(ObjectAdded(our_pod("b")))
     world.attempt()
     assert world.shown("cache_size") == {("nodes",): 2, ("pods",): 2, ("assumed_pods",): 1}
     assert world.shown("pending_pods")["active",] == 1
@@ -347,14 +348,14 @@ def test_state_is_read_when_someone_looks() -> None:
 def test_events_by_label() -> None:
     world = with_node()
     old = our_pod("there", nodeName="n1")
-    world.scheduler.added(old)
-    world.scheduler.updated(old, our_pod("there", nodeName="n1", labels={"a": "b"}))
-    world.scheduler.removed(old)
+    world.scheduler.handle(ObjectAdded(old))
+    world.scheduler.handle(ObjectUpdated(old, our_pod("there", nodeName="n1", labels={"a": "b"})))
+    world.scheduler.handle(ObjectRemoved(old))
     waiting = our_pod("waits")
-    world.scheduler.added(waiting)
-    world.scheduler.removed(waiting)
-    world.scheduler.updated(a_node("n1"), a_node("n1", cpu="8"))
-    world.scheduler.removed(a_node("n2"))
+    world.scheduler.handle(ObjectAdded(waiting))
+    world.scheduler.handle(ObjectRemoved(waiting))
+    world.scheduler.handle(ObjectUpdated(a_node("n1"), a_node("n1", cpu="8")))
+    world.scheduler.handle(ObjectRemoved(a_node("n2")))
     assert world.shown("event_handling_duration_seconds") == {
         ("NodeAdd",): 2,
         ("AssignedPodAdd",): 1,
@@ -369,7 +370,7 @@ def test_events_by_label() -> None:
 
 def test_a_reset_forgets_what_was_counted_and_keeps_what_is() -> None:
     world = with_node()
-    world.scheduler.added(our_pod("low", cpu="100"))
+    world.scheduler.handle(ObjectAdded(our_pod("low", cpu="100")))
     world.attempt()
     world.metrics.registry.clear()
     for name in ("schedule_attempts_total", "queue_incoming_pods_total", "preemption_attempts_total"):

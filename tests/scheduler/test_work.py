@@ -17,6 +17,7 @@ from mooring.model.meta import KubeObject
 from mooring.model.storage import PersistentVolumeClaim
 from mooring.plugins.builtin import in_tree
 from mooring.scheduler.assembly import build_scheduler
+from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated, SecondPassed, WriteAnswered
 
 CLAIM = "default/claim"
 PATCH = Write("PATCH", PersistentVolumeClaim, "claim", "default", {"metadata": {"annotations": {"a": "b"}}})
@@ -66,8 +67,8 @@ class World:
         assert isinstance(worker, Worker)
         self.worker = worker
         self.pod = a_pod("p", cpu="1", metadata={"uid": "u"}, schedulerName="default-scheduler")
-        self.scheduler.added(a_node("n"))
-        self.scheduler.added(self.pod)
+        self.scheduler.handle(ObjectAdded(a_node("n")))
+        self.scheduler.handle(ObjectAdded(self.pod))
         self.scheduler.attempt()
 
     def intents(self, kind: type[Intent] | None = None) -> list[Any]:
@@ -75,11 +76,11 @@ class World:
 
     def answer(self, item: KubeObject | None = None, fault: WriteFault | None = None) -> None:
         (write,) = self.intents(Write)
-        self.scheduler.written(write.token, item, fault)
+        self.scheduler.handle(WriteAnswered(write.token, item, fault))
 
     def pass_second(self) -> None:
         self.clock.advance_ns(NS_PER_S)
-        self.scheduler.tick()
+        self.scheduler.handle(SecondPassed())
 
     @property
     def is_at_work(self) -> bool:
@@ -142,21 +143,21 @@ def test_tokens_tell_writes_apart_and_count_once() -> None:
 
     world = World(two_writes)
     (write,) = world.intents(Write)
-    world.scheduler.written(write.token, a_claim("first"))
-    world.scheduler.written(write.token, a_claim("again"))
+    world.scheduler.handle(WriteAnswered(write.token, a_claim("first")))
+    world.scheduler.handle(WriteAnswered(write.token, a_claim("again")))
     (second,) = world.intents(Write)
     assert second.token != write.token
-    world.scheduler.written(second.token, a_claim("second"))
+    world.scheduler.handle(WriteAnswered(second.token, a_claim("second")))
     assert [claim.name for claim in world.worker.answers if isinstance(claim, KubeObject)] == ["first", "second"]
 
 
 def test_a_pause_ends_when_the_object_changes() -> None:
     world = World(pauses)
-    world.scheduler.added(a_claim("other"))
+    world.scheduler.handle(ObjectAdded(a_claim("other")))
     assert world.worker.answers == []
-    world.scheduler.added(a_claim())
-    world.scheduler.updated(a_claim(), a_claim(version="2"))
-    world.scheduler.removed(a_claim(version="2"))
+    world.scheduler.handle(ObjectAdded(a_claim()))
+    world.scheduler.handle(ObjectUpdated(a_claim(), a_claim(version="2")))
+    world.scheduler.handle(ObjectRemoved(a_claim(version="2")))
     assert world.worker.answers == [None, None, None]
 
 
@@ -164,7 +165,7 @@ def test_a_pause_ends_with_each_second() -> None:
     world = World(pauses)
     world.pass_second()
     world.clock.advance_ns(NS_PER_S // 10)
-    world.scheduler.tick()
+    world.scheduler.handle(SecondPassed())
     assert len(world.worker.answers) == 1
 
 
@@ -180,13 +181,15 @@ def test_a_pause_ends_when_its_time_has_come() -> None:
     world.pass_second()
     assert world.scheduler.next_deadline_ns() == worker_deadline[0]
     world.clock.advance_ns(NS_PER_S // 2)
-    world.scheduler.tick()
+    world.scheduler.handle(SecondPassed())
     assert len(world.intents(Bind)) == 1
 
 
 def test_while_it_works_the_pod_keeps_its_room_and_others_are_tried() -> None:
     world = World(pauses)
-    world.scheduler.added(a_pod("q", cpu="3500m", metadata={"uid": "v"}, schedulerName="default-scheduler"))
+    world.scheduler.handle(
+        ObjectAdded(a_pod("q", cpu="3500m", metadata={"uid": "v"}, schedulerName="default-scheduler"))
+    )
     world.scheduler.attempt()
     assert "Insufficient cpu" in world.intents(Record)[0].note
     assert world.scheduler.check() == []
@@ -252,7 +255,7 @@ def test_the_status_no_longer_names_the_node_after_a_failure() -> None:
 
 def test_a_pod_that_is_deleted_ends_the_work() -> None:
     world = World(pauses)
-    world.scheduler.removed(world.pod)
+    world.scheduler.handle(ObjectRemoved(world.pod))
     assert world.worker.was_closed
     assert world.why() == 'running PreBind plugin "Worker": pod "p" not found'
     assert world.scheduler.core.queue.get("default/p") is None
@@ -267,7 +270,7 @@ def test_work_can_say_in_its_own_words_that_the_pod_is_gone() -> None:
         return None
 
     world = World(tells)
-    world.scheduler.removed(world.pod)
+    world.scheduler.handle(ObjectRemoved(world.pod))
     assert world.why() == 'running PreBind plugin "Worker": too late: pod "p" not found'
 
 
@@ -282,15 +285,15 @@ def test_work_that_takes_no_notice_is_over_all_the_same(ends: bool) -> None:
         return None
 
     world = World(stubborn)
-    world.scheduler.removed(world.pod)
+    world.scheduler.handle(ObjectRemoved(world.pod))
     assert world.why() == 'running PreBind plugin "Worker": pod does not exist any more'
 
 
 def test_an_answer_that_comes_too_late_is_no_news() -> None:
     world = World(one_write)
     (write,) = world.intents(Write)
-    world.scheduler.removed(world.pod)
-    world.scheduler.written(write.token, a_claim())
+    world.scheduler.handle(ObjectRemoved(world.pod))
+    world.scheduler.handle(WriteAnswered(write.token, a_claim()))
     assert world.intents(Bind) == []
 
 
@@ -298,7 +301,7 @@ def test_a_more_important_pod_ends_the_work_without_deleting_anything() -> None:
     world = World(pauses)
     world.intents()
     urgent = a_pod("urgent", cpu="4", metadata={"uid": "v"}, priority=10, schedulerName="default-scheduler")
-    world.scheduler.added(urgent)
+    world.scheduler.handle(ObjectAdded(urgent))
     world.scheduler.attempt()
     told = world.intents()
     assert world.worker.was_closed
@@ -322,7 +325,7 @@ def test_what_cannot_be_closed_is_reported() -> None:
     world = World(stubborn)
     world.scheduler.core.report = lambda text, error: reports.append(text)
     urgent = a_pod("urgent", cpu="4", metadata={"uid": "v"}, priority=10, schedulerName="default-scheduler")
-    world.scheduler.added(urgent)
+    world.scheduler.handle(ObjectAdded(urgent))
     world.scheduler.attempt()
     assert reports == ["PreBind of plugin Worker could not be closed"]
     assert not world.is_at_work

@@ -15,6 +15,7 @@ from mooring.model.api_errors import ApiError
 from mooring.model.meta import Condition
 from mooring.model.pod import Pod
 from mooring.model.resources import RESOURCES
+from mooring.scheduler.inputs import BindAnswered, EvictionAnswered, WriteAnswered
 from mooring.scheduler.scheduler import Scheduler
 
 EVENTS = RESOURCES["events.k8s.io", "v1", "events"]
@@ -81,18 +82,18 @@ class EmbeddedDriver:
         try:
             self._api.bind(pod.namespace, pod.name, binding)
         except ApiError as refused:
-            self._scheduler.bound(pod, refused.message)
+            self._scheduler.handle(BindAnswered(pod, refused.message))
         else:
             self.bound += 1
-            self._scheduler.bound(pod)
+            self._scheduler.handle(BindAnswered(pod))
 
     def _write(self, intent: Write) -> None:
         try:
             item = carry_out(self._api, intent)
         except ApiError as refused:
-            self._scheduler.written(intent.token, None, WriteFault(refused.message, refused.code))
+            self._scheduler.handle(WriteAnswered(intent.token, None, WriteFault(refused.message, refused.code)))
         else:
-            self._scheduler.written(intent.token, item)
+            self._scheduler.handle(WriteAnswered(intent.token, item))
 
     def _patch(self, pod: Pod, condition: Condition | None, nominated: str | None) -> None:
         """A pod that is gone, or whose name another has taken, needs no status any more."""
@@ -130,7 +131,7 @@ class EmbeddedDriver:
                 self._api.delete(PODS, victim.namespace, victim.name)
         except ApiError as refused:
             fault = None if refused.code == 404 else refused.message
-        self._scheduler.evicted(victim, intent.preemptor, fault)
+        self._scheduler.handle(EvictionAnswered(victim, intent.preemptor, fault))
 
     # ---- events
 

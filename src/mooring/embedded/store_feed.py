@@ -11,6 +11,7 @@ from mooring.model.meta import KubeObject, ObjectMeta
 from mooring.model.pod import FINISHED_PHASES, Pod, PodSpec, PodStatus
 from mooring.model.resources import RESOURCES
 from mooring.model.workloads import PodGroup
+from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
 
 Report = Callable[[str, Exception], None]
@@ -52,7 +53,7 @@ class StoreFeed:
         old = self._known.get(place)
         if write.type == "DELETED" or (struct is Pod and _is_finished(write.object)):
             if self._known.pop(place, None) is not None and old is not None:
-                self._scheduler.removed(old)
+                self._scheduler.handle(ObjectRemoved(old))
             return
         try:
             new = _decoded(struct, write, old)
@@ -61,12 +62,12 @@ class StoreFeed:
             return
         self._known[place] = new
         if old is None:
-            self._scheduler.added(new)
+            self._scheduler.handle(ObjectAdded(new))
         elif old.uid != new.uid:
-            self._scheduler.removed(old)
-            self._scheduler.added(new)
+            self._scheduler.handle(ObjectRemoved(old))
+            self._scheduler.handle(ObjectAdded(new))
         else:
-            self._scheduler.updated(old, new)
+            self._scheduler.handle(ObjectUpdated(old, new))
 
 
 def _is_finished(pod: JsonObject) -> bool:

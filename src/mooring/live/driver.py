@@ -30,6 +30,7 @@ from mooring.live.pacemaker import Pacemaker
 from mooring.live.status_writer import StatusWriter
 from mooring.model.api_errors import ApiError
 from mooring.model.pod import Pod
+from mooring.scheduler.inputs import BindAnswered, EvictionAnswered, WriteAnswered
 from mooring.scheduler.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
@@ -216,7 +217,7 @@ class LiveDriver:
             self.bound += 1
         else:
             _lines.v(1, "Failed to bind pod", pod=_ref(intent.pod), err=outcome.fault)
-        self._scheduler.bound(intent.pod, outcome.fault, outcome.elsewhere)
+        self._scheduler.handle(BindAnswered(intent.pod, outcome.fault, outcome.elsewhere))
         self._carry_out()
 
     async def _try_to_bind(self, intent: Bind) -> _BindOutcome:
@@ -282,7 +283,7 @@ class LiveDriver:
             fault = WriteFault(refused.message, refused.code)
         except Exception as unforeseen:  # whatever it is, the pod must not wait for this write for ever
             fault = WriteFault(str(unforeseen))
-        self._scheduler.written(intent.token, item, fault)
+        self._scheduler.handle(WriteAnswered(intent.token, item, fault))
         self._carry_out()
 
     # ---- victims
@@ -322,7 +323,7 @@ class LiveDriver:
     def _report(self, eviction: Evict, fault: str | None, was_there: bool = True) -> None:
         if fault is not None:
             log.error("Error preempting pod %s for %s: %s", eviction.victim.key, eviction.preemptor.key, fault)
-        self._scheduler.evicted(eviction.victim, eviction.preemptor, fault, was_there=was_there)
+        self._scheduler.handle(EvictionAnswered(eviction.victim, eviction.preemptor, fault, was_there=was_there))
         self._carry_out()
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from mooring.kit.clock import NS_PER_S, Clock
 from mooring.queue.queue import PARKED_FLUSH_PERIOD_S
+from mooring.scheduler.inputs import HalfMinutePassed, SecondPassed
 from mooring.scheduler.scheduler import Scheduler
 
 TICK_NS = NS_PER_S // 10
@@ -26,11 +27,11 @@ class Pacemaker:
         now_ns = self._clock.now_ns()
         if now_ns >= self._tick_ns:
             self._tick_ns = now_ns + TICK_NS
-            self._scheduler.tick()
+            self._scheduler.handle(SecondPassed())
             self._scheduler.release_waiting()
         if now_ns >= self._flush_ns:
             self._flush_ns = now_ns + FLUSH_NS
-            self._scheduler.flush_parked()
+            self._scheduler.handle(HalfMinutePassed())
         if now_ns >= self._sweep_ns:
             self._sweep_ns = now_ns + SWEEP_NS
             self._sweep()

@@ -27,6 +27,7 @@ from mooring.live.extenders.calls import ExtenderCalls
 from mooring.live.extenders.originals import Originals
 from mooring.live.status_writer import StatusWriter
 from mooring.model.meta import KubeObject
+from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
@@ -55,15 +56,15 @@ class Listener:
         self._wake = wake
 
     def added(self, item: KubeObject) -> None:
-        self._scheduler.added(item)
+        self._scheduler.handle(ObjectAdded(item))
         self._wake()
 
     def updated(self, old: KubeObject, new: KubeObject) -> None:
-        self._scheduler.updated(old, new)
+        self._scheduler.handle(ObjectUpdated(old, new))
         self._wake()
 
     def removed(self, item: KubeObject) -> None:
-        self._scheduler.removed(item)
+        self._scheduler.handle(ObjectRemoved(item))
         self._wake()
 
 

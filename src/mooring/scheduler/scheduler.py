@@ -2,18 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from typing import Any
 
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.cache import Cache
 from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.cluster.pods.pod_groups import PodGroups
 from mooring.framework.events import ANYTHING, Action, ClusterEvent, Registration
-from mooring.framework.intents import CallReply, Intent, Write, WriteFault
+from mooring.framework.intents import Intent, Write
 from mooring.framework.points import Desk
 from mooring.framework.runner import Runner
 from mooring.kit.clock import Clock
-from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.queue.queue import SchedulingQueue
 from mooring.scheduler import bind, evict, intake, work
@@ -22,6 +21,18 @@ from mooring.scheduler.decide import Manner
 from mooring.scheduler.decision import EXTENDER
 from mooring.scheduler.extenders import attempt as extender_attempt
 from mooring.scheduler.extenders.steps import Suspension
+from mooring.scheduler.inputs import (
+    BindAnswered,
+    CallAnswered,
+    EvictionAnswered,
+    HalfMinutePassed,
+    Input,
+    ObjectAdded,
+    ObjectRemoved,
+    ObjectUpdated,
+    SecondPassed,
+    WriteAnswered,
+)
 from mooring.scheduler.loop import attempt
 from mooring.scheduler.observer import Observer
 
@@ -32,9 +43,8 @@ _ANY_EVENT = Registration(ClusterEvent(ANYTHING, Action.ALL))
 class Scheduler:
     """What a driver feeds and obeys.
 
-    It tells every change (`added`, `updated`, `removed`), lets time pass (`tick` each second), runs attempts
-    (`attempt`) and carries out the intents that `take_intents` gives it, reporting what came of them (`bound`,
-    `evicted`, `written`, `replied`). While an attempt waits for extenders it may go on telling: that is kept in order.
+    A driver passes on what happens as inputs (`handle`): changes of the cluster, the passing of time, the fate of intents.
+    It runs attempts (`attempt`), and carries out the intents that `take_intents` returns.
     """
 
     def __init__(
@@ -98,56 +108,78 @@ class Scheduler:
             intent = replace(intent, token=self.core.last_token)
         self.core.outbox.append(intent)
 
-    # ---- changes
+    # ---- inputs
 
-    def added(self, item: KubeObject) -> None:
-        if self.core.suspension is not None:
-            self._hold(partial(self.added, item))
-            return
-        self._note_change()
-        intake.added(self.core, item)
+    def handle(self, input: Input) -> None:
+        """Take in something that happened.
 
-    def updated(self, old: KubeObject, new: KubeObject) -> None:
-        if self.core.suspension is not None:
-            self._hold(partial(self.updated, old, new))
-            return
-        self._note_change()
-        intake.updated(self.core, old, new)
-
-    def removed(self, item: KubeObject) -> None:
-        if self.core.suspension is not None:
-            self._hold(partial(self.removed, item))
-            return
-        self._note_change()
-        intake.removed(self.core, item)
-
-    def _hold(self, act: Callable[[], object]) -> None:
-        """While an attempt waits for extenders the cluster must stay as it saw it: whatever is told waits as well."""
-        assert self.core.suspension is not None
-        self.core.suspension.held.append(act)
-
-    def _note_change(self) -> None:
-        self.core.observer.change_arrived()
-
-    # ---- time
-
-    def tick(self) -> None:
-        """A second has passed: let pods out of backoff, end waits on Permit whose time is up, let PreBind look around.
-
-        While an attempt waits for extenders nothing is done: the next second makes up for it.
+        While an attempt waits for extenders it must see the cluster as it was when it began. So until it is over, all inputs
+        but the replies to its own calls wait, in order.
         """
-        if self.core.suspension is not None:
+        suspension = self.core.suspension
+        if suspension is None:
+            _HANDLERS[type(input)](self, input)
+        elif isinstance(input, CallAnswered) and input.token not in self.core.binder_calls:
+            self._continue(suspension, input)
+        else:
+            suspension.held.append(input)
+
+    def _continue(self, suspension: Suspension, input: CallAnswered) -> None:
+        """An extender replied to the attempt that waits. When the attempt is over, take in what happened meanwhile."""
+        try:
+            extender_attempt.replied(self.core, suspension, input.token, input.reply)
+        finally:
+            if self.core.suspension is None:
+                self._catch_up(suspension)
+
+    def _catch_up(self, suspension: Suspension) -> None:
+        for input in suspension.held:
+            try:
+                self.handle(input)
+            except Exception as fault:  # it must not keep the others from being taken in
+                self.core.report("an input that had to wait for an extender could not be taken in", fault)
+        self.release_waiting()
+
+    def _object_added(self, input: ObjectAdded) -> None:
+        self.core.observer.change_arrived()
+        intake.added(self.core, input.item)
+
+    def _object_updated(self, input: ObjectUpdated) -> None:
+        self.core.observer.change_arrived()
+        intake.updated(self.core, input.old, input.new)
+
+    def _object_removed(self, input: ObjectRemoved) -> None:
+        self.core.observer.change_arrived()
+        intake.removed(self.core, input.item)
+
+    def _bind_answered(self, input: BindAnswered) -> None:
+        binding = self.core.bindings.get(input.pod.id)
+        if binding is None:
             return
+        if input.fault is None:
+            bind.finish(self.core, binding)
+        else:
+            bind.bind_failed(self.core, binding, input.fault, input.elsewhere)
+
+    def _eviction_answered(self, input: EvictionAnswered) -> None:
+        evict.evicted(self.core, input.victim, input.preemptor, input.fault, was_there=input.was_there)
+
+    def _write_answered(self, input: WriteAnswered) -> None:
+        work.written(self.core, input.token, input.item, input.fault)
+
+    def _call_answered(self, input: CallAnswered) -> None:
+        """No attempt waits, so it is the answer of an extender that binds, or one that came too late."""
+        called = self.core.binder_calls.pop(input.token, None)
+        if called is not None:
+            bind.binder_replied(self.core, *called, input.reply)
+
+    def _second_passed(self, input: SecondPassed) -> None:
         self.core.desk.waiting.expire(self.core.clock.now_ns())
         work.look_around(self.core)
         self.core.queue.flush_backoff()
         self.core.observer.second_passed()
 
-    def flush_parked(self) -> None:
-        """Half a minute has passed: give pods another chance that have been parked for too long."""
-        if self.core.suspension is not None:
-            self._hold(self.flush_parked)
-            return
+    def _half_minute_passed(self, input: HalfMinutePassed) -> None:
         self.core.queue.flush_parked()
 
     # ---- attempts and what they lead to
@@ -183,57 +215,6 @@ class Scheduler:
         intents, self.core.outbox = self.core.outbox, []
         return intents
 
-    def bound(self, pod: Pod, fault: str | None = None, elsewhere: str = "") -> None:
-        """A Bind was carried out, or failed for this reason, maybe because the pod turned out to be elsewhere already."""
-        if self.core.suspension is not None:
-            self._hold(partial(self.bound, pod, fault, elsewhere))
-            return
-        binding = self.core.bindings.get(pod.id)
-        if binding is None:
-            return
-        if fault is None:
-            bind.finish(self.core, binding)
-        else:
-            bind.bind_failed(self.core, binding, fault, elsewhere)
-
-    def evicted(self, victim: Pod, preemptor: Pod, fault: str | None = None, *, was_there: bool = True) -> None:
-        """An Evict was carried out, or need not be as the victim is no longer there, or failed for this reason."""
-        if self.core.suspension is not None:
-            self._hold(partial(self.evicted, victim, preemptor, fault, was_there=was_there))
-            return
-        evict.evicted(self.core, victim, preemptor, fault, was_there=was_there)
-
-    def written(self, token: int, item: KubeObject | None, fault: WriteFault | None = None) -> None:
-        """A Write was carried out: the object as it is now (None: it was deleted); or it failed for this reason."""
-        if self.core.suspension is not None:
-            self._hold(partial(self.written, token, item, fault))
-            return
-        work.written(self.core, token, item, fault)
-
-    def replied(self, token: int, reply: CallReply) -> None:
-        """An extender answered a Call, or did not. Nobody may be waiting for it any more."""
-        suspension = self.core.suspension
-        if token in self.core.binder_calls:
-            if suspension is not None:
-                self._hold(partial(self.replied, token, reply))
-                return
-            bind.binder_replied(self.core, *self.core.binder_calls.pop(token), reply)
-        elif suspension is not None:
-            try:
-                extender_attempt.replied(self.core, suspension, token, reply)
-            finally:
-                if self.core.suspension is None:
-                    self._catch_up(suspension)
-
-    def _catch_up(self, suspension: Suspension) -> None:
-        """An attempt is over that was suspended: take in what was told meanwhile."""
-        for act in suspension.held:
-            try:
-                act()
-            except Exception as fault:  # as it would be told if it had been taken in at once
-                self.core.report("a change that had to wait for an extender could not be taken in", fault)
-        self.release_waiting()
-
     def next_deadline_ns(self) -> int | None:
         """When a wait on Permit or a pause of PreBind ends, whatever else happens."""
         times = (self.core.desk.waiting.next_deadline_ns(), work.next_deadline_ns(self.core))
@@ -256,3 +237,16 @@ class Scheduler:
             if core.cache.is_assumed(pod.id) and pod.id not in core.bindings and pod.id not in known:
                 faults.append(f"{pod.key} is assumed but neither being bound nor in the cluster")
         return faults
+
+
+_HANDLERS: dict[type[Input], Callable[[Scheduler, Any], None]] = {
+    ObjectAdded: Scheduler._object_added,
+    ObjectUpdated: Scheduler._object_updated,
+    ObjectRemoved: Scheduler._object_removed,
+    BindAnswered: Scheduler._bind_answered,
+    EvictionAnswered: Scheduler._eviction_answered,
+    WriteAnswered: Scheduler._write_answered,
+    CallAnswered: Scheduler._call_answered,
+    SecondPassed: Scheduler._second_passed,
+    HalfMinutePassed: Scheduler._half_minute_passed,
+}

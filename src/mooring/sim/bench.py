@@ -12,6 +12,7 @@ from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.scheduler.assembly import all_plugins, build_scheduler
 from mooring.scheduler.decide import Manner
+from mooring.scheduler.inputs import BindAnswered
 from mooring.sim.driver import START_NS, Driver
 from mooring.sim.placer import Outcome
 from mooring.sim.scenario import configuration, load, parse, put_objects
@@ -83,7 +84,7 @@ class _AssumingDriver(Driver):
 
     def _bind(self, intent: Bind) -> None:
         self.bound += 1
-        self.scheduler.bound(intent.pod)
+        self.scheduler.handle(BindAnswered(intent.pod))
 
 
 class _Stopwatch:

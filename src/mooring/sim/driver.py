@@ -24,6 +24,17 @@ from mooring.model.meta import Condition, KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod, PodStatus
 from mooring.queue.queue import PARKED_FLUSH_PERIOD_S
+from mooring.scheduler.inputs import (
+    BindAnswered,
+    CallAnswered,
+    EvictionAnswered,
+    HalfMinutePassed,
+    ObjectAdded,
+    ObjectRemoved,
+    ObjectUpdated,
+    SecondPassed,
+    WriteAnswered,
+)
 from mooring.scheduler.scheduler import Scheduler
 from mooring.sim.writes import WriteRefused, after, named
 
@@ -67,7 +78,7 @@ class Driver:
     def create(self, item: KubeObject) -> None:
         item = self._versioned(item)
         self.objects[_name(item)] = item
-        self.scheduler.added(item)
+        self.scheduler.handle(ObjectAdded(item))
         if self.on_changed is not None:
             self.on_changed(item)
 
@@ -85,7 +96,7 @@ class Driver:
         """Remove an object. Nothing happens if it is gone."""
         item = self.objects.pop((kind, key), None)
         if item is not None:
-            self.scheduler.removed(item)
+            self.scheduler.handle(ObjectRemoved(item))
             if self.on_removed is not None:
                 self.on_removed(item)
 
@@ -103,7 +114,7 @@ class Driver:
         self._seconds += 1
         self.tick()
         if self._seconds % PARKED_FLUSH_PERIOD_S == 0:
-            self.scheduler.flush_parked()
+            self.scheduler.handle(HalfMinutePassed())
         self.scheduler.carry_out(self._do)
 
     def next_ns(self, planned_ns: int | None = None) -> int | None:
@@ -131,14 +142,14 @@ class Driver:
         self.clock.advance_ns(now_ns - self.clock.now_ns())
         self.tick()
         if self._flush_ns <= now_ns:
-            self.scheduler.flush_parked()
+            self.scheduler.handle(HalfMinutePassed())
             period_ns = PARKED_FLUSH_PERIOD_S * NS_PER_S
             self._flush_ns += (1 + (now_ns - self._flush_ns) // period_ns) * period_ns
         self.scheduler.carry_out(self._do)
 
     def tick(self) -> None:
         """Let pods go whose backoff or wait is over."""
-        self.scheduler.tick()
+        self.scheduler.handle(SecondPassed())
         self.scheduler.release_waiting()
 
     def settle(self) -> list[str]:
@@ -170,7 +181,7 @@ class Driver:
             case Evict():
                 self._patch(intent.victim, intent.condition, None)
                 self.delete("Pod", intent.victim.key)
-                self.scheduler.evicted(intent.victim, intent.preemptor)
+                self.scheduler.handle(EvictionAnswered(intent.victim, intent.preemptor))
                 if self.on_evicted is not None:
                     self.on_evicted(intent.victim, intent.preemptor)
             case Record():
@@ -178,18 +189,18 @@ class Driver:
             case Write():
                 self._write(intent)
             case Call():
-                self.scheduler.replied(intent.token, self._reply(intent))
+                self.scheduler.handle(CallAnswered(intent.token, self._reply(intent)))
 
     def _bind(self, intent: Bind) -> None:
         pod = self.objects.get(("Pod", intent.pod.key))
         if not isinstance(pod, Pod) or pod.id != intent.pod.id:
-            self.scheduler.bound(intent.pod, f'pods "{intent.pod.name}" not found')
+            self.scheduler.handle(BindAnswered(intent.pod, f'pods "{intent.pod.name}" not found'))
             return
         status = with_condition(pod.status, Condition(type="PodScheduled", status="True"))
         status.nominated_node_name = ""
         bound = placed_on(_with_status(pod, status), intent.node_name)
         self._replace(pod, bound)
-        self.scheduler.bound(intent.pod)
+        self.scheduler.handle(BindAnswered(intent.pod))
         if self.on_bound is not None:
             self.on_bound(bound)
 
@@ -204,9 +215,9 @@ class Driver:
         try:
             item = self._written(intent)
         except WriteRefused as fault:
-            self.scheduler.written(intent.token, None, WriteFault(str(fault), fault.code))
+            self.scheduler.handle(WriteAnswered(intent.token, None, WriteFault(str(fault), fault.code)))
         else:
-            self.scheduler.written(intent.token, item)
+            self.scheduler.handle(WriteAnswered(intent.token, item))
 
     def _written(self, intent: Write) -> KubeObject | None:
         if intent.method == "POST" and not intent.name:
@@ -236,7 +247,7 @@ class Driver:
     def _replace(self, old: KubeObject, new: KubeObject) -> None:
         new = self._versioned(new)
         self.objects[_name(new)] = new
-        self.scheduler.updated(old, new)
+        self.scheduler.handle(ObjectUpdated(old, new))
         if self.on_changed is not None:
             self.on_changed(new)
 

@@ -9,6 +9,7 @@ from mooring.kit.fence import NO_FENCE, Fence
 from mooring.kit.tasks import settle
 from mooring.live.extenders.bodies import Whole, encoded
 from mooring.live.extenders.client import ExtenderClient
+from mooring.scheduler.inputs import CallAnswered
 from mooring.scheduler.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
@@ -75,5 +76,5 @@ class ExtenderCalls:
             return CallFault(f'Post "{call.url}": {bug!r}')
 
     def _report(self, call: Call, reply: CallReply) -> None:
-        self._scheduler.replied(call.token, reply)
+        self._scheduler.handle(CallAnswered(call.token, reply))
         self._then()

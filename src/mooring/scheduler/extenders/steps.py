@@ -1,10 +1,11 @@
 """Work that waits for extenders: a generator that yields calls and is sent the replies to all of them, in order."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from mooring.framework.intents import Call, CallReply
+from mooring.scheduler.inputs import Input
 
 T = TypeVar("T")
 
@@ -19,8 +20,8 @@ class Suspension:
     calls: tuple[Call, ...] = ()
     replies: dict[int, CallReply] = field(default_factory=dict)
     """By token of the call."""
-    held: list[Callable[[], object]] = field(default_factory=list)
-    """What the scheduler was told meanwhile, in order: taken in when the attempt is over."""
+    held: list[Input] = field(default_factory=list)
+    """What happened meanwhile, in order: the scheduler takes it in when the attempt is over."""
 
 
 def at_once(steps: Steps[T]) -> T:

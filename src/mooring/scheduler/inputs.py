@@ -1,0 +1,86 @@
+"""Everything that a scheduler is told, as values: `Scheduler.handle` takes them one after another.
+
+A run is determined by its inputs, their order and the clock, so that it can be recorded and repeated.
+"""
+
+import msgspec
+
+from mooring.framework.intents import CallReply, WriteFault
+from mooring.model.meta import KubeObject
+from mooring.model.pod import Pod
+
+
+class ObjectAdded(msgspec.Struct, frozen=True):
+    """An object was created, or is seen for the first time."""
+
+    item: KubeObject
+
+
+class ObjectUpdated(msgspec.Struct, frozen=True):
+    """An object was changed."""
+
+    old: KubeObject
+    new: KubeObject
+
+
+class ObjectRemoved(msgspec.Struct, frozen=True):
+    """An object was deleted. `item` is its last known state."""
+
+    item: KubeObject
+
+
+class BindAnswered(msgspec.Struct, frozen=True):
+    """A Bind was carried out, or failed."""
+
+    pod: Pod
+    fault: str | None = None
+    """Why it failed; None: the pod is bound."""
+    elsewhere: str = ""
+    """The node that the pod turned out to be on already."""
+
+
+class EvictionAnswered(msgspec.Struct, frozen=True):
+    """An Evict was carried out, or failed."""
+
+    victim: Pod
+    preemptor: Pod
+    fault: str | None = None
+    was_there: bool = True
+    """False: the victim was gone before it could be evicted."""
+
+
+class WriteAnswered(msgspec.Struct, frozen=True):
+    """A Write was carried out, or failed."""
+
+    token: int
+    item: KubeObject | None
+    """The object as it is now; None: it was deleted, or the write failed."""
+    fault: WriteFault | None = None
+
+
+class CallAnswered(msgspec.Struct, frozen=True):
+    """An extender answered a Call, or did not (CallFault)."""
+
+    token: int
+    reply: CallReply
+
+
+class SecondPassed(msgspec.Struct, frozen=True):
+    """A second has passed: pods leave backoff, waits on Permit expire, PreBind goes on."""
+
+
+class HalfMinutePassed(msgspec.Struct, frozen=True):
+    """Half a minute has passed: pods that have been unschedulable for too long get another attempt."""
+
+
+Input = (
+    ObjectAdded
+    | ObjectUpdated
+    | ObjectRemoved
+    | BindAnswered
+    | EvictionAnswered
+    | WriteAnswered
+    | CallAnswered
+    | SecondPassed
+    | HalfMinutePassed
+)
