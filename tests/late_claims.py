@@ -12,7 +12,7 @@ from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.devices import AllocatedDevice, ResourceClaim
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.scheduler import work
+from mooring.scheduler import pre_bind
 from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.inputs import (
     BindAnswered,
@@ -184,7 +184,7 @@ class LateClaims:
 
     def stop(self, pod: Pod) -> None:
         """A more important pod takes the room of one that is being bound."""
-        work.stop(self.scheduler.core, pod.id, "test")
+        pre_bind.stop(self.scheduler.core, pod.id, "test")
         self.collect()
 
     def collect(self) -> None:

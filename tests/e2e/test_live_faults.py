@@ -248,7 +248,7 @@ async def at_rest(client: ApiClient, live: LiveScheduler, load: Load) -> list[Js
     for _ in range(300):
         pods = (await client.list("/api/v1/pods"))["items"]
         has_gone = {pod["metadata"]["name"] for pod in pods} == load.expected
-        is_idle = not core.bindings and not core.evictions and not core.cache.assumed_count
+        is_idle = not core.bindings and not core.evictions.by_preemptor and not core.cache.assumed_count
         if has_gone and is_idle and counted(live) == on_nodes(pods):
             return pods
         await asyncio.sleep(0.05)
@@ -312,7 +312,7 @@ def the_scheduler_knows_what_the_server_knows(outcome: Outcome) -> None:
 def the_scheduler_is_in_order(outcome: Outcome) -> None:
     scheduler = outcome.live.scheduler
     assert scheduler.check() == []
-    assert scheduler.core.bindings == {} and scheduler.core.evictions == {}
+    assert scheduler.core.bindings == {} and scheduler.core.evictions.by_preemptor == {}
     assert sum(scheduler.core.queue.pending_counts().values()) == 0
     assert scheduler.core.cache.assumed_count == 0
 

@@ -65,7 +65,7 @@ def test_a_bug_is_a_fault_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
         await asyncio.sleep(0.01)
 
     asyncio.run(run())
-    assert rig.scheduler.core.suspension is None
+    assert rig.scheduler.core.extender_calls.suspension is None
     patch = next(intent for intent in rig.scheduler.take_intents() if isinstance(intent, PatchStatus))
     assert patch.condition is not None
     assert patch.condition.message == f"Post \"{rig.call.url}\": RuntimeError('boom')"
@@ -74,7 +74,7 @@ def test_a_bug_is_a_fault_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_an_event_loop_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = Rig(monkeypatch, ONE)
     rig.calls_out.begin(rig.call)
-    assert rig.scheduler.core.suspension is None and rig.wakes == 1
+    assert rig.scheduler.core.extender_calls.suspension is None and rig.wakes == 1
     assert rig.sent == []
     patch = next(intent for intent in rig.scheduler.take_intents() if isinstance(intent, PatchStatus))
     assert patch.condition is not None and (patch.condition.message or "").endswith(NO_LOOP)

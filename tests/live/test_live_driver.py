@@ -471,7 +471,7 @@ def test_a_victim_that_is_gone_is_as_good_as_evicted_and_nothing_is_said(step: s
             await preempted(stage)
             assert stage.server.events == ["FailedScheduling high"]
             assert len(deletions(stage)) == (2 if step == "delete" else 0)
-            assert stage.scheduler.core.evictions == {}
+            assert stage.scheduler.core.evictions.by_preemptor == {}
 
     run(main())
 
@@ -494,14 +494,14 @@ def test_a_victim_that_cannot_be_evicted_spares_the_last_and_the_preemptor_comes
                 await asyncio.sleep(0)
             first = victims[0].rpartition(" ")[2]
             last = {"v1": "v2", "v2": "v1"}[first]
-            while stage.scheduler.core.evictions:
+            while stage.scheduler.core.evictions.by_preemptor:
                 assert f"patch {last}" not in stage.server.calls
                 await asyncio.sleep(0)
             assert not [event for event in stage.server.events if event.startswith("Preempted")]
             stage.server.faults = {}
             await stage.later()  # it was activated, and preempts anew
             assert sorted(set(deletions(stage))) == ["delete v1", "delete v2"]
-            assert stage.scheduler.core.evictions == {}
+            assert stage.scheduler.core.evictions.by_preemptor == {}
 
     run(main())
 

@@ -115,9 +115,9 @@ class Walk:
             self.late.carry_out(self.random.randrange(len(self.late.wanted)), refuse=not is_lost, lose=is_lost)
 
     def preempt(self) -> None:
-        preparations = list(self.late.scheduler.core.preparations.values())
-        if preparations:
-            self.late.stop(self.random.choice(preparations).binding.pod)
+        runs = list(self.late.scheduler.core.pre_bind.by_pod.values())
+        if runs:
+            self.late.stop(self.random.choice(runs).binding.pod)
 
     # ---- what must hold
 
@@ -143,8 +143,7 @@ class Walk:
         self.check()
         core = late.scheduler.core
         assert not core.cluster.claims.pending_ids()
-        assert not core.late_writes
-        assert not core.preparations
+        assert core.pre_bind.is_idle
         claims = {claim.name: claim for claim in late.claims()}
         for pod in late.pods():
             for entry in (pod.spec.resource_claims or ()) if pod.spec.node_name else ():

@@ -232,8 +232,8 @@ class LateWorld:
     def in_the_middle(self) -> list[Pod]:
         """Pods with which the scheduler is not through."""
         core = self.scheduler.core
-        ids = {*core.bindings, *core.evictions, *(pod.id for pod in self._promised())}
-        ids.update(victim for eviction in core.evictions.values() for victim in eviction.victims)
+        ids = {*core.bindings, *core.evictions.by_preemptor, *(pod.id for pod in self._promised())}
+        ids.update(victim for eviction in core.evictions.by_preemptor.values() for victim in eviction.victims)
         return [pod for pod in self.pods() if pod.id in ids]
 
     # ---- What is on its way

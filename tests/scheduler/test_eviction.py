@@ -118,14 +118,14 @@ def test_the_preemptor_is_gated_until_the_last_victim_is_evicted() -> None:
     assert gate_of(scheduler) == ("gated", GATE)
     scheduler.handle(EvictionAnswered(V2, HIGH))
     assert gate_of(scheduler) == ("backoff", "")
-    assert scheduler.core.evictions == {}
+    assert scheduler.core.evictions.by_preemptor == {}
 
 
 def test_a_victim_that_is_seen_to_leave_counts_as_evicted() -> None:
     scheduler = after_preemption()
     scheduler.handle(ObjectRemoved(V1))
     scheduler.handle(ObjectUpdated(V2, a_victim("v2", leaves=True)))
-    assert scheduler.core.evictions == {}
+    assert scheduler.core.evictions.by_preemptor == {}
     assert gate_of(scheduler)[0] == "backoff"
 
 
@@ -145,7 +145,7 @@ def test_an_eviction_that_fails_activates_the_preemptor_and_is_not_recorded() ->
     assert gate_of(scheduler) == ("unschedulable", "")
     scheduler.handle(EvictionAnswered(V2, HIGH))
     assert gate_of(scheduler) == ("active", "")
-    assert scheduler.core.evictions == {}
+    assert scheduler.core.evictions.by_preemptor == {}
 
 
 def test_evictions_that_succeed_leave_the_preemptor_to_the_events() -> None:
@@ -183,7 +183,7 @@ def test_when_all_victims_are_on_their_way_out_nothing_happens() -> None:
     evict(scheduler.core, HIGH, Nomination("n1", (a_victim("v1", leaves=True),)), watcher)
     assert scheduler.take_intents() == []
     assert watcher.told == []
-    assert scheduler.core.evictions == {}
+    assert scheduler.core.evictions.by_preemptor == {}
 
 
 def test_pods_of_lower_priority_lose_their_nomination_to_the_node() -> None:

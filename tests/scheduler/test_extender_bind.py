@@ -35,7 +35,7 @@ def test_the_extender_binds_and_the_scheduler_tells_so() -> None:
     assert world.place(a_pending()) == "n1"
     assert events(world) == [("Scheduled", "Successfully assigned default/pod to n1")]
     assert bound == [], "no Bind of our own"
-    assert world.scheduler.core.bindings == {} and world.scheduler.core.binder_calls == {}
+    assert world.scheduler.core.bindings == {} and world.scheduler.core.extender_calls.binders == {}
     assert world.scheduler.check() == [] and world.reports == []
 
 

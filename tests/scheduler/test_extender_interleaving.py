@@ -155,7 +155,9 @@ def test_all_orders_of_events_keep_the_books() -> None:
                 break
             chaos.answer()
         core = chaos.scheduler.core
-        assert core.suspension is None and core.binder_calls == {} and core.bindings == {}, f"seed {seed}"
+        assert core.extender_calls.suspension is None and core.extender_calls.binders == {} and core.bindings == {}, (
+            f"seed {seed}"
+        )
         assert chaos.scheduler.check() == [], f"seed {seed}"
         for pod in chaos.pods.values():
             assert pod.spec.node_name or core.queue.where(pod.key) is not None, f"{pod.key} is lost with seed {seed}"

@@ -153,9 +153,12 @@ def test_time_that_passes_is_made_up_for() -> None:
     world.scheduler.handle(SecondPassed())
     world.scheduler.handle(HalfMinutePassed())
     world.scheduler.release_waiting()
-    assert world.scheduler.core.suspension is not None and len(world.scheduler.core.suspension.held) == 2
+    assert (
+        world.scheduler.core.extender_calls.suspension is not None
+        and len(world.scheduler.core.extender_calls.suspension.held) == 2
+    )
     world.reply(world.call, {"NodeNames": ["n2"]})
-    assert world.scheduler.core.suspension is None
+    assert world.scheduler.core.extender_calls.suspension is None
 
 
 # ---- the pod itself goes, or changes
@@ -217,7 +220,7 @@ def test_a_bug_does_not_leave_the_scheduler_waiting(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("mooring.scheduler.extenders.filter.read_filter", lambda reply: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         world.scheduler.handle(CallAnswered(world.call.token, b"{}"))
-    assert world.scheduler.core.suspension is None
+    assert world.scheduler.core.extender_calls.suspension is None
     assert "n3" in world.scheduler.core.cluster.nodes.row_book
 
 

@@ -388,7 +388,7 @@ def test_a_plugin_that_fails_when_it_is_told_of_an_eviction(point: str) -> None:
     world.scheduler.handle(ObjectRemoved(victim))
     world.work()
     assert world.node_of(bad) == "n1"
-    assert world.core.evictions == {}
+    assert world.core.evictions.by_preemptor == {}
     assert len(world.reports) == 1
     assert "plugin Bad failed on pod default/bad: boom" in world.reports[0]
 
@@ -481,7 +481,7 @@ def preempting(world: World) -> Pod:
     world.add(a_pending("other", cpu="4", priority=100, nodeName="n2"))
     pod = world.add(a_pending("bad", cpu="4", priority=9))
     world.work()
-    assert pod.id in world.core.evictions
+    assert pod.id in world.core.evictions.by_preemptor
     return pod
 
 
@@ -535,7 +535,7 @@ def _traces(world: World) -> set[str]:
         *(pod.id for pod in core.cluster.nodes.pods()),
         *core.queue.nominations._node_of,
         *core.nominated._node_of,
-        *core.evictions,
+        *core.evictions.by_preemptor,
         *preemption._evicting,
     }
 

@@ -16,10 +16,11 @@ from mooring.framework.runner import Runner
 from mooring.framework.status import SKIP, Code, Rejection
 from mooring.framework.waiting import MAX_WAIT_S, Release
 from mooring.queue.entry import QueuedPod
-from mooring.scheduler.core import Binding, Core
+from mooring.scheduler.binding import Binding
+from mooring.scheduler.core import Core
 from mooring.scheduler.extenders.bind import call_binder, refusal, skip
 from mooring.scheduler.failure import Failure, error, fail, refused
-from mooring.scheduler.work import BindingFailure, prepare
+from mooring.scheduler.pre_bind import BindingFailure, prepare
 
 T = TypeVar("T")
 

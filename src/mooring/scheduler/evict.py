@@ -6,8 +6,9 @@ from mooring.framework.intents import Evict, PatchStatus, Record
 from mooring.framework.points import Nomination, PostFilterPlugin
 from mooring.model.meta import Condition
 from mooring.model.pod import Pod
-from mooring.scheduler.core import Core, Eviction
-from mooring.scheduler.work import stop
+from mooring.scheduler.core import Core
+from mooring.scheduler.evictions import Eviction
+from mooring.scheduler.pre_bind import stop
 
 _WAITS = "DefaultPreemption"
 """Who ends the waits of victims."""
@@ -24,7 +25,7 @@ def evict(core: Core, preemptor: Pod, nomination: Nomination, plugin: PostFilter
     leaving = {victim.id for victim in victims if not _stop_waiting(core, victim, preemptor, nomination.node_name)}
     if not leaving:
         return
-    core.evictions[preemptor.id] = Eviction(preemptor, leaving, plugin)
+    core.evictions.begin(Eviction(preemptor, leaving, plugin))
     _tell(core, plugin, preemptor, plugin.eviction_began)
     message = f"{preemptor.spec.scheduler_name}: preempting to accommodate a higher priority pod"
     for victim in victims:
@@ -48,7 +49,7 @@ def evicted(core: Core, victim: Pod, preemptor: Pod, fault: str | None, *, was_t
     if fault is None and was_there:
         note = f"Preempted by pod {preemptor.uid} on node {victim.spec.node_name}"
         core.outbox.append(Record(victim, "Normal", "Preempted", "Preempting", note))
-    eviction = core.evictions.get(preemptor.id)
+    eviction = core.evictions.by_preemptor.get(preemptor.id)
     if eviction is not None:
         eviction.has_failed = eviction.has_failed or fault is not None
         _cross_off(core, eviction, victim.id)
@@ -56,15 +57,12 @@ def evicted(core: Core, victim: Pod, preemptor: Pod, fault: str | None, *, was_t
 
 def leaves(core: Core, pod: Pod) -> None:
     """The watch shows a pod gone or on its way out: if it is a victim, nobody need wait to hear that it was evicted."""
-    for eviction in list(core.evictions.values()):
-        if pod.id in eviction.victims:
-            _cross_off(core, eviction, pod.id)
+    for eviction in core.evictions.of_victim(pod.id):
+        _cross_off(core, eviction, pod.id)
 
 
 def _cross_off(core: Core, eviction: Eviction, victim_id: str) -> None:
-    eviction.victims.discard(victim_id)
-    if not eviction.victims:
-        del core.evictions[eviction.preemptor.id]
+    if core.evictions.cross_off(eviction, victim_id):
         _tell(core, eviction.plugin, eviction.preemptor, eviction.plugin.eviction_ended)
         if eviction.has_failed:
             core.queue.activate([eviction.preemptor])

@@ -34,7 +34,7 @@ from mooring.model.workloads import PodGroup
 from mooring.scheduler.core import Core
 from mooring.scheduler.diff import node_events, pod_events
 from mooring.scheduler.evict import leaves
-from mooring.scheduler.work import changed, pod_gone
+from mooring.scheduler.pre_bind import changed, pod_gone
 
 _RESOURCES: Mapping[type[KubeObject], str] = {
     storage.PersistentVolume: PERSISTENT_VOLUME,

@@ -15,7 +15,7 @@ from mooring.framework.runner import Runner
 from mooring.kit.clock import Clock
 from mooring.model.pod import Pod
 from mooring.queue.queue import SchedulingQueue
-from mooring.scheduler import bind, evict, intake, work
+from mooring.scheduler import bind, evict, intake, pre_bind
 from mooring.scheduler.core import Core, Report, Tell
 from mooring.scheduler.decide import Manner
 from mooring.scheduler.decision import EXTENDER
@@ -103,9 +103,9 @@ class Scheduler:
     def _want(self, intent: Intent) -> None:
         """A plugin wants something done, of which it hears no more unless it said so."""
         if isinstance(intent, Write) and intent.late is not None:
-            self.core.last_token += 1
-            self.core.late_writes[self.core.last_token] = intent.late
-            intent = replace(intent, token=self.core.last_token)
+            token = self.core.next_token()
+            self.core.pre_bind.await_answer(token, intent.late)
+            intent = replace(intent, token=token)
         self.core.outbox.append(intent)
 
     # ---- inputs
@@ -116,10 +116,10 @@ class Scheduler:
         While an attempt waits for extenders it must see the cluster as it was when it began. So until it is over, all inputs
         but the replies to its own calls wait, in order.
         """
-        suspension = self.core.suspension
+        suspension = self.core.extender_calls.suspension
         if suspension is None:
             _HANDLERS[type(input)](self, input)
-        elif isinstance(input, CallAnswered) and input.token not in self.core.binder_calls:
+        elif isinstance(input, CallAnswered) and input.token not in self.core.extender_calls.binders:
             self._continue(suspension, input)
         else:
             suspension.held.append(input)
@@ -129,7 +129,7 @@ class Scheduler:
         try:
             extender_attempt.replied(self.core, suspension, input.token, input.reply)
         finally:
-            if self.core.suspension is None:
+            if self.core.extender_calls.suspension is None:
                 self._catch_up(suspension)
 
     def _catch_up(self, suspension: Suspension) -> None:
@@ -165,17 +165,17 @@ class Scheduler:
         evict.evicted(self.core, input.victim, input.preemptor, input.fault, was_there=input.was_there)
 
     def _write_answered(self, input: WriteAnswered) -> None:
-        work.written(self.core, input.token, input.item, input.fault)
+        pre_bind.written(self.core, input.token, input.item, input.fault)
 
     def _call_answered(self, input: CallAnswered) -> None:
         """No attempt waits, so it is the answer of an extender that binds, or one that came too late."""
-        called = self.core.binder_calls.pop(input.token, None)
+        called = self.core.extender_calls.binders.pop(input.token, None)
         if called is not None:
             bind.binder_replied(self.core, *called, input.reply)
 
     def _second_passed(self, input: SecondPassed) -> None:
         self.core.desk.waiting.expire(self.core.clock.now_ns())
-        work.look_around(self.core)
+        pre_bind.go_on(self.core)
         self.core.queue.flush_backoff()
         self.core.observer.second_passed()
 
@@ -186,7 +186,7 @@ class Scheduler:
 
     def attempt(self) -> Pod | None:
         """Try the next pod; None when no one's turn has come. It may be suspended until its Calls are answered."""
-        if self.core.suspension is not None:
+        if self.core.extender_calls.suspension is not None:
             return None
         pod = attempt(self.core)
         self.release_waiting()
@@ -194,14 +194,14 @@ class Scheduler:
 
     def release_waiting(self) -> None:
         """Let pods go on, or go back, whose wait on Permit has ended."""
-        while self.core.suspension is None and (released := self.core.desk.waiting.take_released()):
+        while self.core.extender_calls.suspension is None and (released := self.core.desk.waiting.take_released()):
             for waiting in released:
                 assert waiting.release is not None
                 bind.release(self.core, waiting.pod.id, waiting.release)
 
     def has_work(self) -> bool:
         """Whether an attempt could be made now."""
-        return self.core.suspension is None and self.core.queue.has_next()
+        return self.core.extender_calls.suspension is None and self.core.queue.has_next()
 
     def carry_out(self, do: Callable[[Intent], None]) -> None:
         """Have every intent done, those included that doing one leads to. For drivers that do each at once."""
@@ -217,15 +217,14 @@ class Scheduler:
 
     def next_deadline_ns(self) -> int | None:
         """When a wait on Permit or a pause of PreBind ends, whatever else happens."""
-        times = (self.core.desk.waiting.next_deadline_ns(), work.next_deadline_ns(self.core))
+        times = (self.core.desk.waiting.next_deadline_ns(), self.core.pre_bind.next_deadline_ns())
         return min((when for when in times if when is not None), default=None)
 
     def check(self) -> list[str]:
         """The invariants that do not hold, in words."""
         core = self.core
         faults = core.cache.check() + core.queue.check() + core.cluster.storage.check()
-        for pod_id in core.preparations.keys() - core.bindings.keys():
-            faults.append(f"PreBind works for {pod_id}, which is not being bound")
+        faults += core.pre_bind.check(core.bindings) + core.evictions.check() + core.extender_calls.check()
         for pod_id, binding in core.bindings.items():
             seen = core.pods.get(binding.pod.key)
             # A pod that is on its way out is forgotten at once, though its binding has yet to fail.

@@ -40,7 +40,7 @@ def read_evaluations(callers: Mapping[str, MeteredCaller], registry: Registry) -
 
 def _at_work(core: "Core") -> Iterable[tuple[Labels, float]]:
     """What upstream has goroutines for and takes time here too."""
-    asked = core.suspension.calls if core.suspension is not None else ()
+    asked = core.extender_calls.suspension.calls if core.extender_calls.suspension is not None else ()
     scoring = sum(call.verb == call.extender.prioritize_verb for call in asked)
     return [(("binding",), len(core.bindings)), *([(("prioritizing_extender",), scoring)] if scoring else [])]
 

@@ -22,8 +22,8 @@ def take(core: Core, steps: Steps[None]) -> None:
     if not core.manner.extenders:
         at_once(steps)
         return
-    core.suspension = Suspension(steps)
-    _advance(core, core.suspension, None)
+    core.extender_calls.suspension = Suspension(steps)
+    _advance(core, core.extender_calls.suspension, None)
 
 
 def replied(core: Core, suspension: Suspension, token: int, reply: CallReply) -> bool:
@@ -35,7 +35,7 @@ def replied(core: Core, suspension: Suspension, token: int, reply: CallReply) ->
         return False
     replies = [suspension.replies[call.token] for call in suspension.calls]
     _advance(core, suspension, replies)
-    return core.suspension is None
+    return core.extender_calls.suspension is None
 
 
 def _advance(core: Core, suspension: Suspension, replies: list[CallReply] | None) -> None:
@@ -44,11 +44,10 @@ def _advance(core: Core, suspension: Suspension, replies: list[CallReply] | None
     try:
         calls = suspension.steps.send(replies)  # type: ignore[arg-type]  # None begins a generator
     except StopIteration:
-        core.suspension = None
+        core.extender_calls.suspension = None
         return
     except BaseException:
-        core.suspension = None  # a bug must not leave the scheduler waiting for ever
+        core.extender_calls.suspension = None  # a bug must not leave the scheduler waiting for ever
         raise
-    suspension.calls = tuple(replace(call, token=core.last_token + 1 + place) for place, call in enumerate(calls))
-    core.last_token += len(calls)
+    suspension.calls = tuple(replace(call, token=core.next_token()) for call in calls)
     core.outbox += suspension.calls

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from mooring.framework.config.types import Extender
 from mooring.framework.intents import CallReply
-from mooring.scheduler.core import Binding, Core
+from mooring.scheduler.binding import Binding
+from mooring.scheduler.core import Core
 from mooring.scheduler.extenders.interest import is_interested
 from mooring.scheduler.extenders.replies import Unusable, read_bound
 from mooring.scheduler.extenders.requests import bind_call
@@ -23,9 +24,9 @@ def call_binder(core: Core, binding: Binding) -> bool:
 
 def _call(core: Core, binding: Binding, extender: Extender) -> None:
     call = bind_call(extender, binding.pod, binding.node_name)
-    core.last_token += 1
-    core.binder_calls[core.last_token] = (binding, extender)
-    core.outbox.append(replace(call, token=core.last_token))
+    token = core.next_token()
+    core.extender_calls.binders[token] = (binding, extender)
+    core.outbox.append(replace(call, token=token))
 
 
 def refusal(reply: CallReply) -> str | None:

@@ -10,7 +10,8 @@ from mooring.framework.cycle import GROUP_TRIAL
 from mooring.framework.runner import Runner
 from mooring.queue.entry import QueuedPod
 from mooring.scheduler.bind import ask_permits, back_out, hold
-from mooring.scheduler.core import Binding, Core
+from mooring.scheduler.binding import Binding
+from mooring.scheduler.core import Core
 from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
 from mooring.scheduler.extenders.attempt import panel_for
 from mooring.scheduler.extenders.steps import Steps

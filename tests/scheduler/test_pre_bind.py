@@ -84,14 +84,14 @@ class World:
 
     @property
     def is_at_work(self) -> bool:
-        return bool(self.scheduler.core.preparations)
+        return bool(self.scheduler.core.pre_bind.by_pod)
 
     def why(self) -> str:
         """The one failure that was told."""
         (note,) = [record.note for record in self.intents(Record) if record.reason == "FailedScheduling"]
         assert self.worker.has_given_back
         assert self.scheduler.core.cache.get("u") is None
-        assert not self.scheduler.core.watchers
+        assert self.scheduler.core.pre_bind.is_idle
         return str(note)
 
 

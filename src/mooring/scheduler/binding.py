@@ -1,0 +1,27 @@
+"""A pod on its way from a decision to its node."""
+
+from dataclasses import dataclass
+
+from mooring.framework.cycle import Cycle
+from mooring.framework.runner import Runner
+from mooring.model.pod import Pod
+from mooring.queue.entry import QueuedPod
+
+
+@dataclass(slots=True)
+class Binding:
+    """The binding cycle of one pod."""
+
+    entry: QueuedPod
+    pod: Pod
+    """As it is assumed: with its node."""
+    runner: Runner
+    cycle: Cycle
+    has_waited: bool = False
+    """On Permit, or for the work of PreBind: then the pod's status was asked to name the node."""
+    step_began_ns: int = 0
+    """When its present step (the wait on Permit, PreBind, Bind) began, as the caller of its plugins says."""
+
+    @property
+    def node_name(self) -> str:
+        return self.pod.spec.node_name

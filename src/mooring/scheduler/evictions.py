@@ -1,0 +1,48 @@
+"""The evictions that preemption has asked for: which victims have yet to leave for which pod."""
+
+from dataclasses import dataclass, field
+
+from mooring.framework.points import PostFilterPlugin
+from mooring.model.pod import Pod
+
+
+@dataclass(slots=True)
+class Eviction:
+    """The victims that have yet to be evicted to make room for a pod."""
+
+    preemptor: Pod
+    victims: set[str]
+    """Ids of pods."""
+    plugin: PostFilterPlugin
+    has_failed: bool = False
+    """Whether one of them could not be evicted."""
+
+
+@dataclass(slots=True)
+class Evictions:
+    """All evictions that are not over."""
+
+    by_preemptor: dict[str, Eviction] = field(default_factory=dict)
+    """By pod id."""
+
+    def begin(self, eviction: Eviction) -> None:
+        self.by_preemptor[eviction.preemptor.id] = eviction
+
+    def of_victim(self, pod_id: str) -> list[Eviction]:
+        return [eviction for eviction in self.by_preemptor.values() if pod_id in eviction.victims]
+
+    def cross_off(self, eviction: Eviction, victim_id: str) -> bool:
+        """A victim is gone, or cannot be evicted. Returns whether the eviction is over."""
+        eviction.victims.discard(victim_id)
+        if eviction.victims:
+            return False
+        del self.by_preemptor[eviction.preemptor.id]
+        return True
+
+    def check(self) -> list[str]:
+        """The invariants that do not hold, in words."""
+        return [
+            f"{e.preemptor.key} waits for victims, but there are none"
+            for e in self.by_preemptor.values()
+            if not e.victims
+        ]

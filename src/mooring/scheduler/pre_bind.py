@@ -1,0 +1,163 @@
+"""PreBind: the plugins one after another. What takes time is a generator: it goes on when its write is answered, or when
+there is news."""
+
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
+
+from mooring.framework.faults import describe
+from mooring.framework.intents import PatchStatus, Write, WriteFault
+from mooring.framework.points import Pause, Plugin, PodGone, PreBindPlugin, Work
+from mooring.framework.status import Rejection
+from mooring.model.meta import KubeObject
+from mooring.model.pod import Pod
+from mooring.scheduler.binding import Binding
+from mooring.scheduler.core import Core
+from mooring.scheduler.failure import Failure, error
+from mooring.scheduler.pre_bind_runs import ObjectRef, PreBindRun
+
+BindingFailure = tuple[Failure, bool]
+"""Why a pod cannot be bound, and whether that is a rejection."""
+
+Then = Callable[[Core, Binding, BindingFailure | None], None]
+"""What follows PreBind."""
+
+_CLOSED = "preempted by {}"
+
+
+def prepare(core: Core, binding: Binding, others: Iterator[PreBindPlugin], then: Then) -> None:
+    """Ask the plugins in turn, then say what came of it: now, or when the work that one of them has is done."""
+    for plugin in others:
+        try:
+            answer = _ask(binding, plugin)
+        except Exception as fault:  # a plugin may raise anything
+            return then(core, binding, _fault(plugin, fault))
+        if isinstance(answer, Generator):
+            return _begin(core, PreBindRun(binding, plugin, answer, others, then))
+        failed = _verdict(plugin, answer)
+        if failed is not None:
+            return then(core, binding, failed)
+    return then(core, binding, None)
+
+
+def written(core: Core, token: int, item: KubeObject | None, fault: WriteFault | None) -> None:
+    """A write was carried out, or failed: the run that asked for it goes on, then those that wait for the object."""
+    run, on_answer, target = core.pre_bind.take_answered(token)
+    if on_answer is not None:
+        on_answer(fault or item)
+    elif run is not None:
+        _step(core, run, fault or item)
+    if target is not None:
+        _wake(core, target)
+
+
+def changed(core: Core, item: KubeObject) -> None:
+    """An object changed: the runs that wait for it go on."""
+    _wake(core, (type(item), item.key))
+
+
+def _wake(core: Core, target: ObjectRef) -> None:
+    for run in core.pre_bind.waiting_for(target):
+        if run.pause is not None:  # a step of another one may have ended it
+            _step(core, run, None)
+
+
+def go_on(core: Core) -> None:
+    """Time has passed: the runs whose pause is over go on."""
+    for run in core.pre_bind.due(core.clock.now_ns()):
+        if run.pause is not None:
+            _step(core, run, None)
+
+
+def stop(core: Core, pod_id: str, by: str) -> bool:
+    """A more important pod needs the room: end the work, if there is any."""
+    run = core.pre_bind.by_pod.get(pod_id)
+    if run is None:
+        return False
+    core.pre_bind.end(run)
+    try:
+        run.work.close()
+    except Exception as fault:  # the pod gives way, whatever a plugin thinks of it
+        core.report(f"PreBind of plugin {run.plugin.name} could not be closed", fault)
+    run.then(core, run.binding, _fault(run.plugin, _CLOSED.format(by)))
+    return True
+
+
+def pod_gone(core: Core, pod: Pod) -> None:
+    """The pod was deleted: the work, if there is any, is told so and ends."""
+    run = core.pre_bind.by_pod.get(pod.id)
+    if run is None:
+        return
+    core.pre_bind.end(run)
+    failed = _fault(run.plugin, "pod does not exist any more")
+    try:
+        run.work.throw(PodGone(f'pod "{pod.name}" not found'))
+        run.work.close()
+    except StopIteration:
+        pass
+    except Exception as fault:  # usually the one that was thrown, in the plugin's words
+        failed = _fault(run.plugin, fault)
+    run.then(core, run.binding, failed)
+
+
+def _begin(core: Core, run: PreBindRun) -> None:
+    """Parity: before the first work the pod's status is asked to name the node."""
+    binding = run.binding
+    core.pre_bind.begin(run)
+    if not binding.has_waited:
+        binding.has_waited = True
+        core.outbox.append(PatchStatus(binding.entry.pod, nominated_node_name=binding.node_name))
+    core.story(binding.pod, f"has room on {binding.node_name}, where {run.plugin.name} has work to do first")
+    _step(core, run, None)
+
+
+def _step(core: Core, run: PreBindRun, answer: KubeObject | WriteFault | None) -> None:
+    """One step further; when the work is done, the plugins that follow are asked."""
+    core.pre_bind.stop_waiting(run)
+    plugin, binding = run.plugin, run.binding
+    try:
+        step = run.work.send(answer)
+    except StopIteration as end:
+        core.pre_bind.end(run)
+        failed = _verdict(plugin, end.value)
+        if failed is None:
+            prepare(core, binding, run.others, run.then)
+        else:
+            run.then(core, binding, failed)
+    except Exception as fault:  # a plugin may raise anything
+        core.pre_bind.end(run)
+        run.then(core, binding, _fault(plugin, fault))
+    else:
+        _wait(core, run, step)
+
+
+def _wait(core: Core, run: PreBindRun, step: object) -> None:
+    """For what the work asked for: an answer to a write, or the end of a pause."""
+    if isinstance(step, Write):
+        token = core.next_token()
+        key = f"{step.namespace}/{step.name}" if step.namespace else step.name
+        core.pre_bind.await_write(run, token, (step.kind, key), step.late)
+        core.outbox.append(replace(step, token=token))
+    elif isinstance(step, Pause):
+        core.pre_bind.await_change(run, step)
+    else:
+        core.pre_bind.end(run)
+        run.work.close()
+        run.then(core, run.binding, _fault(run.plugin, f"unexpected step {step!r}"))
+
+
+def _ask(binding: Binding, plugin: PreBindPlugin) -> Work | Rejection | None:
+    answer: Work | Rejection | None = binding.cycle.call(
+        "PreBind", plugin.name, plugin.pre_bind, binding.cycle, binding.node_name
+    )
+    return answer
+
+
+def _verdict(plugin: Plugin, answer: object) -> BindingFailure | None:
+    if isinstance(answer, Rejection):
+        # Parity: the text stands alone, and no plugin counts as the one that rejected the pod.
+        return Failure(answer.message, code=answer.code), True
+    return None if answer is None else _fault(plugin, f"unexpected answer {answer!r}")
+
+
+def _fault(plugin: Plugin, fault: Exception | str) -> BindingFailure:
+    return error(f'running PreBind plugin "{plugin.name}": {describe(fault)}'), False

@@ -1,0 +1,130 @@
+"""The PreBind plugins that are at work: which pod waits for which write, and for the change of which object."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from mooring.framework.intents import WriteFault
+from mooring.framework.points import Pause, PreBindPlugin, Work
+from mooring.kit.clock import NS_PER_S
+from mooring.model.meta import KubeObject
+from mooring.scheduler.binding import Binding
+
+ObjectRef = tuple[type[KubeObject], str]
+"""Kind and key of an object."""
+
+OnAnswer = Callable[[KubeObject | WriteFault | None], None]
+"""Called with the answer to a write whose plugin is no longer at work."""
+
+
+@dataclass(slots=True)
+class PreBindRun:
+    """A PreBind plugin that takes time: it waits for a write of its own, or for a change."""
+
+    binding: Binding
+    plugin: PreBindPlugin
+    work: Work
+    others: Iterator[PreBindPlugin]
+    """The plugins that follow."""
+    then: Callable[..., None]
+    """Called in the end, with the reason if the pod cannot be bound."""
+    token: int = 0
+    """The write that it waits for; 0: none."""
+    on_late_answer: OnAnswer | None = None
+    """Called with the answer to that write if the work is stopped before."""
+    pause: Pause | None = None
+
+
+@dataclass(slots=True)
+class PreBindRuns:
+    """All of them. A run waits for one thing at a time: `await_write` or `await_change`, until `stop_waiting`."""
+
+    by_pod: dict[str, PreBindRun] = field(default_factory=dict)
+    """By pod id."""
+    _writers: dict[int, tuple[str, ObjectRef]] = field(default_factory=dict)
+    """Token of a write -> id of the pod whose run waits for it, and what is written."""
+    _late_answers: dict[int, OnAnswer] = field(default_factory=dict)
+    """Token of a write that no run waits for -> what is called with its answer."""
+    _watchers: dict[ObjectRef, dict[str, None]] = field(default_factory=dict)
+    """Object -> ids of the pods whose run waits for it to change, in order of arrival."""
+    _looked_ns: int = 0
+    """When all runs that pause were last due."""
+
+    def begin(self, run: PreBindRun) -> None:
+        self.by_pod[run.binding.pod.id] = run
+
+    def end(self, run: PreBindRun) -> None:
+        """The run is over. A write of it that is not answered yet still has somebody to tell, if it said so."""
+        if run.token and run.on_late_answer is not None:
+            self._late_answers[run.token] = run.on_late_answer
+        self.stop_waiting(run)
+        self.by_pod.pop(run.binding.pod.id, None)
+
+    def await_write(self, run: PreBindRun, token: int, target: ObjectRef, on_late_answer: OnAnswer | None) -> None:
+        run.token, run.on_late_answer = token, on_late_answer
+        self._writers[token] = (run.binding.pod.id, target)
+
+    def await_change(self, run: PreBindRun, pause: Pause) -> None:
+        run.pause = pause
+        for target in pause.on:
+            self._watchers.setdefault(target, {})[run.binding.pod.id] = None
+
+    def await_answer(self, token: int, on_answer: OnAnswer) -> None:
+        """A write outside of any run whose answer somebody wants."""
+        self._late_answers[token] = on_answer
+
+    def stop_waiting(self, run: PreBindRun) -> None:
+        pod_id = run.binding.pod.id
+        for target in run.pause.on if run.pause is not None else ():
+            watchers = self._watchers[target]
+            del watchers[pod_id]
+            if not watchers:
+                del self._watchers[target]
+        run.pause, run.token = None, 0
+
+    def take_answered(self, token: int) -> tuple[PreBindRun | None, OnAnswer | None, ObjectRef | None]:
+        """A write was answered: the run that waits for it, or what else is to be called, and what was written."""
+        pod_id, target = self._writers.pop(token, ("", None))
+        run = self.by_pod.get(pod_id)
+        on_answer = self._late_answers.pop(token, None)
+        return (run if run is not None and run.token == token else None), on_answer, target
+
+    def waiting_for(self, target: ObjectRef) -> list[PreBindRun]:
+        """The runs that pause until this object changes. Which of them still do must be asked again for each."""
+        found = (self.by_pod.get(pod_id) for pod_id in list(self._watchers.get(target) or ()))
+        return [run for run in found if run is not None]
+
+    def due(self, now_ns: int) -> list[PreBindRun]:
+        """The runs whose pause is over; once a second all that pause."""
+        if not self.by_pod:
+            return []
+        is_due = now_ns - self._looked_ns >= NS_PER_S
+        if is_due:
+            self._looked_ns = now_ns
+        return [run for run in self.by_pod.values() if _is_over(run.pause, now_ns, is_due)]
+
+    def next_deadline_ns(self) -> int | None:
+        """When the next pause ends, whatever happens."""
+        pauses = (run.pause for run in self.by_pod.values())
+        return min((p.until_ns for p in pauses if p is not None and p.until_ns is not None), default=None)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is at work, and no answer is expected."""
+        return not self.by_pod and not self._late_answers and not self._watchers
+
+    def check(self, bindings: dict[str, Any]) -> list[str]:
+        """The invariants that do not hold, in words."""
+        faults = [
+            f"PreBind works for {pod_id}, which is not being bound" for pod_id in self.by_pod.keys() - bindings.keys()
+        ]
+        for target, pod_ids in self._watchers.items():
+            for pod_id in pod_ids:
+                run = self.by_pod.get(pod_id)
+                if run is None or run.pause is None or target not in run.pause.on:
+                    faults.append(f"{pod_id} counts as waiting for {target[1]}, but does not wait for it")
+        return faults
+
+
+def _is_over(pause: Pause | None, now_ns: int, is_due: bool) -> bool:
+    return pause is not None and (is_due or (pause.until_ns is not None and pause.until_ns <= now_ns))
