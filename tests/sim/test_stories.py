@@ -41,7 +41,7 @@ class Told:
         clock = VirtualClock(START_NS)
         self.stories = Stories(clock, only)
         scheduler = build_scheduler(config.from_object(HEADER | ENABLED), clock, registry, tell=self.stories.tell)
-        self.stories.follow(scheduler.core)
+        self.stories.follow(scheduler)
         self.driver = Driver(clock, scheduler, with_versions=True)
 
     def of(self, name: str) -> list[str]:

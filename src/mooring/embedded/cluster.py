@@ -82,7 +82,7 @@ class EmbeddedCluster:
         )
         self._feed = StoreFeed(self.api.store, self.scheduler, report)
         self.driver = EmbeddedDriver(self.api, self.scheduler, socket.gethostname())
-        if self.scheduler.core.manner.extenders:
+        if self.scheduler.extenders:
             self.driver.extenders = ExtenderCalls(self.scheduler, whole_in_store(self.api), self._go_on)
         self.controllers = ControlLoop(self.api, all_controllers(self.api), report)
         self._schedules = settings.schedules

@@ -48,7 +48,7 @@ class EmbeddedDriver:
 
     def next_ns(self) -> int | None:
         """When to step again: 0 for now."""
-        if self._scheduler.has_work() or self._scheduler.core.outbox:
+        if self._scheduler.has_work() or self._scheduler.has_intents():
             return 0
         return self._pacemaker.next_ns()
 

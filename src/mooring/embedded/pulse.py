@@ -93,7 +93,7 @@ class Pulse:
         return (self._created - created) / passed_s, (self._bound - bound) / passed_s
 
     def _loads(self) -> list[NodeLoad]:
-        table = self._cluster.scheduler.core.cluster.nodes
+        table = self._cluster.scheduler.cluster.nodes
         rows = np.flatnonzero(table.alive)
         cpu, memory = table.resource("cpu"), table.resource("memory")
         room = np.maximum(table.allocatable[:, rows], 1)

@@ -47,7 +47,7 @@ class StoreFeed:
 
     def _hear(self, write: Write) -> None:
         struct = _STRUCTS[write.storage]
-        if struct is PodGroup and self._scheduler.core.cluster.groups is None:
+        if struct is PodGroup and not self._scheduler.schedules_groups:
             return
         place = (write.storage, *write.key)
         old = self._known.get(place)

@@ -254,7 +254,7 @@ class LiveDriver:
     async def _node_of(self, pod: Pod) -> str:
         """The node that the pod is on, if it is; asked until there is an answer, or the watch gives it."""
         for tries, wait_s in enumerate(chain(LOOKUP_WAITS_S, repeat(LOOKUP_WAITS_S[-1]))):
-            seen = self._scheduler.core.pods.get(pod.key)
+            seen = self._scheduler.pods.get(pod.key)
             if seen is None or seen.id != pod.id:
                 return ""
             if seen.spec.node_name:
@@ -317,7 +317,7 @@ class LiveDriver:
 
     def _is_known(self, victim: Pod) -> bool:
         """Or else it is gone, and a pod that has its name now must not be taken for it."""
-        seen = self._scheduler.core.pods.get(victim.key)
+        seen = self._scheduler.pods.get(victim.key)
         return seen is not None and seen.id == victim.id
 
     def _report(self, eviction: Evict, fault: str | None, was_there: bool = True) -> None:

@@ -11,10 +11,10 @@ from mooring.scheduler.scheduler import Scheduler
 
 def compare(scheduler: Scheduler, nodes: Mapping[str, KubeObject], pods: Mapping[str, KubeObject], log: Log) -> bool:
     """Whether cache and watches agree; differences are told. Pods count by uid, those in the queue with the cached."""
-    core = scheduler.core
+    cluster = scheduler.cluster
     log.v(3, "Cache comparer started")
-    cached_nodes = {node.name for node in core.cluster.nodes.nodes if node is not None}
-    known = {pod.uid for pod in core.cluster.nodes.pods()} | {entry.pod.uid for entry in core.queue.entries()}
+    cached_nodes = {node.name for node in cluster.nodes.nodes if node is not None}
+    known = {pod.uid for pod in cluster.nodes.pods()} | {entry.pod.uid for entry in scheduler.queued_pods()}
     seen = {pod.uid for pod in pods.values() if isinstance(pod, Pod) and _is_tracked(scheduler, pod)}
     agree = True
     for what, ours, theirs in (("Nodes", cached_nodes, {item.name for item in nodes.values()}), ("Pods", known, seen)):
@@ -29,19 +29,19 @@ def compare(scheduler: Scheduler, nodes: Mapping[str, KubeObject], pods: Mapping
 def dump(scheduler: Scheduler, log: Log) -> None:
     """Nodes with their pods, then the queue."""
     log.info("Dump of cached NodeInfo", nodes="\n".join(_nodes(scheduler)))
-    counts = scheduler.core.queue.pending_counts()
+    counts = scheduler.pending_counts()
     parked = counts["unschedulable"] + counts["gated"]
     summary = f"activeQ:{counts['active']}; backoffQ:{counts['backoff']}; unschedulablePods:{parked}"
-    pods = "\n".join(_pod_line(entry.pod) for entry in scheduler.core.queue.entries())
+    pods = "\n".join(_pod_line(entry.pod) for entry in scheduler.queued_pods())
     log.info("Dump of scheduling queue", summary=summary, pods=pods)
 
 
 def _is_tracked(scheduler: Scheduler, pod: Pod) -> bool:
-    return bool(pod.spec.node_name) or pod.spec.scheduler_name in scheduler.core.runners
+    return bool(pod.spec.node_name) or scheduler.runner(pod.spec.scheduler_name) is not None
 
 
 def _nodes(scheduler: Scheduler) -> Iterator[str]:
-    table = scheduler.core.cluster.nodes
+    table = scheduler.cluster.nodes
     for row, node in enumerate(table.nodes):
         if node is None and not table.pods_on[row]:
             continue
@@ -52,7 +52,7 @@ def _nodes(scheduler: Scheduler) -> Iterator[str]:
         yield f"Allocatable Resources: { {name: room for name, (_, room) in amounts.items() if room} }"
         yield f"Scheduled Pods(number: {len(table.pods_on[row])}):"
         yield from (_pod_line(pod) for pod in table.pods_on[row])
-        nominated = scheduler.core.nominated.on(table.names[row])
+        nominated = scheduler.nominated.on(table.names[row])
         if nominated:
             yield f"Nominated Pods(number: {len(nominated)}):"
             yield from (_pod_line(pod) for pod in nominated)

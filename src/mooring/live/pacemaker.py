@@ -38,5 +38,5 @@ class Pacemaker:
 
     def next_ns(self) -> int:
         """When the next beat has something to do."""
-        times = (self._flush_ns, self._scheduler.core.queue.next_release_ns(), self._scheduler.next_deadline_ns())
+        times = (self._flush_ns, self._scheduler.next_release_ns(), self._scheduler.next_deadline_ns())
         return max(min(when for when in times if when is not None), self._tick_ns)

@@ -114,12 +114,12 @@ class LiveScheduler:
         if self.dry_run is not None:
             self.driver.report, listener = self.dry_run.report, self.dry_run.listen(listener)
         source: WatchSource = self._watcher
-        if scheduler.core.manner.extenders:
+        if scheduler.extenders:
             source = originals = Originals(self._watcher)
             self.driver.extenders = ExtenderCalls(
                 scheduler, originals.whole, self.driver.go_on, is_dry_run=is_dry_run, fence=fence
             )
-        watched = WATCHED if scheduler.core.cluster.groups is None else (*WATCHED, POD_GROUPS)
+        watched = (*WATCHED, POD_GROUPS) if scheduler.schedules_groups else WATCHED
         self.reflectors = Reflectors(source, listener, watched, conduct)
         self._watching: asyncio.Task[None] | None = None
 

@@ -53,7 +53,7 @@ class ServiceMetrics:
 
     def resource_metrics(self, scheduler: Scheduler | None) -> bytes:
         """What pods ask for; None: this instance does not lead, so it has nothing to say."""
-        return b"" if scheduler is None else resource_metrics(scheduler.core.pods.values())
+        return b"" if scheduler is None else resource_metrics(scheduler.pods.values())
 
     def health_metrics(self) -> bytes:
         return self._health.text().encode()

@@ -32,13 +32,13 @@ def snapshot(
 
 
 def _believed(scheduler: Scheduler) -> Iterator[KubeObject]:
-    core = scheduler.core
-    yield from (node for node in core.cluster.nodes.nodes if node is not None)
-    for objects in core.cluster.objects.values():
+    cluster = scheduler.cluster
+    yield from (node for node in cluster.nodes.nodes if node is not None)
+    for objects in cluster.objects.values():
         yield from objects.values()
-    placed = {pod.id: pod for pod in core.cluster.nodes.pods()}
+    placed = {pod.id: pod for pod in cluster.nodes.pods()}
     yield from placed.values()
-    yield from (pod for pod in core.pods.values() if pod.id not in placed)
+    yield from (pod for pod in scheduler.pods.values() if pod.id not in placed)
 
 
 def _written(item: KubeObject) -> JsonObject:

@@ -1,6 +1,6 @@
 """The scheduler without I/O: changes and the passing of time go in, intents come out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -8,15 +8,18 @@ from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.cache import Cache
 from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.cluster.pods.pod_groups import PodGroups
+from mooring.framework.config.types import Extender
 from mooring.framework.events import ANYTHING, Action, ClusterEvent, Registration
 from mooring.framework.intents import Intent, Write
 from mooring.framework.points import Desk
 from mooring.framework.runner import Runner
+from mooring.framework.waiting import WaitingPods
 from mooring.kit.clock import Clock
 from mooring.model.pod import Pod
+from mooring.queue.entry import Place, QueuedPod
 from mooring.queue.queue import SchedulingQueue
 from mooring.scheduler import bind, evict, intake, pre_bind
-from mooring.scheduler.core import Core, Report, Tell
+from mooring.scheduler.core import Core, Deciding, Report, Tell
 from mooring.scheduler.decide import Manner
 from mooring.scheduler.decision import EXTENDER
 from mooring.scheduler.extenders import attempt as extender_attempt
@@ -214,6 +217,88 @@ class Scheduler:
         """What is to be done in the world, in order. They are handed out once."""
         intents, self.core.outbox = self.core.outbox, []
         return intents
+
+    def decide_with(self, deciding: Deciding) -> None:
+        """Have this make the decisions, usually around `decide.deciding`. For a driver that wants to see each of them."""
+        self.core.deciding = deciding
+
+    # ---- questions
+
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster as decisions see it: what the watches showed, with the pods that are assumed."""
+        return self.core.cluster
+
+    @property
+    def pods(self) -> Mapping[str, Pod]:
+        """Every pod as the watch last showed it, by key; those that have finished are not there."""
+        return self.core.pods
+
+    @property
+    def nominated(self) -> NominatedLoad:
+        """The pods that are promised a node."""
+        return self.core.nominated
+
+    @property
+    def waiting(self) -> WaitingPods:
+        """The pods that wait on Permit."""
+        return self.core.desk.waiting
+
+    @property
+    def extenders(self) -> tuple[Extender, ...]:
+        return self.core.manner.extenders
+
+    @property
+    def attempts(self) -> int:
+        """How many attempts have begun."""
+        return self.core.queue.attempts
+
+    @property
+    def rescued(self) -> int:
+        """How many pods were placed only because the flush of unschedulable pods gave them another attempt."""
+        return self.core.queue.counters.rescued
+
+    @property
+    def schedules_groups(self) -> bool:
+        return self.core.cluster.groups is not None
+
+    def runner(self, scheduler_name: str) -> Runner | None:
+        """The profile at work under this name."""
+        return self.core.runners.get(scheduler_name)
+
+    def placed(self, pod_id: str) -> Pod | None:
+        """The pod as it counts on its node, seen there or assumed."""
+        return self.core.cache.get(pod_id)
+
+    def queued(self, key: str) -> QueuedPod | None:
+        """What the queue knows of a pod that waits."""
+        return self.core.queue.get(key)
+
+    def queued_pods(self) -> list[QueuedPod]:
+        return self.core.queue.entries()
+
+    def place_in_queue(self, key: str) -> Place | None:
+        """Where a pod waits; None: it is in flight, or unknown."""
+        return self.core.queue.where(key)
+
+    def pending_counts(self) -> dict[Place, int]:
+        """How many pods wait where in the queue."""
+        return self.core.queue.pending_counts()
+
+    def is_attempted(self, pod_id: str) -> bool:
+        """Whether the pod is in flight: taken from the queue, with no decision acted on."""
+        return self.core.queue.is_in_flight(pod_id)
+
+    def is_being_bound(self, pod_id: str) -> bool:
+        return pod_id in self.core.bindings
+
+    def has_intents(self) -> bool:
+        """Whether `take_intents` would return any."""
+        return bool(self.core.outbox)
+
+    def next_release_ns(self) -> int | None:
+        """When the next pod leaves backoff."""
+        return self.core.queue.next_release_ns()
 
     def next_deadline_ns(self) -> int | None:
         """When a wait on Permit or a pause of PreBind ends, whatever else happens."""

@@ -63,7 +63,7 @@ def measure_with_queue(text: bytes) -> Figures:
         else:
             driver.create(item)
 
-    volumes = VolumeController(driver, driver.scheduler.core.cluster.storage)
+    volumes = VolumeController(driver, driver.scheduler.cluster.storage)
     driver.on_changed = volumes.changed
     put_objects(scenario, put)
     volumes.begin()

@@ -143,7 +143,7 @@ class Day:
         planned_ns = self._planned_ns()
         if planned_ns is not None and planned_ns <= now_ns:
             self._let_happen()
-            self._moved_ns, self._moved_attempts = now_ns, self._stage.scheduler.core.queue.attempts
+            self._moved_ns, self._moved_attempts = now_ns, self._stage.scheduler.attempts
             return True
         self._gauge.read()  # time is about to pass
         if driver.attempt_once() is not None:
@@ -155,7 +155,7 @@ class Day:
 
     def _is_stuck(self, now_ns: int) -> bool:
         """Whether nothing but vain attempts would follow."""
-        attempts = self._stage.scheduler.core.queue.attempts - self._moved_attempts
+        attempts = self._stage.scheduler.attempts - self._moved_attempts
         is_over = not self._plans and now_ns - self._moved_ns > PATIENCE_NS
         self._was_stopped = is_over or attempts > ATTEMPTS_A_POD * len(self._arrivals)
         return self._was_stopped
@@ -201,7 +201,6 @@ class Day:
     def _report(self, told: Pod | None) -> DayReport:
         stage = self._stage
         self._gauge.read()
-        queue = stage.scheduler.core.queue
         for eviction in stage.evictions:
             if eviction.pod.id in self._arrived:
                 self._waits_of(eviction.pod).preempted += 1
@@ -210,14 +209,14 @@ class Day:
             len(self._arrived),
             len(self._arrivals),
             self._finished,
-            queue.attempts,
+            stage.scheduler.attempts,
             [self._waits[priority] for priority in sorted(self._waits, reverse=True)],
             self._gauge.spans(SPANS),
             self._gauge.mean_used(),
             sorted(node.name for node in self._driver.nodes()),
             self._placements,
             stage.evictions,
-            queue.counters.rescued,
+            stage.scheduler.rescued,
             self._notes(),
             stage.stories.of(told.key) if told is not None else None,
         )

@@ -122,8 +122,7 @@ class Driver:
 
         The flush of parked pods comes in between where there are any; it alone is nothing to wait for.
         """
-        core = self.scheduler.core
-        times = (planned_ns, core.queue.next_release_ns(), self.scheduler.next_deadline_ns())
+        times = (planned_ns, self.scheduler.next_release_ns(), self.scheduler.next_deadline_ns())
         known = [when for when in times if when is not None]
         if not known:
             return None
@@ -133,7 +132,7 @@ class Driver:
         return max(next_ns, self.clock.now_ns())
 
     def _has_parked(self) -> bool:
-        waiting = self.scheduler.core.queue.pending_counts()
+        waiting = self.scheduler.pending_counts()
         return bool(waiting["unschedulable"] or waiting["gated"])
 
     def jump(self, when_ns: int) -> None:

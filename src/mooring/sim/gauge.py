@@ -31,7 +31,7 @@ class Gauge:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._nodes = driver.scheduler.core.cluster.nodes
+        self._nodes = driver.scheduler.cluster.nodes
         self._begin_ns = self._now_ns = driver.clock.now_ns()
         self._touched = -1
         self._used: dict[str, int] = {}
@@ -57,7 +57,7 @@ class Gauge:
             self._touched = touched
             sums = self._nodes.requested.sum(1, dtype=np.float64).tolist()
             self._used = {name: int(sums[index]) for name, index in self._nodes.resource_book.items()}
-        self._pending = sum(self._driver.scheduler.core.queue.pending_counts().values())
+        self._pending = sum(self._driver.scheduler.pending_counts().values())
 
     def mean_used(self) -> dict[str, float]:
         return self.spans(1)[0].used if self._now_ns > self._begin_ns else {}

@@ -112,13 +112,13 @@ class Simulation:
 
     def _attempt_all(self, end_ns: int, on_progress: Progress | None) -> bool:
         """Attempts until no one's turn is left. False: there were too many of them."""
-        total, queue = len(self._stage.pending), self._stage.scheduler.core.queue
+        total, scheduler = len(self._stage.pending), self._stage.scheduler
         while (pod := self._driver.attempt_once()) is not None:
             for key in dict.fromkeys((pod.key, *self._stage.take_decided())):
                 self._attempts[key] = self._attempts.get(key, 0) + 1
             if on_progress is not None:
                 on_progress(len(self._attempts), total)
-            if self._stage.clock.now_ns() > end_ns or queue.attempts >= ATTEMPTS_A_POD * total:
+            if self._stage.clock.now_ns() > end_ns or scheduler.attempts >= ATTEMPTS_A_POD * total:
                 return False
         return True
 
@@ -139,17 +139,15 @@ class Simulation:
         return results
 
     def _result(self, pod: Pod) -> PodResult:
-        core = self._stage.scheduler.core
+        scheduler = self._stage.scheduler
         now = self._driver.objects.get(("Pod", pod.key))
         if not isinstance(now, Pod):
             return PodResult(pod, Fate.PREEMPTED)
-        waiting = core.desk.waiting.get(pod.id)
+        waiting = scheduler.waiting.get(pod.id)
         if waiting is not None:
             held = f"has room on {waiting.node_name} and waits for {', '.join(waiting.pending_plugins)}"
             return PodResult(pod, Fate.WAITING, message=held, nominated=waiting.node_name)
-        counted = core.cache.get(
-            pod.id
-        )  # also if a Bind plugin said that it has bound the pod, which no one can see here
+        counted = scheduler.placed(pod.id)  # also where only a Bind plugin says that the pod is bound
         if counted is not None:
             choice = self._stage.choices.get(pod.key)
             margin = (choice.score, choice.feasible_count, choice.best) if choice is not None else ()
@@ -163,7 +161,7 @@ class Simulation:
             return Fate.IGNORED, f'no profile has the scheduler name "{pod.spec.scheduler_name}"'
         if pod.is_terminating:
             return Fate.IGNORED, "it is being deleted"
-        entry = self._stage.scheduler.core.queue.get(pod.key)
+        entry = self._stage.scheduler.queued(pod.key)
         if entry is not None and entry.is_gated:
             return Fate.GATED, entry.gating_message
         condition = _scheduled_condition(pod)
@@ -199,7 +197,7 @@ class Simulation:
         spec = msgspec.structs.replace(pod.spec, node_name="")
         status = msgspec.structs.replace(pod.status, nominated_node_name="")
         loose = Pod(metadata=pod.metadata, spec=spec, status=status)
-        manner = Manner(explain=True, nominated=self._stage.scheduler.core.nominated)
+        manner = Manner(explain=True, nominated=self._stage.scheduler.nominated)
         decision = decide(runner, loose, fork, manner)
         fate = _FATES[type(decision)]
         return Explanation(loose, decision, fate, now_on=node_name, weights=_weights(runner))
@@ -245,7 +243,7 @@ class Simulation:
             )
         if self._was_stopped:
             restless = [r.pod.key for r in results if r.fate in (Fate.UNSCHEDULABLE, Fate.WAITING, Fate.ERROR)]
-            attempts = count(self._stage.scheduler.core.queue.attempts, "attempt")
+            attempts = count(self._stage.scheduler.attempts, "attempt")
             notes.append(
                 f"stopped after {passed} of simulated time and {attempts}; "
                 f"these pods would be attempted again: {some(restless)}"

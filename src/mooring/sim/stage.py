@@ -74,8 +74,8 @@ class Stage:
         """What should not have happened: a sentence, and what it was about."""
         self._pods = {item.key: item for item in objects if isinstance(item, Pod)}
         self._records = records
-        self.stories.follow(self.scheduler.core)
-        self.scheduler.core.deciding = self._deciding
+        self.stories.follow(self.scheduler)
+        self.scheduler.decide_with(self._deciding)
         self.driver.on_evicted = self._evicted
         volumes = VolumeController(self.driver, self.cluster.storage)
         self.driver.on_changed = volumes.changed
@@ -85,10 +85,10 @@ class Stage:
 
     @property
     def cluster(self) -> Cluster:
-        return self.scheduler.core.cluster
+        return self.scheduler.cluster
 
     def runner(self, pod: Pod) -> Runner | None:
-        return self.scheduler.core.runners.get(pod.spec.scheduler_name)
+        return self.scheduler.runner(pod.spec.scheduler_name)
 
     def find(self, name: str, pods: Iterable[Pod] = ()) -> Pod:
         """The pod that is meant by `namespace/name` or by `name` alone: one of the input, or one of these."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from mooring.kit.clock import NS_PER_S, Clock
 from mooring.model.pod import Pod
-from mooring.scheduler.core import Core
+from mooring.scheduler.scheduler import Scheduler
 
 MOMENTS = 500
 """How many moments of one pod are kept: the latest."""
@@ -61,10 +61,10 @@ class Stories:
         self._clock = clock
         self._begin_ns = clock.now_ns()
         self._stories: dict[str, Story] = {}
-        self._core: Core | None = None
+        self._scheduler: Scheduler | None = None
 
-    def follow(self, core: Core) -> None:
-        self._core = core
+    def follow(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
 
     def of(self, key: str) -> Story:
         """The story of a pod; it has no moments when nothing happened to the pod."""
@@ -86,21 +86,21 @@ class Stories:
 
     def _place(self, story: Story, pod: Pod, text: str) -> str:
         """Find out which attempt the moment belongs to."""
-        core = self._core
+        scheduler = self._scheduler
         taken = _TAKEN.match(text)
         if taken is not None:
             story.is_open = True
             story.attempts = int(taken[1])
-            story.cycle = core.queue.attempts if core is not None else 0
+            story.cycle = scheduler.attempts if scheduler is not None else 0
             return f"taken from the queue{text[taken.end() :]}"
-        if core is not None and core.queue.where(pod.key) is not None and not core.queue.is_in_flight(pod.id):
+        if scheduler is not None and scheduler.place_in_queue(pod.key) and not scheduler.is_attempted(pod.id):
             story.is_open = False  # it is back in the queue
         return text
 
     def _goes_on(self, pod: Pod) -> bool:
         """Whether the attempt is still under way, deciding or binding."""
-        core = self._core
-        return core is not None and (core.queue.is_in_flight(pod.id) or pod.id in core.bindings)
+        scheduler = self._scheduler
+        return scheduler is not None and (scheduler.is_attempted(pod.id) or scheduler.is_being_bound(pod.id))
 
 
 def show_time(time_ns: int) -> str:

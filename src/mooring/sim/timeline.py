@@ -78,12 +78,12 @@ def _state(driver: Driver, attempted: Sequence[str]) -> dict[str, Any]:
 
 
 def _pending(driver: Driver, pod: Pod) -> dict[str, Any]:
-    queue = driver.scheduler.core.queue
-    entry = queue.get(pod.key)
+    scheduler = driver.scheduler
+    entry = scheduler.queued(pod.key)
     if entry is None:
         return {}
     condition = next((c for c in pod.status.conditions or () if c.type == "PodScheduled"), None)
-    answer: dict[str, Any] = {"where": queue.where(pod.key), "attempts": entry.attempts}
+    answer: dict[str, Any] = {"where": scheduler.place_in_queue(pod.key), "attempts": entry.attempts}
     if condition is not None and condition.status == "False":
         answer["reason"], answer["message"] = condition.reason, condition.message
     if pod.status.nominated_node_name:

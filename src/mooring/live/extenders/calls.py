@@ -32,7 +32,7 @@ class ExtenderCalls:
     ) -> None:
         """Raises ConfigError for certificates that cannot be used."""
         self._scheduler = scheduler
-        self._client = ExtenderClient(scheduler.core.manner.extenders, fence=fence)
+        self._client = ExtenderClient(scheduler.extenders, fence=fence)
         self._whole = whole
         self._then = then
         self._is_dry_run = is_dry_run
