@@ -26,7 +26,7 @@ class Gang(ReservePlugin, PermitPlugin):
     name = "Gang"
 
     def __init__(self, args: Any, handle: Handle) -> None:
-        self._desk = handle.desk
+        self._services = handle.services
         self._timeout_s = float((args or {}).get("timeoutSeconds", 30))
         self._met: dict[tuple[str, str], dict[str, Pod]] = {}
         """Gang -> the members that had a node at some time, by id; gangs that are complete are forgotten."""
@@ -40,7 +40,7 @@ class Gang(ReservePlugin, PermitPlugin):
             self._meet(gang, pod)
             return Wait(self._timeout_s)
         self._met.pop(gang, None)
-        for waiting in self._desk.waiting:
+        for waiting in self._services.waiting:
             if _gang_of(waiting.pod) == gang:
                 waiting.allow(self.name)
         return None
@@ -49,7 +49,7 @@ class Gang(ReservePlugin, PermitPlugin):
         """A member that comes for the first time gives those another chance that gave up before it came."""
         met = self._met.setdefault(gang, {})
         if pod.id not in met:
-            self._desk.activate([other for other in met.values() if self._desk.waiting.get(other.id) is None])
+            self._services.activate([other for other in met.values() if self._services.waiting.get(other.id) is None])
             met[pod.id] = pod
 
     def reserve(self, cycle: Cycle, node_name: str) -> None:
@@ -58,7 +58,7 @@ class Gang(ReservePlugin, PermitPlugin):
     def unreserve(self, cycle: Cycle, node_name: str) -> None:
         """One of the gang goes back: nobody need wait for it any longer."""
         gang = _gang_of(cycle.pod)
-        for waiting in self._desk.waiting:
+        for waiting in self._services.waiting:
             if gang is not None and _gang_of(waiting.pod) == gang and waiting.pod.id != cycle.pod.id:
                 waiting.reject(self.name, f"gang {gang[1]} is not complete: {cycle.pod.name} went back")
 

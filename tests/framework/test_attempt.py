@@ -26,7 +26,7 @@ from mooring.framework.profiles import Profile
 from mooring.framework.runner import Runner
 from mooring.framework.status import SKIP, Code, PluginError, Rejection, curable, final
 from mooring.model.pod import Pod
-from mooring.scheduler.decide import Manner, decide
+from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
 
 NODES = ("n0", "n1", "n2")
@@ -156,7 +156,7 @@ def three_nodes() -> Cluster:
 
 
 def run(*plugins: Fake, cluster: Cluster | None = None, **more: Any) -> Decision:
-    return decide(Runner(a_profile(*plugins, **more)), a_pod(), cluster or three_nodes(), Manner(explain=True))
+    return decide(Runner(a_profile(*plugins, **more)), a_pod(), cluster or three_nodes(), DecideOptions(explain=True))
 
 
 def refused(decision: Decision) -> tuple[str, set[str]]:
@@ -232,7 +232,7 @@ def test_a_pod_that_pre_filters_refuse(kind: type[Fake], said: dict[str, Any], r
     """Also the second time, when answers that belong to the shape are remembered."""
     runner, cluster = Runner(a_profile(*(kind(name, answer) for name, answer in said.items()))), three_nodes()
     for _ in range(2):
-        decision = decide(runner, a_pod(), cluster, Manner())
+        decision = decide(runner, a_pod(), cluster, DecideOptions())
         assert refused(decision) == (f"0/3 nodes are available: {reason}.", plugins)
 
 
@@ -284,9 +284,9 @@ def test_a_plugin_that_skips_is_not_asked_to_filter() -> None:
 def test_a_skip_holds_for_one_attempt() -> None:
     plugin = Both("B", SKIP)
     runner, cluster = Runner(a_profile(plugin)), three_nodes()
-    assert isinstance(decide(runner, a_pod(), cluster, Manner()), Placement)
+    assert isinstance(decide(runner, a_pod(), cluster, DecideOptions()), Placement)
     plugin.answer = None
-    assert isinstance(decide(runner, a_pod(), cluster, Manner()), NoFit)
+    assert isinstance(decide(runner, a_pod(), cluster, DecideOptions()), NoFit)
 
 
 # ---- Filter
@@ -325,9 +325,9 @@ def test_a_kept_filter_is_asked_again_only_about_nodes_that_were_touched() -> No
     kept = KeptFilter("K", {"n1": 1})
     runner = Runner(a_profile(kept))
     for _ in range(2):
-        decide(runner, a_pod(), cluster, Manner())
+        decide(runner, a_pod(), cluster, DecideOptions())
     cluster.nodes.place(a_pod("other"), "n3")
-    decide(runner, a_pod(), cluster, Manner())
+    decide(runner, a_pod(), cluster, DecideOptions())
     assert kept.asked == [[f"n{i}" for i in range(8)], ["n3"]]
 
 
@@ -354,7 +354,7 @@ def test_kept_and_asked_filters_interleave(drawn: list[tuple[bool, dict[str, int
     plugins = [(KeptFilter if kept else FakeFilter)(f"F{i}", codes) for i, (kept, codes) in enumerate(drawn)]
     runner, cluster = Runner(a_profile(*plugins, FakeScore("S"))), three_nodes()
     for attempt in range(3):
-        decision = decide(runner, a_pod(), cluster, Manner(explain=True))
+        decision = decide(runner, a_pod(), cluster, DecideOptions(explain=True))
         assert isinstance(decision, NoFit | Placement)
         assert decision.details is not None
         left, expected = list(NODES), {}
@@ -394,7 +394,7 @@ def test_totals_are_scores_times_weights() -> None:
 @pytest.mark.parametrize("explain", [False, True])
 def test_the_choice_does_not_depend_on_whether_it_is_explained(explain: bool) -> None:
     plugins = [KeptScore("A", {"n0": 50}), FakeScore("B", {"n1": 40}), NormalizedScore("C", {"n0": 20})]
-    decision = decide(Runner(a_profile(*plugins)), a_pod(), three_nodes(), Manner(explain=explain))
+    decision = decide(Runner(a_profile(*plugins)), a_pod(), three_nodes(), DecideOptions(explain=explain))
     assert isinstance(decision, Placement)
     assert (decision.node, decision.score) == ("n1", 140)
 
@@ -455,8 +455,8 @@ def test_without_score_plugins_every_node_scores_one() -> None:
 
 
 def test_without_score_plugins_the_first_node_found_is_taken_and_the_next_search_starts_after_it() -> None:
-    runner, cluster, manner = Runner(a_profile(FakeFilter("F", {"n1": 1}))), three_nodes(), Manner()
-    found = [decide(runner, a_pod(f"p{i}"), cluster, manner) for i in range(4)]
+    runner, cluster, options = Runner(a_profile(FakeFilter("F", {"n1": 1}))), three_nodes(), DecideOptions()
+    found = [decide(runner, a_pod(f"p{i}"), cluster, options) for i in range(4)]
     assert [placement.node for placement in found if isinstance(placement, Placement)] == ["n0", "n2", "n0", "n2"]
 
 
@@ -526,16 +526,16 @@ def test_a_plugin_that_fails_ends_the_attempt_and_is_named(bad: Fake, text: str)
     """Every time: what was kept before it failed must not stand for its answer."""
     good = [KeptFilter("A", {}), KeptScore("B", {}), bad, KeptFilter("C", {}), KeptScore("D", {})]
     runner, cluster = Runner(a_profile(*good)), three_nodes()
-    assert [error(decide(runner, a_pod(), cluster, Manner(explain=True))) for _ in range(3)] == [text] * 3
+    assert [error(decide(runner, a_pod(), cluster, DecideOptions(explain=True))) for _ in range(3)] == [text] * 3
 
 
 @pytest.mark.parametrize("kind", [FakeFilter, KeptFilter])
 def test_an_attempt_after_a_failure_sees_everything(kind: type[FakeFilter]) -> None:
     flaky, late = kind("A", BOOM), KeptFilter("Z", {"n0": 1})
     runner, cluster = Runner(a_profile(flaky, late, KeptScore("S", {"n2": 50}))), three_nodes()
-    assert isinstance(decide(runner, a_pod(), cluster, Manner()), DecisionError)
+    assert isinstance(decide(runner, a_pod(), cluster, DecideOptions()), DecisionError)
     flaky.answer = {"n1": 1}
-    decision = decide(runner, a_pod(), cluster, Manner(explain=True))
+    decision = decide(runner, a_pod(), cluster, DecideOptions(explain=True))
     assert feasible(decision) == ["n2"]
 
 
@@ -544,21 +544,21 @@ def test_a_failure_between_two_attempts_does_not_hide_what_was_touched() -> None
     cluster = a_cluster(*(a_node(f"n{i}") for i in range(8)))
     flaky, late = KeptScore("A", {}), KeptScore("Z", {})
     runner = Runner(a_profile(flaky, late))
-    assert isinstance(decide(runner, a_pod(), cluster, Manner()), Placement)
+    assert isinstance(decide(runner, a_pod(), cluster, DecideOptions()), Placement)
     cluster.nodes.place(a_pod("other"), "n1")
     flaky.answer, late.answer = BOOM, {"n1": 100}
-    assert isinstance(decide(runner, a_pod(), cluster, Manner()), DecisionError)
+    assert isinstance(decide(runner, a_pod(), cluster, DecideOptions()), DecisionError)
     flaky.answer = {}
-    decision = decide(runner, a_pod(), cluster, Manner())
+    decision = decide(runner, a_pod(), cluster, DecideOptions())
     assert isinstance(decision, Placement)
     assert decision.node == "n1"
 
 
 def test_a_failing_plugin_does_not_stop_other_pods() -> None:
     runner, cluster = Runner(a_profile(Both("B", PluginError("boom")))), three_nodes()
-    assert error(decide(runner, a_pod(), cluster, Manner())) == 'running PreFilter plugin "B": boom'
+    assert error(decide(runner, a_pod(), cluster, DecideOptions())) == 'running PreFilter plugin "B": boom'
     healthy = Runner(a_profile(FakeScore("S")))
-    assert isinstance(decide(healthy, a_pod(), cluster, Manner()), Placement)
+    assert isinstance(decide(healthy, a_pod(), cluster, DecideOptions()), Placement)
 
 
 # ---- profiles that cannot be run

@@ -21,7 +21,7 @@ from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.workloads import Namespace, Service
 from mooring.scheduler.assembly import build_runners
-from mooring.scheduler.decide import Manner, decide
+from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -32,7 +32,7 @@ MIB = 1 << 20
 STEPS = 15
 
 PROFILE = build_runners(config.default())["default-scheduler"].profile
-MANNER = Manner(explain=True)
+OPTIONS = DecideOptions(explain=True)
 
 
 def spread(key: str, action: str, skew: int = 1, **more: Any) -> dict[str, Any]:
@@ -260,13 +260,13 @@ class Walk:
         fork = self.cluster.fork()
         fork.nodes.place(self.like(self.random.choice(self.watched)), min(self.nodes))
         for pod in self.watched:
-            assert shown(decide(self.runner, pod, fork, MANNER)) == shown(decide(Runner(PROFILE), pod, fork, MANNER))
+            assert shown(decide(self.runner, pod, fork, OPTIONS)) == shown(decide(Runner(PROFILE), pod, fork, OPTIONS))
 
     # ---- decisions
 
     def decide(self, pod: Pod) -> Decision:
-        kept = decide(self.runner, pod, self.cluster, MANNER)
-        fresh = decide(Runner(PROFILE), pod, self.cluster, MANNER)
+        kept = decide(self.runner, pod, self.cluster, OPTIONS)
+        fresh = decide(Runner(PROFILE), pod, self.cluster, OPTIONS)
         assert shown(kept) == shown(fresh)
         assert message(kept) == message(fresh)
         return kept
@@ -310,7 +310,7 @@ def test_what_is_kept_never_shows(seed: int) -> None:
     if not walk.with_images:
         # Parity: how many nodes have an image is seen late, so a cluster that was built anew may differ there.
         for pod in walk.watched:
-            assert by_name(walk.decide(pod)) == by_name(decide(Runner(PROFILE), pod, walk.rebuilt(), MANNER))
+            assert by_name(walk.decide(pod)) == by_name(decide(Runner(PROFILE), pod, walk.rebuilt(), OPTIONS))
 
 
 def shown(decision: Decision) -> Decision:

@@ -13,7 +13,8 @@ from mooring.framework.config.args import DynamicResourcesArgs
 from mooring.framework.config.durations import Duration
 from mooring.framework.cycle import Cycle
 from mooring.framework.intents import Intent, Write
-from mooring.framework.points import Desk, Handle
+from mooring.framework.points import Handle
+from mooring.framework.services import SchedulerServices
 from mooring.framework.status import SKIP, PluginError, Rejection, final
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
@@ -29,8 +30,8 @@ NO_CHOICE, UNAVAILABLE = "cannot allocate all claims", "resourceclaim not availa
 
 
 def a_plugin(cluster: Cluster | None = None, args: Any = None, **gates: bool) -> DynamicResources:
-    desk = Desk(now_ns=lambda: NOW_NS, cluster=cluster)
-    return DynamicResources(args, Handle(feature_gates=gates, desk=desk))
+    services = SchedulerServices(cluster or Cluster(), now_ns=lambda: NOW_NS)
+    return DynamicResources(args, Handle(feature_gates=gates, services=services))
 
 
 def a_world(*items: KubeObject) -> Cluster:
@@ -245,7 +246,7 @@ def test_devices_that_are_being_prepared(claim: Any, is_usable: bool) -> None:
 def after_filter(cluster: Cluster, pod: Pod) -> tuple[str, list[Intent]]:
     """What PostFilter says, and what it wants."""
     wanted: list[Intent] = []
-    plugin = DynamicResources(None, Handle(desk=Desk(now_ns=lambda: NOW_NS, want=wanted.append)))
+    plugin = DynamicResources(None, Handle(services=SchedulerServices(now_ns=lambda: NOW_NS, want=wanted.append)))
     cycle = a_cycle(cluster, pod)
     verdicts(plugin, cluster, pod, cycle)
     failure: Any = _Failure(cycle)

@@ -1,5 +1,7 @@
 """GangScheduling: who is held back, who waits, and in which words."""
 
+from dataclasses import replace
+
 import pytest
 
 from build import a_cluster, a_node, a_pod
@@ -9,7 +11,8 @@ from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.pod_groups import PodGroups
 from mooring.framework.cycle import GROUP_TRIAL, Cycle, Keepsakes
 from mooring.framework.events import ASSIGNED_POD_ADD, POD_GROUP, UNSCHEDULABLE_POD_ADD, Action, ClusterEvent
-from mooring.framework.points import Desk, Handle, Wait
+from mooring.framework.points import Handle, Wait
+from mooring.framework.services import SchedulerServices
 from mooring.framework.status import PluginError, final
 from mooring.model.pod import Pod
 from mooring.plugins.groups.gang_scheduling import GangScheduling
@@ -20,21 +23,21 @@ WAIT = Wait(300, "waiting for minCount pods from a gang to be scheduled")
 GROUP_ADD = ClusterEvent(POD_GROUP, Action.ADD)
 
 
-def a_desk(*pods: Pod, min_count: int | None = 3, has_group: bool = True) -> Desk:
-    """The desk of a scheduler that knows these pods; those with a node are on it."""
+def the_services(*pods: Pod, min_count: int | None = 3, has_group: bool = True) -> SchedulerServices:
+    """The services of a scheduler that knows these pods; those with a node are on it."""
     cluster = a_cluster(a_node("n1"), *([a_group(min_count=min_count)] if has_group else []))
     cluster.groups = PodGroups()
     for pod in pods:
         cluster.groups.add(pod)
-    return Desk(cluster=cluster)
+    return SchedulerServices(cluster=cluster)
 
 
-def plugin_at(desk: Desk) -> GangScheduling:
-    return GangScheduling(None, Handle(desk=desk))
+def plugin_at(services: SchedulerServices) -> GangScheduling:
+    return GangScheduling(None, Handle(services=services))
 
 
-def a_cycle(pod: Pod, desk: Desk) -> Cycle:
-    return Cycle(pod, desk.cluster or Cluster(), 0, Keepsakes())
+def a_cycle(pod: Pod, services: SchedulerServices) -> Cycle:
+    return Cycle(pod, services.cluster or Cluster(), 0, Keepsakes())
 
 
 A, B, C = a_member("a"), a_member("b"), a_member("c")
@@ -42,87 +45,87 @@ ON_A_NODE = a_member("d", nodeName="n1")
 
 
 def test_a_pod_without_a_group_is_not_held_back() -> None:
-    assert plugin_at(a_desk(has_group=False)).pre_enqueue(a_pod()) is None
+    assert plugin_at(the_services(has_group=False)).pre_enqueue(a_pod()) is None
 
 
 def test_a_pod_waits_for_its_group() -> None:
-    assert plugin_at(a_desk(A, B, C, has_group=False)).pre_enqueue(A) == NO_GROUP
+    assert plugin_at(the_services(A, B, C, has_group=False)).pre_enqueue(A) == NO_GROUP
 
 
 def test_a_group_of_that_name_elsewhere_does_not_count() -> None:
-    desk = a_desk(A, B, C, has_group=False)
-    assert desk.cluster is not None
-    desk.cluster.put(a_group(min_count=1, namespace="elsewhere"))
-    assert plugin_at(desk).pre_enqueue(A) == NO_GROUP
+    services = the_services(A, B, C, has_group=False)
+    assert services.cluster is not None
+    services.cluster.put(a_group(min_count=1, namespace="elsewhere"))
+    assert plugin_at(services).pre_enqueue(A) == NO_GROUP
 
 
 def test_a_pod_waits_for_the_rest_of_its_gang() -> None:
     elsewhere = a_member("x", namespace="elsewhere")
-    assert plugin_at(a_desk(A, B, elsewhere, a_member("y", "other"))).pre_enqueue(A) == TOO_FEW
+    assert plugin_at(the_services(A, B, elsewhere, a_member("y", "other"))).pre_enqueue(A) == TOO_FEW
 
 
 def test_enough_members_are_let_in_wherever_they_are() -> None:
-    assert plugin_at(a_desk(A, B, C)).pre_enqueue(A) is None
-    assert plugin_at(a_desk(A, B, ON_A_NODE)).pre_enqueue(A) is None
+    assert plugin_at(the_services(A, B, C)).pre_enqueue(A) is None
+    assert plugin_at(the_services(A, B, ON_A_NODE)).pre_enqueue(A) is None
 
 
 def test_a_basic_group_needs_no_number() -> None:
-    assert plugin_at(a_desk(A, min_count=None)).pre_enqueue(A) is None
+    assert plugin_at(the_services(A, min_count=None)).pre_enqueue(A) is None
 
 
 def test_nobody_is_held_back_where_groups_are_not_kept() -> None:
-    desk = a_desk(has_group=False)
-    assert desk.cluster is not None
-    desk.cluster.groups = None
-    assert plugin_at(desk).pre_enqueue(A) is None
-    assert plugin_at(desk).permit(a_cycle(A, desk), "n1") is None
+    services = the_services(has_group=False)
+    assert services.cluster is not None
+    services.cluster.groups = None
+    assert plugin_at(services).pre_enqueue(A) is None
+    assert plugin_at(services).permit(a_cycle(A, services), "n1") is None
 
 
 def test_permit_has_no_objection_outside_of_gangs() -> None:
-    desk = a_desk(A, min_count=None)
-    assert plugin_at(desk).permit(a_cycle(A, desk), "n1") is None
-    assert plugin_at(desk).permit(a_cycle(a_pod(), desk), "n1") is None
+    services = the_services(A, min_count=None)
+    assert plugin_at(services).permit(a_cycle(A, services), "n1") is None
+    assert plugin_at(services).permit(a_cycle(a_pod(), services), "n1") is None
 
 
 def test_permit_fails_without_the_group() -> None:
-    desk = a_desk(A, has_group=False)
+    services = the_services(A, has_group=False)
     with pytest.raises(PluginError, match="not found"):
-        plugin_at(desk).permit(a_cycle(A, desk), "n1")
+        plugin_at(services).permit(a_cycle(A, services), "n1")
 
 
-def assumed(desk: Desk, *pods: Pod) -> Desk:
-    assert desk.cluster is not None and desk.cluster.groups is not None
+def assumed(services: SchedulerServices, *pods: Pod) -> SchedulerServices:
+    assert services.cluster is not None and services.cluster.groups is not None
     for pod in pods:
-        desk.cluster.groups.assume(pod)
-    return desk
+        services.cluster.groups.assume(pod)
+    return services
 
 
 def test_a_gang_that_is_not_complete_waits_and_calls_for_the_others() -> None:
-    desk = assumed(a_desk(A, B, C), A, B)
+    services = assumed(the_services(A, B, C), A, B)
     called: list[str] = []
-    desk.activate = lambda pods: called.extend(pod.name for pod in pods)
-    assert plugin_at(desk).permit(a_cycle(B, desk), "n1") == WAIT
+    services = replace(services, activate=lambda pods: called.extend(pod.name for pod in pods))
+    assert plugin_at(services).permit(a_cycle(B, services), "n1") == WAIT
     assert called == ["c"]
 
 
 def test_the_last_one_lets_the_others_go() -> None:
-    desk = assumed(a_desk(A, B, ON_A_NODE, a_member("x", "other")), A, B)
+    services = assumed(the_services(A, B, ON_A_NODE, a_member("x", "other")), A, B)
     waiting = {
-        pod.name: desk.waiting.hold(pod, "n1", {"GangScheduling": 300}, 0) for pod in (A, a_member("x", "other"))
+        pod.name: services.waiting.hold(pod, "n1", {"GangScheduling": 300}, 0) for pod in (A, a_member("x", "other"))
     }
-    assert plugin_at(desk).permit(a_cycle(B, desk), "n1") is None
+    assert plugin_at(services).permit(a_cycle(B, services), "n1") is None
     assert {name for name, each in waiting.items() if each.release is not None} == {"a"}
 
 
 def test_nothing_follows_from_a_trial() -> None:
-    desk = assumed(a_desk(A, B, C), A, B)
-    desk.activate = lambda pods: pytest.fail("nobody is to be called")
-    held = desk.waiting.hold(A, "n1", {"GangScheduling": 300}, 0)
-    cycle = a_cycle(C, desk)
+    services = assumed(the_services(A, B, C), A, B)
+    services = replace(services, activate=lambda pods: pytest.fail("no pod is to be activated"))
+    held = services.waiting.hold(A, "n1", {"GangScheduling": 300}, 0)
+    cycle = a_cycle(C, services)
     cycle.state.write(GROUP_TRIAL, True)
-    assert plugin_at(desk).permit(cycle, "n1") == WAIT
-    assumed(desk, C)
-    assert plugin_at(desk).permit(cycle, "n1") is None
+    assert plugin_at(services).permit(cycle, "n1") == WAIT
+    assumed(services, C)
+    assert plugin_at(services).permit(cycle, "n1") is None
     assert held.release is None
 
 
@@ -140,7 +143,7 @@ WAKES = {
 
 @pytest.mark.parametrize(("event", "new", "expected"), WAKES.values(), ids=WAKES.keys())
 def test_what_wakes_a_pod_that_is_held_back(event: ClusterEvent, new: Pod, expected: bool) -> None:
-    assert wakes(plugin_at(Desk()), A, event, None, new) is expected
+    assert wakes(plugin_at(SchedulerServices()), A, event, None, new) is expected
 
 
 # ---- in a running scheduler

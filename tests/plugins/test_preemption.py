@@ -31,7 +31,7 @@ from mooring.plugins.preemption.default_preemption import TRIALS, DefaultPreempt
 from mooring.plugins.preemption.search import DryRun, Findings
 from mooring.plugins.preemption.trial import Trial
 from mooring.scheduler.assembly import build_runners
-from mooring.scheduler.decide import Manner, decide
+from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import NoFit
 
 GPU = "example.com/gpu"
@@ -46,15 +46,18 @@ def a_plugin(**args: Any) -> DefaultPreemption:
     return DefaultPreemption(DefaultPreemptionArgs(**args), Handle())
 
 
-def failing(pod: Pod, cluster: Cluster, **manner: Any) -> FitFailure:
+def failing(pod: Pod, cluster: Cluster, **options: Any) -> FitFailure:
     """The failure of a pod that must not fit."""
-    found = failure_of(pod, cluster, **manner)
+    found = failure_of(pod, cluster, **options)
     assert found is not None, "the pod fits, so there is nothing to test"
     return found
 
 
-def failure_of(pod: Pod, cluster: Cluster, seed: int = 0, **manner: Any) -> FitFailure | None:
-    decision = decide(the_runner(), pod, cluster, Manner(**manner), seed)
+def failure_of(
+    pod: Pod, cluster: Cluster, seed: int = 0, nominated: NominatedLoad | None = None, **options: Any
+) -> FitFailure | None:
+    cluster.nominated = nominated or cluster.nominated
+    decision = decide(the_runner(), pod, cluster, DecideOptions(**options), seed)
     return decision.failure if isinstance(decision, NoFit) else None
 
 

@@ -15,7 +15,8 @@ from mooring.cluster.cluster import Cluster
 from mooring.framework.config.args import VolumeBindingArgs
 from mooring.framework.cycle import Cycle
 from mooring.framework.intents import Write, WriteFault
-from mooring.framework.points import Desk, Handle, Pause, PodGone
+from mooring.framework.points import Handle, Pause, PodGone
+from mooring.framework.services import SchedulerServices
 from mooring.framework.status import PluginError
 from mooring.kit.clock import NS_PER_S
 from mooring.model.pod import Pod
@@ -32,8 +33,8 @@ class Bench:
     def __init__(self, *objects: Any, pod: Pod = POD, timeout_s: int = 600) -> None:
         self.now_ns = 0
         self.cluster = a_cluster(a_node("n1", labels={HOST: "n1"}), a_node("n2", labels={HOST: "n2"}), *objects)
-        desk = Desk(now_ns=lambda: self.now_ns)
-        self.plugin = VolumeBinding(VolumeBindingArgs(bind_timeout_seconds=timeout_s), Handle(desk=desk))
+        services = SchedulerServices(now_ns=lambda: self.now_ns)
+        self.plugin = VolumeBinding(VolumeBindingArgs(bind_timeout_seconds=timeout_s), Handle(services=services))
         self.cycle = a_cycle(self.cluster, pod)
         assert verdicts(self.plugin, self.cluster, pod, self.cycle)["n1"] is None
         assert self.plugin.reserve(self.cycle, "n1") is None

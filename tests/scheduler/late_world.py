@@ -29,7 +29,7 @@ from mooring.plugins.builtin import in_tree
 from mooring.queue.entry import QueuedPod
 from mooring.queue.queue import PARKED_FLUSH_PERIOD_S
 from mooring.scheduler.assembly import build_runners, build_scheduler
-from mooring.scheduler.decide import Manner, decide
+from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Decision, NoFit, Placement
 from mooring.scheduler.inputs import (
     BindAnswered,
@@ -347,7 +347,7 @@ class LateWorld:
 
     def _promised(self) -> list[Pod]:
         core = self.scheduler.core
-        return [pod for name in core.queue.nominations for pod in core.nominated.on(name)]
+        return [pod for name in core.queue.nominations for pod in core.cluster.nominated.on(name)]
 
     def _call(self, cause: Cause, act: Callable[[], None]) -> None:
         self.clock.advance_ns(CALL_NS)
@@ -382,7 +382,7 @@ class LateWorld:
         for _ in range(MANY_ATTEMPTS):
             self._let_all_go()
             self._do_all()
-            if self.is_moving() or len(self.scheduler.core.desk.waiting):
+            if self.is_moving() or len(self.scheduler.core.services.waiting):
                 continue
             if self.nodes() and self.scheduler.core.queue.next_release_ns() is not None:
                 self.pass_second()
@@ -396,7 +396,7 @@ class LateWorld:
         raise AssertionError("the scheduler does not come to rest\n" + "\n".join(map(str, self.stories.items())))
 
     def _let_all_go(self) -> None:
-        for waiting in self.scheduler.core.desk.waiting:
+        for waiting in self.scheduler.core.services.waiting:
             waiting.allow("Gatekeeper")
         self.release()
 
@@ -444,9 +444,8 @@ class LateWorld:
     def _note_verdicts(self, cause: Cause) -> None:
         """See what each parked pod would be told now."""
         core, since = self.scheduler.core, {}
-        manner = Manner(nominated=core.nominated)
         for entry in self.parked():
-            decision = decide(self._judges[entry.profile], entry.pod, core.cluster, manner)
+            decision = decide(self._judges[entry.profile], entry.pod, core.cluster, DecideOptions())
             told = since[entry.uid] = self.parked_since.get(entry.uid) or ParkedSince(entry.timestamp_ns)
             if told.timestamp_ns != entry.timestamp_ns:
                 told = since[entry.uid] = ParkedSince(entry.timestamp_ns)
@@ -457,7 +456,7 @@ class LateWorld:
 def verdict(scheduler: Scheduler, pod: Pod) -> Decision:
     """What a scheduler would decide about a pod now, without doing it."""
     core = scheduler.core
-    return decide(core.runners[pod.spec.scheduler_name], pod, core.cluster, Manner(nominated=core.nominated))
+    return decide(core.runners[pod.spec.scheduler_name], pod, core.cluster, DecideOptions())
 
 
 def _fault_of_bind(intent: Bind, pod: Pod | None) -> str | None:

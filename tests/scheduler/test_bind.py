@@ -114,7 +114,7 @@ def bind_fails(world: World, pod: Pod) -> None:
 
 def wait_fails(act: Callable[[Any], object]) -> Callable[[World, Pod], None]:
     def end(world: World, pod: Pod) -> None:
-        act(world.scheduler.core.desk.waiting.get(pod.id))
+        act(world.scheduler.core.services.waiting.get(pod.id))
         world.scheduler.release_waiting()
 
     return end
@@ -174,7 +174,7 @@ def test_others_hear_again_of_a_pod_that_was_forgotten_when_it_began_to_leave() 
 def test_a_pod_that_leaves_between_permission_and_binding_is_forgotten_at_once() -> None:
     world, pod = World(permit=Wait(10)), a_pending()
     world.attempt(pod)
-    waiting = world.scheduler.core.desk.waiting.get(pod.id)
+    waiting = world.scheduler.core.services.waiting.get(pod.id)
     assert waiting is not None
     waiting.allow("Listener")
     world.scheduler.handle(ObjectRemoved(pod))

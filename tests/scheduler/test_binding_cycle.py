@@ -127,7 +127,7 @@ class World:
         self.intents += self.scheduler.take_intents()
 
     def waiting(self, pod: Pod) -> WaitingPod:
-        waiting = self.core.desk.waiting.get(pod.id)
+        waiting = self.core.services.waiting.get(pod.id)
         assert waiting is not None
         return waiting
 
@@ -258,7 +258,7 @@ def test_a_no_before_the_binding(
 def test_a_plugin_that_rejects_wins_over_one_that_wants_to_wait() -> None:
     world, pod = World({"permit P": Wait(10), "permit Q": curable("not today")}), a_big_pod()
     world.attempt(pod)
-    assert len(world.core.desk.waiting) == 0
+    assert len(world.core.services.waiting) == 0
     assert world.patches(pod) == [("Unschedulable", "0/1 nodes are available: 1 not today.", None)]
 
 

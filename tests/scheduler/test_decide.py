@@ -13,7 +13,7 @@ from mooring.framework.runner import Runner
 from mooring.framework.status import Rejection, curable, final
 from mooring.model.pod import Pod
 from mooring.scheduler.assembly import build_runners
-from mooring.scheduler.decide import Manner, by_seed, decide
+from mooring.scheduler.decide import DecideOptions, by_seed, decide
 from mooring.scheduler.decision import Decision, Details, Diagnosis, NoFit, Placement
 
 V1 = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
@@ -32,8 +32,8 @@ def named(*names: str) -> dict[str, Any]:
     return {"nodeAffinity": {f"required{WHEN}": {"nodeSelectorTerms": terms}}}
 
 
-def run(pod: Pod, cluster: Cluster, manner: Manner | None = None, seed: int = 0) -> Decision:
-    return decide(a_runner(), pod, cluster, manner or Manner(), seed)
+def run(pod: Pod, cluster: Cluster, options: DecideOptions | None = None, seed: int = 0) -> Decision:
+    return decide(a_runner(), pod, cluster, options or DecideOptions(), seed)
 
 
 def placed(decision: Decision) -> Placement:
@@ -164,7 +164,9 @@ def test_the_text_of_a_diagnosis(diagnosis: Diagnosis, text: str) -> None:
 def test_the_total_of_the_worked_example() -> None:
     """Taints 300, fit 62, balance 75, images 0, devices 0."""
     used = [a_pod(f"used-{name}", cpu="1", memory="2Gi", nodeName=name) for name in ("a", "b")]
-    decision = run(a_pod(cpu="500m", memory="1Gi"), a_cluster(a_node("a"), a_node("b"), *used), Manner(explain=True))
+    decision = run(
+        a_pod(cpu="500m", memory="1Gi"), a_cluster(a_node("a"), a_node("b"), *used), DecideOptions(explain=True)
+    )
     assert details(decision).totals == {"a": 437, "b": 437}
     assert details(decision).scores["a"] == {
         "TaintToleration": 300,
@@ -176,7 +178,9 @@ def test_the_total_of_the_worked_example() -> None:
 
 
 def test_a_single_feasible_node_is_taken_without_scores() -> None:
-    decision = placed(run(a_pod(cpu="3"), a_cluster(a_node("small", cpu="2"), a_node("large")), Manner(explain=True)))
+    decision = placed(
+        run(a_pod(cpu="3"), a_cluster(a_node("small", cpu="2"), a_node("large")), DecideOptions(explain=True))
+    )
     assert (decision.node, decision.score, decision.feasible_count, decision.best) == ("large", 0, 1, [])
     assert details(decision).feasible == ["large"]
     assert (details(decision).scores, details(decision).totals) == ({}, {})
@@ -186,7 +190,7 @@ def test_a_single_feasible_node_is_taken_without_scores() -> None:
 def test_the_three_best_are_recorded_best_first_and_equals_by_name() -> None:
     used = [a_pod(f"p{i}", cpu="1", memory="1Gi", nodeName=name) for i, name in enumerate(("a", "a", "b", "e"))]
     cluster = a_cluster(*(a_node(name) for name in "edcba"), *used)
-    decision = placed(run(a_pod(cpu="100m", memory="200Mi"), cluster, Manner(record=True)))
+    decision = placed(run(a_pod(cpu="100m", memory="200Mi"), cluster, DecideOptions(record=True)))
     assert [name for name, _ in decision.best] == ["c", "d", "b"]
     totals = [total for _, total in decision.best]
     assert totals == sorted(totals, reverse=True)
@@ -195,7 +199,7 @@ def test_the_three_best_are_recorded_best_first_and_equals_by_name() -> None:
 
 def test_nothing_is_recorded_unless_asked_for() -> None:
     cluster = a_cluster(a_node("a"), a_node("b"), a_node("c", taints=[TAINT]))
-    plain, recorded = placed(run(a_pod(), cluster)), placed(run(a_pod(), cluster, Manner(record=True)))
+    plain, recorded = placed(run(a_pod(), cluster)), placed(run(a_pod(), cluster, DecideOptions(record=True)))
     assert (plain.best, plain.diagnosis, plain.details) == ([], None, None)
     assert (len(recorded.best), recorded.details) == (2, None)
     assert recorded.diagnosis is not None
@@ -230,9 +234,9 @@ def test_a_tie_among_some_of_the_nodes_leaves_out_the_others() -> None:
 
 
 def test_seeds_spread_ties_evenly_and_repeatably() -> None:
-    cluster, runner, manner = a_cluster(*nodes(6)), a_runner(), Manner(tie_break=by_seed)
-    chosen = [placed(decide(runner, a_pod(), cluster, manner, seed)).node for seed in range(3000)]
-    again = [placed(decide(runner, a_pod(), cluster, manner, seed)).node for seed in range(200)]
+    cluster, runner, options = a_cluster(*nodes(6)), a_runner(), DecideOptions(tie_break=by_seed)
+    chosen = [placed(decide(runner, a_pod(), cluster, options, seed)).node for seed in range(3000)]
+    again = [placed(decide(runner, a_pod(), cluster, options, seed)).node for seed in range(200)]
     assert chosen[:200] == again
     counts = Counter(chosen)
     assert set(counts) == {f"n{i}" for i in range(1, 7)}
@@ -244,8 +248,8 @@ def test_seeds_spread_ties_evenly_and_repeatably() -> None:
 
 def test_a_seed_never_chooses_a_node_that_scores_less() -> None:
     cluster = a_cluster(*nodes(3), a_pod("p", cpu="1", nodeName="n2"))
-    manner = Manner(tie_break=by_seed)
-    assert {placed(run(a_pod(cpu="1"), cluster, manner, seed)).node for seed in range(60)} == {"n1", "n3"}
+    options = DecideOptions(tie_break=by_seed)
+    assert {placed(run(a_pod(cpu="1"), cluster, options, seed)).node for seed in range(60)} == {"n1", "n3"}
 
 
 # ---- a node that was promised
@@ -258,7 +262,7 @@ def nominated(name: str, **more: Any) -> Pod:
 def test_a_promised_node_that_fits_is_taken_and_nobody_asks_about_the_others() -> None:
     used = a_pod("used", cpu="3", nodeName="n3")
     cluster = a_cluster(*nodes(4), a_node("tainted", taints=[TAINT]), used)
-    decision = placed(run(nominated("n3", cpu="1"), cluster, Manner(explain=True)))
+    decision = placed(run(nominated("n3", cpu="1"), cluster, DecideOptions(explain=True)))
     assert decision.node == "n3"
     assert (details(decision).feasible, details(decision).rejected) == (["n3"], {})
 
@@ -266,7 +270,7 @@ def test_a_promised_node_that_fits_is_taken_and_nobody_asks_about_the_others() -
 @pytest.mark.parametrize("name", ["n3", "ghost"])
 def test_a_promised_node_that_does_not_fit_or_is_gone_leaves_all_the_others(name: str) -> None:
     used = a_pod("used", cpu="4", nodeName="n3")
-    decision = placed(run(nominated(name, cpu="1"), a_cluster(*nodes(5), used), Manner(explain=True)))
+    decision = placed(run(nominated(name, cpu="1"), a_cluster(*nodes(5), used), DecideOptions(explain=True)))
     assert details(decision).feasible == ["n1", "n2", "n4", "n5"]
     assert list(details(decision).rejected) == ["n3"]
 
@@ -279,36 +283,36 @@ def a_large_cluster(count: int) -> Cluster:
 
 
 def test_a_share_of_the_nodes_is_scored_and_the_next_pod_sees_the_others() -> None:
-    runner, cluster, manner = a_runner(50), a_large_cluster(300), Manner(explain=True)
-    first = decide(runner, a_pod("a"), cluster, manner)
-    second = decide(runner, a_pod("b"), cluster, manner)
+    runner, cluster, options = a_runner(50), a_large_cluster(300), DecideOptions(explain=True)
+    first = decide(runner, a_pod("a"), cluster, options)
+    second = decide(runner, a_pod("b"), cluster, options)
     assert details(first).feasible == [f"n{i:03}" for i in range(150)]
     assert details(second).feasible == [f"n{i:03}" for i in range(150, 300)]
-    assert manner.search.start == 0
+    assert runner.cursor.start == 0
 
 
 def test_a_share_goes_by_the_nodes_that_pre_filters_left() -> None:
     """Half of 150 named nodes is raised to a hundred; half of all 400 would be more than there are."""
-    cluster, manner = a_large_cluster(400), Manner(explain=True)
+    runner, cluster, options = a_runner(50), a_large_cluster(400), DecideOptions(explain=True)
     pod = a_pod(affinity=named(*(f"n{i:03}" for i in range(150))))
-    decision = placed(decide(a_runner(50), pod, cluster, manner))
+    decision = placed(decide(runner, pod, cluster, options))
     assert decision.feasible_count == 100
-    assert manner.search.start == 100
+    assert runner.cursor.start == 100
 
 
 def test_two_named_nodes_are_both_looked_at() -> None:
-    cluster, manner = a_large_cluster(200), Manner(explain=True)
-    decision = decide(a_runner(50), a_pod(affinity=named("n007", "n009")), cluster, manner)
+    runner, cluster, options = a_runner(50), a_large_cluster(200), DecideOptions(explain=True)
+    decision = decide(runner, a_pod(affinity=named("n007", "n009")), cluster, options)
     assert sorted(details(decision).feasible) == ["n007", "n009"]
-    assert manner.search.start == 2
+    assert runner.cursor.start == 2
 
 
 def test_0_percent_means_every_node() -> None:
-    decision = placed(decide(a_runner(0), a_pod(), a_large_cluster(300), Manner()))
+    decision = placed(decide(a_runner(0), a_pod(), a_large_cluster(300), DecideOptions()))
     assert decision.feasible_count == 300
 
 
 def test_a_search_for_a_pod_that_fits_nowhere_reaches_every_node() -> None:
-    decision = decide(a_runner(50), a_pod(cpu="9"), a_large_cluster(300), Manner())
+    decision = decide(a_runner(50), a_pod(cpu="9"), a_large_cluster(300), DecideOptions())
     assert isinstance(decision, NoFit)
     assert decision.message == "0/300 nodes are available: 300 Insufficient cpu."

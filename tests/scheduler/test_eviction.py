@@ -75,13 +75,13 @@ def after_preemption() -> Scheduler:
 
 
 def evictions(scheduler: Scheduler) -> list[str]:
-    return [intent.victim.name for intent in scheduler.core.outbox if isinstance(intent, Evict)]
+    return [intent.victim.name for intent in scheduler.core.outbox.intents if isinstance(intent, Evict)]
 
 
 def cleared(scheduler: Scheduler) -> list[str]:
     return [
         intent.pod.name
-        for intent in scheduler.core.outbox
+        for intent in scheduler.core.outbox.intents
         if isinstance(intent, PatchStatus) and intent.condition is None and intent.nominated_node_name == ""
     ]
 
@@ -193,4 +193,4 @@ def test_pods_of_lower_priority_lose_their_nomination_to_the_node() -> None:
     evict(scheduler.core, HIGH, Nomination("n1", (V1,)), Watcher())
     assert cleared(scheduler) == ["p8"]
     assert evictions(scheduler) == ["v1"]
-    assert isinstance(scheduler.core.outbox[0], PatchStatus), "before any victim is evicted"
+    assert isinstance(scheduler.core.outbox.intents[0], PatchStatus), "before any victim is evicted"

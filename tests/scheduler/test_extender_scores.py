@@ -1,5 +1,6 @@
 """Scores by extenders: what they are worth, who wins ties, and that failures are never fatal (extender.md §5)."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -96,7 +97,7 @@ def test_one_that_gives_no_scores_speaks_of_all_nodes() -> None:
 def test_ties_are_drawn_among_those_that_were_spoken_of() -> None:
     chosen = set()
     world = Extended(ONE, nodes=[a_node(f"n{i}") for i in range(6)])
-    world.scheduler.core.manner.tie_break = by_seed
+    world.scheduler.core.options = replace(world.scheduler.core.options, tie_break=by_seed)
     world.answers["prioritize"] = scores(n2=0, n4=0)
     for i in range(12):
         pod = a_pending(f"pod-{i}")

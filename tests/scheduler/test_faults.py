@@ -450,13 +450,13 @@ def waiting(world: World) -> Pod:
     world.bad.says = {"permit": Wait(10)}
     pod = world.add(a_pending("bad"))
     world.work()
-    assert world.core.desk.waiting.get(pod.id) is not None
+    assert world.core.services.waiting.get(pod.id) is not None
     return pod
 
 
 def allowed(world: World) -> Pod:
     pod = waiting(world)
-    found = world.core.desk.waiting.get(pod.id)
+    found = world.core.services.waiting.get(pod.id)
     assert found is not None
     found.allow("Bad")
     return pod
@@ -531,10 +531,10 @@ def _traces(world: World) -> set[str]:
         *(entry.uid for entry in core.queue.entries()),
         *core.queue._in_flight.uids(),
         *core.bindings,
-        *(waiting.pod.id for waiting in core.desk.waiting),
+        *(waiting.pod.id for waiting in core.services.waiting),
         *(pod.id for pod in core.cluster.nodes.pods()),
         *core.queue.nominations._node_of,
-        *core.nominated._node_of,
+        *core.cluster.nominated._node_of,
         *core.evictions.by_preemptor,
         *preemption._evicting,
     }

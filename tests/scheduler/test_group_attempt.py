@@ -31,7 +31,7 @@ def test_a_gang_that_fits_goes_at_once() -> None:
     assert world.where() == dict.fromkeys("abcd", "n1")
     assert world.core.queue.pending_counts() == {"active": 0, "backoff": 0, "unschedulable": 0, "gated": 0}
     assert world.group_says() == [("PodGroupScheduled", "True", "Scheduled", "")]
-    assert len(world.core.desk.waiting) == 0
+    assert len(world.core.services.waiting) == 0
 
 
 def test_one_attempt_takes_all_that_are_queued() -> None:
@@ -53,7 +53,7 @@ def test_a_gang_without_room_for_all_holds_nothing() -> None:
     assert world.where() == {}
     assert world.held_milli() == before == {"n1": 0}
     assert world.core.cache.assumed_count == 0
-    assert len(world.core.nominated.on("n1")) == 0
+    assert len(world.core.cluster.nominated.on("n1")) == 0
     assert [world.said(name) for name in "abc"] == [WAITS.format(name) for name in "abc"]
     assert world.said("d") == NO_ROOM
     assert world.group_says() == [("PodGroupScheduled", "False", "Unschedulable", "pod group is unschedulable")]
@@ -211,7 +211,7 @@ def test_a_gang_preempts_only_if_that_makes_room_for_all() -> None:
     assert sorted(world.where()) == ["important", "victim"]
     assert world.held_milli() == {"n1": 4000}
     assert {world.said(name) for name in "ab"} == {WAITS.format("a"), WAITS.format("b")}
-    assert [pod.name for pod in world.core.nominated.on("n1")] == []
+    assert [pod.name for pod in world.core.cluster.nominated.on("n1")] == []
 
 
 def test_a_gang_waits_for_the_victims_that_it_preempts() -> None:
@@ -222,9 +222,9 @@ def test_a_gang_waits_for_the_victims_that_it_preempts() -> None:
     for name in "abcd":
         world.driver.create(a_member(name, priority=10))
     world.scheduler.attempt()
-    evicted = [intent for intent in world.core.outbox if type(intent).__name__ == "Evict"]
+    evicted = [intent for intent in world.core.outbox.intents if type(intent).__name__ == "Evict"]
     assert {intent.victim.name for intent in evicted} == {"victim"}  # type: ignore[union-attr]
-    assert sorted(pod.name for pod in world.core.nominated.on("n1")) == ["a", "b", "c", "d"]
+    assert sorted(pod.name for pod in world.core.cluster.nominated.on("n1")) == ["a", "b", "c", "d"]
     assert world.held_milli() == {"n1": 2000}
     waits = "pod group is unschedulable, pod group is waiting for preemption to complete"
     world.driver.settle()
@@ -233,7 +233,7 @@ def test_a_gang_waits_for_the_victims_that_it_preempts() -> None:
     assert world.group_says() == [("PodGroupScheduled", "False", "Unschedulable", waits)]
     world.wait(3)
     assert world.where() == dict.fromkeys("abcd", "n1")
-    assert not world.core.nominated
+    assert not world.core.cluster.nominated
 
 
 def test_a_promise_that_the_status_does_not_show_yet_is_taken_back_as_well() -> None:
@@ -247,7 +247,7 @@ def test_a_promise_that_the_status_does_not_show_yet_is_taken_back_as_well() -> 
     world.clock.advance_ns(3 * NS_PER_S)
     world.scheduler.handle(SecondPassed())
     world.scheduler.attempt()  # c and d are held back still, and without them a and b are too few
-    patches = [intent for intent in world.core.outbox if isinstance(intent, PatchStatus)]
+    patches = [intent for intent in world.core.outbox.intents if isinstance(intent, PatchStatus)]
     assert [patch.nominated_node_name for patch in patches if patch.pod.name == "a"] == ["n1", ""]
 
 

@@ -226,7 +226,7 @@ def test_the_wait_on_permit(release: Callable[[Any], object], status: str) -> No
     world.attempt(seconds=5)
     assert world.points()["Permit"] == "Wait"
     assert world.shown("inflight_events") == {("PodPopped",): 1}
-    (waiting,) = world.scheduler.core.desk.waiting
+    (waiting,) = world.scheduler.core.services.waiting
     release(waiting)
     world.scheduler.release_waiting()
     assert world.shown("permit_wait_duration_seconds") == {(status,): 1}

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from build import a_node
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.memo import DEAD, NARROWED_OUT, PASSED
-from mooring.scheduler.search import Search, cut_short, nodes_to_find
+from mooring.framework.runner import SearchCursor
+from mooring.scheduler.search import cut_short, nodes_to_find
 
 REJECTED = 3
 """Some filter's index."""
@@ -52,64 +53,64 @@ def verdicts(count: int, *rejected: int) -> Any:
 TWO_HUNDRED = a_table(200)
 
 
-def look(first: Any, wanted: int, search: Search) -> tuple[list[int], list[int]]:
+def look(first: Any, wanted: int, cursor: SearchCursor) -> tuple[list[int], list[int]]:
     """The rows found, and those whose verdict is kept."""
-    found, seen = cut_short(TWO_HUNDRED, first, wanted, search)
+    found, seen = cut_short(TWO_HUNDRED, first, wanted, cursor)
     return found.tolist(), np.flatnonzero(seen != NARROWED_OUT).tolist()
 
 
 def test_five_nodes_bring_the_start_back_to_where_it_was() -> None:
-    search = Search()
-    found, _ = cut_short(a_table(5), verdicts(5), 5, search)
-    assert (found.tolist(), search.start) == ([0, 1, 2, 3, 4], 0)
+    cursor = SearchCursor()
+    found, _ = cut_short(a_table(5), verdicts(5), 5, cursor)
+    assert (found.tolist(), cursor.start) == ([0, 1, 2, 3, 4], 0)
 
 
 def test_the_second_pod_looks_at_the_other_half() -> None:
-    search = Search()
-    assert look(verdicts(200), 100, search) == (list(range(100)), list(range(100)))
-    assert search.start == 100
-    assert look(verdicts(200), 100, search) == (list(range(100, 200)), list(range(100, 200)))
-    assert search.start == 0
+    cursor = SearchCursor()
+    assert look(verdicts(200), 100, cursor) == (list(range(100)), list(range(100)))
+    assert cursor.start == 100
+    assert look(verdicts(200), 100, cursor) == (list(range(100, 200)), list(range(100, 200)))
+    assert cursor.start == 0
 
 
 def test_a_rejected_node_is_passed_over_and_recorded() -> None:
-    search = Search()
-    found, seen = look(verdicts(200, 50), 100, search)
+    cursor = SearchCursor()
+    found, seen = look(verdicts(200, 50), 100, cursor)
     assert found == [*range(50), *range(51, 101)]
     assert seen == list(range(101))
-    assert search.start == 101
+    assert cursor.start == 101
 
 
 def test_rejections_after_the_last_node_that_was_wanted_are_recorded_too() -> None:
-    search = Search()
-    found, seen = look(verdicts(200, 50, 101), 100, search)
+    cursor = SearchCursor()
+    found, seen = look(verdicts(200, 50, 101), 100, cursor)
     assert found == [*range(50), *range(51, 101)]
     assert seen == list(range(102))
-    assert search.start == 102
+    assert cursor.start == 102
 
 
 def test_only_the_nodes_that_a_pre_filter_named_move_the_start() -> None:
     first = np.full(200, NARROWED_OUT, np.int8)
     first[[7, 9]] = PASSED
-    search = Search(start=199)
-    found, seen = look(first, 2, search)
-    assert (sorted(found), seen, search.start) == ([7, 9], [7, 9], 1)
+    cursor = SearchCursor(start=199)
+    found, seen = look(first, 2, cursor)
+    assert (sorted(found), seen, cursor.start) == ([7, 9], [7, 9], 1)
 
 
 def test_when_no_named_node_is_there_the_start_stays() -> None:
-    search = Search(start=5)
-    assert look(np.full(200, NARROWED_OUT, np.int8), 100, search) == ([], [])
-    assert search.start == 5
+    cursor = SearchCursor(start=5)
+    assert look(np.full(200, NARROWED_OUT, np.int8), 100, cursor) == ([], [])
+    assert cursor.start == 5
 
 
 def test_the_walk_goes_round_the_zones() -> None:
     table = NodeTable()
     for name, zone in (("a", "x"), ("b", "x"), ("c", "y"), ("d", "z"), ("e", "z")):
         table.put_node(a_node(name, labels={"topology.kubernetes.io/zone": zone}))
-    search = Search()
-    found, _ = cut_short(table, verdicts(5), 4, search)
+    cursor = SearchCursor()
+    found, _ = cut_short(table, verdicts(5), 4, cursor)
     assert [table.names[row] for row in found] == ["a", "c", "d", "b"]
-    assert search.start == 4
+    assert cursor.start == 4
 
 
 # ---- the twin: upstream's scan with one worker
@@ -138,15 +139,15 @@ def walk(first: list[int], wanted: int, start: int, alive: int) -> tuple[list[in
 )
 @example([PASSED] * 12, 3, 11)
 def test_a_search_that_is_cut_short_is_the_plain_walk(first: list[int], wanted: int, start: int) -> None:
-    table, search = a_table(len(first)), Search(start)
-    found, seen = cut_short(table, np.array(first, np.int8), wanted, search)
+    table, cursor = a_table(len(first)), SearchCursor(start)
+    found, seen = cut_short(table, np.array(first, np.int8), wanted, cursor)
     expected, recorded, following = walk(first, wanted, start, len(first))
     assert found.tolist() == expected
     assert {
         row: verdict for row, verdict in enumerate(seen.tolist()) if verdict not in (PASSED, NARROWED_OUT)
     } == recorded
     assert {row for row, verdict in enumerate(seen.tolist()) if verdict == PASSED} == set(expected)
-    assert search.start == (following if any(verdict != NARROWED_OUT for verdict in first) else start)
+    assert cursor.start == (following if any(verdict != NARROWED_OUT for verdict in first) else start)
 
 
 def test_rows_without_a_node_are_no_part_of_the_walk() -> None:
@@ -154,6 +155,6 @@ def test_rows_without_a_node_are_no_part_of_the_walk() -> None:
     table.remove_node("n001")
     first = verdicts(4)
     first[1] = DEAD
-    search = Search()
-    found, _ = cut_short(table, first, 2, search)
-    assert ([table.names[row] for row in found], search.start) == (["n000", "n002"], 2)
+    cursor = SearchCursor()
+    found, _ = cut_short(table, first, 2, cursor)
+    assert ([table.names[row] for row in found], cursor.start) == (["n000", "n002"], 2)

@@ -240,7 +240,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             moves.append(("request", lambda: world.execute(random.choice(requested), bind, evicts, gracefully)))
         if unanswered := world.unanswered():
             moves.append(("answer", lambda: world.answer(random.choice(unanswered))))
-        if waiting := list(world.scheduler.core.desk.waiting):
+        if waiting := list(world.scheduler.core.services.waiting):
             one = random.choice(waiting)
             moves.append(("permit", lambda: one.allow("Gatekeeper")))
             moves.append(("permit", lambda: one.reject("Gatekeeper", "on second thoughts")))
@@ -284,18 +284,18 @@ class SchedulerMachine(RuleBasedStateMachine):
         known = {pod.id for pod in core.pods.values()}
         for pod in core.cluster.nodes.pods():
             if pod.id not in known:
-                assert core.desk.waiting.get(pod.id) is not None, f"{pod.key} is gone and still holds room"
+                assert core.services.waiting.get(pod.id) is not None, f"{pod.key} is gone and still holds room"
 
     @invariant()
     def nominated_are_only_pods_that_wait(self) -> None:
         core = self.world.scheduler.core
         waiting = {pod.id: pod for pod in core.pods.values() if not pod.spec.node_name}
         nominated = core.queue.nominations._node_of
-        assert nominated == core.nominated._node_of
+        assert nominated == core.cluster.nominated._node_of
         assert nominated.keys() <= waiting.keys()
         assert not any(core.cache.is_assumed(uid) for uid in nominated)
         for uid, node in nominated.items():
-            promised = next(pod for pod in core.nominated.on(node) if pod.id == uid)
+            promised = next(pod for pod in core.cluster.nominated.on(node) if pod.id == uid)
             assert promised.shape is waiting[uid].shape and promised.kin is waiting[uid].kin
 
     @invariant()
@@ -327,7 +327,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         world, core = self.world, self.world.scheduler.core
         self.is_in_order()
         self.each_pod_is_in_one_place()
-        assert not core.bindings and not core.evictions.by_preemptor and not len(core.desk.waiting)
+        assert not core.bindings and not core.evictions.by_preemptor and not len(core.services.waiting)
         assert {p.id: p for p in core.cluster.nodes.pods()} == {p.id: p for p in world.pods() if p.spec.node_name}
         assert not core.cache.assumed_count and not core.queue._in_flight.uids()
         assert not [e.key for e in core.queue.entries() if e.gating_plugin == "DefaultPreemption"]

@@ -66,7 +66,7 @@ class World:
         return sorted(pod.name for pod in self.driver.pods() if pod.spec.node_name)
 
     def waiting(self) -> list[str]:
-        return sorted(waiting.pod.name for waiting in self.scheduler.core.desk.waiting)
+        return sorted(waiting.pod.name for waiting in self.scheduler.core.services.waiting)
 
     def holding(self) -> list[str]:
         """Who takes room on a node, bound or not."""

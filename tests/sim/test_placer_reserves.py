@@ -12,7 +12,7 @@ from mooring.framework.status import curable
 from mooring.model.meta import KubeObject
 from mooring.plugins.builtin import in_tree
 from mooring.plugins.volumes.volume_binding import VolumeBinding
-from mooring.scheduler.decide import Manner
+from mooring.scheduler.decide import DecideOptions
 from mooring.sim.placer import Outcome
 from mooring.sim.scenario import load, parse
 
@@ -33,7 +33,7 @@ VOLUMES = [a_volume(f"pv{i}", terms=on(HOST, "n2")) for i in range(2)]
 def test_each_pod_gets_a_volume_of_its_own() -> None:
     pods = [f"p{i}" for i in range(3)]
     objects = [*NODES, *VOLUMES, a_class(provisioner=""), *map(a_claim, pods), *(a_user(name, name) for name in pods)]
-    placer = load(a_scenario(*objects, pods=pods), Manner())
+    placer = load(a_scenario(*objects, pods=pods), DecideOptions())
     outcomes = [placer.place(f"default/{name}").outcome for name in pods]
     assert outcomes == [Outcome.SCHEDULED, Outcome.SCHEDULED, Outcome.UNSCHEDULABLE]
     assert placer.cluster.storage.check() == []
@@ -41,7 +41,7 @@ def test_each_pod_gets_a_volume_of_its_own() -> None:
 
 def test_a_second_pod_with_the_claim_goes_where_its_volume_will_be() -> None:
     objects = [*NODES, a_claim("c"), a_class(), a_user("p", "c"), a_user("q", "c")]
-    placer = load(a_scenario(*objects, pods=["p", "q"]), Manner())
+    placer = load(a_scenario(*objects, pods=["p", "q"]), DecideOptions())
     placer.place("default/p")
     placer.place("default/q")
     (node,) = {placer.cluster.nodes.names[placer.cluster.nodes.row_of_pod(f"default/{name}") or 0] for name in "pq"}
@@ -61,7 +61,7 @@ def test_a_reservation_that_fails_is_given_back() -> None:
     for name, factory in in_tree().items():
         registry.register_factory(name, Refuses if name == VolumeBinding.name else factory)
     scenario = a_scenario(*NODES, *VOLUMES, a_claim("c"), a_class(), a_user("p", "c"), pods=["p"])
-    placer = load(scenario, Manner(), registry)
+    placer = load(scenario, DecideOptions(), registry)
     assert placer.place("default/p").outcome is Outcome.RESERVE_FAILED
     storage = placer.cluster.storage
     assert all(storage.volume(name) is volume for name, volume in storage.volumes.items())

@@ -85,7 +85,7 @@ def test_a_wait_on_permit_belongs_to_its_attempt_whatever_is_tried_meanwhile() -
     told.driver.create(pending("slow", labels={"patient": ""}))
     told.driver.create(pending("quick"))
     told.driver.settle()
-    for waiting in told.driver.scheduler.core.desk.waiting:
+    for waiting in told.driver.scheduler.core.services.waiting:
         waiting.allow("Patience")
     told.jump(3)
     assert told.of("slow")[2:] == [

@@ -38,7 +38,7 @@ from mooring.live.snapshot import snapshot
 from mooring.live.watch_readings import read_watches
 from mooring.model.pod import Pod
 from mooring.scheduler.assembly import build_scheduler
-from mooring.scheduler.decide import Manner, by_seed
+from mooring.scheduler.decide import DecideOptions, by_seed
 from mooring.scheduler.scheduler import Scheduler
 
 Work = Coroutine[Any, Any, None]
@@ -113,7 +113,7 @@ class Running:
             settings.config,
             self._clock,
             settings.registry,
-            Manner(tie_break=by_seed),
+            DecideOptions(tie_break=by_seed),
             tell=self._tell if self._logs.verbosity >= STORY_VERBOSITY else None,
             report=self._report,
             observer=self._metrics.of_scheduler,

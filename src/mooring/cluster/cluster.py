@@ -8,6 +8,7 @@ from mooring.cluster.claims.serving_classes import ServingClasses
 from mooring.cluster.claims.storage_view import StorageView
 from mooring.cluster.claims.volumes_on_nodes import VolumesOnNodes
 from mooring.cluster.nodes.table import NodeTable
+from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.cluster.pods.pod_groups import PodGroups
 from mooring.model import devices, storage
 from mooring.model.meta import KubeObject
@@ -30,8 +31,11 @@ NO_LABELS: Mapping[str, str] = {}
 class Cluster:
     """State that an attempt reads. Pods without a node are not in it: they are in the queue."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, schedules_groups: bool = False) -> None:
+        """`schedules_groups`: the pods of a PodGroup are scheduled together, not one by one."""
         self.nodes = NodeTable()
+        self.nominated = NominatedLoad(self.nodes)
+        """Pods that are promised a node: those of the same or a higher priority must still fit there."""
         self.objects: dict[type[KubeObject], dict[str, KubeObject]] = {
             kind: {}
             for kind in (
@@ -59,7 +63,7 @@ class Cluster:
         self._volumes = VolumesOnNodes(self.storage, self.nodes)
         self.claims = ClaimLedger(cast("dict[str, devices.ResourceClaim]", self.objects[devices.ResourceClaim]))
         self.serving_classes = ServingClasses()
-        self.groups: PodGroups | None = None
+        self.groups = PodGroups() if schedules_groups else None
         """The members of pod groups; None: pods are scheduled one by one, whatever group they name."""
         self.namespace_labels: dict[str, Mapping[str, str]] = {}
         self.versions: dict[type[KubeObject], int] = dict.fromkeys(self.objects, 0)

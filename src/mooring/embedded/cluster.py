@@ -23,7 +23,7 @@ from mooring.kit.clock import NS_PER_S, Clock, WallClock
 from mooring.live.extenders.bodies import whole_in_store
 from mooring.live.extenders.calls import ExtenderCalls
 from mooring.scheduler.assembly import build_scheduler
-from mooring.scheduler.decide import Manner, by_seed
+from mooring.scheduler.decide import DecideOptions, by_seed
 
 Report = Callable[[str, Exception | None], None]
 
@@ -76,7 +76,7 @@ class EmbeddedCluster:
             settings.config,
             clock,
             settings.registry,
-            Manner(tie_break=by_seed),
+            DecideOptions(tie_break=by_seed),
             report=report,
             gates=settings.gates,
         )

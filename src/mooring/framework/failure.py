@@ -20,11 +20,15 @@ class FitFailure:
     """None when the pod was refused before any node was looked at."""
     absent: Rejection | None
     """The verdict of nodes that were not looked at."""
-    nominated: NominatedLoad | None = None
     examine_all: bool = True
     """Whether every node may be tried, or only as many as a plugin's arguments allow."""
     is_reviewed: bool = False
     """Whether extenders have a say in who must leave: then a plugin may answer with Candidates."""
+
+    @property
+    def nominated(self) -> NominatedLoad:
+        """The pods that are promised a node."""
+        return self.attempt.cycle.cluster.nominated
 
     def curable_rows(self) -> RowArray:
         """The nodes that could take the pod if other pods left."""

@@ -29,10 +29,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.cluster import Cluster
-from mooring.framework.intents import Bind, CallFault, Intent, Write, WriteFault
+from mooring.framework.intents import Bind, CallFault, Write, WriteFault
+from mooring.framework.services import SchedulerServices
 from mooring.framework.status import Rejection, Skip
-from mooring.framework.waiting import WaitingPods
 from mooring.kit.metrics import Registry as MetricRegistry
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
@@ -90,29 +89,13 @@ class NodeNames:
     names: frozenset[str]
 
 
-@dataclass(slots=True)
-class Desk:
-    """What plugins can ask of the running scheduler; one for all profiles."""
-
-    waiting: WaitingPods = field(default_factory=WaitingPods)
-    """Pods that Permit plugins hold back: look at them, allow them, refuse them."""
-    activate: Callable[[Sequence[Pod]], None] = lambda pods: None
-    """Have these pods tried again without delay."""
-    now_ns: Callable[[], int] = lambda: 0
-    """The time on the scheduler's clock."""
-    cluster: Cluster | None = None
-    """The cluster that decisions are made on, for points that are not handed it."""
-    want: Callable[[Intent], None] = lambda intent: None
-    """Have something done in the world. What comes of it is not told: who must know yields a Write in PreBind."""
-
-
 @dataclass(frozen=True, slots=True)
 class Handle:
     """What a plugin is given at construction beside its arguments."""
 
     profile_name: str = "default-scheduler"
     feature_gates: dict[str, bool] = field(default_factory=dict)
-    desk: "Desk" = field(default_factory=lambda: Desk())
+    services: SchedulerServices = field(default_factory=SchedulerServices)
     metrics: MetricRegistry = field(default_factory=MetricRegistry)
     """Where a plugin declares metrics of its own. What it records is shown at /metrics."""
 

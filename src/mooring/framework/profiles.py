@@ -22,8 +22,9 @@ from mooring.framework.config.types import (
     PluginSet,
 )
 from mooring.framework.faults import describe
-from mooring.framework.points import POINTS, Desk, Handle, Plugin, ScorePlugin
+from mooring.framework.points import POINTS, Handle, Plugin, ScorePlugin
 from mooring.framework.registry import Registry
+from mooring.framework.services import SchedulerServices
 from mooring.kit.metrics import Registry as MetricRegistry
 
 MAX_NODE_SCORE = 100
@@ -76,11 +77,11 @@ def build_profiles(
     config: KubeSchedulerConfiguration,
     registry: Registry,
     feature_gates: Mapping[str, bool] | None = None,
-    desk: Desk | None = None,
+    services: SchedulerServices | None = None,
     metrics: MetricRegistry | None = None,
 ) -> dict[str, Profile]:
     """The profiles of a validated configuration by scheduler name; raises ConfigError(stage="build")."""
-    handle = Handle("", with_defaults(feature_gates), desk or Desk(), metrics or MetricRegistry())
+    handle = Handle("", with_defaults(feature_gates), services or SchedulerServices(), metrics or MetricRegistry())
     built: dict[str, Profile] = {}
     first: KubeSchedulerProfile | None = None
     for written in _with_ignored_resources(config):

@@ -1,6 +1,7 @@
 """A profile at work: opens attempts and keeps, from one to the next, the answers that can be kept (memo.py)."""
 
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import Any
 from weakref import ref
 
@@ -16,15 +17,25 @@ from mooring.model.pod import Pod
 from mooring.model.shape import PodShape
 
 
+@dataclass(slots=True)
+class SearchCursor:
+    """Where the next search that looks at a part of the nodes starts; all profiles of a scheduler share one."""
+
+    start: int = 0
+
+
 class Runner:
     """A profile with what it keeps between attempts."""
 
     MEMO_LIMIT = 64
     """Shapes kept at once; one takes some 50 bytes a node."""
 
-    def __init__(self, profile: Profile, caller: PluginCaller | None = None) -> None:
+    def __init__(
+        self, profile: Profile, caller: PluginCaller | None = None, cursor: SearchCursor | None = None
+    ) -> None:
         self.profile = profile
         self.caller = caller or PluginCaller()
+        self.cursor = cursor or SearchCursor()
         self.filters: tuple[FilterPlugin, ...] = _typed(profile, "filter")
         self.scores: tuple[ScorePlugin, ...] = _typed(profile, "score")
         if len(self.filters) >= PASSED:

@@ -1,19 +1,22 @@
 """From a configuration to runners, one for each profile."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
+from mooring.cluster.cluster import Cluster
 from mooring.framework.config.gates import with_defaults
 from mooring.framework.config.types import KubeSchedulerConfiguration
-from mooring.framework.points import Desk
 from mooring.framework.profiles import build_profiles
 from mooring.framework.registry import Registry, load_entry_points
-from mooring.framework.runner import Runner
+from mooring.framework.runner import Runner, SearchCursor
+from mooring.framework.services import SchedulerServices
 from mooring.kit.clock import Clock
 from mooring.plugins.builtin import in_tree
 from mooring.scheduler.core import Report, Tell
-from mooring.scheduler.decide import Manner
+from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.extenders.interest import in_asking_order
 from mooring.scheduler.observer import Observer
+from mooring.scheduler.outbox import Outbox
 from mooring.scheduler.scheduler import Scheduler
 
 
@@ -27,22 +30,23 @@ def all_plugins() -> Registry:
 def build_runners(
     config: KubeSchedulerConfiguration,
     registry: Registry | None = None,
-    desk: Desk | None = None,
+    services: SchedulerServices | None = None,
     gates: Mapping[str, bool] | None = None,
     observer: Observer | None = None,
 ) -> dict[str, Runner]:
     """A runner for each scheduler name; raises ConfigError where the configuration asks for what cannot be had."""
     observer = observer or Observer()
     plugins = registry if registry is not None else all_plugins()
-    profiles = build_profiles(config, plugins, gates, desk, observer.registry)
-    return {name: Runner(profile, observer.caller_for(profile)) for name, profile in profiles.items()}
+    profiles = build_profiles(config, plugins, gates, services, observer.registry)
+    cursor = SearchCursor()
+    return {name: Runner(profile, observer.caller_for(profile), cursor) for name, profile in profiles.items()}
 
 
 def build_scheduler(
     config: KubeSchedulerConfiguration,
     clock: Clock,
     registry: Registry | None = None,
-    manner: Manner | None = None,
+    options: DecideOptions | None = None,
     tell: Tell | None = None,
     report: Report | None = None,
     observer: Observer | None = None,
@@ -50,19 +54,20 @@ def build_scheduler(
     gates: Mapping[str, bool] | None = None,
 ) -> Scheduler:
     """A scheduler without I/O as the configuration describes it. `observer` sees what happens: metrics are one."""
-    desk, manner = Desk(), manner or Manner()
-    manner.extenders = in_asking_order(config.extenders)
-    runners = build_runners(config, registry, desk, gates, observer)
+    outbox, cluster = Outbox(), Cluster(schedules_groups=with_defaults(gates)["GenericWorkload"])
+    services = SchedulerServices(cluster, now_ns=clock.now_ns, activate=outbox.activate, want=outbox.want)
+    options = replace(options or DecideOptions(), extenders=in_asking_order(config.extenders))
+    runners = build_runners(config, registry, services, gates, observer)
     return Scheduler(
         clock,
         runners,
-        desk,
-        manner,
+        services,
+        outbox,
+        options,
         initial_backoff_s=config.pod_initial_backoff_seconds,
         max_backoff_s=config.pod_max_backoff_seconds,
         max_parked_s=max_parked_s,
         tell=tell,
         report=report,
         observer=observer,
-        schedules_groups=with_defaults(gates)["GenericWorkload"],
     )

@@ -61,7 +61,7 @@ def send_off(core: Core, binding: Binding) -> None:
     if waits:
         binding.has_waited = True
         binding.step_began_ns = binding.runner.caller.began()
-        core.desk.waiting.hold(pod, node_name, waits, core.clock.now_ns())
+        core.services.waiting.hold(pod, node_name, waits, core.clock.now_ns())
         patience = (f"{plugin} (at most {min(limit_s, MAX_WAIT_S):g} s)" for plugin, limit_s in waits.items())
         core.story(pod, f"has room on {node_name} and waits for {', '.join(patience)}")
         core.outbox.append(PatchStatus(entry.pod, nominated_node_name=node_name))
@@ -93,7 +93,7 @@ def go_on(core: Core, binding: Binding) -> None:
 def _prepared(core: Core, binding: Binding, failed: BindingFailure | None) -> None:
     """PreBind is through: bind the pod, unless it cannot be."""
     _step_ended(binding, "PreBind", _status(failed))
-    if failed is None and core.manner.extenders and call_binder(core, binding):
+    if failed is None and core.options.extenders and call_binder(core, binding):
         return
     _end_unless_bound(core, binding, failed or _begin_to_bind(core, binding))
 

@@ -5,26 +5,25 @@ from dataclasses import dataclass, field
 
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.cache import Cache
-from mooring.cluster.pods.nominated import NominatedLoad
-from mooring.framework.intents import Intent
-from mooring.framework.points import Desk
 from mooring.framework.runner import Runner
+from mooring.framework.services import SchedulerServices
 from mooring.kit.clock import Clock
 from mooring.model.pod import Pod
 from mooring.queue.queue import SchedulingQueue
 from mooring.scheduler.binding import Binding
-from mooring.scheduler.decide import Manner, deciding
+from mooring.scheduler.decide import DecideOptions, deciding
 from mooring.scheduler.decision import Decision
 from mooring.scheduler.evictions import Evictions
 from mooring.scheduler.extenders.calls import ExtenderCalls
 from mooring.scheduler.extenders.interest import Panel
 from mooring.scheduler.extenders.steps import Steps
 from mooring.scheduler.observer import Observer
+from mooring.scheduler.outbox import Outbox
 from mooring.scheduler.pre_bind_runs import PreBindRuns
 
 Tell = Callable[[Pod, str], None]
 Report = Callable[[str, Exception | None], None]
-Deciding = Callable[[Runner, Pod, Cluster, Manner, int, Panel | None], Steps[Decision]]
+Deciding = Callable[[Runner, Pod, Cluster, DecideOptions, int, Panel | None], Steps[Decision]]
 
 
 @dataclass(slots=True)
@@ -36,9 +35,11 @@ class Core:
     cache: Cache
     queue: SchedulingQueue
     runners: dict[str, Runner]
-    desk: Desk
-    nominated: NominatedLoad
-    manner: Manner
+    services: SchedulerServices
+    options: DecideOptions
+    outbox: Outbox
+    pre_bind: PreBindRuns
+    """The bindings whose PreBind is at work."""
     tell: Tell | None = None
     """Told the story of each pod."""
     report: Report = lambda text, error: None
@@ -46,21 +47,12 @@ class Core:
     observer: Observer = field(default_factory=Observer)
     pods: dict[str, Pod] = field(default_factory=dict)
     """Every pod as the watch last showed it, by key."""
-    outbox: list[Intent] = field(default_factory=list)
     bindings: dict[str, Binding] = field(default_factory=dict)
     """By pod id: pods that wait on Permit, whose PreBind is at work, or whose Bind has not been answered."""
-    pre_bind: PreBindRuns = field(default_factory=PreBindRuns)
-    """The bindings whose PreBind is at work."""
-    last_token: int = 0
     extender_calls: ExtenderCalls = field(default_factory=ExtenderCalls)
     evictions: Evictions = field(default_factory=Evictions)
     deciding: Deciding = deciding
     """Makes the decisions. A driver that wants to see each of them puts a generator around it."""
-
-    def next_token(self) -> int:
-        """Names a write or a call, so that its answer finds the one that waits for it."""
-        self.last_token += 1
-        return self.last_token
 
     def story(self, pod: Pod, text: str) -> None:
         if self.tell is not None:

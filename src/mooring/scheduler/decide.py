@@ -4,14 +4,13 @@ PreFilter -> Filter -> (extenders filter) -> PreScore -> Score -> normalise -> w
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.table import NodeTable
-from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.framework.attempt import Attempt, AttemptError, Narrowing, PodRejected, ScoreCard, Verdicts
 from mooring.framework.config.types import Extender
 from mooring.framework.failure import FitFailure
@@ -36,7 +35,7 @@ from mooring.scheduler.extenders.filter import passing, still_passes
 from mooring.scheduler.extenders.interest import Panel
 from mooring.scheduler.extenders.scores import add_scores
 from mooring.scheduler.extenders.steps import Steps, at_once
-from mooring.scheduler.search import Search, cut_short, nodes_to_find
+from mooring.scheduler.search import cut_short, nodes_to_find
 
 BEST = 3
 
@@ -56,14 +55,11 @@ def by_seed(nodes: NodeTable, tied: NDArray[np.intp], seed: int) -> int:
     return int(tied[choose(seed, len(tied))])
 
 
-@dataclass(slots=True)
-class Manner:
-    """How decisions are made: how ties are broken, where partial searches start, and how much is recorded."""
+@dataclass(frozen=True, slots=True)
+class DecideOptions:
+    """How decisions are made, and how much of them is kept."""
 
     tie_break: TieBreak = lowest_name
-    search: Search = field(default_factory=Search)
-    nominated: NominatedLoad | None = None
-    """Pods that are promised a node: those of the same or a higher priority must still fit there."""
     examine_all: bool = True
     """Whether preemption tries every node, or as few as its arguments allow."""
     record: bool = False
@@ -71,50 +67,50 @@ class Manner:
     explain: bool = False
     """Keep every verdict and every score."""
     extenders: tuple[Extender, ...] = ()
-    """In the order in which they are asked (extender_interest.py)."""
+    """In the order in which they are asked (extenders/interest.py)."""
 
     def has_ranking_extender(self) -> bool:
         """Whether an extender, of whatever interest, tells nodes apart."""
         return any(extender.filter_verb or extender.prioritize_verb for extender in self.extenders)
 
 
-def decide(runner: Runner, pod: Pod, cluster: Cluster, manner: Manner, seed: int = 0) -> Decision:
+def decide(runner: Runner, pod: Pod, cluster: Cluster, options: DecideOptions, seed: int = 0) -> Decision:
     """Where the pod should go, or why nowhere, where no extender takes part."""
-    return at_once(deciding(runner, pod, cluster, manner, seed))
+    return at_once(deciding(runner, pod, cluster, options, seed))
 
 
 def deciding(
-    runner: Runner, pod: Pod, cluster: Cluster, manner: Manner, seed: int = 0, panel: Panel | None = None
+    runner: Runner, pod: Pod, cluster: Cluster, options: DecideOptions, seed: int = 0, panel: Panel | None = None
 ) -> Steps[Decision]:
     """Where the pod should go, or why nowhere. It waits for the replies of the extenders in `panel`, if there are any.
 
     The cluster must not change until the steps are over.
     """
     try:
-        return (yield from _deciding(runner.open(pod, cluster, seed), manner, panel))
+        return (yield from _deciding(runner.open(pod, cluster, seed), options, panel))
     except AttemptError as error:
         return DecisionError(str(error))
 
 
-def _deciding(attempt: Attempt, manner: Manner, panel: Panel | None) -> Steps[Decision]:
-    screened = _screen(attempt, manner)
+def _deciding(attempt: Attempt, options: DecideOptions, panel: Panel | None) -> Steps[Decision]:
+    screened = _screen(attempt, options)
     if isinstance(screened, NoFit):
         return _reviewed(screened, panel)
     verdicts, narrowing = screened
     promised = _promised_row(attempt, verdicts)
     if promised is not None and (panel is None or (yield from still_passes(panel, attempt, verdicts, promised))):
-        return _place(attempt, verdicts, narrowing, _take_promised(verdicts, promised), None, manner)
-    feasible, scoring = _feasible_rows(attempt, verdicts, manner), attempt
+        return _place(attempt, verdicts, narrowing, _take_promised(verdicts, promised), None, options)
+    feasible, scoring = _feasible_rows(attempt, verdicts, options), attempt
     if panel is not None:
         feasible, scoring = yield from passing(panel, attempt, verdicts, feasible)
     found = len(attempt.cycle.nodes.alive[feasible])
     if not found:
-        return _reviewed(_no_fit(attempt, verdicts, narrowing, manner), panel)
-    card = scoring.score(feasible, manner.explain) if found > 1 else None
+        return _reviewed(_no_fit(attempt, verdicts, narrowing, options), panel)
+    card = scoring.score(feasible, options.explain) if found > 1 else None
     favoured = None
     if panel is not None and card is not None:
-        favoured = yield from add_scores(panel, attempt, card, manner.explain)
-    return _place(attempt, verdicts, narrowing, feasible, card, manner, favoured)
+        favoured = yield from add_scores(panel, attempt, card, options.explain)
+    return _place(attempt, verdicts, narrowing, feasible, card, options, favoured)
 
 
 def _reviewed(decision: NoFit, panel: Panel | None) -> NoFit:
@@ -130,38 +126,39 @@ def _place(
     narrowing: Narrowing,
     feasible: Rows,
     card: ScoreCard | None,
-    manner: Manner,
+    options: DecideOptions,
     favoured: NDArray[np.bool_] | None = None,
 ) -> Placement:
     """The best of the feasible nodes, of which there is only one where there are no scores.
 
     `favoured` are those that win ties against the others; None: all are equal.
     """
-    placement = _only(attempt.cycle.nodes, feasible) if card is None else _pick(attempt, card, manner, favoured)
+    placement = _only(attempt.cycle.nodes, feasible) if card is None else _pick(attempt, card, options, favoured)
     placement.cycle = attempt.cycle
-    _record(attempt, placement, verdicts, narrowing, feasible, card, manner)
+    _record(attempt, placement, verdicts, narrowing, feasible, card, options)
     return placement
 
 
-def _screen(attempt: Attempt, manner: Manner) -> tuple[Verdicts, Narrowing] | NoFit:
+def _screen(attempt: Attempt, options: DecideOptions) -> tuple[Verdicts, Narrowing] | NoFit:
     """PreFilter and Filter: the verdict of each node; or that the pod goes nowhere, whatever the node."""
     if not attempt.cycle.nodes.alive_count:
         return NoFit(Diagnosis(0))
     narrowing = attempt.pre_filter()
     if isinstance(narrowing, PodRejected):
         diagnosis = diagnose_rejected_pod(attempt, narrowing)
-        return NoFit(diagnosis, Details() if manner.explain else None, _failure(attempt, None, diagnosis, manner))
+        return NoFit(diagnosis, Details() if options.explain else None, _failure(attempt, None, diagnosis, options))
     verdicts = attempt.filter(narrowing)
-    if manner.nominated:
-        leave_room(attempt, verdicts, manner.nominated)
+    nominated = attempt.cycle.cluster.nominated
+    if nominated:
+        leave_room(attempt, verdicts, nominated)
     return verdicts, narrowing
 
 
-def _no_fit(attempt: Attempt, verdicts: Verdicts, narrowing: Narrowing, manner: Manner) -> NoFit:
+def _no_fit(attempt: Attempt, verdicts: Verdicts, narrowing: Narrowing, options: DecideOptions) -> NoFit:
     """No node passed: why, as far as anyone may ask."""
-    details = Details(rejected=rejections_by_node(attempt, verdicts)) if manner.explain else None
+    details = Details(rejected=rejections_by_node(attempt, verdicts)) if options.explain else None
     diagnosis = diagnose(attempt, verdicts, narrowing)
-    return NoFit(diagnosis, details, _failure(attempt, verdicts, diagnosis, manner))
+    return NoFit(diagnosis, details, _failure(attempt, verdicts, diagnosis, options))
 
 
 def _promised_row(attempt: Attempt, verdicts: Verdicts) -> int | None:
@@ -176,18 +173,18 @@ def _take_promised(verdicts: Verdicts, row: int) -> Rows:
     return np.array([row], np.intp)
 
 
-def _feasible_rows(attempt: Attempt, verdicts: Verdicts, manner: Manner) -> Rows:
+def _feasible_rows(attempt: Attempt, verdicts: Verdicts, options: DecideOptions) -> Rows:
     """The rows that passed every filter; a profile may ask for fewer than there are."""
     nodes = attempt.cycle.nodes
     count = nodes.alive_count
     # Parity: where nothing tells nodes apart the first one found will do.
-    is_ranked = bool(attempt.runner.scores) or manner.has_ranking_extender()
+    is_ranked = bool(attempt.runner.scores) or options.has_ranking_extender()
     wanted = nodes_to_find(count, attempt.runner.profile.percentage_of_nodes_to_score) if is_ranked else 1
     if wanted < count:
         if is_ranked:  # Parity: what is enough goes by the nodes that PreFilter left, not by all
             left = int(np.count_nonzero(verdicts.first >= 0))
             wanted = nodes_to_find(left, attempt.runner.profile.percentage_of_nodes_to_score)
-        rows, verdicts.first = cut_short(nodes, verdicts.first, wanted, manner.search)
+        rows, verdicts.first = cut_short(nodes, verdicts.first, wanted, attempt.runner.cursor)
         return rows
     passed = verdicts.first == PASSED
     if np.count_nonzero(passed) == nodes.height:
@@ -195,8 +192,8 @@ def _feasible_rows(attempt: Attempt, verdicts: Verdicts, manner: Manner) -> Rows
     return np.flatnonzero(passed)
 
 
-def _failure(attempt: Attempt, verdicts: Verdicts | None, diagnosis: Diagnosis, manner: Manner) -> FitFailure:
-    return FitFailure(attempt, verdicts, diagnosis.absent, manner.nominated, manner.examine_all)
+def _failure(attempt: Attempt, verdicts: Verdicts | None, diagnosis: Diagnosis, options: DecideOptions) -> FitFailure:
+    return FitFailure(attempt, verdicts, diagnosis.absent, options.examine_all)
 
 
 def _only(nodes: NodeTable, feasible: Rows) -> Placement:
@@ -204,8 +201,8 @@ def _only(nodes: NodeTable, feasible: Rows) -> Placement:
     return Placement(nodes.names[row], row)
 
 
-def _pick(attempt: Attempt, card: ScoreCard, manner: Manner, favoured: NDArray[np.bool_] | None) -> Placement:
-    """The node with the highest total; ties as the manner says."""
+def _pick(attempt: Attempt, card: ScoreCard, options: DecideOptions, favoured: NDArray[np.bool_] | None) -> Placement:
+    """The node with the highest total; ties as the options say."""
     nodes = attempt.cycle.nodes
     highest = card.totals.max()
     tied = np.flatnonzero(card.totals == highest)
@@ -213,7 +210,7 @@ def _pick(attempt: Attempt, card: ScoreCard, manner: Manner, favoured: NDArray[n
         tied = tied[favoured[tied]]
     if not isinstance(card.rows, slice):
         tied = card.rows[tied]
-    row = manner.tie_break(nodes, tied, attempt.cycle.seed)
+    row = options.tie_break(nodes, tied, attempt.cycle.seed)
     return Placement(nodes.names[row], row, int(highest), len(card.totals))
 
 
@@ -224,14 +221,14 @@ def _record(
     narrowing: Narrowing,
     feasible: Rows,
     card: ScoreCard | None,
-    manner: Manner,
+    options: DecideOptions,
 ) -> None:
-    """Add to a placement what the manner asks to keep of how it came about."""
+    """Add to a placement what the options ask to keep of how it came about."""
     nodes = attempt.cycle.nodes
-    if manner.record or manner.explain:
+    if options.record or options.explain:
         placement.diagnosis = diagnose(attempt, verdicts, narrowing)
         placement.best = _best(nodes, card) if card else []
-    if manner.explain:
+    if options.explain:
         names = [nodes.names[row] for row in np.arange(nodes.height)[feasible]]
         details = placement.details = Details(names, rejections_by_node(attempt, verdicts))
         if card:

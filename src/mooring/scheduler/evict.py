@@ -80,7 +80,7 @@ def _tell(core: Core, plugin: PostFilterPlugin, preemptor: Pod, tell: Callable[[
 
 def _stop_waiting(core: Core, victim: Pod, preemptor: Pod, node_name: str) -> bool:
     """A victim that only waits for its binding need not be deleted: it goes back to the queue."""
-    waiting = core.desk.waiting.get(victim.id)
+    waiting = core.services.waiting.get(victim.id)
     if not (stop(core, victim.id, _WAITS) if waiting is None else waiting.preempt(_WAITS, "preempted")):
         return False
     note = f"Preempted by pod {preemptor.uid} on node {node_name} (in kube-scheduler memory)."
@@ -89,6 +89,6 @@ def _stop_waiting(core: Core, victim: Pod, preemptor: Pod, node_name: str) -> bo
 
 
 def _clear_lower_nominations(core: Core, preemptor: Pod, node_name: str) -> None:
-    for pod in core.nominated.on(node_name):
+    for pod in core.cluster.nominated.on(node_name):
         if pod.priority < preemptor.priority:
             core.outbox.append(PatchStatus(core.pods.get(pod.key, pod), nominated_node_name=""))

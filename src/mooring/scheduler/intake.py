@@ -211,7 +211,7 @@ def _assumed_leaves(core: Core, pod: Pod) -> None:
     assumed = core.cache.get(pod.id)
     if assumed is None:
         return
-    waiting = core.desk.waiting.get(pod.id)
+    waiting = core.services.waiting.get(pod.id)
     if waiting is not None:
         waiting.reject("", "removed")  # its binding gives everything back, unless it was allowed to go on before
     if waiting is None or (waiting.release is not None and waiting.release.is_allowed):

@@ -35,7 +35,7 @@ def attempt(core: Core) -> Pod | None:
 def _steps(core: Core, entry: QueuedPod, runner: Runner) -> Steps[None]:
     """Decide, make room if the pod fits nowhere, and act on it."""
     panel = panel_for(core, entry.pod)
-    decision = yield from core.deciding(runner, entry.pod, core.cluster, core.manner, core.queue.attempts, panel)
+    decision = yield from core.deciding(runner, entry.pod, core.cluster, core.options, core.queue.attempts, panel)
     room = (yield from seek_room(runner, decision, panel)) if isinstance(decision, NoFit) else None
     _conclude(core, entry, runner, decision, room)
 

@@ -133,7 +133,7 @@ def _step(core: Core, run: PreBindRun, answer: KubeObject | WriteFault | None) -
 def _wait(core: Core, run: PreBindRun, step: object) -> None:
     """For what the work asked for: an answer to a write, or the end of a pause."""
     if isinstance(step, Write):
-        token = core.next_token()
+        token = core.outbox.next_token()
         key = f"{step.namespace}/{step.name}" if step.namespace else step.name
         core.pre_bind.await_write(run, token, (step.kind, key), step.late)
         core.outbox.append(replace(step, token=token))

@@ -4,17 +4,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from mooring.framework.intents import WriteFault
 from mooring.framework.points import Pause, PreBindPlugin, Work
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.scheduler.binding import Binding
+from mooring.scheduler.outbox import OnAnswer, Outbox
 
 ObjectRef = tuple[type[KubeObject], str]
 """Kind and key of an object."""
-
-OnAnswer = Callable[[KubeObject | WriteFault | None], None]
-"""Called with the answer to a write whose plugin is no longer at work."""
 
 
 @dataclass(slots=True)
@@ -39,12 +36,11 @@ class PreBindRun:
 class PreBindRuns:
     """All of them. A run waits for one thing at a time: `await_write` or `await_change`, until `stop_waiting`."""
 
+    outbox: Outbox
     by_pod: dict[str, PreBindRun] = field(default_factory=dict)
     """By pod id."""
     _writers: dict[int, tuple[str, ObjectRef]] = field(default_factory=dict)
     """Token of a write -> id of the pod whose run waits for it, and what is written."""
-    _late_answers: dict[int, OnAnswer] = field(default_factory=dict)
-    """Token of a write that no run waits for -> what is called with its answer."""
     _watchers: dict[ObjectRef, dict[str, None]] = field(default_factory=dict)
     """Object -> ids of the pods whose run waits for it to change, in order of arrival."""
     _looked_ns: int = 0
@@ -56,7 +52,7 @@ class PreBindRuns:
     def end(self, run: PreBindRun) -> None:
         """The run is over. A write of it that is not answered yet still has somebody to tell, if it said so."""
         if run.token and run.on_late_answer is not None:
-            self._late_answers[run.token] = run.on_late_answer
+            self.outbox.on_answer[run.token] = run.on_late_answer
         self.stop_waiting(run)
         self.by_pod.pop(run.binding.pod.id, None)
 
@@ -68,10 +64,6 @@ class PreBindRuns:
         run.pause = pause
         for target in pause.on:
             self._watchers.setdefault(target, {})[run.binding.pod.id] = None
-
-    def await_answer(self, token: int, on_answer: OnAnswer) -> None:
-        """A write outside of any run whose answer somebody wants."""
-        self._late_answers[token] = on_answer
 
     def stop_waiting(self, run: PreBindRun) -> None:
         pod_id = run.binding.pod.id
@@ -86,7 +78,7 @@ class PreBindRuns:
         """A write was answered: the run that waits for it, or what else is to be called, and what was written."""
         pod_id, target = self._writers.pop(token, ("", None))
         run = self.by_pod.get(pod_id)
-        on_answer = self._late_answers.pop(token, None)
+        on_answer = self.outbox.on_answer.pop(token, None)
         return (run if run is not None and run.token == token else None), on_answer, target
 
     def waiting_for(self, target: ObjectRef) -> list[PreBindRun]:
@@ -111,7 +103,7 @@ class PreBindRuns:
     @property
     def is_idle(self) -> bool:
         """Whether nothing is at work, and no answer is expected."""
-        return not self.by_pod and not self._late_answers and not self._watchers
+        return not self.by_pod and not self.outbox.on_answer and not self._watchers
 
     def check(self, bindings: dict[str, Any]) -> list[str]:
         """The invariants that do not hold, in words."""

@@ -1,18 +1,16 @@
 """The scheduler without I/O: changes and the passing of time go in, intents come out."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.cache import Cache
 from mooring.cluster.pods.nominated import NominatedLoad
-from mooring.cluster.pods.pod_groups import PodGroups
 from mooring.framework.config.types import Extender
 from mooring.framework.events import ANYTHING, Action, ClusterEvent, Registration
-from mooring.framework.intents import Intent, Write
-from mooring.framework.points import Desk
+from mooring.framework.intents import Intent
 from mooring.framework.runner import Runner
+from mooring.framework.services import SchedulerServices
 from mooring.framework.waiting import WaitingPods
 from mooring.kit.clock import Clock
 from mooring.model.pod import Pod
@@ -20,7 +18,7 @@ from mooring.queue.entry import Place, QueuedPod
 from mooring.queue.queue import SchedulingQueue
 from mooring.scheduler import bind, evict, intake, pre_bind
 from mooring.scheduler.core import Core, Deciding, Report, Tell
-from mooring.scheduler.decide import Manner
+from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.decision import EXTENDER
 from mooring.scheduler.extenders import attempt as extender_attempt
 from mooring.scheduler.extenders.steps import Suspension
@@ -38,6 +36,8 @@ from mooring.scheduler.inputs import (
 )
 from mooring.scheduler.loop import attempt
 from mooring.scheduler.observer import Observer
+from mooring.scheduler.outbox import Outbox
+from mooring.scheduler.pre_bind_runs import PreBindRuns
 
 _ANY_EVENT = Registration(ClusterEvent(ANYTHING, Action.ALL))
 """Nobody knows what an extender waits for."""
@@ -54,8 +54,9 @@ class Scheduler:
         self,
         clock: Clock,
         runners: dict[str, Runner],
-        desk: Desk,
-        manner: Manner,
+        services: SchedulerServices,
+        outbox: Outbox,
+        options: DecideOptions,
         *,
         initial_backoff_s: float = 1,
         max_backoff_s: float = 10,
@@ -63,53 +64,41 @@ class Scheduler:
         tell: Tell | None = None,
         report: Report | None = None,
         observer: Observer | None = None,
-        schedules_groups: bool = False,
     ) -> None:
-        """`schedules_groups`: the pods of a PodGroup are scheduled together, not one by one."""
+        """`services` are those that the plugins were built with; what they ask for goes into `outbox`."""
         report = report or (lambda text, error: None)
-        cluster = Cluster()
-        cluster.groups = PodGroups() if schedules_groups else None
-        manner.nominated = nominated = NominatedLoad(cluster.nodes)
+        cluster = services.cluster
         pods: dict[str, Pod] = {}
         queue = SchedulingQueue(
             clock,
             {name: runner.profile for name, runner in runners.items()},
             cluster=cluster,
             lookup=pods.get,
-            nominated=nominated,
+            nominated=cluster.nominated,
             initial_backoff_s=initial_backoff_s,
             max_backoff_s=max_backoff_s,
             max_parked_s=max_parked_s,
             tell=tell,
             report=report,
-            other_rejectors={EXTENDER: (_ANY_EVENT,)} if manner.extenders else None,
+            other_rejectors={EXTENDER: (_ANY_EVENT,)} if options.extenders else None,
             callers={name: runner.caller for name, runner in runners.items()},
         )
-        desk.activate, desk.now_ns = queue.activate, clock.now_ns
         self.core = Core(
             clock,
             cluster,
             Cache(cluster),
             queue,
             runners,
-            desk,
-            nominated,
-            manner,
+            services,
+            options,
+            outbox,
+            PreBindRuns(outbox),
             tell,
             report,
             observer or Observer(),
             pods,
         )
-        desk.cluster, desk.want = cluster, self._want
         self.core.observer.watch(self.core)
-
-    def _want(self, intent: Intent) -> None:
-        """A plugin wants something done, of which it hears no more unless it said so."""
-        if isinstance(intent, Write) and intent.late is not None:
-            token = self.core.next_token()
-            self.core.pre_bind.await_answer(token, intent.late)
-            intent = replace(intent, token=token)
-        self.core.outbox.append(intent)
 
     # ---- inputs
 
@@ -122,6 +111,7 @@ class Scheduler:
         suspension = self.core.extender_calls.suspension
         if suspension is None:
             _HANDLERS[type(input)](self, input)
+            self._activate()
         elif isinstance(input, CallAnswered) and input.token not in self.core.extender_calls.binders:
             self._continue(suspension, input)
         else:
@@ -133,6 +123,7 @@ class Scheduler:
             extender_attempt.replied(self.core, suspension, input.token, input.reply)
         finally:
             if self.core.extender_calls.suspension is None:
+                self._activate()
                 self._catch_up(suspension)
 
     def _catch_up(self, suspension: Suspension) -> None:
@@ -177,7 +168,7 @@ class Scheduler:
             bind.binder_replied(self.core, *called, input.reply)
 
     def _second_passed(self, input: SecondPassed) -> None:
-        self.core.desk.waiting.expire(self.core.clock.now_ns())
+        self.core.services.waiting.expire(self.core.clock.now_ns())
         pre_bind.go_on(self.core)
         self.core.queue.flush_backoff()
         self.core.observer.second_passed()
@@ -192,12 +183,18 @@ class Scheduler:
         if self.core.extender_calls.suspension is not None:
             return None
         pod = attempt(self.core)
+        self._activate()
         self.release_waiting()
         return pod
 
+    def _activate(self) -> None:
+        """Plugins may have asked for pods to be tried again. Parity: upstream too waits for the end of the cycle."""
+        if self.core.outbox.activations:
+            self.core.queue.activate(self.core.outbox.take_activations())
+
     def release_waiting(self) -> None:
         """Let pods go on, or go back, whose wait on Permit has ended."""
-        while self.core.extender_calls.suspension is None and (released := self.core.desk.waiting.take_released()):
+        while self.core.extender_calls.suspension is None and (released := self.core.services.waiting.take_released()):
             for waiting in released:
                 assert waiting.release is not None
                 bind.release(self.core, waiting.pod.id, waiting.release)
@@ -215,8 +212,7 @@ class Scheduler:
 
     def take_intents(self) -> list[Intent]:
         """What is to be done in the world, in order. They are handed out once."""
-        intents, self.core.outbox = self.core.outbox, []
-        return intents
+        return self.core.outbox.take()
 
     def decide_with(self, deciding: Deciding) -> None:
         """Have this make the decisions, usually around `decide.deciding`. For a driver that wants to see each of them."""
@@ -237,16 +233,16 @@ class Scheduler:
     @property
     def nominated(self) -> NominatedLoad:
         """The pods that are promised a node."""
-        return self.core.nominated
+        return self.core.cluster.nominated
 
     @property
     def waiting(self) -> WaitingPods:
         """The pods that wait on Permit."""
-        return self.core.desk.waiting
+        return self.core.services.waiting
 
     @property
     def extenders(self) -> tuple[Extender, ...]:
-        return self.core.manner.extenders
+        return self.core.options.extenders
 
     @property
     def attempts(self) -> int:
@@ -294,7 +290,7 @@ class Scheduler:
 
     def has_intents(self) -> bool:
         """Whether `take_intents` would return any."""
-        return bool(self.core.outbox)
+        return bool(self.core.outbox.intents)
 
     def next_release_ns(self) -> int | None:
         """When the next pod leaves backoff."""
@@ -302,7 +298,7 @@ class Scheduler:
 
     def next_deadline_ns(self) -> int | None:
         """When a wait on Permit or a pause of PreBind ends, whatever else happens."""
-        times = (self.core.desk.waiting.next_deadline_ns(), self.core.pre_bind.next_deadline_ns())
+        times = (self.core.services.waiting.next_deadline_ns(), self.core.pre_bind.next_deadline_ns())
         return min((when for when in times if when is not None), default=None)
 
     def check(self) -> list[str]:

@@ -1,21 +1,13 @@
 """How many nodes to look at, and from where: percentageOfNodesToScore with its rotating start."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.memo import NARROWED_OUT, PASSED
+from mooring.framework.runner import SearchCursor
 
 MIN_FEASIBLE = 100
-
-
-@dataclass(slots=True)
-class Search:
-    """Where the next partial search starts; shared by all profiles of a scheduler."""
-
-    start: int = 0
 
 
 def nodes_to_find(count: int, percentage: int | None) -> int:
@@ -26,9 +18,9 @@ def nodes_to_find(count: int, percentage: int | None) -> int:
 
 
 def cut_short(
-    nodes: NodeTable, first: NDArray[np.int8], wanted: int, search: Search
+    nodes: NodeTable, first: NDArray[np.int8], wanted: int, cursor: SearchCursor
 ) -> tuple[NDArray[np.intp], NDArray[np.int8]]:
-    """Stop after `wanted` feasible nodes, as a walk over the nodes from `search.start` would.
+    """Stop after `wanted` feasible nodes, as a walk over the nodes from `cursor.start` would.
 
     Returns the feasible rows in the order of the walk, and the verdicts with those of nodes never reached taken out.
     """
@@ -37,10 +29,10 @@ def cut_short(
     count = len(candidates)
     if not count:
         return candidates, first
-    walk = np.roll(candidates, -(search.start % count))
+    walk = np.roll(candidates, -(cursor.start % count))
     passed = np.flatnonzero(first[walk] == PASSED)
     reached = count if len(passed) <= wanted else int(passed[wanted])
-    search.start = (search.start + reached) % nodes.alive_count
+    cursor.start = (cursor.start + reached) % nodes.alive_count
     seen = np.full(len(first), NARROWED_OUT, np.int8)
     seen[walk[:reached]] = first[walk[:reached]]
     return walk[passed[:wanted]], seen

@@ -11,7 +11,7 @@ from mooring.kit.clock import VirtualClock
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.scheduler.assembly import all_plugins, build_scheduler
-from mooring.scheduler.decide import Manner
+from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.inputs import BindAnswered
 from mooring.sim.driver import START_NS, Driver
 from mooring.sim.placer import Outcome
@@ -36,7 +36,7 @@ class Figures:
 def measure(text: bytes) -> Figures:
     """Attempt every pod of a scenario once. Raises ScenarioError for a scenario that cannot be used."""
     scenario = parse(text)
-    placer = load(scenario, Manner(), all_plugins())
+    placer = load(scenario, DecideOptions(), all_plugins())
     name, keys = scenario.name, scenario.pods
     del scenario, text
     clock = _Stopwatch()

@@ -8,7 +8,7 @@ import msgspec
 from mooring.framework.registry import Registry
 from mooring.framework.status import Rejection
 from mooring.scheduler.assembly import all_plugins
-from mooring.scheduler.decide import Manner
+from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.decision import Details, Diagnosis, NoFit, Placement
 from mooring.sim import conform_config, timeline
 from mooring.sim.placer import Step
@@ -19,12 +19,12 @@ Answer = dict[str, Any]
 
 def decide(line: bytes) -> Answer:
     """Every verdict and every score of every attempt."""
-    return _run(line, Manner(explain=True), _full_step)
+    return _run(line, DecideOptions(explain=True), _full_step)
 
 
 def compact(line: bytes) -> Answer:
     """The result of every attempt, without its details."""
-    return _run(line, Manner(record=True), _compact_step)
+    return _run(line, DecideOptions(record=True), _compact_step)
 
 
 def check_config(line: bytes) -> Answer:
@@ -70,12 +70,12 @@ def _registry() -> Registry:
     return _plugins[0]
 
 
-def _run(line: bytes, manner: Manner, show: Callable[[Step], Answer]) -> Answer:
+def _run(line: bytes, options: DecideOptions, show: Callable[[Step], Answer]) -> Answer:
     name = ""
     try:
         scenario = parse(line)
         name = scenario.name
-        placer = load(scenario, manner, _registry())
+        placer = load(scenario, options, _registry())
     except ScenarioError as fault:
         return {"name": name, "error": str(fault), "steps": []}
     steps = []

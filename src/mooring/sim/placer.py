@@ -6,17 +6,20 @@ from enum import Enum
 import msgspec
 
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.pods.nominated import NominatedLoad
+from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.failure import FitFailure
 from mooring.framework.intents import Intent, Write
-from mooring.framework.points import Desk, Nomination, NoRoom, Plugin, PreEnqueuePlugin, ReservePlugin
+from mooring.framework.points import Nomination, NoRoom, Plugin, PreEnqueuePlugin, ReservePlugin
+from mooring.framework.registry import Registry
 from mooring.framework.runner import Runner
+from mooring.framework.services import SchedulerServices
 from mooring.framework.status import Rejection
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.plugins.preemption.default_preemption import DefaultPreemption
 from mooring.plugins.preemption.search import Findings
-from mooring.scheduler.decide import Manner, decide
+from mooring.scheduler.assembly import build_runners
+from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
 from mooring.scheduler.extenders.steps import at_once
 from mooring.scheduler.make_room import Room, make_room
@@ -54,14 +57,15 @@ class Step:
 class Placer:
     """A cluster, the pods that wait, and the profiles that place them."""
 
-    def __init__(self, runners: dict[str, Runner], manner: Manner, desk: Desk | None = None) -> None:
+    def __init__(
+        self, config: KubeSchedulerConfiguration, options: DecideOptions, registry: Registry | None = None
+    ) -> None:
+        """Raises ConfigError."""
         self.cluster = Cluster()
-        if desk is not None:
-            desk.cluster, desk.want = self.cluster, self._do
+        self.nominated = self.cluster.nominated
         self.pending: dict[str, Pod] = {}
-        self.nominated = NominatedLoad(self.cluster.nodes)
-        self._runners = runners
-        self._manner = replace(manner, nominated=self.nominated)
+        self._runners = build_runners(config, registry, SchedulerServices(self.cluster, want=self._do))
+        self._options = options
         self._attempts = 0
         self._placed: set[str] = set()
         """Pods that this placer placed: one that is preempted waits again, any other is gone."""
@@ -99,7 +103,7 @@ class Placer:
         if gate is not None:
             return Step(pod, Outcome.GATED, gate=gate)
         self._attempts += 1
-        decision = decide(runner, pod, self.cluster, self._manner, self._attempts)
+        decision = decide(runner, pod, self.cluster, self._options, self._attempts)
         if isinstance(decision, NoFit):
             return self._preempt(runner, pod, decision)
         if isinstance(decision, DecisionError):

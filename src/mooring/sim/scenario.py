@@ -7,13 +7,11 @@ import msgspec
 
 from mooring.cluster.nodes.table import ClusterError
 from mooring.framework import config
-from mooring.framework.points import Desk
 from mooring.framework.registry import Registry
 from mooring.model.decode import decode_json
 from mooring.model.kinds import KINDS
 from mooring.model.meta import KubeObject
-from mooring.scheduler.assembly import build_runners
-from mooring.scheduler.decide import Manner
+from mooring.scheduler.decide import DecideOptions
 from mooring.sim.placer import Placer
 
 UNUSABLE = (msgspec.MsgspecError, ValueError, OverflowError, ClusterError, RecursionError)
@@ -68,12 +66,11 @@ def put_objects(scenario: Scenario, put: Callable[[KubeObject], None]) -> None:
             raise ScenarioError(f"objects[{i}]: {fault}") from fault
 
 
-def load(scenario: Scenario, manner: Manner, registry: Registry | None = None) -> Placer:
+def load(scenario: Scenario, options: DecideOptions, registry: Registry | None = None) -> Placer:
     """A placer with the scenario's objects. Raises ScenarioError."""
     chosen = configuration(scenario)
     try:
-        desk = Desk()
-        placer = Placer(build_runners(chosen, registry, desk), manner, desk)
+        placer = Placer(chosen, options, registry)
     except ValueError as fault:
         raise ScenarioError(f"config: {fault}") from fault
     put_objects(scenario, placer.put)

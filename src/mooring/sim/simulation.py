@@ -17,7 +17,7 @@ from mooring.framework.runner import Runner
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import Condition, KubeObject
 from mooring.model.pod import Pod
-from mooring.scheduler.decide import Manner, decide
+from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
 from mooring.scheduler.failure import POD_SCHEDULED, SCHEDULER_ERROR
 from mooring.sim.reading.manifests import Manifests
@@ -197,8 +197,7 @@ class Simulation:
         spec = msgspec.structs.replace(pod.spec, node_name="")
         status = msgspec.structs.replace(pod.status, nominated_node_name="")
         loose = Pod(metadata=pod.metadata, spec=spec, status=status)
-        manner = Manner(explain=True, nominated=self._stage.scheduler.nominated)
-        decision = decide(runner, loose, fork, manner)
+        decision = decide(runner, loose, fork, DecideOptions(explain=True))
         fate = _FATES[type(decision)]
         return Explanation(loose, decision, fate, now_on=node_name, weights=_weights(runner))
 

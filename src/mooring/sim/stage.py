@@ -5,6 +5,8 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import TypeGuard
 
+import msgspec
+
 from mooring.cluster.cluster import Cluster
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.faults import describe
@@ -16,7 +18,7 @@ from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.validation.problem import Problem, Problems, show
 from mooring.scheduler.assembly import build_scheduler
-from mooring.scheduler.decide import Manner, deciding
+from mooring.scheduler.decide import DecideOptions, deciding
 from mooring.scheduler.decision import Decision, Placement
 from mooring.scheduler.extenders.interest import Panel
 from mooring.scheduler.extenders.steps import Steps
@@ -52,13 +54,13 @@ class Stage:
         self.clock = VirtualClock(START_NS)
         self.stories = Stories(self.clock, only="")
         """Nobody's, until `stories.only` names a pod."""
-        manner = Manner(record=records)
+        self.unasked = tuple(config.extenders)
+        """Extenders of the configuration: a simulation sends no requests."""
+        offline = msgspec.structs.replace(config, extenders=[])
+        options = DecideOptions(record=records)
         self.scheduler = build_scheduler(
-            config, self.clock, registry, manner, self.stories.tell, self._report, gates=gates
+            offline, self.clock, registry, options, self.stories.tell, self._report, gates=gates
         )
-        self.unasked = manner.extenders
-        """Extenders of the configuration: a simulation reaches out to nobody."""
-        manner.extenders = ()
         self.driver = Driver(self.clock, self.scheduler, with_versions=True)
         self.pending = [item for item in objects if _is_pending(item)]
         self.finished = [item for item in objects if isinstance(item, Pod) and item.is_finished]
@@ -123,10 +125,11 @@ class Stage:
                 self.driver.create(item)
 
     def _deciding(
-        self, runner: Runner, pod: Pod, cluster: Cluster, manner: Manner, seed: int, panel: Panel | None
+        self, runner: Runner, pod: Pod, cluster: Cluster, options: DecideOptions, seed: int, panel: Panel | None
     ) -> Steps[Decision]:
-        manner.explain = pod.key in self.explained
-        return self._remember(pod, (yield from deciding(runner, pod, cluster, manner, seed, panel)))
+        if pod.key in self.explained:
+            options = replace(options, explain=True)
+        return self._remember(pod, (yield from deciding(runner, pod, cluster, options, seed, panel)))
 
     def _remember(self, pod: Pod, decision: Decision) -> Decision:
         if pod.key in self.explained:

@@ -77,7 +77,7 @@ class DynamicResources(
     def __init__(self, args: Any, handle: Handle) -> None:
         chosen = args if isinstance(args, DynamicResourcesArgs) else DynamicResourcesArgs()
         self._features = features = DeviceFeatures.of(handle.feature_gates)
-        self._desk = handle.desk
+        self._services = handle.services
         timeout = chosen.filter_timeout
         max_steps = int(timeout.seconds * STEPS_A_SECOND) if timeout is not None and timeout.nanoseconds else None
         self._market = Market(features, max_steps)
@@ -91,10 +91,10 @@ class DynamicResources(
     # ---- are the claims there?
 
     def pre_enqueue(self, pod: Pod) -> Rejection | None:
-        if not pod.spec.resource_claims or self._desk.cluster is None:
+        if not pod.spec.resource_claims or self._services.cluster is None:
             return None
         try:
-            claims_of(pod, self._desk.cluster.claims)
+            claims_of(pod, self._services.cluster.claims)
         except Unresolved as why:
             return final(str(why))
         return None
@@ -208,7 +208,7 @@ class DynamicResources(
     def _is_given_up(self, claim: ResourceClaim) -> bool:
         """Whether its devices will not be prepared any more."""
         try:
-            return not is_prepared(claim) and is_overdue(claim, self._binding_timeout_ns, self._desk.now_ns())
+            return not is_prepared(claim) and is_overdue(claim, self._binding_timeout_ns, self._services.now_ns())
         except BindingFailed:
             return True
 
@@ -228,18 +228,18 @@ class DynamicResources(
             claim = state.claims[index]
             users = claim.status.reserved_for or ()
             if claim is not state.extended and (not users or (len(users) == 1 and is_reserved_for(claim, cycle.pod))):
-                self._desk.want(replace(deallocate(claim), late=partial(self._try_again, cycle.pod)))
+                self._services.want(replace(deallocate(claim), late=partial(self._try_again, cycle.pod)))
                 return NoRoom(curable("deallocation of ResourceClaim completed"))
         if state.extended is not None and not is_unwritten(state.extended):
             for write in delete_claim(state.extended):
-                self._desk.want(write)
+                self._services.want(write)
             return NoRoom(curable("deletion of ResourceClaim completed"))
         return NoRoom(curable("still not schedulable"))
 
     def _try_again(self, pod: Pod, answer: object) -> None:
         """Where a claim could not be freed because it was changed, nothing else may wake the pod."""
         if isinstance(answer, WriteFault):
-            self._desk.activate((pod,))
+            self._services.activate((pod,))
 
     # ---- which of them is best
 
@@ -299,7 +299,7 @@ class DynamicResources(
                 ledger.end(claim_id(claim))
             if claim.status.allocation is not None and is_reserved_for(claim, cycle.pod):
                 answered = ledger.give_back(claim, cycle.pod.id)
-                self._desk.want(replace(give_back_reservation(claim, cycle.pod.id), late=answered))
+                self._services.want(replace(give_back_reservation(claim, cycle.pod.id), late=answered))
         state.allocations.clear()
 
     def _give_up_extended(self, cycle: Cycle, state: ClaimState, claim: ResourceClaim) -> None:
@@ -313,14 +313,14 @@ class DynamicResources(
             ledger.begin(allocated(claim, allocation))
         for write in delete_claim(claim, lambda answer: ledger.settle(pending)):
             ledger.doubt(pending)
-            self._desk.want(write)
+            self._services.want(write)
 
     def pre_bind(self, cycle: Cycle, node_name: str) -> Work | Rejection | None:
         state: ClaimState = cycle.state.read(self.name)
         if not state:
             return None
         timeout_ns = self._binding_timeout_ns if self._features.binding_conditions else None
-        return ClaimWork(cycle, state, self._desk, timeout_ns, self._metrics).run(node_name)
+        return ClaimWork(cycle, state, self._services, timeout_ns, self._metrics).run(node_name)
 
 
 def _reach(claim: ResourceClaim) -> NodeMatcher | None:

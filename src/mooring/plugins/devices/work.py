@@ -9,7 +9,8 @@ import msgspec
 from mooring.cluster.claims.claim_ledger import ClaimLedger, claim_id
 from mooring.framework.cycle import Cycle
 from mooring.framework.intents import Record, Write, WriteFault
-from mooring.framework.points import Desk, Pause, PodGone, Work
+from mooring.framework.points import Pause, PodGone, Work
+from mooring.framework.services import SchedulerServices
 from mooring.framework.status import PluginError
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.rfc3339 import in_seconds
@@ -58,12 +59,17 @@ class ClaimWork:
     """The work of one binding."""
 
     def __init__(
-        self, cycle: Cycle, state: ClaimState, desk: Desk, binding_timeout_ns: int | None, metrics: ClaimMetrics
+        self,
+        cycle: Cycle,
+        state: ClaimState,
+        services: SchedulerServices,
+        binding_timeout_ns: int | None,
+        metrics: ClaimMetrics,
     ) -> None:
         self._pod: Pod = cycle.pod
         self._ledger: ClaimLedger = cycle.cluster.claims
         self._state = state
-        self._desk = desk
+        self._services = services
         self._metrics = metrics
         self._timeout_ns = binding_timeout_ns
         """None: devices need no preparation."""
@@ -87,7 +93,7 @@ class ClaimWork:
             state.claims[index] = yield from bind
         if self._timeout_ns is not None and any(map(must_be_prepared, state.claims)):
             note = f"waiting for binding conditions for device on node {node_name}"
-            self._desk.want(Record(pod, "Normal", "BindingConditionsPending", "Scheduling", note))
+            self._services.want(Record(pod, "Normal", "BindingConditionsPending", "Scheduling", note))
             yield from self._wait_until_prepared(self._timeout_ns)
         return None
 
@@ -160,7 +166,7 @@ class ClaimWork:
         """Somebody has to hear what became of the last write: its answer, or else one to a question about it."""
         self._ledger.doubt(self._pending)
         if not self._is_asking:
-            self._desk.want(self._followed(read_again(claim), ATTEMPTS))
+            self._services.want(self._followed(read_again(claim), ATTEMPTS))
 
     def _write(self, claim: ResourceClaim, allocation: Allocation | None) -> Steps:
         """Finalizer, allocation and reservation. Where others were faster the claim is read and tried again.
@@ -188,9 +194,9 @@ class ClaimWork:
             if not isinstance(answer, WriteFault):
                 return answer
             if self._is_in_doubt:
-                yield Pause(self._desk.now_ns() + NS_PER_S)
+                yield Pause(self._services.now_ns() + NS_PER_S)
             elif answer.code == CONFLICT:
-                yield Pause(self._desk.now_ns() + RETRY_NS)
+                yield Pause(self._services.now_ns() + RETRY_NS)
             else:
                 break
         if self._is_in_doubt:
@@ -204,7 +210,7 @@ class ClaimWork:
         """The claim as it is on the server, which is asked until it says something to rely on."""
         found = yield from self._ask(read_again(claim))
         while isinstance(found, WriteFault) and _is_unreliable(found):
-            yield Pause(self._desk.now_ns() + NS_PER_S)
+            yield Pause(self._services.now_ns() + NS_PER_S)
             found = yield from self._ask(read_again(claim))
         if isinstance(found, WriteFault):
             raise PluginError(f"get updated claim {claim.key} after conflict: {found.message}")
@@ -244,7 +250,7 @@ class ClaimWork:
             status["allocation"] = msgspec.to_builtins(allocation)
         known = allocation or claim.status.allocation
         if self._timeout_ns is not None and known is not None and known.allocation_timestamp is None:
-            status.setdefault("allocation", {})["allocationTimestamp"] = in_seconds(self._desk.now_ns())
+            status.setdefault("allocation", {})["allocationTimestamp"] = in_seconds(self._services.now_ns())
         status["reservedFor"] = msgspec.to_builtins([*(claim.status.reserved_for or ()), *consumers])
         return write_status(claim, status)
 
@@ -271,7 +277,7 @@ class ClaimWork:
         for consumer in self._ledger.turns.end(claim_id(claim), consumers):
             if consumer.uid in reserved:
                 answered = self._ledger.give_back(claim, consumer.uid)
-                self._desk.want(replace(give_back_reservation(claim, consumer.uid), late=answered))
+                self._services.want(replace(give_back_reservation(claim, consumer.uid), late=answered))
 
     def _followed(self, write: Write, tries: int, consumers: Sequence[ClaimConsumer] = ()) -> Write:
         """The write, with someone to hear of it when the work is stopped before the answer: then the doubt is settled.
@@ -283,12 +289,12 @@ class ClaimWork:
         def answered_late(answer: KubeObject | WriteFault | None) -> None:
             if isinstance(answer, WriteFault) and _is_unreliable(answer) and tries and write.name:
                 question = replace(write, method="PATCH", body={}, subresource="")
-                self._desk.want(self._followed(question, tries - 1, consumers))
+                self._services.want(self._followed(question, tries - 1, consumers))
                 return
             if isinstance(answer, ResourceClaim):
                 self._release(answer, consumers)
             self._ledger.settle(pending)
-            self._desk.activate((self._pod,))
+            self._services.activate((self._pod,))
 
         return replace(write, late=answered_late)
 
@@ -311,8 +317,8 @@ class ClaimWork:
 
     def _show(self, claim: ResourceClaim) -> Generator[Pause, KubeObject | WriteFault | None, None]:
         """Wait for the watch to show the claim: until then only we know that its devices are given."""
-        deadline_ns = self._desk.now_ns() + SHOWN_NS
-        while not self._ledger.wrote(claim) and self._desk.now_ns() < deadline_ns:
+        deadline_ns = self._services.now_ns() + SHOWN_NS
+        while not self._ledger.wrote(claim) and self._services.now_ns() < deadline_ns:
             known = self._ledger.get(claim.key)
             if known is not None and known.uid != claim.uid:
                 return
@@ -327,14 +333,14 @@ class ClaimWork:
     # ---- devices that must be prepared
 
     def _wait_until_prepared(self, timeout_ns: int) -> Generator[Pause, KubeObject | WriteFault | None, None]:
-        began_ns, status = self._desk.now_ns(), "success"
+        began_ns, status = self._services.now_ns(), "success"
         deadline_ns = began_ns + timeout_ns
         watched = frozenset((ResourceClaim, claim.key) for claim in self._state.claims)
         try:
             while not self._are_prepared(timeout_ns):
-                if self._desk.now_ns() >= deadline_ns:
+                if self._services.now_ns() >= deadline_ns:
                     raise PluginError(f"{TIMEOUT}: context deadline exceeded")
-                yield Pause(min(self._desk.now_ns() + POLL_NS, deadline_ns), watched)
+                yield Pause(min(self._services.now_ns() + POLL_NS, deadline_ns), watched)
         except PluginError as fault:
             text = str(fault)
             status = "timeout" if text.startswith(TIMEOUT) else "failure" if text.startswith(FAILED) else "error"
@@ -344,7 +350,7 @@ class ClaimWork:
             raise
         finally:
             devices = [result for claim in self._state.claims for result in results_of(claim)]
-            self._metrics.waited(devices, status, (self._desk.now_ns() - began_ns) / NS_PER_S)
+            self._metrics.waited(devices, status, (self._services.now_ns() - began_ns) / NS_PER_S)
 
     def _are_prepared(self, timeout_ns: int) -> bool:
         for index, claim in enumerate(self._state.claims):
@@ -359,7 +365,7 @@ class ClaimWork:
                     continue
             except BindingFailed as fault:
                 raise PluginError(str(fault)) from fault
-            if is_overdue(known, timeout_ns, self._desk.now_ns()):
+            if is_overdue(known, timeout_ns, self._services.now_ns()):
                 raise PluginError(f"{TIMEOUT}: claim={known.name}")
             return False
         return True

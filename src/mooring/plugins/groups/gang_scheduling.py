@@ -23,7 +23,7 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
     name = "GangScheduling"
 
     def __init__(self, args: Any, handle: Handle) -> None:
-        self._desk = handle.desk
+        self._services = handle.services
 
     def events(self) -> Sequence[Registration]:
         return (
@@ -57,7 +57,7 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
         group, is_trial = self._group(pod), cycle.state.find(GROUP_TRIAL)
         if group.scheduled_count < gang.min_count:
             if not is_trial:
-                self._desk.activate(list(group.unscheduled.values()))
+                self._services.activate(list(group.unscheduled.values()))
             return Wait(TIMEOUT_S, "waiting for minCount pods from a gang to be scheduled")
         if not is_trial:
             self._allow_others(pod, group)
@@ -66,19 +66,19 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
     def _allow_others(self, pod: Pod, group: Group) -> None:
         """Let those go that wait for the gang to be complete."""
         for member_id in group.assumed:
-            waiting = self._desk.waiting.get(member_id) if member_id != pod.id else None
+            waiting = self._services.waiting.get(member_id) if member_id != pod.id else None
             if waiting is not None:
                 waiting.allow(self.name)
 
     def _is_member(self, pod: Pod) -> bool:
         """Whether the pod is scheduled with a group: never where groups are not kept."""
-        cluster = self._desk.cluster
+        cluster = self._services.cluster
         return cluster is not None and cluster.groups is not None and pod.group_key is not None
 
     def _declared(self, pod: Pod) -> PodGroup | None:
-        assert self._desk.cluster is not None
-        return cast("PodGroup | None", self._desk.cluster.objects[PodGroup].get(pod.group_key or ""))
+        assert self._services.cluster is not None
+        return cast("PodGroup | None", self._services.cluster.objects[PodGroup].get(pod.group_key or ""))
 
     def _group(self, pod: Pod) -> Group:
-        assert self._desk.cluster is not None and self._desk.cluster.groups is not None
-        return self._desk.cluster.groups.of(pod) or Group()
+        assert self._services.cluster is not None and self._services.cluster.groups is not None
+        return self._services.cluster.groups.of(pod) or Group()

@@ -68,7 +68,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
     def __init__(self, args: Any, handle: Handle) -> None:
         chosen = args if isinstance(args, VolumeBindingArgs) else VolumeBindingArgs()
         self._timeout_ns = chosen.bind_timeout_seconds * NS_PER_S
-        self._desk = handle.desk
+        self._services = handle.services
         self._shape = [(point.utilization, point.score * 10) for point in chosen.shape or ()] or DEFAULT_SHAPE
         self._scores = handle.feature_gates.get(SCORING_GATE, False)
         self._planner = Planner()
@@ -175,8 +175,8 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         state = self._state(cycle)
         if state is None or not state.reservation:
             return None
-        deadline_ns = self._desk.now_ns() + self._timeout_ns
-        return bind_volumes(cycle, node_name, state.reservation, self._desk.now_ns, deadline_ns)
+        deadline_ns = self._services.now_ns() + self._timeout_ns
+        return bind_volumes(cycle, node_name, state.reservation, self._services.now_ns, deadline_ns)
 
     def _state(self, cycle: Cycle) -> BindingState | None:
         """None: the pod has no claims."""

@@ -11,7 +11,7 @@ from mooring.scheduler.extenders.steps import Steps, Suspension, at_once
 
 def panel_for(core: Core, pod: Pod) -> Panel | None:
     """The extenders that are interested in the pod; None: there are none."""
-    extenders = interested_in(core.manner.extenders, pod) if core.manner.extenders else ()
+    extenders = interested_in(core.options.extenders, pod) if core.options.extenders else ()
     if not extenders:
         return None
     return Panel(extenders, lambda text: core.report(text, None), lambda text: core.story(pod, text))
@@ -19,7 +19,7 @@ def panel_for(core: Core, pod: Pod) -> Panel | None:
 
 def take(core: Core, steps: Steps[None]) -> None:
     """Take steps that may have to wait for extenders: they are suspended at each call."""
-    if not core.manner.extenders:
+    if not core.options.extenders:
         at_once(steps)
         return
     core.extender_calls.suspension = Suspension(steps)
@@ -49,5 +49,5 @@ def _advance(core: Core, suspension: Suspension, replies: list[CallReply] | None
     except BaseException:
         core.extender_calls.suspension = None  # a bug must not leave the scheduler waiting for ever
         raise
-    suspension.calls = tuple(replace(call, token=core.next_token()) for call in calls)
-    core.outbox += suspension.calls
+    suspension.calls = tuple(replace(call, token=core.outbox.next_token()) for call in calls)
+    core.outbox.intents += suspension.calls

@@ -15,7 +15,7 @@ SKIPPED = "Skipping extender in bind as it returned error and has ignorable flag
 
 def call_binder(core: Core, binding: Binding) -> bool:
     """Have the extender bind the pod that binds pods and is interested in it. False: there is none."""
-    for extender in core.manner.extenders:
+    for extender in core.options.extenders:
         if extender.bind_verb and is_interested(extender, binding.pod):
             _call(core, binding, extender)
             return True
@@ -24,7 +24,7 @@ def call_binder(core: Core, binding: Binding) -> bool:
 
 def _call(core: Core, binding: Binding, extender: Extender) -> None:
     call = bind_call(extender, binding.pod, binding.node_name)
-    token = core.next_token()
+    token = core.outbox.next_token()
     core.extender_calls.binders[token] = (binding, extender)
     core.outbox.append(replace(call, token=token))
 

@@ -87,7 +87,7 @@ class GroupTrial:
     def _decide(self, member: Member) -> Steps[None]:
         core, pod = self.core, member.entry.pod
         panel = panel_for(core, pod)
-        member.decision = yield from core.deciding(self.runner, pod, core.cluster, core.manner, member.seed, panel)
+        member.decision = yield from core.deciding(self.runner, pod, core.cluster, core.options, member.seed, panel)
         if isinstance(member.decision, NoFit):
             member.room = yield from seek_room(self.runner, member.decision, panel)
 

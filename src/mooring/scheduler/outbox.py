@@ -1,0 +1,50 @@
+"""What the scheduler wants done, until a driver takes it; and what plugins asked for while others were at work."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from mooring.framework.intents import Intent, Write, WriteFault
+from mooring.model.meta import KubeObject
+from mooring.model.pod import Pod
+
+OnAnswer = Callable[[KubeObject | WriteFault | None], None]
+"""Called with the answer to a write that no PreBind plugin waits for."""
+
+
+@dataclass(slots=True)
+class Outbox:
+    """Intents in order. Writes and calls have a token, by which their answer finds the one that waits for it."""
+
+    intents: list[Intent] = field(default_factory=list)
+    activations: list[Pod] = field(default_factory=list)
+    """Pods that plugins want to be tried again."""
+    on_answer: dict[int, OnAnswer] = field(default_factory=dict)
+    """Token of a write -> what is called with its answer."""
+    _last_token: int = 0
+
+    def append(self, intent: Intent) -> None:
+        self.intents.append(intent)
+
+    def next_token(self) -> int:
+        self._last_token += 1
+        return self._last_token
+
+    def want(self, intent: Intent) -> None:
+        """A plugin wants something done, of which it hears no more unless it said so."""
+        if isinstance(intent, Write) and intent.late is not None:
+            token = self.next_token()
+            self.on_answer[token] = intent.late
+            intent = replace(intent, token=token)
+        self.intents.append(intent)
+
+    def activate(self, pods: Sequence[Pod]) -> None:
+        """A plugin wants these pods to be tried again."""
+        self.activations += pods
+
+    def take(self) -> list[Intent]:
+        intents, self.intents = self.intents, []
+        return intents
+
+    def take_activations(self) -> list[Pod]:
+        pods, self.activations = self.activations, []
+        return pods
