@@ -34,7 +34,7 @@ ASSEMBLY = ("scheduler.assembly",)
 
 ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "apiclient": (("credentials",), ("kubeconfig", "reflectors")),
-    "apiserver": (("patches", "tables"), ("schema",), ("admission",), ("server",)),
+    "apiserver": (("patches",), ("schema",), ("admission",), ("server",)),
     "controllers": (("lifecycle", "nodes"), ("workloads",), ("storage",)),
     "live": (("extenders", "endpoints"),),
     "plugins": (("nodes", "resources", "affinity", "volumes", "devices", "preemption", "groups"),),

@@ -2,7 +2,6 @@
 
 import pytest
 
-from mooring.apiserver.schema.discovery import REQUESTS
 from mooring.apiserver.schema.fields import (
     ANYTHING,
     Field,
@@ -14,7 +13,7 @@ from mooring.apiserver.schema.fields import (
     table,
     type_of,
 )
-from mooring.model.resources import RESOURCES, Resource
+from mooring.model.resources import REQUESTS, RESOURCES, Resource
 
 PLAIN = {
     *("string", "integer", "boolean", "object"),

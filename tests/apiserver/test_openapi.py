@@ -7,8 +7,7 @@ import pytest
 
 from mooring.apiserver.patches.merge_keys import list_rule
 from mooring.apiserver.schema import openapi
-from mooring.apiserver.schema.discovery import REQUESTS
-from mooring.model.resources import RESOURCES, Resource
+from mooring.model.resources import REQUESTS, RESOURCES, Resource
 
 SCHEMAS = "#/components/schemas/"
 

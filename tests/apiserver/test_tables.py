@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.apiserver.store import JsonObject
-from mooring.apiserver.tables.ages import human_duration
-from mooring.apiserver.tables.table_cells import Cell
-from mooring.apiserver.tables.tables import columns_of, table, table_of_one
+from mooring.apiserver.tables import table, table_of_one
 from mooring.model.resources import BY_KIND, RESOURCES, Resource
+from mooring.model.tables.ages import human_duration
+from mooring.model.tables.cells import Cell
 
 RECORDED: dict[str, Any] = json.loads((Path(__file__).parent / "data/tables.json").read_text())
 PODS = RESOURCES["", "v1", "pods"]
@@ -31,8 +31,9 @@ NOW = moment("2026-11-15T07:20:58Z")
 
 def cells(kind: str, item: JsonObject, now_ns: int = NOW, wide: bool = False) -> list[Cell]:
     """The cells of an object that `kubectl get` shows."""
-    (row,) = table(resource_of(kind), [item], now_ns)["rows"]
-    return [cell for cell, column in zip(row["cells"], columns_of(kind), strict=True) if wide or not column.priority]
+    resource = resource_of(kind)
+    (row,) = table(resource, [item], now_ns)["rows"]
+    return [cell for cell, column in zip(row["cells"], resource.columns, strict=True) if wide or not column.priority]
 
 
 def resource_of(kind: str) -> Resource:

@@ -188,7 +188,7 @@ def test_which_kinds_are_read() -> None:
     assert is_read("DaemonSet", "apps/v1")
     assert not is_read("ConfigMap", "v1")
     assert not is_read("Service", "serving.knative.dev/v1")
-    assert all(kind.name == name for registry in (KINDS, WORKLOADS) for name, kind in registry.items())
+    assert all(kind.kind == name for registry in (KINDS, WORKLOADS) for name, kind in registry.items())
 
 
 def corpus_objects(name: str) -> Iterator[dict[str, Any]]:

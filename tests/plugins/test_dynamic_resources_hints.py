@@ -7,9 +7,10 @@ import pytest
 from build import a_cluster, a_pod
 from device_building import a_claim, an_allocation, claiming
 from hinting import wakes
-from mooring.framework.events import POD, RESOURCE_CLAIM, Action, ClusterEvent
+from mooring.framework.events import POD, Action, ClusterEvent
 from mooring.framework.points import Handle
 from mooring.model.devices import ResourceClaim
+from mooring.model.kinds.devices import RESOURCE_CLAIM
 from mooring.model.pod import Pod
 from mooring.plugins.devices.dynamic_resources import DynamicResources
 
@@ -36,7 +37,7 @@ CLAIMS: dict[str, tuple[ResourceClaim | None, ResourceClaim, list[Any], bool]] =
 
 @pytest.mark.parametrize(("old", "new", "items", "woken"), CLAIMS.values(), ids=CLAIMS.keys())
 def test_claims(old: ResourceClaim | None, new: ResourceClaim, items: list[Any], woken: bool) -> None:
-    event = ClusterEvent(RESOURCE_CLAIM, Action.ADD if old is None else Action.UPDATE)
+    event = ClusterEvent(RESOURCE_CLAIM.event, Action.ADD if old is None else Action.UPDATE)
     assert wakes(PLUGIN, POD_OF_C, event, old, new, a_cluster(*items)) is woken
 
 

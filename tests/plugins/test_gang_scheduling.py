@@ -10,17 +10,18 @@ from hinting import wakes
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.pod_groups import PodGroups
 from mooring.framework.cycle import GROUP_TRIAL, Cycle, Keepsakes
-from mooring.framework.events import ASSIGNED_POD_ADD, POD_GROUP, UNSCHEDULABLE_POD_ADD, Action, ClusterEvent
+from mooring.framework.events import ASSIGNED_POD_ADD, UNSCHEDULABLE_POD_ADD, Action, ClusterEvent
 from mooring.framework.points import Handle, Wait
 from mooring.framework.services import SchedulerServices
 from mooring.framework.status import PluginError, final
+from mooring.model.kinds.scheduling import POD_GROUP
 from mooring.model.pod import Pod
 from mooring.plugins.groups.gang_scheduling import GangScheduling
 
 NO_GROUP = final('waiting for pods\'s pod group "gang" to appear in scheduling queue')
 TOO_FEW = final("waiting for minCount pods from a gang to appear in scheduling queue")
 WAIT = Wait(300, "waiting for minCount pods from a gang to be scheduled")
-GROUP_ADD = ClusterEvent(POD_GROUP, Action.ADD)
+GROUP_ADD = ClusterEvent(POD_GROUP.event, Action.ADD)
 
 
 def the_services(*pods: Pod, min_count: int | None = 3, has_group: bool = True) -> SchedulerServices:

@@ -9,9 +9,10 @@ from build import a_cluster, a_node, a_pod
 from hinting import action_of, wakes
 from mooring.cluster.cluster import Cluster
 from mooring.framework.config.args import NodeResourcesFitArgs
-from mooring.framework.events import ASSIGNED_POD, DEVICE_CLASS, NODE, UNSCHEDULABLE_POD, Action, ClusterEvent
+from mooring.framework.events import ASSIGNED_POD, NODE, UNSCHEDULABLE_POD, Action, ClusterEvent
 from mooring.framework.points import Handle
 from mooring.model.devices import DeviceClass
+from mooring.model.kinds.devices import DEVICE_CLASS
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.plugins.resources.node_resources_fit import NodeResourcesFit
@@ -192,5 +193,5 @@ CLASSES: dict[str, tuple[Pod, DeviceClass | None, DeviceClass, bool]] = {
 
 @pytest.mark.parametrize(("pod", "old", "new", "woken"), CLASSES.values(), ids=CLASSES.keys())
 def test_device_classes(pod: Pod, old: DeviceClass | None, new: DeviceClass, woken: bool) -> None:
-    event = ClusterEvent(DEVICE_CLASS, action_of(old, new, Action.UPDATE))
+    event = ClusterEvent(DEVICE_CLASS.event, action_of(old, new, Action.UPDATE))
     assert wakes(PLUGIN, pod, event, old, new) is woken

@@ -7,8 +7,10 @@ import pytest
 from build import a_pod
 from build_storage import DRIVER, ZONE, a_claim, a_class, a_csi_node, a_driver, a_report, a_volume, an_attachment, using
 from hinting import action_of, wakes
-from mooring.framework.events import (
-    ASSIGNED_POD_DELETE,
+from mooring.framework.events import ASSIGNED_POD_DELETE, Action, ClusterEvent
+from mooring.framework.points import Handle, Plugin
+from mooring.model.kind_spec import KindSpec
+from mooring.model.kinds.storage import (
     CSI_DRIVER,
     CSI_NODE,
     CSI_STORAGE_CAPACITY,
@@ -16,10 +18,7 @@ from mooring.framework.events import (
     PERSISTENT_VOLUME_CLAIM,
     STORAGE_CLASS,
     VOLUME_ATTACHMENT,
-    Action,
-    ClusterEvent,
 )
-from mooring.framework.points import Handle, Plugin
 from mooring.plugins.volumes.node_volume_limits import NodeVolumeLimits
 from mooring.plugins.volumes.volume_binding import VolumeBinding
 from mooring.plugins.volumes.volume_restrictions import VolumeRestrictions
@@ -64,7 +63,7 @@ def limit(count: int | None) -> Any:
     return a_csi_node(csi_example_com=count)
 
 
-CHANGES: dict[str, tuple[Plugin, str, Any, Any, bool]] = {
+CHANGES: dict[str, tuple[Plugin, KindSpec, Any, Any, bool]] = {
     "limits: a limit rose": (LIMITS, CSI_NODE, limit(1), limit(2), True),
     "limits: a limit fell": (LIMITS, CSI_NODE, limit(2), limit(1), False),
     "limits: a limit was lifted": (LIMITS, CSI_NODE, limit(2), limit(None), False),
@@ -103,9 +102,9 @@ CHANGES: dict[str, tuple[Plugin, str, Any, Any, bool]] = {
 }
 
 
-@pytest.mark.parametrize(("plugin", "resource", "old", "new", "woken"), CHANGES.values(), ids=CHANGES.keys())
-def test_an_object_changes(plugin: Plugin, resource: str, old: Any, new: Any, woken: bool) -> None:
-    event = ClusterEvent(resource, action_of(old, new, Action.UPDATE))
+@pytest.mark.parametrize(("plugin", "kind", "old", "new", "woken"), CHANGES.values(), ids=CHANGES.keys())
+def test_an_object_changes(plugin: Plugin, kind: KindSpec, old: Any, new: Any, woken: bool) -> None:
+    event = ClusterEvent(kind.event, action_of(old, new, Action.UPDATE))
     assert wakes(plugin, WAITING, event, old, new) is woken
 
 
@@ -119,14 +118,14 @@ CLAIMS: dict[str, tuple[Any, set[Plugin]]] = {
 
 @pytest.mark.parametrize(("claim", "woken"), CLAIMS.values(), ids=CLAIMS.keys())
 def test_a_claim_comes(claim: Any, woken: set[Plugin]) -> None:
-    event = ClusterEvent(PERSISTENT_VOLUME_CLAIM, Action.ADD)
+    event = ClusterEvent(PERSISTENT_VOLUME_CLAIM.event, Action.ADD)
     plugins = (RESTRICTIONS, LIMITS, BINDING, ZONES)
     assert {plugin for plugin in plugins if wakes(plugin, WAITING, event, None, claim)} == woken
 
 
 @pytest.mark.parametrize("plugin", [BINDING, ZONES], ids=["VolumeBinding", "VolumeZone"])
 def test_a_claim_changes(plugin: Plugin) -> None:
-    event = ClusterEvent(PERSISTENT_VOLUME_CLAIM, Action.UPDATE)
+    event = ClusterEvent(PERSISTENT_VOLUME_CLAIM.event, Action.UPDATE)
     assert wakes(plugin, WAITING, event, a_claim("c"), a_claim("c", volume="pv"))
     assert not wakes(plugin, WAITING, event, a_claim("x"), a_claim("x", volume="pv"))
 
@@ -147,7 +146,7 @@ DRIVERS: dict[str, tuple[Any, Any, Any, bool]] = {
 
 @pytest.mark.parametrize(("pod", "old", "new", "woken"), DRIVERS.values(), ids=DRIVERS.keys())
 def test_a_driver_changes(pod: Any, old: Any, new: Any, woken: bool) -> None:
-    assert wakes(BINDING, pod, ClusterEvent(CSI_DRIVER, Action.UPDATE), old, new) is woken
+    assert wakes(BINDING, pod, ClusterEvent(CSI_DRIVER.event, Action.UPDATE), old, new) is woken
 
 
 PD = "pd.csi.storage.gke.io"
@@ -162,5 +161,5 @@ DETACHED: dict[str, tuple[Any, str, bool]] = {
 
 @pytest.mark.parametrize(("pod", "attacher", "woken"), DETACHED.values(), ids=DETACHED.keys())
 def test_a_volume_is_detached(pod: Any, attacher: str, woken: bool) -> None:
-    event = ClusterEvent(VOLUME_ATTACHMENT, Action.DELETE)
+    event = ClusterEvent(VOLUME_ATTACHMENT.event, Action.DELETE)
     assert wakes(LIMITS, pod, event, an_attachment(attacher=attacher), None) is woken

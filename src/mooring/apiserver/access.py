@@ -16,7 +16,7 @@ from mooring.apiserver.admission.object_meta import check_uid
 from mooring.apiserver.admission.pod_fields import complete_pod
 from mooring.apiserver.admission.pod_parts import take_part
 from mooring.apiserver.admission.quotas import Quotas
-from mooring.apiserver.admission.services import give_addresses
+from mooring.apiserver.admission.special_kinds import special
 from mooring.apiserver.admission.store_lookups import StoreLookups
 from mooring.apiserver.admission.template_pods import TemplatePods
 from mooring.apiserver.admission.versions import check_version
@@ -27,6 +27,7 @@ from mooring.apiserver.store import MAX_OBJECT_BYTES, Exists, JsonObject, Key, S
 from mooring.kit.clock import Clock
 from mooring.kit.rfc3339 import in_seconds
 from mooring.model.api_errors import already_exists, bad_request, conflict, not_found
+from mooring.model.kinds.nodes import NODE
 from mooring.model.resources import Resource
 
 NOT_READY_TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
@@ -129,11 +130,12 @@ class Api:
             if made is not None:
                 return made
         made = admit.prepare_create(resource, namespace, item, self.lookups, now, self.new_uid, self.random_suffix)
-        if resource.plural == "nodes" and self.taints_new_nodes:
+        if resource is NODE and self.taints_new_nodes:
             spec = made.setdefault("spec", {})
             spec["taints"] = [*spec.get("taints", ()), dict(NOT_READY_TAINT)]
-        elif resource.plural == "services":
-            give_addresses(made, self.store.all(resource.storage))
+        allocate = special(resource).allocate
+        if allocate is not None:
+            allocate(made, self.store.all(resource.storage))
         if by.manager:
             return _recorded(None, made, by.writer(resource, now, ""))
         if resource is PODS:
@@ -222,7 +224,7 @@ class Api:
         check_form(resource, new)
         check_uid(resource, old, (new.get("metadata") or {}).get("uid"))
         made = take_part(subresource, old, new)
-        if resource.plural == "pods":
+        if resource is PODS:
             complete_pod(made)
         check_valid(resource, made)
         return made
@@ -256,7 +258,7 @@ class Api:
         if by.is_dry_run:
             return made, is_over(resource, made)
         key, is_gone = _key(resource, namespace, name), is_over(resource, made)
-        if not is_gone or resource.plural == "pods":  # Parity: a pod is seen to end even when nobody waits for it.
+        if not is_gone or resource.has_grace_period:  # Parity: a pod is seen to end even when nobody waits for it.
             made = self.store.update(resource.storage, key, stored_form(resource, made))
         if is_gone:
             made = self.store.delete(resource.storage, key)

@@ -1,6 +1,7 @@
 """One event, two forms: the core group and events.k8s.io show the same object under other names. Stored is the core form."""
 
 from mooring.apiserver.store import JsonObject
+from mooring.model.kinds.events import EVENT
 from mooring.model.resources import Resource
 
 _CORE_NAMES = {
@@ -15,6 +16,7 @@ _CORE_NAMES = {
 """By the name that events.k8s.io gives a field; fields that are not here are called the same in both."""
 
 _NEW_NAMES = {core: new for new, core in _CORE_NAMES.items()}
+_STORAGE = EVENT.storage
 _CORE_VERSION, _NEW_VERSION = "v1", "events.k8s.io/v1"
 _ALWAYS_SHOWN: JsonObject = {
     "involvedObject": {},
@@ -29,7 +31,7 @@ _ALWAYS_SHOWN: JsonObject = {
 
 
 def is_event(resource: Resource) -> bool:
-    return resource.plural == "events"
+    return resource.storage == _STORAGE
 
 
 def stored_form(resource: Resource, item: JsonObject) -> JsonObject:

@@ -29,7 +29,6 @@ from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.registry import Registry
 from mooring.model.kinds import KINDS
 from mooring.model.meta import KubeObject
-from mooring.model.resources import BY_KIND
 from mooring.model.validation.problem import Problem, show
 from mooring.sim.day import Day
 from mooring.sim.reading.arrivals import ArrivalsError, parse_duration, read_arrivals
@@ -40,7 +39,7 @@ from mooring.sim.simulation import UNTIL_NS, Simulation, note_ignored
 
 NOT_ALL_PLACED = 1
 
-DUMPED = [BY_KIND[kind.api_versions[0], kind.name].plural for kind in KINDS.values() if kind.name != "PodGroup"]
+DUMPED = [spec.plural for spec in KINDS.values() if spec.watch is None or not spec.watch.needs_groups]
 """All kinds that decisions read, but for the alpha one, which hardly any cluster serves."""
 DUMP_COMMAND = (
     *(f"kinds={'$kinds,' if i else ''}{','.join(DUMPED[i : i + 5])}" for i in range(0, len(DUMPED), 5)),

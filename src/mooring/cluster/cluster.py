@@ -10,20 +10,12 @@ from mooring.cluster.claims.volumes_on_nodes import VolumesOnNodes
 from mooring.cluster.nodes.table import NodeTable
 from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.cluster.pods.pod_groups import PodGroups
-from mooring.model import devices, storage
+from mooring.model import devices
+from mooring.model.kinds import WATCHED
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.model.workloads import (
-    Namespace,
-    PodDisruptionBudget,
-    PodGroup,
-    PriorityClass,
-    ReplicaSet,
-    ReplicationController,
-    Service,
-    StatefulSet,
-)
+from mooring.model.workloads import Namespace
 
 NO_LABELS: Mapping[str, str] = {}
 
@@ -37,28 +29,9 @@ class Cluster:
         self.nominated = NominatedLoad(self.nodes)
         """Pods that are promised a node: those of the same or a higher priority must still fit there."""
         self.objects: dict[type[KubeObject], dict[str, KubeObject]] = {
-            kind: {}
-            for kind in (
-                Namespace,
-                Service,
-                ReplicaSet,
-                StatefulSet,
-                ReplicationController,
-                PriorityClass,
-                PodDisruptionBudget,
-                PodGroup,
-                storage.PersistentVolume,
-                storage.PersistentVolumeClaim,
-                storage.StorageClass,
-                storage.CSINode,
-                storage.CSIDriver,
-                storage.CSIStorageCapacity,
-                storage.VolumeAttachment,
-                devices.ResourceClaim,
-                devices.ResourceSlice,
-                devices.DeviceClass,
-            )
+            spec.struct: {} for spec in WATCHED if spec.struct not in (Node, Pod)
         }
+        """What plugins look up: all that is watched, but for nodes and pods, which are in the table."""
         self.storage = StorageView(self.objects)
         self._volumes = VolumesOnNodes(self.storage, self.nodes)
         self.claims = ClaimLedger(cast("dict[str, devices.ResourceClaim]", self.objects[devices.ResourceClaim]))

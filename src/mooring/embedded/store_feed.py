@@ -6,23 +6,17 @@ import msgspec
 
 from mooring.apiclient.reflectors.pod_reuse import inherit
 from mooring.apiserver.store import JsonObject, Store, Write
-from mooring.model.kinds import KINDS
+from mooring.model.kind_spec import Watch
+from mooring.model.kinds import WATCHED
 from mooring.model.meta import KubeObject, ObjectMeta
 from mooring.model.pod import FINISHED_PHASES, Pod, PodSpec, PodStatus
-from mooring.model.resources import RESOURCES
-from mooring.model.workloads import PodGroup
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
 
 Report = Callable[[str, Exception], None]
 
-_UNWATCHED = ("PriorityClass", "LimitRange", "RuntimeClass", "ResourceClaimTemplate")
-"""Kinds that only the API server reads."""
-
-_STRUCTS: dict[str, type[KubeObject]] = {
-    resource.storage: KINDS[resource.kind].struct
-    for resource in RESOURCES.values()
-    if resource.kind in KINDS and resource.kind not in _UNWATCHED
+_WATCHED: dict[str, tuple[type[KubeObject], Watch]] = {
+    spec.storage: (spec.struct, watch) for spec, watch in WATCHED.items()
 }
 """What a scheduler watches, by storage."""
 
@@ -39,15 +33,15 @@ class StoreFeed:
         self._report = report
         self._known: dict[tuple[str, str, str], KubeObject] = {}
         """What the scheduler was told, as it was told."""
-        others = [storage for storage in _STRUCTS if storage not in (*_FIRST, _LAST)]
+        others = [storage for storage in _WATCHED if storage not in (*_FIRST, _LAST)]
         for storage in (*_FIRST, *others, _LAST):
             for item in store.all(storage):
                 self._hear(Write(store.version, storage, "ADDED", item, None))
-        store.listen(self._hear, _STRUCTS)
+        store.listen(self._hear, _WATCHED)
 
     def _hear(self, write: Write) -> None:
-        struct = _STRUCTS[write.storage]
-        if struct is PodGroup and not self._scheduler.schedules_groups:
+        struct, watch = _WATCHED[write.storage]
+        if watch.needs_groups and not self._scheduler.schedules_groups:
             return
         place = (write.storage, *write.key)
         old = self._known.get(place)

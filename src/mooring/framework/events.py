@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import IntFlag
 
 from mooring.cluster.cluster import Cluster
+from mooring.model.kinds import WATCHED
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 
@@ -35,13 +36,7 @@ class Action(IntFlag):
 
 POD, ASSIGNED_POD, UNSCHEDULABLE_POD = "Pod", "AssignedPod", "UnschedulablePod"
 NODE = "Node"
-PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM = "PersistentVolume", "PersistentVolumeClaim"
-STORAGE_CLASS, CSI_NODE = "storage.k8s.io/StorageClass", "storage.k8s.io/CSINode"
-CSI_DRIVER, CSI_STORAGE_CAPACITY = "storage.k8s.io/CSIDriver", "storage.k8s.io/CSIStorageCapacity"
-VOLUME_ATTACHMENT = "storage.k8s.io/VolumeAttachment"
-RESOURCE_CLAIM, RESOURCE_SLICE = "resource.k8s.io/ResourceClaim", "resource.k8s.io/ResourceSlice"
-DEVICE_CLASS = "resource.k8s.io/DeviceClass"
-POD_GROUP = "scheduling.k8s.io/PodGroup"
+"""Pods and nodes, which have events of their own. All other kinds have their name in `KindSpec.event`."""
 ANYTHING = "*"
 
 _ACTION_NAMES = {
@@ -123,10 +118,6 @@ class Registration:
 
 
 EVERYTHING = tuple(
-    Registration(ClusterEvent(resource, Action.ALL))
-    for resource in (
-        *(POD, NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, CSI_NODE, CSI_DRIVER, CSI_STORAGE_CAPACITY),
-        *(STORAGE_CLASS, RESOURCE_CLAIM, DEVICE_CLASS),
-    )
+    Registration(ClusterEvent(spec.event, Action.ALL)) for spec, watch in WATCHED.items() if watch.wakes_by_default
 )
 """What a plugin hears of that can reject pods but does not say which events could cure that."""

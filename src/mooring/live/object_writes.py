@@ -9,10 +9,10 @@ from mooring.apiserver.access import Api
 from mooring.apiserver.patches.merge_patch import apply_merge_patch
 from mooring.apiserver.patches.strategic_merge import apply_strategic_merge_patch
 from mooring.framework.intents import Write
-from mooring.model.kinds import KINDS
+from mooring.model.kinds import BY_STRUCT
 from mooring.model.media_types import MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from mooring.model.meta import KubeObject
-from mooring.model.resources import RESOURCES, Resource
+from mooring.model.resources import Resource
 
 JsonObject = dict[str, Any]
 
@@ -22,8 +22,7 @@ JSON = "application/json"
 @cache
 def resource_of(kind: type[KubeObject]) -> Resource:
     """Where objects of the kind are served, under the version that Mooring knows best."""
-    api_version = KINDS[kind.__name__].api_versions[0]
-    return next(r for r in RESOURCES.values() if r.kind == kind.__name__ and r.api_version == api_version)
+    return BY_STRUCT[kind]
 
 
 def body_of(write: Write) -> JsonObject:

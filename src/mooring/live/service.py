@@ -15,7 +15,7 @@ from mooring.apiclient.quick_client import QuickClient
 from mooring.apiclient.reach import Access
 from mooring.apiclient.reflectors.reflector import Conduct, WatchSource
 from mooring.apiclient.reflectors.reflectors import Reflectors
-from mooring.apiclient.reflectors.watched import POD_GROUPS, WATCHED
+from mooring.apiclient.reflectors.watched import WATCHED, WATCHED_FOR_GROUPS
 from mooring.kit.clock import Clock, WallClock
 from mooring.kit.fence import NO_FENCE, Fence
 from mooring.kit.tasks import first_of, settle
@@ -119,7 +119,7 @@ class LiveScheduler:
             self.driver.extenders = ExtenderCalls(
                 scheduler, originals.whole, self.driver.go_on, is_dry_run=is_dry_run, fence=fence
             )
-        watched = (*WATCHED, POD_GROUPS) if scheduler.schedules_groups else WATCHED
+        watched = (*WATCHED, *WATCHED_FOR_GROUPS) if scheduler.schedules_groups else WATCHED
         self.reflectors = Reflectors(source, listener, watched, conduct)
         self._watching: asyncio.Task[None] | None = None
 

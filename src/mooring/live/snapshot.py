@@ -7,13 +7,11 @@ import msgspec
 
 from mooring.framework.config.settings import settings_object
 from mooring.framework.config.types import KubeSchedulerConfiguration
-from mooring.model.kinds import KINDS, WORKLOADS
+from mooring.model.kinds import BY_STRUCT
 from mooring.model.meta import KubeObject
 from mooring.scheduler.scheduler import Scheduler
 
 JsonObject = dict[str, Any]
-
-_KIND_OF = {kind.struct: kind for kind in KINDS.values()}
 
 
 def snapshot(
@@ -42,8 +40,8 @@ def _believed(scheduler: Scheduler) -> Iterator[KubeObject]:
 
 
 def _written(item: KubeObject) -> JsonObject:
-    kind = _KIND_OF[type(item)]
+    spec = BY_STRUCT[type(item)]
     body: JsonObject = msgspec.to_builtins(item)
-    if kind.name in WORKLOADS:
+    if spec.makes_pods:
         body["spec"] = {**body.get("spec", {}), "replicas": 0}  # its pods are told themselves
-    return {"apiVersion": kind.api_versions[0], "kind": kind.name, **body}
+    return {"apiVersion": spec.api_version, "kind": spec.kind, **body}

@@ -17,6 +17,7 @@ from mooring.model.pod_defaults import add_tolerations, complete_pod, containers
 from mooring.model.storage import IMMEDIATE, PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.model.validation.problem import Problem, at_key, show
 from mooring.model.workloads import (
+    PREEMPT_LOWER_PRIORITY,
     SYSTEM_PRIORITIES,
     LimitRange,
     Namespace,
@@ -26,7 +27,6 @@ from mooring.model.workloads import (
 )
 
 DEFAULT_NAMESPACE = "default"
-PREEMPT_LOWER_PRIORITY = "PreemptLowerPriority"
 _NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
@@ -109,7 +109,7 @@ class Admission:
         """A namespace, a name and a uid. Names are counted up where a server would draw lots; the key serves as uid."""
         meta = admitted.metadata
         kind = type(admitted).__name__
-        if isinstance(admitted, Workload) or (kind in KINDS and KINDS[kind].is_namespaced):
+        if isinstance(admitted, Workload) or (kind in KINDS and KINDS[kind].namespaced):
             meta.namespace = meta.namespace or DEFAULT_NAMESPACE
         else:
             meta.namespace = ""

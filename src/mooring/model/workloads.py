@@ -39,6 +39,7 @@ class StatefulSet(KubeObject):
     spec: LabelSelectorSpec = field(default_factory=LabelSelectorSpec)
 
 
+PREEMPT_LOWER_PRIORITY = "PreemptLowerPriority"
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 """Priority classes that every cluster has."""
 

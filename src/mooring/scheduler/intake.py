@@ -8,46 +8,24 @@ from mooring.cluster.nodes.table import ClusterError
 from mooring.framework.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
-    CSI_DRIVER,
-    CSI_NODE,
-    CSI_STORAGE_CAPACITY,
-    DEVICE_CLASS,
     NODE,
-    PERSISTENT_VOLUME,
-    PERSISTENT_VOLUME_CLAIM,
-    POD_GROUP,
-    RESOURCE_CLAIM,
-    RESOURCE_SLICE,
-    STORAGE_CLASS,
     UNSCHEDULABLE_POD,
     UNSCHEDULABLE_POD_ADD,
     UNSCHEDULABLE_POD_UPDATE,
-    VOLUME_ATTACHMENT,
     Action,
     ClusterEvent,
 )
-from mooring.model import devices, storage
+from mooring.model.kinds import WATCHED
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.model.workloads import PodGroup
 from mooring.scheduler.core import Core
 from mooring.scheduler.diff import node_events, pod_events
 from mooring.scheduler.evict import leaves
 from mooring.scheduler.pre_bind import changed, pod_gone
 
 _RESOURCES: Mapping[type[KubeObject], str] = {
-    storage.PersistentVolume: PERSISTENT_VOLUME,
-    storage.PersistentVolumeClaim: PERSISTENT_VOLUME_CLAIM,
-    storage.StorageClass: STORAGE_CLASS,
-    storage.CSINode: CSI_NODE,
-    storage.CSIDriver: CSI_DRIVER,
-    storage.CSIStorageCapacity: CSI_STORAGE_CAPACITY,
-    storage.VolumeAttachment: VOLUME_ATTACHMENT,
-    devices.ResourceClaim: RESOURCE_CLAIM,
-    devices.ResourceSlice: RESOURCE_SLICE,
-    devices.DeviceClass: DEVICE_CLASS,
-    PodGroup: POD_GROUP,
+    spec.struct: spec.event for spec, watch in WATCHED.items() if watch.wakes_pods
 }
 """Kinds whose changes plugins may wait for. All others are only looked up."""
 

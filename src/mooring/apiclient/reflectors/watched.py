@@ -1,14 +1,10 @@
-"""What a scheduler watches: eighteen resources, in all namespaces, and pod groups where it heeds them."""
+"""What a scheduler watches, in all namespaces: the kinds whose specs say so."""
 
 from dataclasses import dataclass
 
-from mooring.model import devices, storage, workloads
+from mooring.model import kinds
+from mooring.model.kind_spec import KindSpec, Watch
 from mooring.model.meta import KubeObject
-from mooring.model.node import Node
-from mooring.model.pod import Pod
-
-UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
-"""Parity: a pod that has finished leaves the watch, as if it were deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,29 +33,17 @@ class Watched:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
-_STORAGE, _DEVICES = ("storage.k8s.io", "v1"), ("resource.k8s.io", "v1")
+def _watched(spec: KindSpec, watch: Watch) -> Watched:
+    return Watched(spec.group, spec.version, spec.plural, spec.struct, watch.field_selector, watch.is_required)
 
-WATCHED: tuple[Watched, ...] = (
-    Watched("", "v1", "nodes", Node, is_required=True),
-    Watched("", "v1", "pods", Pod, UNFINISHED, is_required=True),
-    Watched("", "v1", "namespaces", workloads.Namespace),
-    Watched("", "v1", "services", workloads.Service),
-    Watched("", "v1", "replicationcontrollers", workloads.ReplicationController),
-    Watched("", "v1", "persistentvolumes", storage.PersistentVolume),
-    Watched("", "v1", "persistentvolumeclaims", storage.PersistentVolumeClaim),
-    Watched("apps", "v1", "replicasets", workloads.ReplicaSet),
-    Watched("apps", "v1", "statefulsets", workloads.StatefulSet),
-    Watched("policy", "v1", "poddisruptionbudgets", workloads.PodDisruptionBudget),
-    Watched(*_STORAGE, "storageclasses", storage.StorageClass),
-    Watched(*_STORAGE, "csinodes", storage.CSINode),
-    Watched(*_STORAGE, "csidrivers", storage.CSIDriver),
-    Watched(*_STORAGE, "csistoragecapacities", storage.CSIStorageCapacity),
-    Watched(*_STORAGE, "volumeattachments", storage.VolumeAttachment),
-    Watched(*_DEVICES, "resourceclaims", devices.ResourceClaim),
-    Watched(*_DEVICES, "resourceslices", devices.ResourceSlice),
-    Watched(*_DEVICES, "deviceclasses", devices.DeviceClass),
-)
-"""Later: devicetaintrules, which kube-scheduler watches behind a feature gate that is off by default."""
 
-POD_GROUPS = Watched("scheduling.k8s.io", "v1alpha2", "podgroups", workloads.PodGroup)
-"""Watched where pod groups are scheduled together."""
+_ALL = sorted(kinds.WATCHED.items(), key=lambda entry: not entry[1].is_required)
+
+WATCHED: tuple[Watched, ...] = tuple(_watched(spec, watch) for spec, watch in _ALL if not watch.needs_groups)
+"""What every scheduler watches, beginning with what is required.
+
+Later: devicetaintrules, which kube-scheduler watches behind a feature gate that is off by default.
+"""
+
+WATCHED_FOR_GROUPS: tuple[Watched, ...] = tuple(_watched(spec, watch) for spec, watch in _ALL if watch.needs_groups)
+"""What a scheduler watches besides where it schedules pod groups together."""

@@ -3,29 +3,21 @@
 An object that comes in is never changed; a tidied copy goes on. What is refused raises an ApiError.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from mooring.apiserver.admission import event_rules, object_meta, other_kinds
-from mooring.apiserver.admission.data_limits import data_faults
+from mooring.apiserver.admission import object_meta
 from mooring.apiserver.admission.faults import check_form, check_valid, reading
-from mooring.apiserver.admission.pod_admission import add_tolerations, admit_pod, finish_pod
-from mooring.apiserver.admission.pod_fields import complete_pod
-from mooring.apiserver.admission.pod_updates import update_faults
-from mooring.apiserver.admission.priority import check_only_default, keep_priority
+from mooring.apiserver.admission.pod_fields import complete_pod_spec
+from mooring.apiserver.admission.special_kinds import special
 from mooring.apiserver.admission.tidy import tidy
 from mooring.apiserver.lookups import JsonObject, Lookups
-from mooring.model.api_errors import Cause
+from mooring.model.api_errors import Cause, field_invalid
+from mooring.model.json_objects import fill
 from mooring.model.resources import Resource
 
 _METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
-"""What the status subresource takes besides the status, as the object itself does."""
-_CLOSED_METADATA: Mapping[str, tuple[str, ...]] = {
-    "pods": ("ownerReferences",),
-    "deployments": ("labels",),
-    **dict.fromkeys(("resourceclaims", "volumeattachments", "podgroups"), _METADATA),
-}
-"""Parity: ... but for these, kind by kind."""
+"""What the status subresource takes besides the status, as the object itself does, but for what its spec keeps."""
 
 
 def prepare_create(
@@ -44,13 +36,10 @@ def prepare_create(
     object_meta.stamp(resource, made, now, new_uid)
     with reading(resource):
         _complete(resource, made)
-    if resource.plural == "pods":
-        admit_pod(made, cluster)
-        finish_pod(made, now)
-    else:
-        _admit(resource, made, cluster)
-        _reset_status(resource, made)
-    check_valid(resource, made, [*_event_faults(resource, made), *data_faults(resource.plural, made)])
+    _protect(resource, made)
+    _reset_status(resource, made)
+    special(resource).admit(made, cluster, now)
+    check_valid(resource, made, _new_faults(resource, made))
     return made
 
 
@@ -61,14 +50,7 @@ def prepare_update(resource: Resource, old: JsonObject, new: JsonObject, cluster
     with reading(resource):
         _complete(resource, made)
     _keep_status(resource, old, made)
-    if resource.plural == "pods":
-        keep_priority(old, made)
-        add_tolerations(made["spec"])
-        faults = update_faults(old, made)
-    else:
-        if resource.plural == "priorityclasses":
-            check_only_default(made, cluster)
-        faults = [*other_kinds.change_faults(resource.plural, old, made), *data_faults(resource.plural, made)]
+    faults = [*special(resource).change(old, made, cluster), *_change_faults(resource, old, made)]
     check_valid(resource, made, faults)
     object_meta.count_change(resource, old, made)
     return made
@@ -79,12 +61,10 @@ def prepare_status(resource: Resource, old: JsonObject, new: JsonObject) -> Json
     given = _readable(resource, new)
     object_meta.check_uid(resource, old, given["metadata"].get("uid"))
     made = {**old, "metadata": {**old["metadata"]}, "status": given.get("status", {})}
-    closed = _CLOSED_METADATA.get(resource.plural, ())
-    _take(made["metadata"], given["metadata"], tuple(key for key in _METADATA if key not in closed))
-    if resource.plural == "pods":
-        _complete_pod_status(old.get("status", {}), made["status"])
-    elif resource.plural in ("nodes", "namespaces"):
-        other_kinds.complete(resource.plural, made)
+    _take(made["metadata"], given["metadata"], tuple(key for key in _METADATA if key not in resource.status_keeps))
+    special(resource).change_status(old, made)
+    if resource.completes_status:
+        _complete(resource, made)
     check_valid(resource, made)
     return made
 
@@ -97,31 +77,56 @@ def _readable(resource: Resource, item: JsonObject) -> JsonObject:
 
 
 def _complete(resource: Resource, item: JsonObject) -> None:
-    if resource.plural == "pods":
-        complete_pod(item)
-    elif resource.plural == "events":
-        event_rules.complete_event(resource, item)
-    else:
-        other_kinds.complete(resource.plural, item)
+    """Defaulting, at creation and at every update."""
+    own = special(resource).complete
+    if own is not None:
+        own(item)
+        return
+    if resource.spec_defaults:
+        fill(item.setdefault("spec", {}), resource.spec_defaults)
+    if resource.has_pod_template:
+        template = item.setdefault("spec", {}).setdefault("template", {})
+        template.setdefault("metadata", {})
+        complete_pod_spec(template.setdefault("spec", {}))
+    if resource.complete is not None:
+        resource.complete(item)
 
 
-def _admit(resource: Resource, item: JsonObject, cluster: Lookups) -> None:
-    other_kinds.admit_storage(resource.plural, item, cluster)
-    if resource.plural == "priorityclasses":
-        check_only_default(item, cluster)
-    elif resource.plural == "jobs":
-        other_kinds.select_own_pods(item)
-
-
-def _event_faults(resource: Resource, item: JsonObject) -> list[Cause]:
-    with reading(resource):
-        return event_rules.event_faults(resource, item) if resource.plural == "events" else []
+def _protect(resource: Resource, item: JsonObject) -> None:
+    if resource.finalizer:
+        held = item["metadata"].get("finalizers", [])
+        item["metadata"]["finalizers"] = [*held, *({resource.finalizer} - set(held))]
 
 
 def _reset_status(resource: Resource, item: JsonObject) -> None:
-    """A new node brings its own status; every other kind starts from scratch."""
-    if "status" in resource.subresources and resource.plural != "nodes":
-        item["status"] = other_kinds.new_status(resource.plural)
+    """A new object starts from scratch, unless it brings its own status, as nodes do."""
+    if "status" in resource.subresources and not resource.brings_status:
+        item["status"] = dict(resource.new_status)
+
+
+def _new_faults(resource: Resource, item: JsonObject) -> list[Cause]:
+    with reading(resource):
+        found = resource.new_faults(item) if resource.new_faults is not None else []
+    return [*found, *_faults(resource, item)]
+
+
+def _change_faults(resource: Resource, old: JsonObject, new: JsonObject) -> list[Cause]:
+    """Changes of what is fixed for good, and faults of the new object."""
+    found = resource.change_faults(old, new) if resource.change_faults is not None else []
+    fixed = ((path, _at(old, path), _at(new, path)) for path in resource.fixed)
+    changed = [field_invalid(path, after, "field is immutable") for path, before, after in fixed if before != after]
+    return [*found, *changed, *_faults(resource, new)]
+
+
+def _faults(resource: Resource, item: JsonObject) -> list[Cause]:
+    return resource.faults(item) if resource.faults is not None else []
+
+
+def _at(item: JsonObject, path: str) -> Any:
+    found: Any = item
+    for part in path.split("."):
+        found = (found or {}).get(part)
+    return found
 
 
 def _keep_status(resource: Resource, old: JsonObject, new: JsonObject) -> None:
@@ -135,17 +140,3 @@ def _take(target: JsonObject, source: JsonObject, keys: tuple[str, ...]) -> None
         target.pop(key, None)
         if key in source:
             target[key] = source[key]
-
-
-def _complete_pod_status(old: JsonObject, status: JsonObject) -> None:
-    """Writers that know nothing of observedGeneration or the QoS class do not clear them."""
-    for key in ("observedGeneration", "qosClass"):
-        if old.get(key) and not status.get(key):
-            status[key] = old[key]
-    held: dict[Any, JsonObject] = {condition.get("type"): condition for condition in old.get("conditions", ())}
-    for condition in status.get("conditions", ()):
-        condition.setdefault("lastProbeTime", None)
-        condition.setdefault("lastTransitionTime", None)
-        seen = held.get(condition.get("type"), {}).get("observedGeneration")
-        if seen and not condition.get("observedGeneration"):
-            condition["observedGeneration"] = seen

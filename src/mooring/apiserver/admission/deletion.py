@@ -43,7 +43,7 @@ def check_preconditions(resource: Resource, item: JsonObject, how: Deletion) -> 
 
 def ending(resource: Resource, item: JsonObject, how: Deletion, now_ns: int) -> JsonObject:
     """The object on its way out. Asking again can make that shorter, never longer."""
-    grace_s = _grace_s(item, how) if resource.plural == "pods" else 0
+    grace_s = _grace_s(item, how) if resource.has_grace_period else 0
     meta = {**item["metadata"]}
     is_first = not meta.get("deletionTimestamp")
     if is_first and "generation" in meta:
@@ -55,7 +55,7 @@ def ending(resource: Resource, item: JsonObject, how: Deletion, now_ns: int) -> 
         _shorten(meta, grace_s, now_ns)
     _ask_collector(meta, how)
     ended = {**item, "metadata": meta}
-    if resource.plural == "namespaces":
+    if resource.has_spec_finalizers:
         ended["status"] = {**item.get("status", {}), "phase": "Terminating"}
     return ended
 
@@ -99,6 +99,6 @@ def is_over(resource: Resource, item: JsonObject) -> bool:
     meta = item["metadata"]
     if not meta.get("deletionTimestamp") or meta.get("finalizers"):
         return False
-    if resource.plural == "namespaces" and item.get("spec", {}).get("finalizers"):
+    if resource.has_spec_finalizers and item.get("spec", {}).get("finalizers"):
         return False
     return not meta.get("deletionGracePeriodSeconds")

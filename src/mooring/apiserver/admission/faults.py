@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from mooring.apiserver.event_forms import is_event
 from mooring.apiserver.lookups import JsonObject, name_of
 from mooring.apiserver.schema.quantity_text import BAD_FORM
 from mooring.model.api_errors import (
@@ -22,13 +23,13 @@ from mooring.model.api_errors import (
     invalid,
 )
 from mooring.model.decode import decode_as
-from mooring.model.kinds import kind_of
+from mooring.model.kinds.scheduling import HIGHEST_USER_PRIORITY
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.resources import Resource
 from mooring.model.validation.field_rules import QUANTITY_FORM, amount
 from mooring.model.validation.problem import AGAIN, CHOICES, NOTHING_THERE, Problem
-from mooring.model.validation.validate import HIGHEST_USER_PRIORITY, validate
+from mooring.model.validation.validate import validate
 from mooring.model.workloads import SYSTEM_PRIORITIES
 
 _REQUEST = re.compile(r"(?P<place>.*\.requests)(?:\.(?P<plain>[\w-]+)|\[(?P<named>.+)\])")
@@ -82,8 +83,7 @@ def reading(resource: Resource) -> Iterator[None]:
 
 def _decode(resource: Resource, item: JsonObject) -> tuple[KubeObject | None, list[Problem]]:
     """Of a kind that no scheduler reads only the metadata is looked at."""
-    known = kind_of(resource.kind)
-    return decode_as(KubeObject if known is None else known.struct, item)
+    return decode_as(resource.struct, item)
 
 
 def _unreadable(resource: Resource, why: str, kind: str = "", version: str = "") -> ApiError:
@@ -108,7 +108,7 @@ def check_valid(resource: Resource, item: JsonObject, more: list[Cause] | None =
     faults = [*faults_of(resource, item), *(more or ())]
     if faults:
         # Parity: whichever group an event is written to, its faults are those of the core kind.
-        group = "" if resource.plural == "events" else resource.group
+        group = "" if is_event(resource) else resource.group
         raise invalid(resource.kind, name_of(item), faults, group)
 
 

@@ -13,15 +13,6 @@ _NOTE = "kubernetes.io/limit-ranger"
 _CONTAINER = "Container"
 
 
-def complete_limit_range(limit_range: JsonObject) -> None:
-    """A maximum is the default limit, the default limit or else a minimum the default request."""
-    for item in limit_range.get("spec", {}).get("limits", ()):
-        if item.get("type") == _CONTAINER:
-            limits = {**item.get("max", {}), **item.get("default", {})}
-            asked = {**item.get("min", {}), **limits, **item.get("defaultRequest", {})}
-            item |= {key: group for key, group in (("default", limits), ("defaultRequest", asked)) if group}
-
-
 def apply_limit_ranges(pod: JsonObject, cluster: Lookups) -> None:
     """Fill in the defaults of the namespace, then check the pod against its bounds."""
     found = sorted(cluster.limit_ranges(pod["metadata"]["namespace"]), key=name_of)

@@ -21,12 +21,6 @@ from mooring.model.resources import Resource
 _LONGEST_STEM = 58
 """Of a generated name, before the five random characters: together they fit a DNS label."""
 
-_COUNTED = {
-    *("pods", "priorityclasses", "poddisruptionbudgets", "deployments", "replicasets", "statefulsets", "daemonsets"),
-    *("jobs", "cronjobs", "replicationcontrollers", "runtimeclasses", "csidrivers", "deviceclasses", "resourceslices"),
-}
-"""Kinds with metadata.generation; the others (nodes, leases, events, claims, ...) go without."""
-
 _OWNED = ("name", "namespace", "uid", "creationTimestamp", "generation", "resourceVersion", "generateName")
 _ENDING = ("deletionTimestamp", "deletionGracePeriodSeconds")
 
@@ -73,7 +67,7 @@ def stamp(resource: Resource, item: JsonObject, now: str, new_uid: Callable[[], 
     for key in (*_ENDING, "selfLink", "generation"):
         meta.pop(key, None)
     meta |= {"uid": new_uid(), "creationTimestamp": now}
-    if resource.plural in _COUNTED:
+    if resource.has_generation:
         meta["generation"] = 1
 
 
@@ -107,5 +101,5 @@ def precondition_failed(resource: Resource, item: JsonObject, what: str) -> ApiE
 
 def count_change(resource: Resource, old: JsonObject, new: JsonObject) -> None:
     """A changed spec is another generation: that is how readers of status know what it speaks of."""
-    if resource.plural in _COUNTED and old.get("spec") != new.get("spec"):
+    if resource.has_generation and old.get("spec") != new.get("spec"):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1

@@ -2,8 +2,7 @@
 
 from mooring.apiserver.lookups import JsonObject, Lookups, name_of
 from mooring.model.api_errors import ApiError, forbidden
-from mooring.model.defaults import PREEMPT_LOWER_PRIORITY
-from mooring.model.workloads import SYSTEM_PRIORITIES
+from mooring.model.workloads import PREEMPT_LOWER_PRIORITY, SYSTEM_PRIORITIES
 
 GROUP = "scheduling.k8s.io"
 

@@ -14,7 +14,7 @@ def scale_of(resource: Resource, item: JsonObject) -> JsonObject:
     metadata = {key: item["metadata"][key] for key in _KEPT if key in item["metadata"]}
     spec, status = item.get("spec", {}), item.get("status", {})
     selector = spec.get("selector")
-    if resource.plural == "replicationcontrollers":
+    if resource.has_plain_selector:
         selector = {"matchLabels": selector or {}}
     return {
         "kind": "Scale",

@@ -6,14 +6,6 @@ from mooring.apiserver.lookups import JsonObject
 from mooring.model.api_errors import ApiError, conflict, field_invalid, invalid, quoted, unexplained
 from mooring.model.resources import Resource
 
-CONDITIONAL = frozenset(
-    (
-        *("runtimeclasses", "poddisruptionbudgets", "leases"),
-        *("csidrivers", "csistoragecapacities", "csinodes", "volumeattachments"),
-    )
-)
-"""Kinds whose writers must say which version they have seen. All others may replace whatever is there."""
-
 _DIGITS = re.compile(r"[0-9]+")
 _MAX_VERSION = (1 << 64) - 1
 
@@ -27,7 +19,7 @@ def check_version(resource: Resource, old: JsonObject, new: JsonObject) -> None:
     metadata = new.get("metadata")
     text = str((metadata.get("resourceVersion") if isinstance(metadata, dict) else None) or "0")
     version = _parsed(text)
-    if version == 0 and resource.plural in CONDITIONAL:
+    if version == 0 and resource.needs_version:
         fault = field_invalid("metadata.resourceVersion", 0, "must be specified for an update")
         raise invalid(resource.plural, old["metadata"]["name"], [fault], resource.group)
     if version and version != int(old["metadata"]["resourceVersion"]):

@@ -1,16 +1,18 @@
 """Which lists are merged, by what their items are told apart, and which maps are one value: what types.go tells by tags.
 
-Lists and maps are named by the end of the way that leads to them, as far as that is needed to tell them from others.
+Lists and maps are named by the end of the way that leads to them, as far as that is needed to tell them from others:
+here those that several kinds share, in the spec of a kind its own.
 Whatever is not named here is replaced whole if it is a list, and merged if it is a map.
 """
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from sys import intern
 from typing import Any, TypeVar
 
 from mooring.model.api_errors import shortened
+from mooring.model.kinds import SPECS
+from mooring.model.merge_rules import BY_NAME, BY_TYPE, VALUES, ListRule, by
 
 Names = tuple[str, ...]
 """The way to a field: the object's kind, then the fields; items of lists leave no trace."""
@@ -26,68 +28,40 @@ A path is as long as it is deep, so without a bound a short body that is nested 
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ListRule:
-    """How the items of a list are told apart, for each of the two ways of merging."""
-
-    patch_key: str | None = None
-    """For strategic merge patches: a field of the items, empty for plain values, None if the list is replaced whole."""
-    apply_keys: tuple[str, ...] | None = None
-    """For server-side apply: fields of the items, none for plain values, None if the list is one value."""
-    atomic_items: bool = False
-    """For server-side apply: an item is owned as a whole."""
-
-
 REPLACED = ListRule()
 KEY_DEFAULTS = {"protocol": "TCP"}
 """What an item has in a key that it does not name."""
 
 
-def _by(key: str, *others: str, atomic_items: bool = False) -> ListRule:
-    return ListRule(key, (key, *others), atomic_items)
-
-
-_BY_NAME = _by("name")
-_BY_TYPE = _by("type")
-_CONTAINER_PORTS = _by("containerPort", "protocol")
-_VALUES = ListRule("", ())
+_CONTAINER_PORTS = by("containerPort", "protocol")
 
 _LISTS = {
-    "metadata.finalizers": _VALUES,
-    "metadata.ownerReferences": _by("uid", atomic_items=True),
-    "status.conditions": _BY_TYPE,
+    "metadata.finalizers": VALUES,
+    "metadata.ownerReferences": by("uid", atomic_items=True),
+    "status.conditions": BY_TYPE,
     # Pods and their templates
-    "spec.containers": _BY_NAME,
-    "spec.initContainers": _BY_NAME,
-    "spec.ephemeralContainers": _BY_NAME,
+    "spec.containers": BY_NAME,
+    "spec.initContainers": BY_NAME,
+    "spec.ephemeralContainers": BY_NAME,
     "containers.ports": _CONTAINER_PORTS,
     "initContainers.ports": _CONTAINER_PORTS,
     "ephemeralContainers.ports": _CONTAINER_PORTS,
-    "env": _BY_NAME,
-    "volumeMounts": _by("mountPath"),
-    "volumeDevices": _by("devicePath"),
+    "env": BY_NAME,
+    "volumeMounts": by("mountPath"),
+    "volumeDevices": by("devicePath"),
     "resources.claims": ListRule(None, ("name",)),
-    "spec.volumes": _BY_NAME,
-    "spec.imagePullSecrets": _by("name", atomic_items=True),
-    "spec.hostAliases": _by("ip"),
-    "spec.topologySpreadConstraints": _by("topologyKey", "whenUnsatisfiable"),
-    "spec.schedulingGates": _BY_NAME,
-    "spec.resourceClaims": _BY_NAME,
-    "status.resourceClaimStatuses": _BY_NAME,
-    "status.podIPs": _by("ip"),
+    "spec.volumes": BY_NAME,
+    "spec.imagePullSecrets": by("name", atomic_items=True),
+    "spec.hostAliases": by("ip"),
+    "spec.topologySpreadConstraints": by("topologyKey", "whenUnsatisfiable"),
+    "spec.schedulingGates": BY_NAME,
+    "spec.resourceClaims": BY_NAME,
+    "status.resourceClaimStatuses": BY_NAME,
+    "status.podIPs": by("ip"),
     "status.hostIPs": ListRule("ip", None),
-    "allocatedResourcesStatus": _BY_NAME,
+    "allocatedResourcesStatus": BY_NAME,
     "allocatedResourcesStatus.resources": ListRule(None, ("resourceID",)),
-    # Other kinds
-    "Node.spec.podCIDRs": _VALUES,
-    "Node.status.addresses": _BY_TYPE,
-    "Service.spec.ports": _by("port", "protocol"),
-    "ServiceAccount.secrets": _by("name", atomic_items=True),
-    "Job.status.conditions": ListRule("type", None),
-    "CSINode.spec.drivers": _BY_NAME,
-    "CSIDriver.spec.volumeLifecycleModes": ListRule(None, ()),
-    "ResourceClaim.status.reservedFor": _by("uid"),
-    "ResourceClaim.status.devices": ListRule(None, ("driver", "device", "pool", "shareID")),
+    # Parts of several kinds
     "devices.conditions": ListRule(None, ("type",)),
     "endpoints.addresses": ListRule(None, ()),
 }
@@ -96,8 +70,8 @@ _ATOMIC_MAPS = (
     *("nodeSelector", "spec.selector", "labelSelector", "namespaceSelector", "scopeSelector", "nodeTopology"),
     *("nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution", "nodeAffinity.required"),
     *("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef", "secretRef"),
-    *("Event.involvedObject", "Event.regarding", "Event.related", "spec.dataSource", "Binding.target"),
     *(
+        "spec.dataSource",
         "podSelector",
         "metric.selector",
         "roleRef",
@@ -107,7 +81,6 @@ _ATOMIC_MAPS = (
         "endpoints.targetRef",
     ),
 )
-_REPLACED_MAPS = ("PodDisruptionBudget.spec.selector",)
 
 
 def list_rule(names: Names) -> ListRule:
@@ -132,13 +105,17 @@ def _found(book: dict[Names, T], names: Names) -> T | None:
     return None
 
 
-def _split(ends: Iterable[str]) -> dict[Names, bool]:
-    return {tuple(end.split(".")): True for end in ends}
+def _names(end: str, kind: str = "") -> Names:
+    return (kind, *end.split(".")) if kind else tuple(end.split("."))
 
 
-_LIST_BOOK: dict[Names, ListRule] = {tuple(end.split(".")): rule for end, rule in _LISTS.items()}
-_ATOMIC_BOOK = _split(_ATOMIC_MAPS)
-_REPLACED_BOOK = _split(_REPLACED_MAPS)
+_LIST_BOOK: dict[Names, ListRule] = {_names(end): rule for end, rule in _LISTS.items()} | {
+    _names(end, spec.kind): rule for spec in SPECS for end, rule in spec.lists.items()
+}
+_ATOMIC_BOOK: dict[Names, bool] = dict.fromkeys(map(_names, _ATOMIC_MAPS), True) | {
+    _names(end, spec.kind): True for spec in SPECS for end in spec.atomic_maps
+}
+_REPLACED_BOOK: dict[Names, bool] = {_names(end, spec.kind): True for spec in SPECS for end in spec.replaced_maps}
 
 
 @dataclass(frozen=True, slots=True)

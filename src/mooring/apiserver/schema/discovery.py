@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mooring.apiserver.store import JsonObject
-from mooring.model.resources import READ_WRITE, RESOURCES, Resource
+from mooring.model.resources import REQUESTS, RESOURCES, Resource
 
 AGGREGATED_TYPE = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 """The content type to ask for, and to answer with: kubectl reads the aggregated form only if it is named in full."""
@@ -29,16 +29,6 @@ VERSION: JsonObject = {
     "platform": "linux/amd64",
 }
 """`/version`: the release whose behaviour is emulated, because kubectl warns about skew and picks features by it."""
-
-REQUESTS: tuple[Resource, ...] = (
-    Resource("", "v1", "bindings", "Binding"),
-    Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", False),
-    Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", False),
-    Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", False),
-    Resource("authorization.k8s.io", "v1", "selfsubjectrulesreviews", "SelfSubjectRulesReview", False),
-    Resource("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", False),
-)
-"""Kinds that are posted and answered, but never kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +51,6 @@ SUBRESOURCES: dict[str, Subresource] = {
     "scale": Subresource(kind="Scale", group="autoscaling", version="v1"),
 }
 """Those that are not read and written like `status`."""
-
-
-def verbs_of(resource: Resource) -> list[str]:
-    """What can be done to a kind; namespaces are not deleted in bulk, and requests can only be posted."""
-    if resource in REQUESTS:
-        return ["create"]
-    return [verb for verb in READ_WRITE if (resource.plural, verb) != ("namespaces", "deletecollection")]
 
 
 def document(path: str, aggregated: bool = False, address: str = "") -> JsonObject | None:
@@ -120,7 +103,7 @@ def _lines(resource: Resource) -> Iterator[JsonObject]:
         "singularName": resource.singular,
         "namespaced": resource.namespaced,
         "kind": resource.kind,
-        "verbs": verbs_of(resource),
+        "verbs": list(resource.verbs),
         **_names(resource),
     }
     for name in sorted(resource.subresources):
@@ -170,7 +153,7 @@ def _aggregated(resource: Resource) -> JsonObject:
         "responseKind": _response_kind(resource.kind),
         "scope": "Namespaced" if resource.namespaced else "Cluster",
         "singularResource": resource.singular,
-        "verbs": verbs_of(resource),
+        "verbs": list(resource.verbs),
         **_names(resource),
     }
     if resource.subresources:

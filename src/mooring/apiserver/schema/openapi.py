@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from mooring.apiserver.lookups import JsonObject
-from mooring.apiserver.patches.merge_keys import ListRule, Names, is_atomic, is_replaced, list_rule
-from mooring.apiserver.schema.discovery import REQUESTS, VERSION
+from mooring.apiserver.patches.merge_keys import Names, is_atomic, is_replaced, list_rule
+from mooring.apiserver.schema.discovery import VERSION
 from mooring.apiserver.schema.fields import (
     ANYTHING,
     Field,
@@ -27,7 +27,8 @@ from mooring.apiserver.schema.fields import (
     part_of,
     type_of,
 )
-from mooring.model.resources import RESOURCES, Resource
+from mooring.model.merge_rules import ListRule
+from mooring.model.resources import REQUESTS, RESOURCES, Resource
 
 ROOT = "/openapi/v3"
 

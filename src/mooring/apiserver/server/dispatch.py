@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from mooring.apiserver.access import Api
 from mooring.apiserver.identity import prefix_of
-from mooring.apiserver.schema.discovery import REQUESTS
 from mooring.apiserver.server import reading, subresources, writing
 from mooring.apiserver.server.documents import document
 from mooring.apiserver.server.forms import check_form_asked
@@ -15,6 +14,8 @@ from mooring.apiserver.server.routes import Target, target_of
 from mooring.apiserver.server.watching import Watch, begin_watch
 from mooring.apiserver.server.yaml_limits import check_yaml
 from mooring.model.api_errors import ApiError, method_not_supported
+from mooring.model.kinds.pods import BINDING
+from mooring.model.resources import REQUESTS
 
 Handler = Callable[[Api, Target, Request], Answer]
 
@@ -63,7 +64,7 @@ def _answer(api: Api, request: Request, address: str, token: str) -> Answer | Wa
         return begin_watch(api, target, request)
     handler = _handlers(target).get(request.method)
     is_homeless = request.method == "POST" and target.resource.namespaced and not target.namespace
-    if handler is None or is_homeless or (request.method == "DELETE" and _is_bulk_namespaces(target)):
+    if handler is None or is_homeless or (request.method == "DELETE" and _is_unserved_bulk(target)):
         raise method_not_supported(
             target.resource.plural, _VERBS.get(request.method, request.method.lower()), target.resource.group
         )
@@ -84,8 +85,8 @@ def _handlers(target: Target) -> dict[str, Handler]:
     return _OBJECT if target.name else _COLLECTION
 
 
-def _is_bulk_namespaces(target: Target) -> bool:
-    return target.resource.plural == "namespaces" and not target.name
+def _is_unserved_bulk(target: Target) -> bool:
+    return not target.name and "deletecollection" not in target.resource.verbs
 
 
 def _posted(api: Api, target: Target, request: Request, token: str) -> Answer:
@@ -93,6 +94,6 @@ def _posted(api: Api, target: Target, request: Request, token: str) -> Answer:
         raise method_not_supported(
             target.resource.plural, _VERBS.get(request.method, request.method.lower()), target.resource.group
         )
-    if target.resource.plural == "bindings":
+    if target.resource is BINDING:
         return subresources.post_binding(api, target, request)
     return review(target, request, token)

@@ -4,7 +4,7 @@ from mooring.apiserver.server.media import Wanted
 from mooring.apiserver.server.media import wanted as wanted_form
 from mooring.apiserver.server.request import Request
 from mooring.apiserver.store import JsonObject
-from mooring.apiserver.tables.tables import Include, table, table_of_one
+from mooring.apiserver.tables import Include, table, table_of_one
 from mooring.apiserver.watch import stamped
 from mooring.model.api_errors import bad_request
 from mooring.model.resources import Resource

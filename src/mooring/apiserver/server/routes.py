@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from mooring.apiserver.schema.discovery import REQUESTS
-from mooring.model.resources import RESOURCES, Resource
+from mooring.model.resources import REQUESTS, RESOURCES, Resource
 
 _POSTED = {(resource.group, resource.version, resource.plural): resource for resource in REQUESTS}
 

@@ -18,7 +18,7 @@ from mooring.apiserver.server.reading import selector_of, version_asked
 from mooring.apiserver.server.request import Request
 from mooring.apiserver.server.routes import Target
 from mooring.apiserver.store import EventType, JsonObject, TooNew, Write
-from mooring.apiserver.tables.tables import Include, table_of_one
+from mooring.apiserver.tables import Include, table_of_one
 from mooring.apiserver.watch import Event, Watcher, opening
 from mooring.model.api_errors import field_forbidden, invalid, version_too_large
 

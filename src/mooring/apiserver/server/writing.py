@@ -3,7 +3,6 @@
 from typing import Any
 
 from mooring.apiserver.access import Api, Change
-from mooring.apiserver.admission.data_limits import HOLDERS
 from mooring.apiserver.event_forms import shown_form
 from mooring.apiserver.patches.json_patch import apply_json_patch
 from mooring.apiserver.patches.merge_patch import apply_merge_patch
@@ -42,8 +41,6 @@ _PATCHERS = {
 }
 _LARGE_BYTES = 256 * 1024
 """From here on it is worth looking whether the result can be stored at all, before more is done with it."""
-_RETURNED = ("pods", "services", "persistentvolumeclaims", "serviceaccounts")
-"""Kinds of which a deletion answers with the object itself."""
 
 
 def create(api: Api, target: Target, request: Request) -> Answer:
@@ -106,7 +103,7 @@ def delete(api: Api, target: Target, request: Request) -> Answer:
     how, by = deletion(request)
     resource = target.resource
     item, is_gone = api.delete(resource, target.namespace, target.name, how, by)
-    if not is_gone or resource.plural in _RETURNED:
+    if not is_gone or resource.returns_deleted:
         return _shown(api, resource, item, request, 200, [])
     details = {"name": target.name, "group": resource.group, "kind": resource.plural, "uid": item["metadata"]["uid"]}
     return Answer(200, success({key: value for key, value in details.items() if value}))
@@ -147,7 +144,7 @@ def _body(request: Request, resource: Resource) -> tuple[JsonObject, Headers]:
 
 def _check_size(request: Request, resource: Resource, item: JsonObject) -> None:
     """Refuse early what the store would refuse in the end. Kinds that hold plain data have a limit of their own."""
-    if len(request.body) > _LARGE_BYTES and resource.plural not in HOLDERS:
+    if len(request.body) > _LARGE_BYTES and not resource.limits_own_size:
         check_size(item)
 
 

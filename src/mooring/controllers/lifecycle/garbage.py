@@ -7,9 +7,10 @@ from mooring.apiserver.admission.deletion import FOREGROUND, ORPHAN, Deletion, P
 from mooring.apiserver.store import JsonObject, Key, Write
 from mooring.controllers.lifecycle.finalizers import lift
 from mooring.model.api_errors import ApiError
+from mooring.model.kinds.events import EVENT
 from mooring.model.resources import RESOURCES, Resource
 
-_COLLECTED: dict[str, Resource] = {r.storage: r for r in RESOURCES.values() if r.plural != "events"}
+_COLLECTED: dict[str, Resource] = {r.storage: r for r in RESOURCES.values() if r.storage != EVENT.storage}
 """By storage: everything but events, which nobody owns and which are many."""
 
 _NONE: dict[Key, None] = {}

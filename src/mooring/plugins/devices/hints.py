@@ -3,18 +3,9 @@
 from typing import cast
 
 from mooring.cluster.claims.claim_ledger import claim_id
-from mooring.framework.events import (
-    DEVICE_CLASS,
-    NODE,
-    POD,
-    RESOURCE_CLAIM,
-    RESOURCE_SLICE,
-    Action,
-    Change,
-    ClusterEvent,
-    Registration,
-)
+from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
 from mooring.model.devices import ResourceClaim
+from mooring.model.kinds.devices import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
 from mooring.model.pod import Pod
 from mooring.plugins.devices.claims import Unresolved, claims_of
 from mooring.plugins.hints import is_itself
@@ -50,8 +41,8 @@ def pod_got_claims(pod: Pod, change: Change) -> bool:
 
 DEVICE_EVENTS = (
     Registration(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE)),
-    Registration(ClusterEvent(RESOURCE_CLAIM, _CHANGED), claim_matters),
+    Registration(ClusterEvent(RESOURCE_CLAIM.event, _CHANGED), claim_matters),
     Registration(ClusterEvent(POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM), pod_got_claims),
-    Registration(ClusterEvent(DEVICE_CLASS, _CHANGED)),
-    Registration(ClusterEvent(RESOURCE_SLICE, _CHANGED)),
+    Registration(ClusterEvent(DEVICE_CLASS.event, _CHANGED)),
+    Registration(ClusterEvent(RESOURCE_SLICE.event, _CHANGED)),
 )

@@ -9,9 +9,10 @@ from typing import Any, cast
 
 from mooring.cluster.pods.pod_groups import Group
 from mooring.framework.cycle import GROUP_TRIAL, Cycle
-from mooring.framework.events import POD, POD_GROUP, Action, ClusterEvent, Registration
+from mooring.framework.events import POD, Action, ClusterEvent, Registration
 from mooring.framework.points import Handle, PermitPlugin, PreEnqueuePlugin, Wait
 from mooring.framework.status import PluginError, Rejection, final
+from mooring.model.kinds.scheduling import POD_GROUP
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup
 from mooring.plugins.groups.gang_scheduling_hints import is_own_group, joins_group
@@ -28,7 +29,7 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
     def events(self) -> Sequence[Registration]:
         return (
             Registration(ClusterEvent(POD, Action.ADD), joins_group),
-            Registration(ClusterEvent(POD_GROUP, Action.ADD), is_own_group),
+            Registration(ClusterEvent(POD_GROUP.event, Action.ADD), is_own_group),
         )
 
     def pre_enqueue(self, pod: Pod) -> Rejection | None:

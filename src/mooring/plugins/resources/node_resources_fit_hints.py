@@ -5,8 +5,9 @@ from typing import cast
 
 from mooring.cluster.claims.serving_classes import IMPLICIT_PREFIX
 from mooring.cluster.cluster import Cluster
-from mooring.framework.events import DEVICE_CLASS, NODE, POD, Action, Change, ClusterEvent, Registration
+from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
 from mooring.model.devices import DeviceClass
+from mooring.model.kinds.devices import DEVICE_CLASS
 from mooring.model.names import is_scalar_resource
 from mooring.model.node import Node
 from mooring.model.pod import Pod
@@ -15,7 +16,7 @@ from mooring.plugins.hints import has_place, is_itself, new_node_of, nodes_of, p
 
 _PODS = ClusterEvent(POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN)
 _NODES = ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE)
-_DEVICE_CLASSES = ClusterEvent(DEVICE_CLASS, Action.ADD | Action.UPDATE)
+_DEVICE_CLASSES = ClusterEvent(DEVICE_CLASS.event, Action.ADD | Action.UPDATE)
 
 Delegates = Callable[[Cluster, str], bool]
 """Whether DynamicResources provides a resource that the node itself has none of."""

@@ -2,17 +2,9 @@
 
 from typing import cast
 
-from mooring.framework.events import (
-    CSI_NODE,
-    PERSISTENT_VOLUME_CLAIM,
-    POD,
-    VOLUME_ATTACHMENT,
-    Action,
-    Change,
-    ClusterEvent,
-    Registration,
-)
+from mooring.framework.events import POD, Action, Change, ClusterEvent, Registration
 from mooring.model.csi_migration import in_tree_of
+from mooring.model.kinds.storage import CSI_NODE, PERSISTENT_VOLUME_CLAIM, VOLUME_ATTACHMENT
 from mooring.model.pod import Pod
 from mooring.model.storage import CSINode, VolumeAttachment
 from mooring.model.volume_claims import claim_names
@@ -61,9 +53,9 @@ def _has_inline(pod: Pod) -> bool:
 
 
 LIMIT_EVENTS = (
-    Registration(ClusterEvent(CSI_NODE, Action.ADD)),
-    Registration(ClusterEvent(CSI_NODE, Action.UPDATE), limit_rose),
+    Registration(ClusterEvent(CSI_NODE.event, Action.ADD)),
+    Registration(ClusterEvent(CSI_NODE.event, Action.UPDATE), limit_rose),
     Registration(ClusterEvent(POD, Action.DELETE), volumes_came_free),
-    Registration(ClusterEvent(PERSISTENT_VOLUME_CLAIM, Action.ADD), claim_came),
-    Registration(ClusterEvent(VOLUME_ATTACHMENT, Action.DELETE), volume_was_detached),
+    Registration(ClusterEvent(PERSISTENT_VOLUME_CLAIM.event, Action.ADD), claim_came),
+    Registration(ClusterEvent(VOLUME_ATTACHMENT.event, Action.DELETE), volume_was_detached),
 )

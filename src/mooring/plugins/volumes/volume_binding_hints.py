@@ -2,20 +2,16 @@
 
 from typing import cast
 
-from mooring.framework.events import (
+from mooring.framework.events import NODE, Action, Change, ClusterEvent, Registration
+from mooring.model.csi_migration import MIGRATED_PLUGINS
+from mooring.model.kinds.storage import (
     CSI_DRIVER,
     CSI_NODE,
     CSI_STORAGE_CAPACITY,
-    NODE,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
     STORAGE_CLASS,
-    Action,
-    Change,
-    ClusterEvent,
-    Registration,
 )
-from mooring.model.csi_migration import MIGRATED_PLUGINS
 from mooring.model.pod import Pod
 from mooring.model.storage import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
 from mooring.plugins.volumes.node_volume_limits_hints import claim_came
@@ -60,11 +56,11 @@ def _migrated(node: CSINode) -> str:
 
 
 BINDING_EVENTS = (
-    Registration(ClusterEvent(STORAGE_CLASS, _CHANGED), topologies_changed),
-    Registration(ClusterEvent(PERSISTENT_VOLUME_CLAIM, _CHANGED), claim_came),
-    Registration(ClusterEvent(PERSISTENT_VOLUME, _CHANGED)),
+    Registration(ClusterEvent(STORAGE_CLASS.event, _CHANGED), topologies_changed),
+    Registration(ClusterEvent(PERSISTENT_VOLUME_CLAIM.event, _CHANGED), claim_came),
+    Registration(ClusterEvent(PERSISTENT_VOLUME.event, _CHANGED)),
     Registration(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),
-    Registration(ClusterEvent(CSI_NODE, _CHANGED), migration_changed),
-    Registration(ClusterEvent(CSI_DRIVER, Action.UPDATE), capacity_went_unchecked),
-    Registration(ClusterEvent(CSI_STORAGE_CAPACITY, _CHANGED), room_grew),
+    Registration(ClusterEvent(CSI_NODE.event, _CHANGED), migration_changed),
+    Registration(ClusterEvent(CSI_DRIVER.event, Action.UPDATE), capacity_went_unchecked),
+    Registration(ClusterEvent(CSI_STORAGE_CAPACITY.event, _CHANGED), room_grew),
 )

@@ -1,7 +1,8 @@
 """When a pod that VolumeRestrictions rejected is worth another attempt: a disk or a claim may have come free."""
 
-from mooring.framework.events import NODE, PERSISTENT_VOLUME_CLAIM, POD, Action, Change, ClusterEvent, Registration
+from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
 from mooring.model.disk_conflicts import collide, disks_of
+from mooring.model.kinds.storage import PERSISTENT_VOLUME_CLAIM
 from mooring.model.pod import Pod
 from mooring.model.volume_claims import named_claims
 from mooring.plugins.hints import pods_of
@@ -26,5 +27,5 @@ def named_claim_came(pod: Pod, change: Change) -> bool:
 RESTRICTION_EVENTS = (
     Registration(ClusterEvent(POD, Action.DELETE), disk_or_claim_came_free),
     Registration(ClusterEvent(NODE, Action.ADD)),
-    Registration(ClusterEvent(PERSISTENT_VOLUME_CLAIM, Action.ADD), named_claim_came),
+    Registration(ClusterEvent(PERSISTENT_VOLUME_CLAIM.event, Action.ADD), named_claim_came),
 )

@@ -2,16 +2,8 @@
 
 from typing import cast
 
-from mooring.framework.events import (
-    NODE,
-    PERSISTENT_VOLUME,
-    PERSISTENT_VOLUME_CLAIM,
-    STORAGE_CLASS,
-    Action,
-    Change,
-    ClusterEvent,
-    Registration,
-)
+from mooring.framework.events import NODE, Action, Change, ClusterEvent, Registration
+from mooring.model.kinds.storage import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
 from mooring.model.pod import Pod
 from mooring.model.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolume, StorageClass
 from mooring.model.volume_topology import zone_rules
@@ -30,8 +22,8 @@ def volume_moved(pod: Pod, change: Change) -> bool:
 
 
 ZONE_EVENTS = (
-    Registration(ClusterEvent(STORAGE_CLASS, Action.ADD), class_can_wait),
+    Registration(ClusterEvent(STORAGE_CLASS.event, Action.ADD), class_can_wait),
     Registration(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),
-    Registration(ClusterEvent(PERSISTENT_VOLUME_CLAIM, Action.ADD | Action.UPDATE), named_claim_came),
-    Registration(ClusterEvent(PERSISTENT_VOLUME, Action.ADD | Action.UPDATE), volume_moved),
+    Registration(ClusterEvent(PERSISTENT_VOLUME_CLAIM.event, Action.ADD | Action.UPDATE), named_claim_came),
+    Registration(ClusterEvent(PERSISTENT_VOLUME.event, Action.ADD | Action.UPDATE), volume_moved),
 )

@@ -79,7 +79,7 @@ class Document:
         if not isinstance(metadata, dict) or not isinstance(name, str) or not name:
             return ""
         kind = kind_of(self.kind)
-        if kind is not None and not kind.is_namespaced:
+        if kind is not None and not kind.namespaced:
             return name
         namespace = metadata.get("namespace")
         return f"{namespace if isinstance(namespace, str) and namespace else 'default'}/{name}"

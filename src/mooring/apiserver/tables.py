@@ -4,24 +4,16 @@ kubectl prints the cells as they come, so their words are kube-apiserver's. Cell
 present moment, because ages are printed, not times.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Literal
 
 from mooring.apiserver.store import JsonObject
-from mooring.apiserver.tables.pod_cells import FINISHED
-from mooring.apiserver.tables.table_cells import at
-from mooring.apiserver.tables.table_columns import COLUMNS, PLAIN, Column
 from mooring.model.resources import Resource
 
 Include = Literal["None", "Metadata", "Object"]
 """How much of each object a row carries along; kubectl needs the metadata to sort and to show namespaces."""
 
 _META = "meta.k8s.io/v1"
-
-
-def columns_of(kind: str) -> Sequence[Column]:
-    """The columns of a kind; those that have none of their own show their name and age."""
-    return COLUMNS.get(kind, PLAIN)
 
 
 def table(
@@ -32,12 +24,11 @@ def table(
     include: Include = "Metadata",
 ) -> JsonObject:
     """The Table of a list. `metadata` is the list's: its version, and where to go on."""
-    columns = columns_of(resource.kind)
     return {
         "kind": "Table",
         "apiVersion": _META,
         "metadata": metadata or {},
-        "columnDefinitions": [column.definition() for column in columns],
+        "columnDefinitions": [column.definition() for column in resource.columns],
         "rows": [_row(resource, item, now_ns, include) for item in items],
     }
 
@@ -52,9 +43,9 @@ def table_of_one(
 
 
 def _row(resource: Resource, item: JsonObject, now_ns: int, include: Include) -> JsonObject:
-    row: JsonObject = {"cells": [column.read(item, now_ns) for column in columns_of(resource.kind)]}
-    if resource.kind == "Pod" and at(item, "status.phase") in FINISHED:
-        row["conditions"] = [FINISHED[at(item, "status.phase")]]
+    row: JsonObject = {"cells": [column.read(item, now_ns) for column in resource.columns]}
+    if resource.row_conditions is not None and (conditions := resource.row_conditions(item)):
+        row["conditions"] = conditions
     if include == "Metadata":
         row["object"] = {"kind": "PartialObjectMetadata", "apiVersion": _META, "metadata": item["metadata"]}
     elif include == "Object":

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from mooring.apiserver.store import JsonObject
-from mooring.apiserver.tables.table_cells import NONE, Cell, at, conditions, since
+from mooring.model.json_objects import JsonObject, at
+from mooring.model.tables.cells import NONE, Cell, conditions, since
 
 FINISHED: dict[str, JsonObject] = {
     phase: {"type": "Completed", "status": "True", "reason": phase, "message": message}

@@ -1,11 +1,10 @@
 """Cells of tables that many kinds share: how a field, a count, a label or an age is read from an object."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
-from mooring.apiserver.store import JsonObject
-from mooring.apiserver.tables.ages import human_duration, whole_s
 from mooring.kit.rfc3339 import moment_ns
+from mooring.model.json_objects import JsonObject, at
+from mooring.model.tables.ages import human_duration, whole_s
 
 Cell = str | int | bool
 
@@ -23,14 +22,6 @@ def ago(path: str, otherwise: str = UNKNOWN) -> Callable[[JsonObject, int], Cell
         return since(written, now_ns) if written else otherwise
 
     return cell
-
-
-def at(item: JsonObject, path: str, otherwise: Any = None) -> Any:
-    """What stands at a dotted path; `otherwise` where nothing, or an empty text, does."""
-    found: Any = item
-    for name in path.split("."):
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return otherwise if found is None or found == "" else found
 
 
 def field_cell(path: str, otherwise: Cell = "") -> Callable[[JsonObject, int], Cell]:

@@ -1,0 +1,95 @@
+"""The kinds that Mooring knows: every `KindSpec` of the modules in this package, and the tables that follow from them.
+
+A new kind is a spec at the top level of a module here, of its family's or of a new one. Nothing else names it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
+from pkgutil import iter_modules
+
+from mooring.model.kind_spec import KindSpec, Watch
+from mooring.model.meta import KubeObject
+from mooring.model.validation.problem import Problem, show
+from mooring.model.workloads import Workload
+
+_GROUPS = (
+    *("", "apps", "batch", "policy", "scheduling.k8s.io", "node.k8s.io", "coordination.k8s.io", "events.k8s.io"),
+    *("storage.k8s.io", "resource.k8s.io", "rbac.authorization.k8s.io", "networking.k8s.io", "autoscaling"),
+    *("discovery.k8s.io", "authentication.k8s.io", "authorization.k8s.io"),
+)
+"""The order in which the API server names its groups: kubectl takes the first that has a name. Others follow."""
+
+
+def _written() -> Iterator[KindSpec]:
+    """All specs, module by module in the order of their names."""
+    for module in sorted(found.name for found in iter_modules(__path__)):
+        values = vars(import_module(f"{__name__}.{module}")).values()
+        yield from (value for value in values if isinstance(value, KindSpec))
+
+
+def _rank(spec: KindSpec) -> tuple[int, str]:
+    return (_GROUPS.index(spec.group), "") if spec.group in _GROUPS else (len(_GROUPS), spec.group)
+
+
+SPECS: tuple[KindSpec, ...] = tuple(sorted(dict.fromkeys(_written()), key=_rank))
+"""All kinds, group by group."""
+
+
+def _by_kind(specs: Iterable[KindSpec]) -> Mapping[str, KindSpec]:
+    return {spec.kind: spec for spec in specs}
+
+
+KINDS = _by_kind(spec for spec in SPECS if spec.is_typed and spec.struct is not Workload)
+"""Kinds that are kept as objects."""
+
+WORKLOADS = _by_kind(spec for spec in SPECS if spec.makes_pods)
+"""Kinds that stand for pods. Three of them are also kept as objects, for their selectors."""
+
+BY_STRUCT: Mapping[type[KubeObject], KindSpec] = {spec.struct: spec for spec in KINDS.values()}
+"""Kinds that are kept as objects, by what they are read into."""
+
+WATCHED: Mapping[KindSpec, Watch] = {spec: spec.watch for spec in KINDS.values() if spec.watch is not None}
+"""Kinds that the scheduler watches, and how."""
+
+_UNSERVED: Mapping[str, frozenset[str]] = {
+    "v1": frozenset({"ComponentStatus", "PodTemplate", "Status"}),
+    "apps/v1": frozenset(),
+    "batch/v1": frozenset(),
+    "policy/v1": frozenset({"Eviction"}),
+}
+"""The kinds without a spec of groups of which every kind is known, so that any other is a slip of the pen."""
+
+
+def kind_of(name: str) -> KindSpec | None:
+    return KINDS.get(name) or WORKLOADS.get(name)
+
+
+def kind_problem(name: str, api_version: str) -> Problem | None:
+    """Why this pair cannot be what its author meant; None for kinds that are known or none of our business."""
+    kind = kind_of(name)
+    if kind is not None:
+        if api_version in kind.api_versions or _is_foreign(api_version):
+            return None
+        return Problem("apiVersion", show(api_version), " or ".join(kind.api_versions))
+    alike = next((known for known in (*KINDS, *WORKLOADS) if known.casefold() == name.casefold()), None)
+    if alike is not None:
+        return Problem("kind", show(name), alike)
+    if api_version in _UNSERVED and name not in _kinds_in(api_version):
+        return Problem("kind", show(name), f"one of the kinds of {api_version}: {', '.join(_kinds_in(api_version))}")
+    return None
+
+
+def is_read(name: str, api_version: str) -> bool:
+    """Whether objects of this kind can change a decision. A kind of the same name in another group cannot."""
+    kind = kind_of(name)
+    return kind is not None and (api_version in kind.api_versions or not _is_foreign(api_version))
+
+
+def _is_foreign(api_version: str) -> bool:
+    """Whether the group belongs to someone else: `serving.knative.dev/v1`, and not `extensions/v1beta1`."""
+    group, slash, _ = api_version.partition("/")
+    return bool(slash) and "." in group and not group.endswith(".k8s.io")
+
+
+def _kinds_in(api_version: str) -> list[str]:
+    return sorted({spec.kind for spec in SPECS if api_version in spec.api_versions} | _UNSERVED[api_version])

@@ -1,0 +1,72 @@
+"""ConfigMaps, Secrets and service accounts: plain data that pods use."""
+
+from base64 import b64decode
+from binascii import Error
+from collections.abc import Iterable
+
+from mooring.model.api_errors import Cause, field_too_long
+from mooring.model.json_objects import JsonObject, fill
+from mooring.model.kind_spec import KindSpec
+from mooring.model.merge_rules import by
+from mooring.model.tables.cells import count, field_cell
+from mooring.model.tables.columns import AGE, NAME, Column
+
+_MAX_DATA_BYTES = 1024 * 1024
+"""How much a ConfigMap or a Secret may hold: less than etcd takes, and refused with other words."""
+
+
+def _complete_secret(secret: JsonObject) -> None:
+    fill(secret, {"type": "Opaque"})
+
+
+def _config_map_faults(config_map: JsonObject) -> list[Cause]:
+    """Parity: a ConfigMap is refused as a whole, which has no path."""
+    plain, encoded = config_map.get("data") or {}, config_map.get("binaryData") or {}
+    return _too_long("[]", sum(map(_text_bytes, plain.values())) + _encoded_bytes(encoded.values()))
+
+
+def _secret_faults(secret: JsonObject) -> list[Cause]:
+    return _too_long("data", _encoded_bytes((secret.get("data") or {}).values()))
+
+
+def _too_long(path: str, size_bytes: int) -> list[Cause]:
+    return [field_too_long(path, _MAX_DATA_BYTES)] if size_bytes > _MAX_DATA_BYTES else []
+
+
+def _encoded_bytes(values: Iterable[object]) -> int:
+    return sum(map(_decoded_bytes, values))
+
+
+def _text_bytes(value: object) -> int:
+    return len(value.encode()) if isinstance(value, str) else 0
+
+
+def _decoded_bytes(value: object) -> int:
+    """What is no base64 counts as what it is; others refuse it."""
+    try:
+        return len(b64decode(value)) if isinstance(value, str) else 0
+    except (Error, ValueError):
+        return _text_bytes(value)
+
+
+CONFIG_MAP = KindSpec(
+    *("", "v1", "configmaps", "ConfigMap", True, ("cm",)),
+    faults=_config_map_faults,
+    limits_own_size=True,
+    columns=(NAME, Column("Data", count("data", "binaryData")), AGE),
+)
+
+SECRET = KindSpec(
+    *("", "v1", "secrets", "Secret"),
+    complete=_complete_secret,
+    faults=_secret_faults,
+    limits_own_size=True,
+    columns=(NAME, Column("Type", field_cell("type", "Opaque")), Column("Data", count("data")), AGE),
+)
+
+SERVICE_ACCOUNT = KindSpec(
+    *("", "v1", "serviceaccounts", "ServiceAccount", True, ("sa",)),
+    returns_deleted=True,
+    lists={"secrets": by("name", atomic_items=True)},
+    columns=(NAME, Column("Secrets", count("secrets")), AGE),
+)

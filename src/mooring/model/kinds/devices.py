@@ -1,0 +1,89 @@
+"""Dynamic resource allocation: claims to devices, the slices that offer them, and device classes."""
+
+from mooring.model.devices import EXACT_COUNT, DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from mooring.model.json_objects import JsonObject, at, fill
+from mooring.model.kind_spec import KindSpec, Watch
+from mooring.model.merge_rules import ListRule, by
+from mooring.model.tables.cells import Cell, field_cell
+from mooring.model.tables.columns import AGE, NAME, Column
+from mooring.model.validation import claim_rules
+
+_DEVICES = ("resource.k8s.io", "v1")
+_BETA = ("resource.k8s.io/v1beta2",)
+"""It has the form of v1; v1beta1 has not (its devices hide under `basic`, its requests lack `exactly`)."""
+
+
+def _complete_claim(claim: JsonObject) -> None:
+    _complete_requests(claim.setdefault("spec", {}))
+
+
+def _complete_template(template: JsonObject) -> None:
+    _complete_requests(template.setdefault("spec", {}).setdefault("spec", {}))
+
+
+def _complete_requests(spec: JsonObject) -> None:
+    for request in spec.get("devices", {}).get("requests", ()):
+        for asked in (*([request["exactly"]] if "exactly" in request else ()), *request.get("firstAvailable", ())):
+            fill(asked, {"allocationMode": EXACT_COUNT})
+            if asked["allocationMode"] == EXACT_COUNT:
+                asked.setdefault("count", 1)
+
+
+def _claim_state(claim: JsonObject, _: int) -> Cell:
+    deleted, allocated = at(claim, "metadata.deletionTimestamp"), at(claim, "status.allocation") is not None
+    held = (
+        ("deleted", deleted),
+        ("pending", not allocated and not deleted),
+        ("allocated", allocated),
+        ("reserved", allocated and at(claim, "status.reservedFor")),
+    )
+    return ",".join(name for name, holds in held if holds)
+
+
+RESOURCE_CLAIM = KindSpec(
+    *(*_DEVICES, "resourceclaims", "ResourceClaim"),
+    subresources=("status",),
+    struct=ResourceClaim,
+    other_versions=_BETA,
+    check=claim_rules.check_resource_claim,
+    watch=Watch(wakes_pods=True, wakes_by_default=True),
+    complete=_complete_claim,
+    fixed=("spec",),
+    status_keeps=("labels", "annotations", "finalizers", "ownerReferences"),
+    lists={
+        "status.reservedFor": by("uid"),
+        "status.devices": ListRule(None, ("driver", "device", "pool", "shareID")),
+    },
+    columns=(NAME, Column("State", _claim_state), AGE),
+)
+
+RESOURCE_CLAIM_TEMPLATE = KindSpec(
+    *(*_DEVICES, "resourceclaimtemplates", "ResourceClaimTemplate"),
+    struct=ResourceClaimTemplate,
+    other_versions=_BETA,
+    check=claim_rules.check_resource_claim_template,
+    complete=_complete_template,
+)
+
+DEVICE_CLASS = KindSpec(
+    *(*_DEVICES, "deviceclasses", "DeviceClass", False),
+    struct=DeviceClass,
+    other_versions=_BETA,
+    check=claim_rules.check_device_class,
+    watch=Watch(wakes_pods=True, wakes_by_default=True),
+    has_generation=True,
+)
+
+RESOURCE_SLICE = KindSpec(
+    *(*_DEVICES, "resourceslices", "ResourceSlice", False),
+    struct=ResourceSlice,
+    other_versions=_BETA,
+    check=claim_rules.check_resource_slice,
+    watch=Watch(wakes_pods=True),
+    has_generation=True,
+    fixed=("spec.nodeName", "spec.driver", "spec.pool.name"),
+    columns=(
+        *(NAME, Column("Node", field_cell("spec.nodeName")), Column("Driver", field_cell("spec.driver"))),
+        *(Column("Pool", field_cell("spec.pool.name")), AGE),
+    ),
+)

@@ -1,0 +1,101 @@
+"""Priorities, pod groups and disruption budgets: which pods come first, and which may be evicted."""
+
+import re
+
+from mooring.model.api_errors import Cause, field_forbidden, field_invalid
+from mooring.model.json_objects import JsonObject, at, fill
+from mooring.model.kind_spec import KindSpec, Watch
+from mooring.model.meta import MAX_INT32
+from mooring.model.tables.cells import field_cell
+from mooring.model.tables.columns import AGE, NAME, Column, number
+from mooring.model.validation import field_rules as rules
+from mooring.model.validation.pod_rules import PREEMPTION_POLICIES
+from mooring.model.validation.problem import Problem, Problems, show
+from mooring.model.workloads import (
+    PREEMPT_LOWER_PRIORITY,
+    SYSTEM_PRIORITIES,
+    PodDisruptionBudget,
+    PodGroup,
+    PriorityClass,
+)
+
+HIGHEST_USER_PRIORITY = 1_000_000_000
+_PERCENTAGE = re.compile(r"[0-9]+%")
+
+
+def _complete_priority_class(priority_class: JsonObject) -> None:
+    priority_class.setdefault("value", 0)
+    fill(priority_class, {"preemptionPolicy": PREEMPT_LOWER_PRIORITY})
+
+
+def _priority_class_changes(old: JsonObject, new: JsonObject) -> list[Cause]:
+    faults = []
+    if old.get("value", 0) != new.get("value", 0):
+        faults.append(field_forbidden("value", "may not be changed in an update."))
+    if old.get("preemptionPolicy") != new.get("preemptionPolicy"):
+        faults.append(field_invalid("preemptionPolicy", new.get("preemptionPolicy"), "field is immutable"))
+    return faults
+
+
+def _check_priority_class(priority_class: PriorityClass) -> Problems:
+    system = SYSTEM_PRIORITIES.get(priority_class.name)
+    if system is not None:
+        if priority_class.value != system:
+            yield Problem("value", show(priority_class.value), f"{system}, the value of this system class")
+    elif priority_class.name.startswith("system-"):
+        yield Problem("metadata.name", show(priority_class.name), "a name that does not start with system-")
+    else:
+        yield from rules.in_range("value", priority_class.value, -MAX_INT32 - 1, HIGHEST_USER_PRIORITY)
+    yield from rules.one_of("preemptionPolicy", priority_class.preemption_policy, PREEMPTION_POLICIES)
+
+
+def _check_budget(budget: PodDisruptionBudget) -> Problems:
+    spec = budget.spec
+    yield from rules.label_selector("spec.selector", spec.selector)
+    if spec.min_available is not None and spec.max_unavailable is not None:
+        yield Problem("spec", "both minAvailable and maxUnavailable", "at most one of them must be set")
+    for name, value in (("minAvailable", spec.min_available), ("maxUnavailable", spec.max_unavailable)):
+        good = bool(_PERCENTAGE.fullmatch(value)) if isinstance(value, str) else value is None or value >= 0
+        if not good:
+            yield Problem(f"spec.{name}", show(value), "a number of pods, or a percentage, e.g. 50%")
+
+
+PRIORITY_CLASS = KindSpec(
+    *("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, ("pc",)),
+    struct=PriorityClass,
+    check=_check_priority_class,
+    complete=_complete_priority_class,
+    change_faults=_priority_class_changes,
+    has_generation=True,
+    columns=(
+        *(NAME, Column("Value", field_cell("value", 0)), Column("Global-Default", field_cell("globalDefault", False))),
+        *(AGE, Column("PreemptionPolicy", field_cell("preemptionPolicy"))),
+    ),
+)
+
+POD_GROUP = KindSpec(
+    *("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup"),
+    subresources=("status",),
+    struct=PodGroup,
+    watch=Watch(needs_groups=True, wakes_pods=True),
+    status_keeps=("labels", "annotations", "finalizers", "ownerReferences"),
+)
+
+POD_DISRUPTION_BUDGET = KindSpec(
+    *("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True, ("pdb",)),
+    subresources=("status",),
+    struct=PodDisruptionBudget,
+    check=_check_budget,
+    watch=Watch(),
+    new_status={"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0},
+    has_generation=True,
+    needs_version=True,
+    replaced_maps=("spec.selector",),
+    columns=(
+        NAME,
+        Column("Min Available", lambda budget, _: str(at(budget, "spec.minAvailable", "N/A"))),
+        Column("Max Unavailable", lambda budget, _: str(at(budget, "spec.maxUnavailable", "N/A"))),
+        number("Allowed Disruptions", "status.disruptionsAllowed"),
+        AGE,
+    ),
+)

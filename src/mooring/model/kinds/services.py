@@ -1,0 +1,68 @@
+"""Services and the rest of the network. Only services count for the scheduler: they choose the pods to spread."""
+
+from mooring.model.json_objects import JsonObject, at, fill
+from mooring.model.kind_spec import KindSpec, Watch
+from mooring.model.merge_rules import by
+from mooring.model.tables.cells import NONE, Cell, field_cell, labels_cell
+from mooring.model.tables.columns import AGE, NAME, Column, wide
+from mooring.model.validation import field_rules as rules
+from mooring.model.validation.problem import Problems
+from mooring.model.workloads import Service
+
+_NETWORKING = ("networking.k8s.io", "v1")
+
+
+def _complete_service(service: JsonObject) -> None:
+    for port in service["spec"].get("ports", ()):
+        fill(port, {"protocol": "TCP", "targetPort": port.get("port", 0)})
+
+
+def _check_service(service: Service) -> Problems:
+    yield from rules.labels("spec.selector", service.spec.selector)
+
+
+def _cluster_ip(service: JsonObject, _: int) -> Cell:
+    address: str = (at(service, "spec.clusterIPs") or [at(service, "spec.clusterIP", NONE)])[0]
+    return address
+
+
+def _external_ip(service: JsonObject, _: int) -> Cell:
+    type = at(service, "spec.type", "ClusterIP")
+    if type == "ExternalName":
+        return str(at(service, "spec.externalName", ""))
+    given = at(service, "status.loadBalancer.ingress", ()) if type == "LoadBalancer" else ()
+    balanced = sorted({line.get("ip") or line.get("hostname", "") for line in given})
+    addresses = [*balanced, *at(service, "spec.externalIPs", ())]
+    return ",".join(addresses) or ("<pending>" if type == "LoadBalancer" else NONE)
+
+
+def _ports(service: JsonObject, _: int) -> Cell:
+    shown = []
+    for port in at(service, "spec.ports", ()):
+        number = f"{port['port']}:{port['nodePort']}" if port.get("nodePort") else str(port["port"])
+        shown.append(f"{number}/{port.get('protocol', 'TCP')}")
+    return ",".join(shown) or NONE
+
+
+SERVICE = KindSpec(
+    *("", "v1", "services", "Service", True, ("svc",), ("all",), ("status",)),
+    struct=Service,
+    check=_check_service,
+    watch=Watch(),
+    spec_defaults={"type": "ClusterIP", "sessionAffinity": "None"},
+    complete=_complete_service,
+    new_status={"loadBalancer": {}},
+    returns_deleted=True,
+    lists={"spec.ports": by("port", "protocol")},
+    columns=(
+        *(NAME, Column("Type", field_cell("spec.type", "ClusterIP")), Column("Cluster-IP", _cluster_ip)),
+        *(Column("External-IP", _external_ip), Column("Port(s)", _ports), AGE),
+        wide("Selector", labels_cell("spec.selector")),
+    ),
+)
+
+ENDPOINTS = KindSpec("", "v1", "endpoints", "Endpoints", True, ("ep",))
+ENDPOINT_SLICE = KindSpec("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
+INGRESS = KindSpec(*_NETWORKING, "ingresses", "Ingress", True, ("ing",), subresources=("status",))
+INGRESS_CLASS = KindSpec(*_NETWORKING, "ingressclasses", "IngressClass", False)
+NETWORK_POLICY = KindSpec(*_NETWORKING, "networkpolicies", "NetworkPolicy", True, ("netpol",))
