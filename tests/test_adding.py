@@ -13,6 +13,7 @@ KIND = '''
 
 from msgspec import field
 
+from mooring.model.field_labels import OF_METADATA, labels_at
 from mooring.model.kind_spec import KindSpec, Watch
 from mooring.model.merge_rules import BY_NAME
 from mooring.model.meta import KubeObject, Wire
@@ -45,6 +46,7 @@ LICENCE = KindSpec(
     has_generation=True,
     fixed=("spec.product",),
     lists={"spec.holders": BY_NAME},
+    field_labels={**OF_METADATA, **labels_at("spec.product")},
     columns=(NAME, Column("Seats", field_cell("spec.seats"), type="integer"), AGE),
 )
 '''
@@ -115,6 +117,8 @@ assert [*world.cluster.scheduler.core.cluster.objects[Licence]] == ["default/oth
 assert (made["spec"]["seats"], made["status"], made["metadata"]["generation"]) == (5, {"phase": "Valid"}, 1)
 assert [event["type"] for event in heard(watch)] == ["ADDED", "ADDED"]
 assert [item["metadata"]["name"] for item in world.ask("GET", LICENCES)["items"]] == ["mine", "other"]
+found = world.ask("GET", LICENCES, fieldSelector="spec.product=charts")["items"]
+assert [item["metadata"]["name"] for item in found] == ["other"]
 table = ask(world.api, "GET", LICENCES + "/mine", accept=TABLE).body
 assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Seats", "Age"]
 assert table["rows"][0]["cells"][:2] == ["mine", 5]

@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 
 from mooring.apiserver.selector_text import parse_field_selector, parse_label_selector, parse_selectors
 from mooring.model.api_errors import ApiError
+from mooring.model.field_labels import FieldLabels
+from mooring.model.kinds import SPECS
+from mooring.model.kinds.pods import POD
 
 PODS, *RECORDED = json.loads((Path(__file__).parent / "data/selectors.json").read_text())
 
@@ -19,13 +22,17 @@ def test_recorded_selectors(row: dict[str, Any]) -> None:
     if row["message"] is not None:
         assert refusal_of(row["labels"], row["fields"]) == row["message"]
         return
-    selector = parse_selectors(row["labels"], row["fields"], "Pod")
+    selector = parse_selectors(row["labels"], row["fields"], POD.field_labels)
     assert [pod["metadata"]["name"] for pod in PODS["pods"] if selector.matches(pod)] == row["matched"]
+
+
+def labels_of(kind: str) -> FieldLabels:
+    return next(spec.field_labels for spec in SPECS if spec.kind == kind)
 
 
 def refusal_of(labels: str, fields: str = "", kind: str = "Pod") -> str:
     with pytest.raises(ApiError) as refused:
-        parse_selectors(labels, fields, kind)
+        parse_selectors(labels, fields, labels_of(kind))
     assert (refused.value.code, refused.value.reason) == (400, "BadRequest")
     return refused.value.message
 
@@ -67,7 +74,7 @@ LABELS = [
 @pytest.mark.parametrize(("text", "labels", "matches"), [pytest.param(*row[1:], id=row[0]) for row in LABELS])
 def test_label_selectors(text: str, labels: dict[str, str], matches: bool) -> None:
     assert parse_label_selector(text).matches(labels) is matches
-    assert parse_selectors(text, "", "Pod").matches({"metadata": {"labels": labels}}) is matches
+    assert parse_selectors(text, "", POD.field_labels).matches({"metadata": {"labels": labels}}) is matches
 
 
 VALUE_RULE = (
@@ -212,7 +219,7 @@ FIELDS: list[tuple[str, str, dict[str, Any], str, bool]] = [
     ("kind", "item", "text", "matches"), [pytest.param(row[0], *row[2:], id=f"{row[0]}: {row[1]}") for row in FIELDS]
 )
 def test_field_selectors(kind: str, item: dict[str, Any], text: str, matches: bool) -> None:
-    assert parse_field_selector(text, kind).matches(item) is matches
+    assert parse_field_selector(text, labels_of(kind)).matches(item) is matches
 
 
 UNREADABLE_FIELDS = [
@@ -244,17 +251,17 @@ def test_field_selectors_that_cannot_be_read(kind: str, text: str, message: str)
 
 
 def test_a_required_value_is_known_without_searching() -> None:
-    selector = parse_field_selector("metadata.name=x,metadata.namespace!=y", "Pod")
+    selector = parse_field_selector("metadata.name=x,metadata.namespace!=y", POD.field_labels)
     assert selector.required("metadata.name") == "x"
     assert selector.required("metadata.namespace") is None
 
 
 def test_both_selectors_must_match() -> None:
-    selector = parse_selectors("a=b", "metadata.name=x", "Pod")
+    selector = parse_selectors("a=b", "metadata.name=x", POD.field_labels)
     assert selector.matches({"metadata": {"name": "x", "labels": {"a": "b"}}})
     assert not selector.matches({"metadata": {"name": "x", "labels": {"a": "c"}}})
     assert not selector.matches({"metadata": {"name": "y", "labels": {"a": "b"}}})
-    assert parse_selectors("", "", "Pod").is_empty
+    assert parse_selectors("", "", POD.field_labels).is_empty
     assert not selector.is_empty
 
 
@@ -262,7 +269,7 @@ def test_both_selectors_must_match() -> None:
     "item", [{}, {"metadata": []}, {"metadata": {"labels": 1}}, {"metadata": {"labels": {"a": []}}}]
 )
 def test_objects_without_proper_labels_have_none(item: dict[str, Any]) -> None:
-    assert not parse_selectors("a in (b)", "", "Pod").matches(item)
+    assert not parse_selectors("a in (b)", "", POD.field_labels).matches(item)
 
 
 keys = st.sampled_from(["a", "b", "in"])
@@ -308,7 +315,7 @@ def test_what_is_written_is_what_is_meant(lines: list[tuple[str, str, list[str]]
 
 @given(st.text("ab=!(),>< \\inot.", max_size=12) | st.text(max_size=8))
 def test_any_text_is_a_selector_or_is_refused(text: str) -> None:
-    for parse in (parse_label_selector, lambda text: parse_field_selector(text, "Pod")):
+    for parse in (parse_label_selector, lambda text: parse_field_selector(text, POD.field_labels)):
         try:
             parse(text)
         except ApiError as refused:

@@ -4,11 +4,11 @@ Both become values that say whether an object matches. What cannot be read is re
 """
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mooring.model.api_errors import ApiError, bad_request, quoted
+from mooring.model.field_labels import OF_METADATA, FieldLabels, FieldReader
 from mooring.model.names import label_value_faults, qualified_name_faults
 from mooring.model.selectors import LabelRule, Selector, parse_int64
 
@@ -28,9 +28,9 @@ class ObjectSelector:
         return self.fields.matches(item) and (self.labels.is_empty or self.labels.matches(labels_of(item)))
 
 
-def parse_selectors(labels: str, fields: str, kind: str) -> ObjectSelector:
-    """The selectors of a list, a watch or a deletion of objects of a kind. Raises ApiError 400."""
-    return ObjectSelector(parse_label_selector(labels), parse_field_selector(fields, kind))
+def parse_selectors(labels: str, fields: str, known: FieldLabels) -> ObjectSelector:
+    """The selectors of a list, a watch or a deletion of objects that have the known field labels. Raises ApiError 400."""
+    return ObjectSelector(parse_label_selector(labels), parse_field_selector(fields, known))
 
 
 # Labels
@@ -195,8 +195,6 @@ def _checked_rule(key: str, operator: str, values: list[str]) -> LabelRule:
 
 # Fields
 
-Reader = Callable[[dict[str, Any]], str]
-
 _TERMS = re.compile(r"(?:[^\\,]|\\.|\\$)+", re.DOTALL)
 """What stands between commas, but for those behind a backslash."""
 
@@ -208,7 +206,7 @@ class FieldTerm:
     label: str
     value: str
     negated: bool
-    read: Reader
+    read: FieldReader
 
     def admits(self, item: dict[str, Any]) -> bool:
         return (self.read(item) == self.value) != self.negated
@@ -228,10 +226,13 @@ class FieldSelector:
         return next((term.value for term in self.terms if term.label == label and not term.negated), None)
 
 
-def parse_field_selector(text: str, kind: str) -> FieldSelector:
-    """A field selector on objects of a kind; no text matches everything. Raises ApiError 400."""
+def parse_field_selector(text: str, labels: FieldLabels) -> FieldSelector:
+    """A field selector on objects of a kind that can be selected by these; no text matches everything.
+
+    Raises ApiError 400.
+    """
     terms = [_split_term(part, text) for part in sorted(_TERMS.findall(text))]
-    return FieldSelector(tuple(_field_term(*term, kind) for term in terms))
+    return FieldSelector(tuple(_field_term(*term, labels) for term in terms))
 
 
 def _split_term(part: str, whole: str) -> tuple[str, str, str]:
@@ -241,10 +242,9 @@ def _split_term(part: str, whole: str) -> tuple[str, str, str]:
     return part[: found.start()], found.group(), _unescaped(part[found.end() :])
 
 
-def _field_term(label: str, operator: str, value: str, kind: str) -> FieldTerm:
-    labels = _LABELS.get(kind, _META)
+def _field_term(label: str, operator: str, value: str, labels: FieldLabels) -> FieldTerm:
     if label not in labels:
-        if labels is _META:
+        if labels is OF_METADATA:
             known = '"metadata.name", "metadata.namespace"'
             raise bad_request(f"{quoted(label)} is not a known field selector: only {known}")
         raise bad_request(f"field label not supported: {label}")
@@ -263,67 +263,3 @@ def _unescaped(value: str) -> str:
             raise bad_request(f"invalid field selector: unescaped character in value: {ord(character)}")
         result.append(character)
     return "".join(result)
-
-
-def _field(*places: str, otherwise: str = "") -> Reader:
-    """Reads the first of the places that has something, as text: what is empty or missing is `otherwise`."""
-    ways = [place.split(".") for place in places]
-
-    def read(item: dict[str, Any]) -> str:
-        return next((text for way in ways if (text := _text_at(item, way))), otherwise)
-
-    return read
-
-
-def _text_at(value: Any, way: list[str]) -> str:
-    for key in way:
-        if isinstance(value, list):
-            value = value[0] if value else None
-        value = value.get(key) if isinstance(value, dict) else None
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value) if isinstance(value, str | int) else ""
-
-
-def _fields(*places: str) -> dict[str, Reader]:
-    return {place: _field(place) for place in places}
-
-
-def _event_fields() -> dict[str, Reader]:
-    """Both groups show the same events, each under its own names."""
-    labels: dict[str, Reader] = {}
-    for name in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath"):
-        read = _field(f"involvedObject.{name}", f"regarding.{name}")
-        labels |= {f"involvedObject.{name}": read, f"regarding.{name}": read}
-    controller = ("reportingComponent", "reportingController")
-    return labels | {
-        **_fields("reason", "type"),
-        "reportingComponent": _field(*controller),
-        "reportingController": _field(*controller),
-        "source": _field("source.component", "deprecatedSource.component", *controller),
-    }
-
-
-_META = _fields("metadata.name", "metadata.namespace")
-_LABELS: dict[str, dict[str, Reader]] = {
-    "Pod": {
-        **_META,
-        **_fields("spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName"),
-        **_fields("status.phase", "status.nominatedNodeName"),
-        "spec.hostNetwork": _field("spec.hostNetwork", otherwise="false"),
-        "spec.host": _field("spec.nodeName"),
-        "status.podIP": _field("status.podIPs.ip", "status.podIP"),
-        "status.podIPs": _field("status.podIPs.ip", "status.podIP"),
-    },
-    "Node": {
-        **_fields("metadata.name"),
-        "spec.unschedulable": _field("spec.unschedulable", otherwise="false"),
-    },
-    "Namespace": _fields("metadata.name", "status.phase"),
-    "Event": {**_META, **_event_fields()},
-    "ReplicationController": {**_META, "status.replicas": _field("status.replicas", otherwise="0")},
-    "Secret": {**_META, **_fields("type")},
-    "Service": {**_META, **_fields("spec.clusterIP", "spec.type")},
-    "ResourceSlice": _fields("metadata.name", "spec.nodeName", "spec.driver"),
-}
-"""What can be selected by, for each kind that knows more than its name and namespace."""

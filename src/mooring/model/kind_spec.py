@@ -11,6 +11,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from mooring.model.api_errors import Cause
+from mooring.model.field_labels import OF_METADATA, FieldLabels
 from mooring.model.json_objects import JsonObject
 from mooring.model.merge_rules import ListRule
 from mooring.model.meta import KubeObject
@@ -116,7 +117,9 @@ class KindSpec:
     has_plain_selector: bool = False
     """Whether `spec.selector` is a map of labels, and no label selector."""
 
-    # ---- tables
+    # ---- reading
+    field_labels: FieldLabels = field(default_factory=lambda: OF_METADATA)
+    """What clients can select objects by."""
     columns: tuple[Column, ...] = PLAIN
     row_conditions: Callable[[JsonObject], list[JsonObject]] | None = None
 

@@ -64,7 +64,7 @@ def listing(api: Api, target: Target, request: Request) -> Answer:
 def selector_of(target: Target, request: Request) -> ObjectSelector:
     """What is asked for by labels and fields; events are selected by the names that the core group gives their fields."""
     return parse_selectors(
-        request.query.get("labelSelector", ""), request.query.get("fieldSelector", ""), target.resource.kind
+        request.query.get("labelSelector", ""), request.query.get("fieldSelector", ""), target.resource.field_labels
     )
 
 

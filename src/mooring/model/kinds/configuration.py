@@ -5,6 +5,7 @@ from binascii import Error
 from collections.abc import Iterable
 
 from mooring.model.api_errors import Cause, field_too_long
+from mooring.model.field_labels import OF_METADATA, labels_at
 from mooring.model.json_objects import JsonObject, fill
 from mooring.model.kind_spec import KindSpec
 from mooring.model.merge_rules import by
@@ -61,6 +62,7 @@ SECRET = KindSpec(
     complete=_complete_secret,
     faults=_secret_faults,
     limits_own_size=True,
+    field_labels={**OF_METADATA, **labels_at("type")},
     columns=(NAME, Column("Type", field_cell("type", "Opaque")), Column("Data", count("data")), AGE),
 )
 

@@ -1,6 +1,7 @@
 """Dynamic resource allocation: claims to devices, the slices that offer them, and device classes."""
 
 from mooring.model.devices import EXACT_COUNT, DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from mooring.model.field_labels import labels_at
 from mooring.model.json_objects import JsonObject, at, fill
 from mooring.model.kind_spec import KindSpec, Watch
 from mooring.model.merge_rules import ListRule, by
@@ -82,6 +83,7 @@ RESOURCE_SLICE = KindSpec(
     watch=Watch(wakes_pods=True),
     has_generation=True,
     fixed=("spec.nodeName", "spec.driver", "spec.pool.name"),
+    field_labels=labels_at("metadata.name", "spec.nodeName", "spec.driver"),
     columns=(
         *(NAME, Column("Node", field_cell("spec.nodeName")), Column("Driver", field_cell("spec.driver"))),
         *(Column("Pool", field_cell("spec.pool.name")), AGE),

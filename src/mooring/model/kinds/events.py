@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from mooring.model.api_errors import Cause, field_invalid, field_required
+from mooring.model.field_labels import OF_METADATA, FieldReader, labels_at, text_at
 from mooring.model.json_objects import JsonObject, at
 from mooring.model.kind_spec import KindSpec
 from mooring.model.tables.cells import Cell, field_cell, since
@@ -102,6 +103,21 @@ def _event_field(*paths: str, otherwise: Cell = "") -> Callable[[JsonObject, int
     return cell
 
 
+def _field_labels() -> dict[str, FieldReader]:
+    """Both groups show the same events, each under its own names."""
+    labels = {**OF_METADATA}
+    for name in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath"):
+        read = text_at(f"involvedObject.{name}", f"regarding.{name}")
+        labels |= {f"involvedObject.{name}": read, f"regarding.{name}": read}
+    controller = ("reportingComponent", "reportingController")
+    return labels | {
+        **labels_at("reason", "type"),
+        "reportingComponent": text_at(*controller),
+        "reportingController": text_at(*controller),
+        "source": text_at("source.component", "deprecatedSource.component", *controller),
+    }
+
+
 _COLUMNS = (
     Column("Last Seen", lambda event, now_ns: since(_first(event, *_LAST_SEEN), now_ns)),
     Column("Type", field_cell("type")),
@@ -114,6 +130,7 @@ _COLUMNS = (
     wide("Count", _event_field("series.count", "count", "deprecatedCount", otherwise=1)),
     wide("Name", field_cell("metadata.name")),
 )
+_LABELS = _field_labels()
 _REFERENCES = ("involvedObject", "regarding", "related")
 
 EVENT = KindSpec(
@@ -121,6 +138,7 @@ EVENT = KindSpec(
     stored_as="events",
     new_faults=_core_faults,
     atomic_maps=_REFERENCES,
+    field_labels=_LABELS,
     columns=_COLUMNS,
 )
 
@@ -130,5 +148,6 @@ NEW_EVENT = KindSpec(
     complete=_complete_new,
     new_faults=_new_faults,
     atomic_maps=_REFERENCES,
+    field_labels=_LABELS,
     columns=_COLUMNS,
 )

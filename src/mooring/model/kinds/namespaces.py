@@ -1,5 +1,6 @@
 """Namespaces, and what bounds the objects in one of them: limit ranges and quotas."""
 
+from mooring.model.field_labels import labels_at
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import READ_WRITE, KindSpec, Watch
 from mooring.model.tables.cells import field_cell
@@ -43,6 +44,7 @@ NAMESPACE = KindSpec(
     completes_status=True,
     new_status={"phase": "Active"},
     has_spec_finalizers=True,
+    field_labels=labels_at("metadata.name", "status.phase"),
     columns=(NAME, Column("Status", field_cell("status.phase")), AGE),
 )
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from mooring.model.field_labels import labels_at, text_at
 from mooring.model.json_objects import JsonObject, at
 from mooring.model.kind_spec import KindSpec, Watch
 from mooring.model.merge_rules import BY_TYPE, VALUES
@@ -83,6 +84,10 @@ NODE = KindSpec(
     completes_status=True,
     brings_status=True,
     lists={"spec.podCIDRs": VALUES, "status.addresses": BY_TYPE},
+    field_labels={
+        **labels_at("metadata.name"),
+        "spec.unschedulable": text_at("spec.unschedulable", otherwise="false"),
+    },
     columns=(
         NAME,
         Column("Status", _node_status),

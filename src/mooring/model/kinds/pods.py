@@ -4,6 +4,7 @@ The spec has what a table can say of pods. Their admission is in `apiserver/admi
 `pod_fields.py`, their way into the scheduler in `scheduler/intake.py`.
 """
 
+from mooring.model.field_labels import OF_METADATA, labels_at, text_at
 from mooring.model.json_objects import JsonObject, at
 from mooring.model.kind_spec import POSTED, KindSpec, Watch
 from mooring.model.pod import Pod
@@ -31,6 +32,15 @@ POD = KindSpec(
     status_keeps=("ownerReferences",),
     returns_deleted=True,
     has_grace_period=True,
+    field_labels={
+        **OF_METADATA,
+        **labels_at("spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName"),
+        **labels_at("status.phase", "status.nominatedNodeName"),
+        "spec.hostNetwork": text_at("spec.hostNetwork", otherwise="false"),
+        "spec.host": text_at("spec.nodeName"),
+        "status.podIP": text_at("status.podIPs.ip", "status.podIP"),
+        "status.podIPs": text_at("status.podIPs.ip", "status.podIP"),
+    },
     columns=(
         NAME,
         Column("Ready", pod_ready),

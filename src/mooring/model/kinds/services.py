@@ -1,5 +1,6 @@
 """Services and the rest of the network. Only services count for the scheduler: they choose the pods to spread."""
 
+from mooring.model.field_labels import OF_METADATA, labels_at
 from mooring.model.json_objects import JsonObject, at, fill
 from mooring.model.kind_spec import KindSpec, Watch
 from mooring.model.merge_rules import by
@@ -54,6 +55,7 @@ SERVICE = KindSpec(
     new_status={"loadBalancer": {}},
     returns_deleted=True,
     lists={"spec.ports": by("port", "protocol")},
+    field_labels={**OF_METADATA, **labels_at("spec.clusterIP", "spec.type")},
     columns=(
         *(NAME, Column("Type", field_cell("spec.type", "ClusterIP")), Column("Cluster-IP", _cluster_ip)),
         *(Column("External-IP", _external_ip), Column("Port(s)", _ports), AGE),

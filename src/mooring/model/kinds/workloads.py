@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mooring.kit.rfc3339 import moment_ns
+from mooring.model.field_labels import OF_METADATA, text_at
 from mooring.model.json_objects import JsonObject, at, fill
 from mooring.model.kind_spec import KindSpec, Watch
 from mooring.model.merge_rules import ListRule
@@ -16,9 +17,9 @@ from mooring.model.workloads import ReplicaSet, ReplicationController, StatefulS
 _SCALED = ("status", "scale")
 
 
-def _update(field: str, rolling: Mapping[str, Any], workload: JsonObject) -> None:
+def _update(where: str, rolling: Mapping[str, Any], workload: JsonObject) -> None:
     """How changes of the template reach pods: rolling, with these numbers, where nothing else is said."""
-    strategy = workload["spec"].setdefault(field, {})
+    strategy = workload["spec"].setdefault(where, {})
     fill(strategy, {"type": "RollingUpdate"})
     if strategy["type"] == "RollingUpdate":
         fill(strategy.setdefault("rollingUpdate", {}), rolling)
@@ -175,6 +176,7 @@ REPLICATION_CONTROLLER = KindSpec(
     new_status={"replicas": 0},
     has_generation=True,
     has_plain_selector=True,
+    field_labels={**OF_METADATA, "status.replicas": text_at("status.replicas", otherwise="0")},
     columns=(*_REPLICAS, *template_columns(POD_SPEC), wide("Selector", labels_cell("spec.selector"))),
 )
 
