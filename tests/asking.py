@@ -7,7 +7,8 @@ from mooring.apiserver.access import Api
 from mooring.apiserver.server.dispatch import answer
 from mooring.apiserver.server.request import Answer, Request
 from mooring.apiserver.server.watching import Watch
-from mooring.model.resources import RESOURCES, Resource
+from mooring.model.kind_spec import KindSpec
+from mooring.model.resources import RESOURCES
 
 JSON_PATCH, MERGE_PATCH = "application/json-patch+json", "application/merge-patch+json"
 STRATEGIC_PATCH, APPLY_PATCH = "application/strategic-merge-patch+json", "application/apply-patch+yaml"
@@ -47,7 +48,7 @@ def _request(method: str, path: str, body: Any, content_type: str, accept: str, 
     return Request(method, path, written, data, content_type, accept, "tests/1.0")
 
 
-def path_of(resource: Resource, name: str = "", part: str = "", namespace: str = "default") -> str:
+def path_of(resource: KindSpec, name: str = "", part: str = "", namespace: str = "default") -> str:
     """Where a resource, an object of it or a part of that is found."""
     within = f"/namespaces/{namespace}" if resource.namespaced else ""
     return "/".join(filter(None, (f"{resource.path}{within}/{resource.plural}", name, part)))
@@ -129,13 +130,13 @@ _EVENTS: dict[str, dict[str, Any]] = {
 }
 
 
-def a_body(resource: Resource, name: str = "x") -> dict[str, Any]:
+def a_body(resource: KindSpec, name: str = "x") -> dict[str, Any]:
     """A manifest that this resource takes."""
     content = _EVENTS[resource.group] if resource.plural == "events" else _CONTENTS.get(resource.plural, {})
     body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}, **content}
     return json.loads(json.dumps(body))  # type: ignore[no-any-return]
 
 
-def the(plural: str, group: str | None = None) -> Resource:
+def the(plural: str, group: str | None = None) -> KindSpec:
     """A resource by its plural name; the first one where two groups have it."""
     return next(r for r in RESOURCES.values() if r.plural == plural and group in (None, r.group))

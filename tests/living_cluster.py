@@ -10,7 +10,8 @@ from mooring.apiserver.store import JsonObject
 from mooring.controllers.cluster_services import cluster_services
 from mooring.controllers.control_loop import Controller, ControlLoop
 from mooring.kit.clock import NS_PER_S, VirtualClock
-from mooring.model.resources import RESOURCES, Resource
+from mooring.model.kind_spec import KindSpec
+from mooring.model.resources import RESOURCES
 
 _MOST_STEPS = 10_000
 
@@ -125,5 +126,5 @@ class LivingCluster:
         return ""
 
 
-def _resource(plural: str) -> Resource:
+def _resource(plural: str) -> KindSpec:
     return next(resource for key, resource in RESOURCES.items() if key[2] == plural)

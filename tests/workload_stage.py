@@ -9,13 +9,14 @@ from mooring.apiserver.admission.deletion import Deletion
 from mooring.controllers.control_loop import ControlLoop
 from mooring.controllers.workloads.workloads import workload_controllers
 from mooring.kit.clock import NS_PER_S, VirtualClock
-from mooring.model.resources import RESOURCES, Resource
+from mooring.model.kind_spec import KindSpec
+from mooring.model.resources import RESOURCES
 
 Json = dict[str, Any]
 NAMESPACE = "default"
 
 
-def resource(plural: str) -> Resource:
+def resource(plural: str) -> KindSpec:
     return next(found for found in RESOURCES.values() if found.plural == plural)
 
 

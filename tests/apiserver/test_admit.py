@@ -11,7 +11,8 @@ import pytest
 
 from mooring.apiserver.admission.admit import prepare_create, prepare_status, prepare_update
 from mooring.model.api_errors import ApiError
-from mooring.model.resources import RESOURCES, Resource
+from mooring.model.kind_spec import KindSpec
+from mooring.model.resources import RESOURCES
 
 JsonObject = dict[str, Any]
 RECORDED = json.loads((Path(__file__).parent / "data/admission.json").read_text())
@@ -68,14 +69,14 @@ def a_pod(**spec: Any) -> JsonObject:
     return {"metadata": {"name": "p", "labels": {"app": "web"}}, "spec": {"containers": [{"name": "c"}], **spec}}
 
 
-def create(resource: Resource, item: JsonObject, *more: JsonObject, namespace: str = "default") -> JsonObject:
+def create(resource: KindSpec, item: JsonObject, *more: JsonObject, namespace: str = "default") -> JsonObject:
     before = copy.deepcopy(item)
     made = prepare_create(resource, namespace, item, a_cluster(*more), NOW, lambda: UID, lambda: "2kl5c")
     assert item == before, "what came in was changed"
     return made
 
 
-def refusal(resource: Resource, item: JsonObject, *more: JsonObject) -> ApiError:
+def refusal(resource: KindSpec, item: JsonObject, *more: JsonObject) -> ApiError:
     with pytest.raises(ApiError) as caught:
         create(resource, item, *more)
     return caught.value
@@ -319,7 +320,7 @@ INVALID = {
 
 
 @pytest.mark.parametrize(("resource", "item", "fault"), INVALID.values(), ids=INVALID)
-def test_an_object_is_invalid(resource: Resource, item: JsonObject, fault: str) -> None:
+def test_an_object_is_invalid(resource: KindSpec, item: JsonObject, fault: str) -> None:
     refused = refusal(resource, item)
     assert refused.code == 422 and refused.details is not None
     assert [str(cause) for cause in refused.details.causes] == [fault]

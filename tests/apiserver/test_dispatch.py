@@ -26,7 +26,8 @@ from mooring.apiserver.access import Api
 from mooring.apiserver.admission.store_lookups import StoreLookups
 from mooring.apiserver.server.request import Answer
 from mooring.apiserver.store import Store, key_of, version_of
-from mooring.model.resources import RESOURCES, Resource
+from mooring.model.kind_spec import KindSpec
+from mooring.model.resources import RESOURCES
 
 ALL = sorted(RESOURCES.values(), key=lambda r: (r.group, r.plural))
 STORAGES = {resource.storage for resource in ALL}
@@ -122,7 +123,7 @@ def pointer(at: tuple[Any, ...]) -> str:
 
 
 @st.composite
-def bodies(draw: st.DrawFn, resource: Resource) -> Any:
+def bodies(draw: st.DrawFn, resource: KindSpec) -> Any:
     """Mostly a manifest that is wrong in one or two places, sometimes anything."""
     if draw(st.integers(0, 4)) == 0:
         return draw(VALUES)
@@ -138,7 +139,7 @@ OPERATIONS = ["add", "remove", "replace", "move", "copy", "test", "bogus", None]
 
 
 @st.composite
-def patches(draw: st.DrawFn, resource: Resource) -> tuple[str, Any]:
+def patches(draw: st.DrawFn, resource: KindSpec) -> tuple[str, Any]:
     media = draw(st.sampled_from([JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH]))
     if draw(st.integers(0, 5)) == 0:
         return media, draw(VALUES)
@@ -540,7 +541,7 @@ def test_every_kind_can_be_made_read_listed_and_deleted() -> None:
 
 
 @pytest.mark.parametrize("resource", ALL, ids=lambda r: f"{r.group}/{r.plural}")
-def test_every_kind_is_checked_in_what_all_kinds_share(resource: Resource) -> None:
+def test_every_kind_is_checked_in_what_all_kinds_share(resource: KindSpec) -> None:
     for odd in ({"kind": [1]}, {"apiVersion": 1}, {"metadata": "x"}, {"metadata": {"name": "y", "labels": {"a": 1}}}):
         assert ask(an_api(), "POST", path_of(resource), a_body(resource) | odd).code == 400
 

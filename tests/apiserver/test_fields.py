@@ -13,17 +13,18 @@ from mooring.apiserver.schema.fields import (
     table,
     type_of,
 )
-from mooring.model.resources import REQUESTS, RESOURCES, Resource
+from mooring.model.kind_spec import KindSpec
+from mooring.model.resources import REQUESTS, RESOURCES
 
 PLAIN = {
     *("string", "integer", "boolean", "object"),
     *("time", "micro-time", "quantity", "int-or-string", "fields-v1"),
 }
 ALSO_WRITTEN = (
-    Resource("policy", "v1", "evictions", "Eviction"),
-    Resource("autoscaling", "v1", "scales", "Scale"),
-    Resource("meta", "v1", "deleteoptions", "DeleteOptions"),
-    Resource("authentication.k8s.io", "v1", "tokenrequests", "TokenRequest"),
+    KindSpec("policy", "v1", "evictions", "Eviction"),
+    KindSpec("autoscaling", "v1", "scales", "Scale"),
+    KindSpec("meta", "v1", "deleteoptions", "DeleteOptions"),
+    KindSpec("authentication.k8s.io", "v1", "tokenrequests", "TokenRequest"),
 )
 """Bodies of subresources."""
 NOT_SERVED_YET = {"authorization.LocalSubjectAccessReview", "authorization.SelfSubjectRulesReview"}
@@ -34,12 +35,12 @@ NOT_SERVED_YET = {"authorization.LocalSubjectAccessReview", "authorization.SelfS
     [*RESOURCES.values(), *REQUESTS, *ALSO_WRITTEN],
     ids=lambda resource: f"{resource.group}/{resource.kind}",
 )
-def test_every_kind_that_is_written_has_its_fields(resource: Resource) -> None:
+def test_every_kind_that_is_written_has_its_fields(resource: KindSpec) -> None:
     assert {"apiVersion", "kind"} < fields_of(type_of(resource)).keys()
 
 
 def test_a_kind_that_is_not_in_the_table_holds_anything() -> None:
-    assert type_of(Resource("example.org", "v1", "boats", "Boat")) == ANYTHING
+    assert type_of(KindSpec("example.org", "v1", "boats", "Boat")) == ANYTHING
 
 
 def test_everything_that_is_held_is_a_plain_value_or_a_type_of_the_table() -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from mooring.apiserver.patches.merge_keys import list_rule
 from mooring.apiserver.schema import openapi
-from mooring.model.resources import REQUESTS, RESOURCES, Resource
+from mooring.model.kind_spec import KindSpec
+from mooring.model.resources import REQUESTS, RESOURCES
 
 SCHEMAS = "#/components/schemas/"
 
@@ -23,11 +24,11 @@ def schemas(path: str) -> dict[str, Any]:
     return found
 
 
-def identity(resource: Resource) -> dict[str, str]:
+def identity(resource: KindSpec) -> dict[str, str]:
     return {"group": resource.group, "version": resource.version, "kind": resource.kind}
 
 
-def patch_of(resource: Resource) -> dict[str, Any]:
+def patch_of(resource: KindSpec) -> dict[str, Any]:
     """kubectl's way: follow the index to the group's document, and take the PATCH that names the kind."""
     path = resource.path.removeprefix("/")
     assert openapi.index()["paths"][path]["serverRelativeURL"].startswith(f"/openapi/v3/{path}?hash=")
@@ -62,7 +63,7 @@ def explained(path: str, kind: str, *fields: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("resource", RESOURCES.values(), ids=lambda resource: f"{resource.group}/{resource.plural}")
-def test_every_kind_takes_validation_dry_runs_and_strategic_merges(resource: Resource) -> None:
+def test_every_kind_takes_validation_dry_runs_and_strategic_merges(resource: KindSpec) -> None:
     patch = patch_of(resource)
     assert {"fieldValidation", "dryRun"} <= {line["name"] for line in patch["parameters"] if line["in"] == "query"}
     assert "application/strategic-merge-patch+json" in patch["requestBody"]["content"]
@@ -75,7 +76,7 @@ def test_a_document_has_all_that_it_refers_to(path: str) -> None:
 
 
 @pytest.mark.parametrize("resource", [*RESOURCES.values(), *REQUESTS], ids=lambda r: f"{r.group}/{r.plural}")
-def test_every_kind_has_a_schema(resource: Resource) -> None:
+def test_every_kind_has_a_schema(resource: KindSpec) -> None:
     path = resource.path.removeprefix("/")
     found = [line.get("x-kubernetes-group-version-kind") for line in schemas(path).values()]
     assert found.count([identity(resource)]) == 1

@@ -18,7 +18,8 @@ from asking import (
 )
 from cluster_api import an_api
 from mooring.apiserver.schema.pruning import pruned
-from mooring.model.resources import RESOURCES, Resource
+from mooring.model.kind_spec import KindSpec
+from mooring.model.resources import RESOURCES
 
 POD = the("pods")
 
@@ -49,7 +50,7 @@ def test_values_of_the_wrong_form_are_for_others_to_refuse() -> None:
 
 
 @pytest.mark.parametrize("resource", RESOURCES.values(), ids=lambda r: f"{r.group}/{r.plural}")
-def test_nothing_that_a_kind_has_is_lost(resource: Resource) -> None:
+def test_nothing_that_a_kind_has_is_lost(resource: KindSpec) -> None:
     assert pruned(resource, a_body(resource)) == a_body(resource)
 
 

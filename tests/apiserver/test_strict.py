@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from mooring.apiserver.schema import strict
 from mooring.model.api_errors import ApiError
-from mooring.model.resources import RESOURCES, Resource
+from mooring.model.kind_spec import KindSpec
+from mooring.model.resources import RESOURCES
 
 PODS, DEPLOYMENTS = RESOURCES["", "v1", "pods"], RESOURCES["apps", "v1", "deployments"]
 SLICES, REVISIONS = RESOURCES["resource.k8s.io", "v1", "resourceslices"], RESOURCES["apps", "v1", "controllerrevisions"]
@@ -29,7 +30,7 @@ FAULTY = b"""{
 }"""
 
 
-def found(resource: Resource, body: bytes) -> list[str]:
+def found(resource: KindSpec, body: bytes) -> list[str]:
     return strict.faults_in_body(resource, body, msgspec.json.decode(body))
 
 
@@ -73,10 +74,10 @@ def test_of_a_body_without_a_type_only_duplicates_are_told() -> None:
             ["spec.devices[0].attributes.a.foo"],
             id="in a value of a map",
         ),
-        pytest.param(Resource("example.org", "v1", "boats", "Boat"), {"foo": 1}, [], id="a kind nobody knows"),
+        pytest.param(KindSpec("example.org", "v1", "boats", "Boat"), {"foo": 1}, [], id="a kind nobody knows"),
     ],
 )
-def test_unknown_fields(resource: Resource, item: dict[str, Any], expected: list[str]) -> None:
+def test_unknown_fields(resource: KindSpec, item: dict[str, Any], expected: list[str]) -> None:
     told = [f'unknown field "{path}"' for path in expected]
     assert strict.unknown_fields(resource, item) == told
     assert found(resource, json.dumps(item).encode()) == told

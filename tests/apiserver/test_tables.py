@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from mooring.apiserver.store import JsonObject
 from mooring.apiserver.tables import table, table_of_one
-from mooring.model.resources import BY_KIND, RESOURCES, Resource
+from mooring.model.kind_spec import KindSpec
+from mooring.model.resources import BY_KIND, RESOURCES
 from mooring.model.tables.ages import human_duration
 from mooring.model.tables.cells import Cell
 
@@ -36,7 +37,7 @@ def cells(kind: str, item: JsonObject, now_ns: int = NOW, wide: bool = False) ->
     return [cell for cell, column in zip(row["cells"], resource.columns, strict=True) if wide or not column.priority]
 
 
-def resource_of(kind: str) -> Resource:
+def resource_of(kind: str) -> KindSpec:
     return next(resource for resource in RESOURCES.values() if resource.kind == kind)
 
 
@@ -120,7 +121,7 @@ def test_an_empty_list_still_has_its_columns() -> None:
 
 
 @pytest.mark.parametrize("resource", RESOURCES.values(), ids=lambda resource: f"{resource.api_version} {resource.kind}")
-def test_an_object_without_anything_can_be_shown(resource: Resource) -> None:
+def test_an_object_without_anything_can_be_shown(resource: KindSpec) -> None:
     """Bookmarks are such objects, and half-written manifests come near."""
     made = table_of_one(resource, {"metadata": {}}, NOW)
     assert all(isinstance(cell, str | int) for cell in made["rows"][0]["cells"])

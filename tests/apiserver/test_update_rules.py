@@ -6,14 +6,15 @@ import pytest
 
 from asking import MERGE_PATCH, PODS, a_body, a_manifest, ask, path_of, the
 from cluster_api import an_api
-from mooring.model.resources import RESOURCES, Resource
+from mooring.model.kind_spec import KindSpec
+from mooring.model.resources import RESOURCES
 
 WRITTEN = [r for r in RESOURCES.values() if r.group != "events.k8s.io"]
 WITH_STATUS = [r for r in RESOURCES.values() if "status" in r.subresources]
 NOTHING = object()
 
 
-def by_name(resource: Resource) -> str:
+def by_name(resource: KindSpec) -> str:
     return resource.plural
 
 
@@ -25,7 +26,7 @@ def at_version(item: dict[str, Any], version: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("resource", WRITTEN, ids=by_name)
 @pytest.mark.parametrize("version", [NOTHING, "", "0", "00"], ids=["none", "empty", "zero", "zeros"])
-def test_an_update_of_whatever_is_there(resource: Resource, version: Any) -> None:
+def test_an_update_of_whatever_is_there(resource: KindSpec, version: Any) -> None:
     api = an_api()
     held = ask(api, "POST", path_of(resource), a_body(resource, "v")).body
     reply = ask(api, "PUT", path_of(resource, "v"), at_version(held, version))
@@ -70,7 +71,7 @@ KEPT = {
 
 
 @pytest.mark.parametrize("resource", WITH_STATUS, ids=by_name)
-def test_a_status_patch_takes_metadata_along(resource: Resource) -> None:
+def test_a_status_patch_takes_metadata_along(resource: KindSpec) -> None:
     api = an_api()
     held = ask(api, "POST", path_of(resource), a_body(resource, "v")).body["metadata"]
     reply = ask(api, "PATCH", path_of(resource, "v", "status"), {"metadata": METADATA}, MERGE_PATCH)

@@ -27,8 +27,8 @@ from mooring.apiserver.store import MAX_OBJECT_BYTES, Exists, JsonObject, Key, S
 from mooring.kit.clock import Clock
 from mooring.kit.rfc3339 import in_seconds
 from mooring.model.api_errors import already_exists, bad_request, conflict, not_found
+from mooring.model.kind_spec import KindSpec
 from mooring.model.kinds.nodes import NODE
-from mooring.model.resources import Resource
 
 NOT_READY_TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -44,7 +44,7 @@ class By:
     manager: str = ""
     is_dry_run: bool = False
 
-    def writer(self, resource: Resource, now: str, subresource: str) -> Writer:
+    def writer(self, resource: KindSpec, now: str, subresource: str) -> Writer:
         resets = _RESETS.get(subresource, frozenset()) if "status" in resource.subresources else frozenset()
         return Writer(self.manager, resource.api_version, now, subresource, resets)
 
@@ -96,11 +96,11 @@ class Api:
 
     # ---- reading
 
-    def find(self, resource: Resource, namespace: str, name: str) -> JsonObject | None:
+    def find(self, resource: KindSpec, namespace: str, name: str) -> JsonObject | None:
         """The object as it is stored, or None. It must not be changed."""
         return self.store.find(resource.storage, _key(resource, namespace, name))
 
-    def get(self, resource: Resource, namespace: str, name: str) -> JsonObject:
+    def get(self, resource: KindSpec, namespace: str, name: str) -> JsonObject:
         found = self.find(resource, namespace, name)
         if found is None:
             raise not_found(resource.plural, name, resource.group)
@@ -108,7 +108,7 @@ class Api:
 
     # ---- creating
 
-    def create(self, resource: Resource, namespace: str, item: JsonObject, by: By = OURSELVES) -> JsonObject:
+    def create(self, resource: KindSpec, namespace: str, item: JsonObject, by: By = OURSELVES) -> JsonObject:
         """A new object, admitted and stored; a dry run only admits it."""
         for _ in range(_NAME_TRIES):
             made = self._prepare_new(resource, namespace, item, by)
@@ -123,7 +123,7 @@ class Api:
                     break
         raise already_exists(resource.plural, key[1], resource.group)
 
-    def _prepare_new(self, resource: Resource, namespace: str, item: JsonObject, by: By) -> JsonObject:
+    def _prepare_new(self, resource: KindSpec, namespace: str, item: JsonObject, by: By) -> JsonObject:
         now = self.now()
         if resource is PODS and not by.manager:
             made = self.templates.another(namespace, item, now, self.new_uid, self.random_suffix)
@@ -146,7 +146,7 @@ class Api:
 
     def change(
         self,
-        resource: Resource,
+        resource: KindSpec,
         namespace: str,
         name: str,
         change: Change,
@@ -165,7 +165,7 @@ class Api:
 
     def apply(
         self,
-        resource: Resource,
+        resource: KindSpec,
         namespace: str,
         name: str,
         configuration: object,
@@ -192,7 +192,7 @@ class Api:
         made = {**made, "metadata": {**made["metadata"], **({"managedFields": held} if held else {})}}
         return self._put(resource, namespace, name, made, by), False
 
-    def put_status(self, resource: Resource, item: JsonObject, status: JsonObject) -> JsonObject:
+    def put_status(self, resource: KindSpec, item: JsonObject, status: JsonObject) -> JsonObject:
         """A status from inside this process: taken as it is, at the object's present version.
 
         Returns the object as it is now. Raises ApiError (404) when it is gone, or another took its name.
@@ -203,11 +203,11 @@ class Api:
             raise not_found(resource.plural, metadata["name"], resource.group)
         return self.store.update(resource.storage, _key_of(resource, held), {**held, "status": status})
 
-    def put_spec(self, resource: Resource, item: JsonObject, spec: JsonObject) -> JsonObject:
+    def put_spec(self, resource: KindSpec, item: JsonObject, spec: JsonObject) -> JsonObject:
         """A spec from inside this process, in the same way: for what is written so often that admission would be felt."""
         return self.store.update(resource.storage, _key_of(resource, item), {**item, "spec": spec})
 
-    def _prepare_change(self, resource: Resource, old: JsonObject, new: JsonObject, subresource: str) -> JsonObject:
+    def _prepare_change(self, resource: KindSpec, old: JsonObject, new: JsonObject, subresource: str) -> JsonObject:
         meta = old["metadata"]
         _check_names(resource, meta.get("namespace", ""), meta["name"], new)
         check_version(resource, old, new)
@@ -220,7 +220,7 @@ class Api:
         self.quotas.check_change(resource, old, made, subresource)
         return made
 
-    def _prepare_part(self, resource: Resource, old: JsonObject, new: JsonObject, subresource: str) -> JsonObject:
+    def _prepare_part(self, resource: KindSpec, old: JsonObject, new: JsonObject, subresource: str) -> JsonObject:
         check_form(resource, new)
         check_uid(resource, old, (new.get("metadata") or {}).get("uid"))
         made = take_part(subresource, old, new)
@@ -229,7 +229,7 @@ class Api:
         check_valid(resource, made)
         return made
 
-    def _put(self, resource: Resource, namespace: str, name: str, made: JsonObject, by: By) -> JsonObject:
+    def _put(self, resource: KindSpec, namespace: str, name: str, made: JsonObject, by: By) -> JsonObject:
         """The changed object into the store; one that was only held by finalizers goes with the last of them."""
         if by.is_dry_run:
             return made
@@ -248,7 +248,7 @@ class Api:
         self._put(PODS, namespace, name, bind(pod, binding, node, self.now()), by)
 
     def delete(
-        self, resource: Resource, namespace: str, name: str, how: Deletion | None = None, by: By = OURSELVES
+        self, resource: KindSpec, namespace: str, name: str, how: Deletion | None = None, by: By = OURSELVES
     ) -> tuple[JsonObject, bool]:
         """Delete an object, or begin to. Returns its last content and whether it is gone."""
         how = how or Deletion()
@@ -265,15 +265,15 @@ class Api:
         return shown_form(resource, made), is_gone
 
 
-def _key(resource: Resource, namespace: str, name: str) -> Key:
+def _key(resource: KindSpec, namespace: str, name: str) -> Key:
     return (namespace if resource.namespaced else "", name)
 
 
-def _key_of(resource: Resource, item: JsonObject) -> Key:
+def _key_of(resource: KindSpec, item: JsonObject) -> Key:
     return _key(resource, item["metadata"].get("namespace", ""), item["metadata"]["name"])
 
 
-def _check_names(resource: Resource, namespace: str, name: str, item: JsonObject) -> None:
+def _check_names(resource: KindSpec, namespace: str, name: str, item: JsonObject) -> None:
     """What the body says of itself must be what the URL says."""
     metadata = item.get("metadata") or {}
     if not isinstance(metadata, dict):

@@ -1,8 +1,8 @@
 """One event, two forms: the core group and events.k8s.io show the same object under other names. Stored is the core form."""
 
 from mooring.apiserver.store import JsonObject
+from mooring.model.kind_spec import KindSpec
 from mooring.model.kinds.events import EVENT
-from mooring.model.resources import Resource
 
 _CORE_NAMES = {
     "regarding": "involvedObject",
@@ -30,11 +30,11 @@ _ALWAYS_SHOWN: JsonObject = {
 """What the core form has even where it was not said."""
 
 
-def is_event(resource: Resource) -> bool:
+def is_event(resource: KindSpec) -> bool:
     return resource.storage == _STORAGE
 
 
-def stored_form(resource: Resource, item: JsonObject) -> JsonObject:
+def stored_form(resource: KindSpec, item: JsonObject) -> JsonObject:
     """What a client wrote through this resource, as it is kept."""
     if not is_event(resource):
         return item
@@ -42,7 +42,7 @@ def stored_form(resource: Resource, item: JsonObject) -> JsonObject:
     return {**_ALWAYS_SHOWN, **core, "apiVersion": _CORE_VERSION}
 
 
-def shown_form(resource: Resource, item: JsonObject) -> JsonObject:
+def shown_form(resource: KindSpec, item: JsonObject) -> JsonObject:
     """What is kept, as a client of this resource sees it."""
     if not is_event(resource) or not resource.group:
         return item

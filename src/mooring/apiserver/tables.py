@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from mooring.apiserver.store import JsonObject
-from mooring.model.resources import Resource
+from mooring.model.kind_spec import KindSpec
 
 Include = Literal["None", "Metadata", "Object"]
 """How much of each object a row carries along; kubectl needs the metadata to sort and to show namespaces."""
@@ -17,7 +17,7 @@ _META = "meta.k8s.io/v1"
 
 
 def table(
-    resource: Resource,
+    resource: KindSpec,
     items: Iterable[JsonObject],
     now_ns: int,
     metadata: JsonObject | None = None,
@@ -34,7 +34,7 @@ def table(
 
 
 def table_of_one(
-    resource: Resource, item: JsonObject, now_ns: int, include: Include = "Metadata", headed: bool = True
+    resource: KindSpec, item: JsonObject, now_ns: int, include: Include = "Metadata", headed: bool = True
 ) -> JsonObject:
     """The one-row Table of an object or of a watch event. Only the first event of a watch is `headed`."""
     metadata = {"resourceVersion": item["metadata"].get("resourceVersion", "")}
@@ -42,7 +42,7 @@ def table_of_one(
     return made if headed else {**made, "columnDefinitions": None}
 
 
-def _row(resource: Resource, item: JsonObject, now_ns: int, include: Include) -> JsonObject:
+def _row(resource: KindSpec, item: JsonObject, now_ns: int, include: Include) -> JsonObject:
     row: JsonObject = {"cells": [column.read(item, now_ns) for column in resource.columns]}
     if resource.row_conditions is not None and (conditions := resource.row_conditions(item)):
         row["conditions"] = conditions

@@ -11,7 +11,7 @@ from typing import Literal, TypedDict
 
 from mooring.apiserver.store import EventType, JsonObject, Store, TooOld, Write
 from mooring.model.api_errors import ApiError, version_too_old
-from mooring.model.resources import Resource
+from mooring.model.kind_spec import KindSpec
 
 INITIAL_END = "k8s.io/initial-events-end"
 """The annotation of the bookmark that ends the initial events; clients wait for it."""
@@ -40,7 +40,7 @@ class Watcher:
     `matches` sees the result.
     """
 
-    resource: Resource
+    resource: KindSpec
     namespace: str = ""
     matches: Callable[[JsonObject], bool] = _any
     view: Callable[[JsonObject], JsonObject] = _as_stored
@@ -125,7 +125,7 @@ def failure(refusal: ApiError) -> Event:
     return {"type": "ERROR", "object": refusal.status()}
 
 
-def stamped(item: JsonObject, resource: Resource) -> JsonObject:
+def stamped(item: JsonObject, resource: KindSpec) -> JsonObject:
     """An object that says what it is: stored ones need not, as the items of a list do not."""
     said = {"kind": resource.kind, "apiVersion": resource.api_version}
     return said | item | said

@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from mooring.apiserver.access import Api
 from mooring.apiserver.store import JsonObject
 from mooring.model.api_errors import ApiError
+from mooring.model.kind_spec import KindSpec
 from mooring.model.pod import FINISHED_PHASES
-from mooring.model.resources import BY_KIND, Resource
+from mooring.model.resources import BY_KIND
 
 _SERVER_OWNED = ("uid", "resourceVersion", "generation", "creationTimestamp", "selfLink", "managedFields")
 _ENDING = ("deletionTimestamp", "deletionGracePeriodSeconds")
@@ -72,7 +73,7 @@ def seed(api: Api, items: Iterable[JsonObject]) -> list[str]:
     return refusals
 
 
-def _create(api: Api, resource: Resource, item: JsonObject, uids: dict[str, str]) -> None:
+def _create(api: Api, resource: KindSpec, item: JsonObject, uids: dict[str, str]) -> None:
     written = item.get("metadata") or {}
     metadata = {key: value for key, value in written.items() if key not in (*_SERVER_OWNED, *_ENDING)}
     owners = [owner for owner in metadata.pop("ownerReferences", None) or () if owner.get("uid") in uids]

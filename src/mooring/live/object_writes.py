@@ -9,10 +9,10 @@ from mooring.apiserver.access import Api
 from mooring.apiserver.patches.merge_patch import apply_merge_patch
 from mooring.apiserver.patches.strategic_merge import apply_strategic_merge_patch
 from mooring.framework.intents import Write
+from mooring.model.kind_spec import KindSpec
 from mooring.model.kinds import BY_STRUCT
 from mooring.model.media_types import MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from mooring.model.meta import KubeObject
-from mooring.model.resources import Resource
 
 JsonObject = dict[str, Any]
 
@@ -20,7 +20,7 @@ JSON = "application/json"
 
 
 @cache
-def resource_of(kind: type[KubeObject]) -> Resource:
+def resource_of(kind: type[KubeObject]) -> KindSpec:
     """Where objects of the kind are served, under the version that Mooring knows best."""
     return BY_STRUCT[kind]
 

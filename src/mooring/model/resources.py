@@ -13,5 +13,3 @@ RESOURCES: dict[tuple[str, str, str], KindSpec] = {
 
 BY_KIND: dict[tuple[str, str], KindSpec] = {(spec.api_version, spec.kind): spec for spec in RESOURCES.values()}
 """By apiVersion and kind."""
-
-Resource = KindSpec

@@ -14,14 +14,14 @@ from mooring.apiserver.admission.tidy import tidy
 from mooring.apiserver.lookups import JsonObject, Lookups
 from mooring.model.api_errors import Cause, field_invalid
 from mooring.model.json_objects import fill
-from mooring.model.resources import Resource
+from mooring.model.kind_spec import KindSpec
 
 _METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
 """What the status subresource takes besides the status, as the object itself does, but for what its spec keeps."""
 
 
 def prepare_create(
-    resource: Resource,
+    resource: KindSpec,
     namespace: str,
     item: JsonObject,
     cluster: Lookups,
@@ -43,7 +43,7 @@ def prepare_create(
     return made
 
 
-def prepare_update(resource: Resource, old: JsonObject, new: JsonObject, cluster: Lookups) -> JsonObject:
+def prepare_update(resource: KindSpec, old: JsonObject, new: JsonObject, cluster: Lookups) -> JsonObject:
     """An object in the place of `old`, with what the server owns taken over from there, status included."""
     made = _readable(resource, new)
     object_meta.keep_owned(resource, old, made)
@@ -56,7 +56,7 @@ def prepare_update(resource: Resource, old: JsonObject, new: JsonObject, cluster
     return made
 
 
-def prepare_status(resource: Resource, old: JsonObject, new: JsonObject) -> JsonObject:
+def prepare_status(resource: KindSpec, old: JsonObject, new: JsonObject) -> JsonObject:
     """`old` with the status of `new`, and with what its metadata may change."""
     given = _readable(resource, new)
     object_meta.check_uid(resource, old, given["metadata"].get("uid"))
@@ -69,14 +69,14 @@ def prepare_status(resource: Resource, old: JsonObject, new: JsonObject) -> Json
     return made
 
 
-def _readable(resource: Resource, item: JsonObject) -> JsonObject:
+def _readable(resource: KindSpec, item: JsonObject) -> JsonObject:
     check_form(resource, item)
     made: JsonObject = {"kind": resource.kind, "apiVersion": resource.api_version} | tidy(item)
     made.setdefault("metadata", {})
     return made
 
 
-def _complete(resource: Resource, item: JsonObject) -> None:
+def _complete(resource: KindSpec, item: JsonObject) -> None:
     """Defaulting, at creation and at every update."""
     own = special(resource).complete
     if own is not None:
@@ -92,25 +92,25 @@ def _complete(resource: Resource, item: JsonObject) -> None:
         resource.complete(item)
 
 
-def _protect(resource: Resource, item: JsonObject) -> None:
+def _protect(resource: KindSpec, item: JsonObject) -> None:
     if resource.finalizer:
         held = item["metadata"].get("finalizers", [])
         item["metadata"]["finalizers"] = [*held, *({resource.finalizer} - set(held))]
 
 
-def _reset_status(resource: Resource, item: JsonObject) -> None:
+def _reset_status(resource: KindSpec, item: JsonObject) -> None:
     """A new object starts from scratch, unless it brings its own status, as nodes do."""
     if "status" in resource.subresources and not resource.brings_status:
         item["status"] = dict(resource.new_status)
 
 
-def _new_faults(resource: Resource, item: JsonObject) -> list[Cause]:
+def _new_faults(resource: KindSpec, item: JsonObject) -> list[Cause]:
     with reading(resource):
         found = resource.new_faults(item) if resource.new_faults is not None else []
     return [*found, *_faults(resource, item)]
 
 
-def _change_faults(resource: Resource, old: JsonObject, new: JsonObject) -> list[Cause]:
+def _change_faults(resource: KindSpec, old: JsonObject, new: JsonObject) -> list[Cause]:
     """Changes of what is fixed for good, and faults of the new object."""
     found = resource.change_faults(old, new) if resource.change_faults is not None else []
     fixed = ((path, _at(old, path), _at(new, path)) for path in resource.fixed)
@@ -118,7 +118,7 @@ def _change_faults(resource: Resource, old: JsonObject, new: JsonObject) -> list
     return [*found, *changed, *_faults(resource, new)]
 
 
-def _faults(resource: Resource, item: JsonObject) -> list[Cause]:
+def _faults(resource: KindSpec, item: JsonObject) -> list[Cause]:
     return resource.faults(item) if resource.faults is not None else []
 
 
@@ -129,7 +129,7 @@ def _at(item: JsonObject, path: str) -> Any:
     return found
 
 
-def _keep_status(resource: Resource, old: JsonObject, new: JsonObject) -> None:
+def _keep_status(resource: KindSpec, old: JsonObject, new: JsonObject) -> None:
     if "status" in resource.subresources:
         _take(new, old, ("status",))
 

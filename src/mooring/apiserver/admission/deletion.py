@@ -7,8 +7,8 @@ from mooring.apiserver.store import JsonObject
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.rfc3339 import in_seconds, moment_ns
 from mooring.model.api_errors import conflict
+from mooring.model.kind_spec import KindSpec
 from mooring.model.pod import FINISHED_PHASES
-from mooring.model.resources import Resource
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
 
@@ -30,7 +30,7 @@ class Deletion:
     version: str = ""
 
 
-def check_preconditions(resource: Resource, item: JsonObject, how: Deletion) -> None:
+def check_preconditions(resource: KindSpec, item: JsonObject, how: Deletion) -> None:
     meta = item["metadata"]
     for what, expected, held, advice in (
         ("UID", how.uid, meta["uid"], ". The object might have been deleted and then recreated"),
@@ -41,7 +41,7 @@ def check_preconditions(resource: Resource, item: JsonObject, how: Deletion) -> 
             raise conflict(resource.kind, meta["name"], why, resource.group)
 
 
-def ending(resource: Resource, item: JsonObject, how: Deletion, now_ns: int) -> JsonObject:
+def ending(resource: KindSpec, item: JsonObject, how: Deletion, now_ns: int) -> JsonObject:
     """The object on its way out. Asking again can make that shorter, never longer."""
     grace_s = _grace_s(item, how) if resource.has_grace_period else 0
     meta = {**item["metadata"]}
@@ -94,7 +94,7 @@ def _ask_collector(meta: JsonObject, how: Deletion) -> None:
         del meta["finalizers"]
 
 
-def is_over(resource: Resource, item: JsonObject) -> bool:
+def is_over(resource: KindSpec, item: JsonObject) -> bool:
     """Whether nothing holds an object any more that is to be deleted."""
     meta = item["metadata"]
     if not meta.get("deletionTimestamp") or meta.get("finalizers"):

@@ -23,10 +23,10 @@ from mooring.model.api_errors import (
     invalid,
 )
 from mooring.model.decode import decode_as
+from mooring.model.kind_spec import KindSpec
 from mooring.model.kinds.scheduling import HIGHEST_USER_PRIORITY
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.model.resources import Resource
 from mooring.model.validation.field_rules import QUANTITY_FORM, amount
 from mooring.model.validation.problem import AGAIN, CHOICES, NOTHING_THERE, Problem
 from mooring.model.validation.validate import validate
@@ -46,7 +46,7 @@ _DETAILS = (
 """What the server says of a number out of range, or of one field that contradicts another."""
 
 
-def check_form(resource: Resource, item: JsonObject) -> None:
+def check_form(resource: KindSpec, item: JsonObject) -> None:
     """Refuse what a server cannot even read: another kind, a field of the wrong type, a quantity that is none."""
     kind, version = item.get("kind", resource.kind), item.get("apiVersion", resource.api_version)
     if (kind, version) != (resource.kind, resource.api_version):
@@ -73,7 +73,7 @@ def _is_well_measured(typed: KubeObject) -> bool:
 
 
 @contextmanager
-def reading(resource: Resource) -> Iterator[None]:
+def reading(resource: KindSpec) -> Iterator[None]:
     """Inside, a field that no schema of ours describes and that is not of the form it is read in is refused."""
     try:
         yield
@@ -81,17 +81,17 @@ def reading(resource: Resource) -> Iterator[None]:
         raise _unreadable(resource, "json: cannot unmarshal a field into its Go type") from None
 
 
-def _decode(resource: Resource, item: JsonObject) -> tuple[KubeObject | None, list[Problem]]:
+def _decode(resource: KindSpec, item: JsonObject) -> tuple[KubeObject | None, list[Problem]]:
     """Of a kind that no scheduler reads only the metadata is looked at."""
     return decode_as(resource.struct, item)
 
 
-def _unreadable(resource: Resource, why: str, kind: str = "", version: str = "") -> ApiError:
+def _unreadable(resource: KindSpec, why: str, kind: str = "", version: str = "") -> ApiError:
     what = f'{kind or resource.kind} in version "{(version or resource.api_version).rpartition("/")[2]}"'
     return bad_request(f"{what} cannot be handled as a {resource.kind}: {why}")
 
 
-def _mismatch(resource: Resource, problem: Problem) -> str:
+def _mismatch(resource: KindSpec, problem: Problem) -> str:
     found = {"an object": "object", "a list": "array", "true": "bool", "false": "bool"}.get(problem.found)
     found = found or ("string" if problem.found.startswith('"') else "number")
     place = f"{resource.kind}.{problem.path}"
@@ -103,7 +103,7 @@ def _is_no_quantity(problem: Problem) -> bool:
     return problem.allowed == QUANTITY_FORM and amount(_value(problem)) is None
 
 
-def check_valid(resource: Resource, item: JsonObject, more: list[Cause] | None = None) -> None:
+def check_valid(resource: KindSpec, item: JsonObject, more: list[Cause] | None = None) -> None:
     """Refuse an object that breaks rules; all the rules that it breaks are told."""
     faults = [*faults_of(resource, item), *(more or ())]
     if faults:
@@ -112,7 +112,7 @@ def check_valid(resource: Resource, item: JsonObject, more: list[Cause] | None =
         raise invalid(resource.kind, name_of(item), faults, group)
 
 
-def faults_of(resource: Resource, item: JsonObject) -> Iterator[Cause]:
+def faults_of(resource: KindSpec, item: JsonObject) -> Iterator[Cause]:
     typed, problems = _decode(resource, item)
     for problem in problems if typed is None else validate(typed):
         yield _cause(problem, item)

@@ -16,7 +16,7 @@ from mooring.model.api_errors import (
     not_found,
     unexplained,
 )
-from mooring.model.resources import Resource
+from mooring.model.kind_spec import KindSpec
 
 _LONGEST_STEM = 58
 """Of a generated name, before the five random characters: together they fit a DNS label."""
@@ -25,7 +25,7 @@ _OWNED = ("name", "namespace", "uid", "creationTimestamp", "generation", "resour
 _ENDING = ("deletionTimestamp", "deletionGracePeriodSeconds")
 
 
-def place(resource: Resource, namespace: str, item: JsonObject, cluster: Lookups) -> None:
+def place(resource: KindSpec, namespace: str, item: JsonObject, cluster: Lookups) -> None:
     """Put the object into the namespace of the request, which must be there and stay."""
     meta = item["metadata"]
     if not resource.namespaced:
@@ -41,7 +41,7 @@ def place(resource: Resource, namespace: str, item: JsonObject, cluster: Lookups
         raise _terminating(resource, name_of(item), namespace)
 
 
-def _terminating(resource: Resource, name: str, namespace: str) -> ApiError:
+def _terminating(resource: KindSpec, name: str, namespace: str) -> ApiError:
     why = f"unable to create new content in namespace {namespace} because it is being terminated"
     refusal = forbidden(resource.plural, name, why, resource.group)
     cause = Cause("NamespaceTerminating", f"namespace {namespace} is being terminated", "metadata.namespace")
@@ -49,7 +49,7 @@ def _terminating(resource: Resource, name: str, namespace: str) -> ApiError:
     return ApiError(refusal.code, refusal.reason, refusal.message, details)
 
 
-def give_name(resource: Resource, item: JsonObject, random_suffix: Callable[[], str]) -> None:
+def give_name(resource: KindSpec, item: JsonObject, random_suffix: Callable[[], str]) -> None:
     meta = item["metadata"]
     if not meta.get("name"):
         stem = meta.get("generateName", "")
@@ -59,7 +59,7 @@ def give_name(resource: Resource, item: JsonObject, random_suffix: Callable[[], 
         meta["name"] = stem[:_LONGEST_STEM] + random_suffix()
 
 
-def stamp(resource: Resource, item: JsonObject, now: str, new_uid: Callable[[], str]) -> None:
+def stamp(resource: KindSpec, item: JsonObject, now: str, new_uid: Callable[[], str]) -> None:
     """What a new object gets; a client cannot choose any of it."""
     meta = item["metadata"]
     if meta.pop("resourceVersion", ""):
@@ -71,7 +71,7 @@ def stamp(resource: Resource, item: JsonObject, now: str, new_uid: Callable[[], 
         meta["generation"] = 1
 
 
-def keep_owned(resource: Resource, old: JsonObject, new: JsonObject) -> None:
+def keep_owned(resource: KindSpec, old: JsonObject, new: JsonObject) -> None:
     """An update leaves alone what the server owns; one that means another object of the same name is refused."""
     held, meta = old["metadata"], new["metadata"]
     check_uid(resource, old, meta.get("uid"))
@@ -84,13 +84,13 @@ def keep_owned(resource: Resource, old: JsonObject, new: JsonObject) -> None:
             meta[key] = held[key]
 
 
-def check_uid(resource: Resource, item: JsonObject, expected: str | None) -> None:
+def check_uid(resource: KindSpec, item: JsonObject, expected: str | None) -> None:
     held = item["metadata"].get("uid", "")
     if expected and expected != held:
         raise precondition_failed(resource, item, f"UID in precondition: {expected}, UID in object meta: {held}")
 
 
-def precondition_failed(resource: Resource, item: JsonObject, what: str) -> ApiError:
+def precondition_failed(resource: KindSpec, item: JsonObject, what: str) -> ApiError:
     """Parity: the text names the key under which etcd would keep the object."""
     meta = item["metadata"]
     parts = ["", "registry", resource.plural, meta.get("namespace", ""), name_of(item)]
@@ -99,7 +99,7 @@ def precondition_failed(resource: Resource, item: JsonObject, what: str) -> ApiE
     return conflict(resource.plural, name_of(item), f"{why}Precondition failed: {what}", resource.group)
 
 
-def count_change(resource: Resource, old: JsonObject, new: JsonObject) -> None:
+def count_change(resource: KindSpec, old: JsonObject, new: JsonObject) -> None:
     """A changed spec is another generation: that is how readers of status know what it speaks of."""
     if resource.has_generation and old.get("spec") != new.get("spec"):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1

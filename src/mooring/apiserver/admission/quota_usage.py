@@ -12,11 +12,12 @@ from mooring.apiserver.admission.deletion import LONGEST_GRACE_S
 from mooring.apiserver.store import JsonObject
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.rfc3339 import moment_ns
+from mooring.model.kind_spec import KindSpec
 from mooring.model.names import is_extended_resource
 from mooring.model.pod import FINISHED_PHASES, Pod, PodSpec, PodStatus
 from mooring.model.quantity import NANO, parse, to_int
 from mooring.model.requests import FILTER, HELD, Amounts, effective_requests
-from mooring.model.resources import RESOURCES, Resource
+from mooring.model.resources import RESOURCES
 
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _POD_NAMES = frozenset(
@@ -33,17 +34,17 @@ _ALIASES = ("configmaps", "resourcequotas", "replicationcontrollers", "secrets")
 PODS, SERVICES, CLAIMS = (RESOURCES["", "v1", plural] for plural in ("pods", "services", "persistentvolumeclaims"))
 
 
-def count_name(resource: Resource) -> str:
+def count_name(resource: KindSpec) -> str:
     return f"count/{resource.plural}.{resource.group}" if resource.group else f"count/{resource.plural}"
 
 
-_COUNTS: Mapping[str, Resource] = {
+_COUNTS: Mapping[str, KindSpec] = {
     **{count_name(resource): resource for resource in RESOURCES.values() if resource.namespaced},
     **{plural: RESOURCES["", "v1", plural] for plural in _ALIASES},
 }
 
 
-def kind_counted(name: str) -> Resource | None:
+def kind_counted(name: str) -> KindSpec | None:
     """Which kind of object counts for a name in a quota; None: nothing here does."""
     if name in _POD_NAMES or name.startswith(_POD_PREFIXES):
         return PODS
@@ -56,7 +57,7 @@ def kind_counted(name: str) -> Resource | None:
     return _COUNTS.get(name)
 
 
-def usage_of(resource: Resource, item: JsonObject, now_ns: int) -> Amounts:
+def usage_of(resource: KindSpec, item: JsonObject, now_ns: int) -> Amounts:
     """All that the object counts for."""
     names = [name for name in (count_name(resource), resource.plural) if _COUNTS.get(name) is resource]
     counted: Amounts = dict.fromkeys(names, NANO)
@@ -64,7 +65,7 @@ def usage_of(resource: Resource, item: JsonObject, now_ns: int) -> Amounts:
     return counted | (measure(item, now_ns) if measure is not None else {})
 
 
-def expiry_ns(resource: Resource, item: JsonObject) -> int | None:
+def expiry_ns(resource: KindSpec, item: JsonObject) -> int | None:
     """When a pod ceases to count though nobody writes to it: one that is stuck on its way out; None: never."""
     meta = item["metadata"]
     if resource is not PODS or "deletionTimestamp" not in meta:

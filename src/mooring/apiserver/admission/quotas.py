@@ -13,11 +13,12 @@ from mooring.apiserver.admission.tidy import scaled_decimal, show_amount
 from mooring.apiserver.lookups import name_of
 from mooring.apiserver.store import JsonObject, Key, Store, Write
 from mooring.model.api_errors import forbidden
+from mooring.model.kind_spec import KindSpec
 from mooring.model.quantity import QuantityError, parse
-from mooring.model.resources import RESOURCES, Resource
+from mooring.model.resources import RESOURCES
 
 QUOTA_STORE = RESOURCES["", "v1", "resourcequotas"].storage
-_BY_STORAGE: Mapping[str, Resource] = {r.storage: r for r in RESOURCES.values() if r.namespaced}
+_BY_STORAGE: Mapping[str, KindSpec] = {r.storage: r for r in RESOURCES.values() if r.namespaced}
 
 Charges = dict[str, int]
 """Amounts by name, in nano-units."""
@@ -43,10 +44,10 @@ class Account:
         storages = frozenset(kind.storage for kind in counted.values())
         return cls(quota, hard, dict.fromkeys(counted, 0), storages)
 
-    def concerns(self, resource: Resource, item: JsonObject) -> bool:
+    def concerns(self, resource: KindSpec, item: JsonObject) -> bool:
         return resource.storage in self.storages and covers(self.quota, item if resource is PODS else None)
 
-    def charge(self, resource: Resource, key: Key, item: JsonObject | None, now_ns: int) -> None:
+    def charge(self, resource: KindSpec, key: Key, item: JsonObject | None, now_ns: int) -> None:
         """Count the object as it is now; None: it is gone."""
         place = resource.storage, key
         for name, nano in self._charged.pop(place, {}).items():
@@ -103,16 +104,16 @@ class Quotas:
 
     # ---- admission
 
-    def check_create(self, resource: Resource, item: JsonObject) -> None:
+    def check_create(self, resource: KindSpec, item: JsonObject) -> None:
         """Refuse what exceeds a quota, or what does not say how much it wants where a quota asks for that."""
         if self._accounts and resource.namespaced:
             self._check(resource, None, item)
 
-    def check_change(self, resource: Resource, old: JsonObject, new: JsonObject, subresource: str) -> None:
+    def check_change(self, resource: KindSpec, old: JsonObject, new: JsonObject, subresource: str) -> None:
         if self._accounts and resource.namespaced and _can_use_more(resource, old, new, subresource):
             self._check(resource, old, new)
 
-    def _check(self, resource: Resource, old: JsonObject | None, new: JsonObject) -> None:
+    def _check(self, resource: KindSpec, old: JsonObject | None, new: JsonObject) -> None:
         accounts = self.of(new["metadata"].get("namespace", ""))
         concerned = [(name, account) for name, account in sorted(accounts.items()) if account.concerns(resource, new)]
         for name, account in concerned:
@@ -164,7 +165,7 @@ class Quotas:
         self._accounts.setdefault(namespace, {})[name] = account
 
 
-def _can_use_more(resource: Resource, old: JsonObject, new: JsonObject, subresource: str) -> bool:
+def _can_use_more(resource: KindSpec, old: JsonObject, new: JsonObject, subresource: str) -> bool:
     """Whether a change is held to quotas, as upstream sees it: most changes cannot use more than there was."""
     if resource is PODS:
         has_deadline = ["activeDeadlineSeconds" in pod["spec"] for pod in (old, new)]

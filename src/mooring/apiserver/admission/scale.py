@@ -4,13 +4,13 @@ from mooring.apiserver.schema.typed_values import check_typed
 from mooring.apiserver.store import JsonObject
 from mooring.apiserver.written_selectors import selector_text
 from mooring.model.api_errors import bad_request, field_invalid, invalid, undecodable
-from mooring.model.resources import Resource
+from mooring.model.kind_spec import KindSpec
 
 _KEPT = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 _MOST_REPLICAS = (1 << 31) - 1
 
 
-def scale_of(resource: Resource, item: JsonObject) -> JsonObject:
+def scale_of(resource: KindSpec, item: JsonObject) -> JsonObject:
     metadata = {key: item["metadata"][key] for key in _KEPT if key in item["metadata"]}
     spec, status = item.get("spec", {}), item.get("status", {})
     selector = spec.get("selector")

@@ -4,13 +4,13 @@ import re
 
 from mooring.apiserver.lookups import JsonObject
 from mooring.model.api_errors import ApiError, conflict, field_invalid, invalid, quoted, unexplained
-from mooring.model.resources import Resource
+from mooring.model.kind_spec import KindSpec
 
 _DIGITS = re.compile(r"[0-9]+")
 _MAX_VERSION = (1 << 64) - 1
 
 
-def check_version(resource: Resource, old: JsonObject, new: JsonObject) -> None:
+def check_version(resource: KindSpec, old: JsonObject, new: JsonObject) -> None:
     """Refuse an update that is for another version than the present one, or for none where there must be one.
 
     Parity: "0" is as good as nothing, and means whatever is there. Raises ApiError: 409, 422, and 500 for what is no

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mooring.apiserver.store import JsonObject
-from mooring.model.resources import REQUESTS, RESOURCES, Resource
+from mooring.model.kind_spec import KindSpec
+from mooring.model.resources import REQUESTS, RESOURCES
 
 AGGREGATED_TYPE = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 """The content type to ask for, and to answer with: kubectl reads the aggregated form only if it is named in full."""
@@ -97,7 +98,7 @@ def resource_list(group: str, version: str) -> JsonObject | None:
     return head | {"resources": [line for resource in kinds for line in _lines(resource)]}
 
 
-def _lines(resource: Resource) -> Iterator[JsonObject]:
+def _lines(resource: KindSpec) -> Iterator[JsonObject]:
     yield {
         "name": resource.plural,
         "singularName": resource.singular,
@@ -110,7 +111,7 @@ def _lines(resource: Resource) -> Iterator[JsonObject]:
         yield _subresource_line(resource, name, SUBRESOURCES.get(name, _ORDINARY))
 
 
-def _subresource_line(resource: Resource, name: str, sub: Subresource) -> JsonObject:
+def _subresource_line(resource: KindSpec, name: str, sub: Subresource) -> JsonObject:
     line: JsonObject = {"name": f"{resource.plural}/{name}", "singularName": "", "namespaced": resource.namespaced}
     if sub.group:
         line |= {"group": sub.group, "version": sub.version}
@@ -147,7 +148,7 @@ def _aggregated_group(name: str) -> JsonObject:
     return {"metadata": {"name": name} if name else {}, "versions": versions}
 
 
-def _aggregated(resource: Resource) -> JsonObject:
+def _aggregated(resource: KindSpec) -> JsonObject:
     line: JsonObject = {
         "resource": resource.plural,
         "responseKind": _response_kind(resource.kind),
@@ -161,7 +162,7 @@ def _aggregated(resource: Resource) -> JsonObject:
     return line
 
 
-def _aggregated_subresource(resource: Resource, name: str) -> JsonObject:
+def _aggregated_subresource(resource: KindSpec, name: str) -> JsonObject:
     sub = SUBRESOURCES.get(name, _ORDINARY)
     kind = _response_kind(sub.kind or resource.kind, sub.group, sub.version)
     return {"subresource": name, "responseKind": kind, "verbs": list(sub.verbs)}
@@ -175,7 +176,7 @@ def _response_kind(kind: str, group: str = "", version: str = "") -> dict[str, s
 # The table of kinds, by group and version
 
 
-def _all() -> Iterable[Resource]:
+def _all() -> Iterable[KindSpec]:
     return (*RESOURCES.values(), *REQUESTS)
 
 
@@ -187,12 +188,12 @@ def _versions(group: str) -> list[str]:
     return list(dict.fromkeys(resource.version for resource in _all() if resource.group == group))
 
 
-def _kinds(group: str, version: str) -> list[Resource]:
+def _kinds(group: str, version: str) -> list[KindSpec]:
     """In the order of their names, as kube-apiserver lists them."""
     found = [resource for resource in _all() if (resource.group, resource.version) == (group, version)]
     return sorted(found, key=lambda resource: resource.plural)
 
 
-def _names(resource: Resource) -> dict[str, Any]:
+def _names(resource: KindSpec) -> dict[str, Any]:
     names = {"shortNames": resource.short_names, "categories": resource.categories}
     return {key: list(values) for key, values in names.items() if values}

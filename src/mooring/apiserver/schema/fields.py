@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from mooring.model.resources import Resource
+from mooring.model.kind_spec import KindSpec
 
 ANYTHING = "object"
 """Holds whatever JSON there is, with no fields that anyone knows."""
@@ -45,7 +45,7 @@ class Table(NamedTuple):
     """What a package is called in full: `core` is `io.k8s.api.core.v1`."""
 
 
-def type_of(resource: Resource) -> str:
+def type_of(resource: KindSpec) -> str:
     """`core.Pod`: what an object of this kind holds; anything at all, if the table does not have the kind.
 
     A group has one package for the version that most of its kinds have, and others that name theirs: `autoscaling-v2`.

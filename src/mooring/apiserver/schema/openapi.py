@@ -27,8 +27,9 @@ from mooring.apiserver.schema.fields import (
     part_of,
     type_of,
 )
+from mooring.model.kind_spec import KindSpec
 from mooring.model.merge_rules import ListRule
-from mooring.model.resources import REQUESTS, RESOURCES, Resource
+from mooring.model.resources import REQUESTS, RESOURCES
 
 ROOT = "/openapi/v3"
 
@@ -75,9 +76,9 @@ def all_documents() -> Iterator[JsonObject]:
 
 
 @cache
-def _kinds() -> dict[str, list[Resource]]:
+def _kinds() -> dict[str, list[KindSpec]]:
     """All kinds whose fields are known, by the path of their document."""
-    found: dict[str, list[Resource]] = {}
+    found: dict[str, list[KindSpec]] = {}
     for resource in (*RESOURCES.values(), *REQUESTS):
         if is_type(type_of(resource)):
             found.setdefault(resource.path.strip("/"), []).append(resource)
@@ -103,7 +104,7 @@ def _hash(path: str) -> str:
 # Operations
 
 
-def _operations(resource: Resource) -> Iterator[tuple[str, JsonObject]]:
+def _operations(resource: KindSpec) -> Iterator[tuple[str, JsonObject]]:
     """The paths of a collection and of one object, each with the operations whose parameters kubectl looks at."""
     scope = ("namespace",) if resource.namespaced else ()
     collection = f"{resource.path}{'/namespaces/{namespace}' if scope else ''}/{resource.plural}"
@@ -118,7 +119,7 @@ def _path_parameters(names: Iterable[str]) -> JsonObject:
     return {"parameters": made} if made else {}
 
 
-def _operation(resource: Resource, action: str) -> JsonObject:
+def _operation(resource: KindSpec, action: str) -> JsonObject:
     return {
         "x-kubernetes-action": action,
         "x-kubernetes-group-version-kind": _identity(resource),
@@ -132,20 +133,20 @@ def _operation(resource: Resource, action: str) -> JsonObject:
     }
 
 
-def _content(resource: Resource, action: str) -> JsonObject:
+def _content(resource: KindSpec, action: str) -> JsonObject:
     if action == "patch":
         return {f"application/{name}": {"schema": _reference(PATCH)} for name in _PATCH_TYPES}
     return {"application/json": {"schema": _reference(full_name(type_of(resource)))}}
 
 
-def _identity(resource: Resource) -> dict[str, str]:
+def _identity(resource: KindSpec) -> dict[str, str]:
     return {"group": resource.group, "version": resource.version, "kind": resource.kind}
 
 
 # Schemas
 
 
-def _schemas(kinds: Iterable[Resource]) -> dict[str, JsonObject]:
+def _schemas(kinds: Iterable[KindSpec]) -> dict[str, JsonObject]:
     made: dict[str, JsonObject] = {PATCH: {"type": "object"}}
     for resource in kinds:
         _add_schemas(made, type_of(resource))

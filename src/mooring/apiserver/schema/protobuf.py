@@ -18,7 +18,7 @@ from mooring.apiserver.lookups import JsonObject
 from mooring.apiserver.schema.fields import Place, fields_of, is_list, is_map, is_type, part_of, places_of, type_of
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.rfc3339 import in_micros, in_seconds
-from mooring.model.resources import Resource
+from mooring.model.kind_spec import KindSpec
 
 MAGIC = b"k8s\0"
 """What every object begins with that Kubernetes writes as protobuf."""
@@ -71,7 +71,7 @@ def _type_name(kind: str, api_version: str) -> str:
     if kind == "DeleteOptions":
         return "meta.DeleteOptions"
     group, _, version = api_version.rpartition("/")
-    name = type_of(Resource(group, version, "", kind))
+    name = type_of(KindSpec(group, version, "", kind))
     if not _is_kind(name):
         raise UnknownKindError(kind, api_version)
     return name

@@ -4,10 +4,10 @@ from typing import Any
 
 from mooring.apiserver.schema.fields import fields_of, is_list, is_map, is_type, part_of, type_of
 from mooring.apiserver.store import JsonObject
-from mooring.model.resources import Resource
+from mooring.model.kind_spec import KindSpec
 
 
-def pruned(resource: Resource, item: JsonObject) -> JsonObject:
+def pruned(resource: KindSpec, item: JsonObject) -> JsonObject:
     left: JsonObject = _pruned(item, type_of(resource))
     return left
 

@@ -33,7 +33,7 @@ from mooring.apiserver.schema.fields import (
     type_of,
 )
 from mooring.model.api_errors import ApiError, Cause, bad_request, invalid, quoted, unexplained
-from mooring.model.resources import Resource
+from mooring.model.kind_spec import KindSpec
 
 _MOST_FAULTS = 100
 """Parity: no more are told of one body."""
@@ -78,7 +78,7 @@ class FieldFault(NamedTuple):
 # Finding
 
 
-def field_faults(resource: Resource, body: JsonObject | bytes) -> list[FieldFault]:
+def field_faults(resource: KindSpec, body: JsonObject | bytes) -> list[FieldFault]:
     """All faults of an object that is decoded, or of its JSON text: only text still has what is given twice."""
     item = json.loads(body) if isinstance(body, bytes) else body
     if is_known(resource, item) and not (isinstance(body, bytes) and _repeats(body)):
@@ -87,7 +87,7 @@ def field_faults(resource: Resource, body: JsonObject | bytes) -> list[FieldFaul
     return list(islice(_faults(value, type_of(resource)), _MOST_FAULTS))
 
 
-def faults_in_body(resource: Resource, body: bytes, item: JsonObject) -> list[str]:
+def faults_in_body(resource: KindSpec, body: bytes, item: JsonObject) -> list[str]:
     """All faults of a JSON body, in its order; `item` is what it was decoded to."""
     # Hot: nearly no body has faults, so that is made sure of first: 9 µs for a pod with one container, 50 µs for
     # one with three, probes, volumes and affinity (2.3 KiB); two thirds of that are for what is given twice.
@@ -96,7 +96,7 @@ def faults_in_body(resource: Resource, body: bytes, item: JsonObject) -> list[st
     return _told(map(str, _faults(_with_repeats(body), type_of(resource))))
 
 
-def unknown_fields(resource: Resource, item: JsonObject) -> list[str]:
+def unknown_fields(resource: KindSpec, item: JsonObject) -> list[str]:
     """In the order of the object. Parity: of a patched object, or of one that was YAML, they are told sorted."""
     return [] if is_known(resource, item) else _told(map(str, _faults(item, type_of(resource))))
 
@@ -123,7 +123,7 @@ def yaml_duplicates(text: bytes) -> list[str]:
 # Telling
 
 
-def strict_error(resource: Resource, faults: Iterable[str], yaml_lines: Sequence[str] = ()) -> ApiError:
+def strict_error(resource: KindSpec, faults: Iterable[str], yaml_lines: Sequence[str] = ()) -> ApiError:
     """The refusal of an object; what its YAML has twice is told first."""
     told = _strict_text([*_yaml_text(yaml_lines), *faults])
     kind = resource.kind
@@ -197,7 +197,7 @@ _Branches = dict[str, _Branch | None]
 """The fields of a type; those with nothing to look at inside are None."""
 
 
-def is_known(resource: Resource, item: JsonObject) -> bool:
+def is_known(resource: KindSpec, item: JsonObject) -> bool:
     """Whether all fields of an object are fields of its kind."""
     name = type_of(resource)
     return not is_type(name) or _has_known(_branches(name), item)
@@ -345,7 +345,7 @@ def _yaml_repeats(node: yaml.Node | None, gone: set[int]) -> Iterator[tuple[int,
 # Server-side apply
 
 
-def check_declared(resource: Resource, item: JsonObject) -> None:
+def check_declared(resource: KindSpec, item: JsonObject) -> None:
     """Refuse what is applied if it has unknown fields. Parity: as an error of the server, and never as a warning."""
     if is_known(resource, item):
         return

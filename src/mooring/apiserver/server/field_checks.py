@@ -24,8 +24,8 @@ from mooring.apiserver.server.request import Request
 from mooring.apiserver.store import JsonObject
 from mooring.model.api_errors import bad_request
 from mooring.model.decode import decode
+from mooring.model.kind_spec import KindSpec
 from mooring.model.media_types import JSON_PATCH, STRATEGIC_MERGE_PATCH, media_type
-from mooring.model.resources import Resource
 from mooring.model.validation.amount_warnings import amount_warnings
 
 _CHOICES = ("Strict", "Warn", "Ignore")
@@ -34,7 +34,7 @@ _BYTES_AS_TEXT = re.compile(rb'(?:memory|ephemeral-storage)"?\s*:\s*"?[0-9.]+[nu
 Headers = list[tuple[str, str]]
 
 
-def check_body(request: Request, resource: Resource, item: JsonObject) -> tuple[JsonObject, Headers]:
+def check_body(request: Request, resource: KindSpec, item: JsonObject) -> tuple[JsonObject, Headers]:
     """The object of a body without unknown fields, and the warnings about them. Raises 400 where the client is strict."""
     policy, media = _policy(request), media_type(request.content_type)
     _check_types(resource, item)
@@ -50,7 +50,7 @@ def check_body(request: Request, resource: Resource, item: JsonObject) -> tuple[
 
 
 def check_patched(
-    request: Request, resource: Resource, patched: JsonObject, shown: object
+    request: Request, resource: KindSpec, patched: JsonObject, shown: object
 ) -> tuple[JsonObject, Headers]:
     """The same for an object after a patch; `shown` is what a refusal quotes."""
     policy, media = _policy(request), media_type(request.content_type)
@@ -64,7 +64,7 @@ def check_patched(
     return _known(resource, patched), _warnings(faults)
 
 
-def check_applied(request: Request, resource: Resource, configuration: JsonObject) -> Headers:
+def check_applied(request: Request, resource: KindSpec, configuration: JsonObject) -> Headers:
     """Server-side apply takes no unknown fields, whatever was asked for."""
     policy = _policy(request)
     _check_types(resource, configuration)
@@ -80,7 +80,7 @@ def quotes_patch(content_type: str) -> bool:
     return media_type(content_type) == STRATEGIC_MERGE_PATCH
 
 
-def says_kind(resource: Resource, item: JsonObject) -> bool:
+def says_kind(resource: KindSpec, item: JsonObject) -> bool:
     """Whether a body says of itself that it is of this kind, or says nothing. Raises 400 where it says it in no words."""
     said: JsonObject = {key: item[key] for key in ("apiVersion", "kind") if key in item}
     _check_types(resource, said)
@@ -88,7 +88,7 @@ def says_kind(resource: Resource, item: JsonObject) -> bool:
     return kind == resource.kind
 
 
-def _check_types(resource: Resource, item: JsonObject) -> None:
+def _check_types(resource: KindSpec, item: JsonObject) -> None:
     check_typed(type_of(resource), item, resource.kind, resource.version)
 
 
@@ -99,11 +99,11 @@ def _policy(request: Request) -> str:
     return policy
 
 
-def _known(resource: Resource, item: JsonObject) -> JsonObject:
+def _known(resource: KindSpec, item: JsonObject) -> JsonObject:
     return item if is_known(resource, item) else pruned(resource, item)
 
 
-def _odd_amounts(request: Request, resource: Resource, item: JsonObject) -> list[str]:
+def _odd_amounts(request: Request, resource: KindSpec, item: JsonObject) -> list[str]:
     """`memory: 512m` is half a byte: a kube-apiserver accepts it with a warning."""
     if not _BYTES_AS_TEXT.search(request.body):
         return []

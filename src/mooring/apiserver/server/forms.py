@@ -7,7 +7,7 @@ from mooring.apiserver.store import JsonObject
 from mooring.apiserver.tables import Include, table, table_of_one
 from mooring.apiserver.watch import stamped
 from mooring.model.api_errors import bad_request
-from mooring.model.resources import Resource
+from mooring.model.kind_spec import KindSpec
 
 _META = "meta.k8s.io/v1"
 _INCLUDES: dict[str, Include] = {"": "Metadata", "None": "None", "Metadata": "Metadata", "Object": "Object"}
@@ -27,7 +27,7 @@ def check_form_asked(request: Request) -> None:
     included(request)
 
 
-def one(resource: Resource, item: JsonObject, wanted: Wanted, include: Include, now_ns: int) -> JsonObject:
+def one(resource: KindSpec, item: JsonObject, wanted: Wanted, include: Include, now_ns: int) -> JsonObject:
     if wanted.form == "table":
         return table_of_one(resource, item, now_ns, include)
     if wanted.form == "metadata":
@@ -36,7 +36,7 @@ def one(resource: Resource, item: JsonObject, wanted: Wanted, include: Include, 
 
 
 def many(
-    resource: Resource, items: list[JsonObject], metadata: JsonObject, wanted: Wanted, include: Include, now_ns: int
+    resource: KindSpec, items: list[JsonObject], metadata: JsonObject, wanted: Wanted, include: Include, now_ns: int
 ) -> JsonObject:
     if wanted.form == "table":
         return table(resource, items, now_ns, metadata, include)

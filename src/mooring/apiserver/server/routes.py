@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from mooring.model.resources import REQUESTS, RESOURCES, Resource
+from mooring.model.kind_spec import KindSpec
+from mooring.model.resources import REQUESTS, RESOURCES
 
 _POSTED = {(resource.group, resource.version, resource.plural): resource for resource in REQUESTS}
 
@@ -11,7 +12,7 @@ _POSTED = {(resource.group, resource.version, resource.plural): resource for res
 class Target:
     """An empty name stands for the collection, an empty namespace for all of them."""
 
-    resource: Resource
+    resource: KindSpec
     namespace: str = ""
     name: str = ""
     subresource: str = ""

@@ -24,6 +24,7 @@ from mooring.apiserver.server.request import Answer, Request
 from mooring.apiserver.server.routes import Target
 from mooring.apiserver.store import JsonObject, check_size
 from mooring.model.api_errors import ApiError, unsupported_media_type
+from mooring.model.kind_spec import KindSpec
 from mooring.model.media_types import (
     APPLY_PATCH,
     JSON_PATCH,
@@ -32,7 +33,6 @@ from mooring.model.media_types import (
     STRATEGIC_MERGE_PATCH,
     media_type,
 )
-from mooring.model.resources import Resource
 
 _PATCHERS = {
     JSON_PATCH: apply_json_patch,
@@ -68,7 +68,7 @@ def patch(api: Api, target: Target, request: Request) -> Answer:
     return _shown(api, target.resource, made, request, 200, warnings)
 
 
-def patcher(request: Request, resource: Resource | None = None, warnings: Headers | None = None) -> Change:
+def patcher(request: Request, resource: KindSpec | None = None, warnings: Headers | None = None) -> Change:
     """The change that a patch is. What it adds is checked against the kind, where one is given."""
     media = media_type(request.content_type)
     if media not in _PATCHERS:
@@ -134,7 +134,7 @@ def success(details: JsonObject | None = None, code: int = 0) -> JsonObject:
     return status | ({"details": details} if details else {}) | ({"code": code} if code else {})
 
 
-def _body(request: Request, resource: Resource) -> tuple[JsonObject, Headers]:
+def _body(request: Request, resource: KindSpec) -> tuple[JsonObject, Headers]:
     given = read_object(request.body, request.content_type, resource.kind)
     _check_size(request, resource, given)
     if not says_kind(resource, given):
@@ -142,13 +142,13 @@ def _body(request: Request, resource: Resource) -> tuple[JsonObject, Headers]:
     return check_body(request, resource, given)
 
 
-def _check_size(request: Request, resource: Resource, item: JsonObject) -> None:
+def _check_size(request: Request, resource: KindSpec, item: JsonObject) -> None:
     """Refuse early what the store would refuse in the end. Kinds that hold plain data have a limit of their own."""
     if len(request.body) > _LARGE_BYTES and not resource.limits_own_size:
         check_size(item)
 
 
-def _shown(api: Api, resource: Resource, item: JsonObject, request: Request, code: int, headers: Headers) -> Answer:
+def _shown(api: Api, resource: KindSpec, item: JsonObject, request: Request, code: int, headers: Headers) -> Answer:
     form = wanted(request.accept)
     shown = forms.one(resource, item, form, forms.included(request), api.clock.now_ns())
     return Answer(code, shown, form.media, headers)

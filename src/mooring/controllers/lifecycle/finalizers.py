@@ -2,10 +2,10 @@
 
 from mooring.apiserver.access import Api
 from mooring.apiserver.store import JsonObject
-from mooring.model.resources import Resource
+from mooring.model.kind_spec import KindSpec
 
 
-def lift(api: Api, resource: Resource, item: JsonObject, finalizer: str) -> None:
+def lift(api: Api, resource: KindSpec, item: JsonObject, finalizer: str) -> None:
     """Take a finalizer off an object, if it is there."""
     meta = item["metadata"]
     if finalizer not in meta.get("finalizers", ()):

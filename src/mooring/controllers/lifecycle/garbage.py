@@ -7,10 +7,11 @@ from mooring.apiserver.admission.deletion import FOREGROUND, ORPHAN, Deletion, P
 from mooring.apiserver.store import JsonObject, Key, Write
 from mooring.controllers.lifecycle.finalizers import lift
 from mooring.model.api_errors import ApiError
+from mooring.model.kind_spec import KindSpec
 from mooring.model.kinds.events import EVENT
-from mooring.model.resources import RESOURCES, Resource
+from mooring.model.resources import RESOURCES
 
-_COLLECTED: dict[str, Resource] = {r.storage: r for r in RESOURCES.values() if r.storage != EVENT.storage}
+_COLLECTED: dict[str, KindSpec] = {r.storage: r for r in RESOURCES.values() if r.storage != EVENT.storage}
 """By storage: everything but events, which nobody owns and which are many."""
 
 _NONE: dict[Key, None] = {}
@@ -92,12 +93,12 @@ class Garbage:
             self._wait(resource, item, key)
         return None
 
-    def _find(self, task: Key) -> tuple[Resource, JsonObject | None]:
+    def _find(self, task: Key) -> tuple[KindSpec, JsonObject | None]:
         storage, _, namespace = task[0].partition(" ")
         resource = _COLLECTED[storage]
         return resource, self._api.find(resource, namespace, task[1])
 
-    def _judge(self, resource: Resource, item: JsonObject) -> None:
+    def _judge(self, resource: KindSpec, item: JsonObject) -> None:
         """An object stays as long as one of its owners does; references to the others are dropped."""
         owners = item["metadata"].get("ownerReferences", ())
         staying = [owner for owner in owners if owner["uid"] in self._living and owner["uid"] not in self._waiting]
@@ -110,7 +111,7 @@ class Garbage:
         has_dependents = bool(self._dependents.get(item["metadata"]["uid"]))
         self._delete(resource, item, "Foreground" if is_awaited and has_dependents else "Background")
 
-    def _set_free(self, resource: Resource, owner: JsonObject) -> None:
+    def _set_free(self, resource: KindSpec, owner: JsonObject) -> None:
         uid = owner["metadata"]["uid"]
         for task in list(self._dependents.get(uid, _NONE)):
             kind, item = self._find(task)
@@ -118,7 +119,7 @@ class Garbage:
                 self._own(kind, item, [held for held in item["metadata"]["ownerReferences"] if held["uid"] != uid])
         lift(self._api, resource, owner, ORPHAN)
 
-    def _wait(self, resource: Resource, owner: JsonObject, task: Key) -> None:
+    def _wait(self, resource: KindSpec, owner: JsonObject, task: Key) -> None:
         uid = owner["metadata"]["uid"]
         self._waiting[uid] = task
         blocking = 0
@@ -133,7 +134,7 @@ class Garbage:
         if not blocking:
             lift(self._api, resource, owner, FOREGROUND)
 
-    def _own(self, resource: Resource, item: JsonObject, owners: list[JsonObject]) -> None:
+    def _own(self, resource: KindSpec, item: JsonObject, owners: list[JsonObject]) -> None:
         meta = item["metadata"]
         self._api.change(
             resource,
@@ -142,7 +143,7 @@ class Garbage:
             lambda held: {**held, "metadata": {**held["metadata"], "ownerReferences": owners}},
         )
 
-    def _delete(self, resource: Resource, item: JsonObject, propagation: Propagation) -> None:
+    def _delete(self, resource: KindSpec, item: JsonObject, propagation: Propagation) -> None:
         meta = item["metadata"]
         how = Deletion(propagation=propagation, uid=meta["uid"])
         try:

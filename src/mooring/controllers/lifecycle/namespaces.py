@@ -8,12 +8,13 @@ from mooring.apiserver.store import JsonObject, Key, Write
 from mooring.controllers.cluster_kinds import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
 from mooring.kit.clock import NS_PER_S
 from mooring.model.api_errors import ApiError
-from mooring.model.resources import RESOURCES, Resource
+from mooring.model.kind_spec import KindSpec
+from mooring.model.resources import RESOURCES
 
 ROOT_CERTIFICATE = "kube-root-ca.crt"
 _MOST_A_STEP = 500
 _LOOK_AGAIN_NS = NS_PER_S // 2
-_INHABITED: dict[str, Resource] = {r.storage: r for r in RESOURCES.values() if r.namespaced}
+_INHABITED: dict[str, KindSpec] = {r.storage: r for r in RESOURCES.values() if r.namespaced}
 """One resource for each storage that has objects in namespaces."""
 
 
@@ -25,7 +26,7 @@ class Namespaces:
     def __init__(self, api: Api, root_certificate: str = "") -> None:
         """`root_certificate` is what clients in the cluster trust, as PEM."""
         self._api = api
-        self._furniture: tuple[tuple[Resource, JsonObject], ...] = (
+        self._furniture: tuple[tuple[KindSpec, JsonObject], ...] = (
             (SERVICE_ACCOUNTS, {"metadata": {"name": "default"}}),
             (CONFIG_MAPS, {"metadata": {"name": ROOT_CERTIFICATE}, "data": {"ca.crt": root_certificate}}),
         )
@@ -62,13 +63,13 @@ class Namespaces:
         now_ns = self._api.clock.now_ns()
         return now_ns if left == _MOST_A_STEP else now_ns + _LOOK_AGAIN_NS
 
-    def _content(self, name: str) -> Iterable[tuple[Resource, JsonObject]]:
+    def _content(self, name: str) -> Iterable[tuple[KindSpec, JsonObject]]:
         for storage, resource in _INHABITED.items():
             for item in self._api.store.all(storage):
                 if item["metadata"].get("namespace") == name:
                     yield resource, item
 
-    def _delete(self, resource: Resource, item: JsonObject) -> None:
+    def _delete(self, resource: KindSpec, item: JsonObject) -> None:
         meta = item["metadata"]
         how = Deletion(propagation="Background", uid=meta["uid"])
         try:

@@ -9,13 +9,14 @@ from mooring.controllers.status_conditions import holds, with_condition
 from mooring.controllers.workloads.budget_members import BudgetMembers
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.rfc3339 import moment_ns
-from mooring.model.resources import RESOURCES, Resource
+from mooring.model.kind_spec import KindSpec
+from mooring.model.resources import RESOURCES
 
 DISRUPTION_LASTS_S = 120
 """A pod that was evicted but does not go within this time counts again."""
 
 _DEPLOYMENTS = RESOURCES["apps", "v1", "deployments"]
-_SCALED: dict[str, Resource] = {
+_SCALED: dict[str, KindSpec] = {
     "ReplicaSet": RESOURCES["apps", "v1", "replicasets"],
     "StatefulSet": RESOURCES["apps", "v1", "statefulsets"],
     "ReplicationController": RESOURCES["", "v1", "replicationcontrollers"],

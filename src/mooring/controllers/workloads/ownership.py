@@ -6,11 +6,11 @@ from mooring.apiserver.access import Api
 from mooring.apiserver.store import JsonObject, Key, Write
 from mooring.apiserver.written_selectors import selector_from
 from mooring.controllers.lifecycle.orphans import Seekers
-from mooring.model.resources import Resource
+from mooring.model.kind_spec import KindSpec
 from mooring.model.selectors import Selector
 
 
-def owner_reference(resource: Resource, owner: JsonObject) -> JsonObject:
+def owner_reference(resource: KindSpec, owner: JsonObject) -> JsonObject:
     """That the owner manages what carries this, and is not deleted before it in the foreground."""
     return {
         "apiVersion": resource.api_version,
@@ -83,7 +83,7 @@ def covers_own_template(workload: JsonObject, selector: Selector) -> bool:
 
 
 def adopt(
-    api: Api, owner_resource: Resource, owner: JsonObject, resource: Resource, orphans: Iterable[JsonObject]
+    api: Api, owner_resource: KindSpec, owner: JsonObject, resource: KindSpec, orphans: Iterable[JsonObject]
 ) -> bool:
     """Make objects the owner's. Returns whether there were any. An owner on its way out takes in nobody."""
     if "deletionTimestamp" in owner["metadata"]:
@@ -98,13 +98,13 @@ def adopt(
     return adopted
 
 
-def release(api: Api, owner: JsonObject, resource: Resource, owned: JsonObject) -> None:
+def release(api: Api, owner: JsonObject, resource: KindSpec, owned: JsonObject) -> None:
     """Let go of an object that the owner's selector no longer matches."""
     held = owned["metadata"].get("ownerReferences", [])
     _set_owners(api, resource, owned, [other for other in held if other["uid"] != owner["metadata"]["uid"]])
 
 
-def _set_owners(api: Api, resource: Resource, item: JsonObject, owners: list[JsonObject]) -> None:
+def _set_owners(api: Api, resource: KindSpec, item: JsonObject, owners: list[JsonObject]) -> None:
     metadata = item["metadata"]
 
     def change(held: JsonObject) -> JsonObject:

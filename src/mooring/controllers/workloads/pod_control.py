@@ -8,7 +8,8 @@ from mooring.apiserver.store import JsonObject
 from mooring.controllers.cluster_events import NORMAL, WARNING, tell
 from mooring.controllers.workloads.ownership import owner_reference
 from mooring.model.api_errors import ApiError
-from mooring.model.resources import RESOURCES, Resource
+from mooring.model.kind_spec import KindSpec
+from mooring.model.resources import RESOURCES
 
 PODS = RESOURCES["", "v1", "pods"]
 
@@ -19,7 +20,7 @@ _TOLD_ONE_BY_ONE = 20
 class PodControl:
     """In the name of one controller (`replicaset-controller`), for workloads of one kind."""
 
-    def __init__(self, api: Api, resource: Resource, component: str) -> None:
+    def __init__(self, api: Api, resource: KindSpec, component: str) -> None:
         self._api = api
         self._resource = resource
         self._component = component

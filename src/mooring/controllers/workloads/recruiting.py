@@ -9,13 +9,13 @@ from mooring.controllers.nodes.pod_states import is_active
 from mooring.controllers.workloads.crews import Crew
 from mooring.controllers.workloads.ownership import adopt, release
 from mooring.controllers.workloads.pod_control import PODS
-from mooring.model.resources import Resource
+from mooring.model.kind_spec import KindSpec
 from mooring.model.selectors import Selector
 
 
 def recruit(
     api: Api,
-    resource: Resource,
+    resource: KindSpec,
     workload: JsonObject,
     selector: Selector,
     crew: Crew,

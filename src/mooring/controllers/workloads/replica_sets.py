@@ -19,7 +19,8 @@ from mooring.controllers.workloads.workload_conditions import (
 )
 from mooring.kit.clock import NS_PER_S
 from mooring.model.api_errors import ApiError
-from mooring.model.resources import RESOURCES, Resource
+from mooring.model.kind_spec import KindSpec
+from mooring.model.resources import RESOURCES
 
 REPLICA_SETS = RESOURCES["apps", "v1", "replicasets"]
 BURST = 500
@@ -34,7 +35,7 @@ class ReplicaSets:
     name = "replicaset"
     rest_ns = REST_NS
 
-    def __init__(self, api: Api, crews: Crews, orphans: Orphans, resource: Resource = REPLICA_SETS) -> None:
+    def __init__(self, api: Api, crews: Crews, orphans: Orphans, resource: KindSpec = REPLICA_SETS) -> None:
         """`orphans` are the pods without a controller."""
         self.storages: Sequence[str] = (resource.storage, PODS.storage)
         self._api = api

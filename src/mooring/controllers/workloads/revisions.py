@@ -9,7 +9,8 @@ from mooring.controllers.index import Index
 from mooring.controllers.workloads.ownership import owner_reference
 from mooring.controllers.workloads.template_hash import template_hash
 from mooring.model.api_errors import ApiError
-from mooring.model.resources import RESOURCES, Resource
+from mooring.model.kind_spec import KindSpec
+from mooring.model.resources import RESOURCES
 
 REVISIONS = RESOURCES["apps", "v1", "controllerrevisions"]
 REVISION_LABEL = "controller-revision-hash"
@@ -19,7 +20,7 @@ _NOT_COPIED = "kubectl.kubernetes.io/last-applied-configuration"
 class Revisions:
     """Those of workloads of one kind; `owned` are all ControllerRevisions by their controller."""
 
-    def __init__(self, api: Api, resource: Resource, owned: Index) -> None:
+    def __init__(self, api: Api, resource: KindSpec, owned: Index) -> None:
         self._api = api
         self._resource = resource
         self._owned = owned
