@@ -68,7 +68,7 @@ class KindSpec:
 
     # ---- what the API server makes of a new or changed object
     spec_defaults: Mapping[str, Any] = field(default_factory=dict)
-    """Defaults of fields of `spec`, where they are missing or an empty text."""
+    """Defaults of plain fields of `spec`, where they are missing or an empty text."""
     has_pod_template: bool = False
     """Whether `spec.template` is a pod template, which gets the defaults of pods."""
     complete: Callable[[JsonObject], None] | None = None
@@ -153,5 +153,5 @@ class KindSpec:
 
     @property
     def event(self) -> str:
-        """The resource of its cluster events, as plugins register it: `Node`, `storage.k8s.io/CSINode`."""
+        """The resource of its cluster events, as plugins register it: `Node`, `storage.k8s.io/StorageClass`."""
         return f"{self.group}/{self.kind}" if self.group else self.kind
