@@ -42,6 +42,18 @@ def test_a_namespace_goes_after_all_that_is_in_it(cluster: LivingCluster) -> Non
     assert [item for item in cluster.api.store.all("/configmaps") if item["metadata"]["namespace"] == "team"] == []
 
 
+def test_the_pods_of_a_namespace_go_first(cluster: LivingCluster) -> None:
+    cluster.create("namespaces", "team")
+    cluster.create("pods", "pod", {"spec": {"containers": [{"name": "main", "image": "x"}]}}, "team")
+    gone: list[str] = []
+    cluster.api.store.listen(lambda write: gone.append(write.storage) if write.type == "DELETED" else None)
+    cluster.delete("namespaces", "team")
+    cluster.wait(3)
+    assert gone[0] == "/pods"
+    assert {"/configmaps", "/serviceaccounts"} < {*gone}
+    assert gone[-1] == "/namespaces"
+
+
 def test_a_large_namespace_goes_too(cluster: LivingCluster) -> None:
     cluster.create("namespaces", "team")
     for i in range(1200):

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from mooring.apiserver.access import Api
 from mooring.apiserver.admission.deletion import Deletion
 from mooring.apiserver.store import JsonObject, Key, Write
-from mooring.controllers.cluster_kinds import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
+from mooring.controllers.cluster_kinds import CONFIG_MAPS, NAMESPACES, PODS, SERVICE_ACCOUNTS
 from mooring.kit.clock import NS_PER_S
 from mooring.model.api_errors import ApiError
 from mooring.model.kind_spec import KindSpec
@@ -14,8 +14,13 @@ from mooring.model.resources import RESOURCES
 ROOT_CERTIFICATE = "kube-root-ca.crt"
 _MOST_A_STEP = 500
 _LOOK_AGAIN_NS = NS_PER_S // 2
-_INHABITED: dict[str, KindSpec] = {r.storage: r for r in RESOURCES.values() if r.namespaced}
-"""One resource for each storage that has objects in namespaces."""
+_INHABITED: dict[str, KindSpec] = {
+    r.storage: r for r in sorted(RESOURCES.values(), key=lambda r: r is not PODS) if r.namespaced
+}
+"""One resource for each storage that has objects in namespaces.
+
+Parity: pods go first, so that none runs on without what was to bound it (upstream: OrderedNamespaceDeletion).
+"""
 
 
 class Namespaces:
