@@ -8,7 +8,8 @@ from mooring.live.leader_election import (
     Candidate,
     ElectionTimes,
 )
-from mooring.live.lease_record import JsonObject, LeaseName, LeaseRecord
+from mooring.live.lease_record import LeaseName, LeaseRecord
+from mooring.model.json_objects import JsonObject
 
 LEASE = LeaseName("kube-system", "kube-scheduler")
 TIMES = ElectionTimes(15, 10, 2)

@@ -6,10 +6,10 @@ from typing import Any
 from cluster_api import an_api
 from mooring.apiserver.access import Api
 from mooring.apiserver.admission.deletion import Deletion
-from mooring.apiserver.store import JsonObject
 from mooring.controllers.cluster_services import cluster_services
 from mooring.controllers.control_loop import Controller, ControlLoop
 from mooring.kit.clock import NS_PER_S, VirtualClock
+from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.resources import RESOURCES
 

@@ -17,6 +17,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("kit",),
     ("model",),
     ("cel",),
+    ("rules",),
     ("cluster", "apiserver", "apiclient"),
     ("framework", "controllers"),
     ("queue",),

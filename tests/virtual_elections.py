@@ -12,8 +12,8 @@ from mooring.apiclient.throttle import Timing
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.fence import Fence
 from mooring.live.leader_elector import Callbacks, ElectorSettings, LeaderElector, Outcome, TimeAndChance
-from mooring.live.lease_record import JsonObject
 from mooring.model.api_errors import already_exists, conflict, not_found
+from mooring.model.json_objects import JsonObject
 
 T = TypeVar("T")
 

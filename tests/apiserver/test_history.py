@@ -10,8 +10,9 @@ from asking import CONFIG_MAPS, NODES, TABLE, ask, begin, heard
 from cluster_api import an_api
 from mooring.apiserver.backlog import Backlog
 from mooring.apiserver.server.watching import CHUNK_BYTES
-from mooring.apiserver.store import JsonObject, Store, TooOld, Write
+from mooring.apiserver.store import Store, TooOld, Write
 from mooring.model.api_errors import ApiError
+from mooring.model.json_objects import JsonObject
 
 MAPS = "/configmaps"
 KEY = ("default", "a")

@@ -10,7 +10,6 @@ import pytest
 
 from asking import APPLY_PATCH, CONFIG_MAPS, JSON_PATCH, MERGE_PATCH, PODS, STRATEGIC_PATCH, ask
 from cluster_api import an_api
-from mooring.apiserver.admission.pod_admission import merge_label_keys
 from mooring.apiserver.admission.pod_updates import update_faults
 from mooring.apiserver.nesting import MAX_DEPTH
 from mooring.apiserver.patches.apply_patch import Writer, apply_configuration, record_update
@@ -24,6 +23,7 @@ from mooring.apiserver.server.yaml_limits import MAX_WEIGHT
 from mooring.apiserver.store import MAX_OBJECT_BYTES, Store
 from mooring.apiserver.stored_size import stored_bytes
 from mooring.model.api_errors import ApiError
+from mooring.rules.pod_admission import merge_label_keys
 
 MANY = 20_000
 PATIENCE_S = 20

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.apiserver.store import JsonObject
 from mooring.apiserver.tables import table, table_of_one
+from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.resources import BY_KIND, RESOURCES
 from mooring.model.tables.ages import human_duration

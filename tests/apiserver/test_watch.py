@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.apiserver.store import JsonObject, Store, TooNew, Write
+from mooring.apiserver.store import Store, TooNew, Write
 from mooring.apiserver.watch import Event, Watcher, failure, opening, stamped
 from mooring.model.api_errors import internal_error
+from mooring.model.json_objects import JsonObject
 from mooring.model.resources import RESOURCES
 
 RECORDED: dict[str, list[Event]] = json.loads((Path(__file__).parent / "data/watch.json").read_text())

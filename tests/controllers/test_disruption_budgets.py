@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from living_cluster import LivingCluster
-from mooring.apiserver.store import JsonObject
+from mooring.model.json_objects import JsonObject
 
 SELECTOR = {"matchLabels": {"app": "web"}}
 

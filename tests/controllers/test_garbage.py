@@ -6,9 +6,9 @@ import pytest
 
 from living_cluster import LivingCluster
 from mooring.apiserver.admission.deletion import Deletion, Propagation
-from mooring.apiserver.store import JsonObject
 from mooring.controllers.lifecycle.garbage import Garbage
 from mooring.controllers.lifecycle.pod_garbage import FinishedPods
+from mooring.model.json_objects import JsonObject
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import pytest
 
 from living_cluster import LivingCluster
 from mooring.apiserver.admission.deletion import Deletion
-from mooring.apiserver.store import JsonObject
 from mooring.controllers.cluster_services import Pace, cluster_services
 from mooring.controllers.nodes.pod_life import backoff_s
 from mooring.controllers.nodes.pod_scripts import Script
+from mooring.model.json_objects import JsonObject
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from mooring.live.leader_election import (
     Unfulfilled,
     Update,
 )
-from mooring.live.lease_record import JsonObject
+from mooring.model.json_objects import JsonObject
 
 
 @dataclass

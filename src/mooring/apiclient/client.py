@@ -21,6 +21,7 @@ from mooring.apiclient.unanswered import ConnectionLost, TooLarge, Unanswered, U
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.fence import NO_FENCE, Fence
 from mooring.model.api_errors import ApiError
+from mooring.model.json_objects import JsonObject
 from mooring.model.media_types import STRATEGIC_MERGE_PATCH
 
 log = logging.getLogger(__name__)
@@ -42,7 +43,6 @@ Observe = Callable[[str, str, str, int], None]
 
 Lines = list[bytes]
 Pages = list[bytes]
-JsonObject = dict[str, Any]
 T = TypeVar("T")
 
 

@@ -13,7 +13,6 @@ from mooring.apiserver.admission.binding import PODS, bind, check_binding
 from mooring.apiserver.admission.deletion import Deletion, check_preconditions, ending, is_over
 from mooring.apiserver.admission.faults import check_form, check_valid
 from mooring.apiserver.admission.object_meta import check_uid
-from mooring.apiserver.admission.pod_fields import complete_pod
 from mooring.apiserver.admission.pod_parts import take_part
 from mooring.apiserver.admission.quotas import Quotas
 from mooring.apiserver.admission.special_kinds import special
@@ -23,12 +22,14 @@ from mooring.apiserver.admission.versions import check_version
 from mooring.apiserver.backlog import Backlog
 from mooring.apiserver.event_forms import shown_form, stored_form
 from mooring.apiserver.patches.apply_patch import Writer, apply_configuration, record_update
-from mooring.apiserver.store import MAX_OBJECT_BYTES, Exists, JsonObject, Key, Store, check_size, size_of
+from mooring.apiserver.store import MAX_OBJECT_BYTES, Exists, Key, Store, check_size, size_of
 from mooring.kit.clock import Clock
 from mooring.kit.rfc3339 import in_seconds
 from mooring.model.api_errors import already_exists, bad_request, conflict, not_found
+from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.kinds.nodes import NODE
+from mooring.rules.pod_defaults import complete_pod
 
 NOT_READY_TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"

@@ -1,7 +1,7 @@
 """What every cluster has from the start: namespaces, the system's priority classes, the service of the API itself."""
 
 from mooring.apiserver.access import Api
-from mooring.apiserver.store import JsonObject
+from mooring.model.json_objects import JsonObject
 from mooring.model.resources import RESOURCES
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")

@@ -1,6 +1,6 @@
 """One event, two forms: the core group and events.k8s.io show the same object under other names. Stored is the core form."""
 
-from mooring.apiserver.store import JsonObject
+from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.kinds.events import EVENT
 

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from mooring.apiserver.store import JsonObject, key_of, version_of
+from mooring.apiserver.store import key_of, version_of
+from mooring.model.json_objects import JsonObject
 
 FORMAT = 2
 OLD_FORMAT = 1

@@ -1,9 +1,9 @@
 """What admission asks of the objects that are in the cluster already."""
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Protocol
 
-JsonObject = dict[str, Any]
+from mooring.model.json_objects import JsonObject
 
 
 class Lookups(Protocol):

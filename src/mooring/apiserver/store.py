@@ -18,8 +18,8 @@ import msgspec
 
 from mooring.apiserver.stored_size import stored_bytes
 from mooring.model.api_errors import object_too_large
+from mooring.model.json_objects import JsonObject
 
-JsonObject = dict[str, Any]
 Key = tuple[str, str]
 """Namespace (empty for kinds without one) and name."""
 

@@ -7,7 +7,7 @@ present moment, because ages are printed, not times.
 from collections.abc import Iterable
 from typing import Literal
 
-from mooring.apiserver.store import JsonObject
+from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 
 Include = Literal["None", "Metadata", "Object"]

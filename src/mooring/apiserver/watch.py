@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Literal, TypedDict
 
-from mooring.apiserver.store import EventType, JsonObject, Store, TooOld, Write
+from mooring.apiserver.store import EventType, Store, TooOld, Write
 from mooring.model.api_errors import ApiError, version_too_old
+from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 
 INITIAL_END = "k8s.io/initial-events-end"

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from mooring.apiserver.store import JsonObject
+from mooring.model.json_objects import JsonObject
 from mooring.model.meta import LabelSelector
 from mooring.model.selectors import NOTHING, Selector, SelectorError, compile_selector
 

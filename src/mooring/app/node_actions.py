@@ -2,15 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
 
 from mooring.apiclient.client import ApiClient
 from mooring.controllers.nodes.node_hosts import FAILED
 from mooring.controllers.nodes.node_making import more_nodes
 from mooring.model.api_errors import ApiError
+from mooring.model.json_objects import JsonObject
 from mooring.model.media_types import MERGE_PATCH
-
-JsonObject = dict[str, Any]
 
 NODES = "/api/v1/nodes"
 _RETRY_S = 1.0

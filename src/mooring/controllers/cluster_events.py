@@ -3,9 +3,9 @@
 from hashlib import blake2b
 
 from mooring.apiserver.access import Api
-from mooring.apiserver.store import JsonObject
 from mooring.controllers.cluster_kinds import EVENTS
 from mooring.model.api_errors import ApiError
+from mooring.model.json_objects import JsonObject
 
 WARNING, NORMAL = "Warning", "Normal"
 

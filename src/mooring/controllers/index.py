@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Collection
 
-from mooring.apiserver.store import JsonObject, Key, Store, Write
+from mooring.apiserver.store import Key, Store, Write
+from mooring.model.json_objects import JsonObject
 
 Marks = Callable[[JsonObject], Collection[str]]
 

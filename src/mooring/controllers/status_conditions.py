@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from mooring.apiserver.store import JsonObject
+from mooring.model.json_objects import JsonObject
 
 Conditions = Iterable[JsonObject]
 

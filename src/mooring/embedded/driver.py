@@ -5,13 +5,14 @@ import msgspec
 from mooring.apiserver.access import Api
 from mooring.apiserver.admission.binding import PODS
 from mooring.apiserver.event_forms import stored_form
-from mooring.apiserver.store import Exists, JsonObject, Missing
+from mooring.apiserver.store import Exists, Missing
 from mooring.framework.intents import Bind, Call, Evict, Intent, PatchStatus, Record, Write, WriteFault
 from mooring.live.event_series import EventSeries, NewEvent, Repetition
 from mooring.live.extenders.calls import ExtenderCalls
 from mooring.live.object_writes import carry_out
 from mooring.live.pacemaker import Pacemaker
 from mooring.model.api_errors import ApiError
+from mooring.model.json_objects import JsonObject
 from mooring.model.meta import Condition
 from mooring.model.pod import Pod
 from mooring.model.resources import RESOURCES

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mooring.apiserver.store import JsonObject, Write
+from mooring.apiserver.store import Write
 from mooring.embedded.cluster import EmbeddedCluster
 from mooring.kit.clock import NS_PER_S
+from mooring.model.json_objects import JsonObject
 
 WINDOW_NS = 3 * NS_PER_S
 _RECENT = 5

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from mooring.apiserver.access import Api
-from mooring.apiserver.store import JsonObject
 from mooring.model.api_errors import ApiError
+from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.pod import FINISHED_PHASES
 from mooring.model.resources import BY_KIND

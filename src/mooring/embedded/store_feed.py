@@ -5,7 +5,8 @@ from collections.abc import Callable
 import msgspec
 
 from mooring.apiclient.reflectors.pod_reuse import inherit
-from mooring.apiserver.store import JsonObject, Store, Write
+from mooring.apiserver.store import Store, Write
+from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import Watch
 from mooring.model.kinds import WATCHED
 from mooring.model.meta import KubeObject, ObjectMeta

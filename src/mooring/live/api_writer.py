@@ -2,7 +2,7 @@
 
 import random
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -11,10 +11,9 @@ from mooring.apiclient.reflectors.retry_pace import Random
 from mooring.apiclient.throttle import Timing
 from mooring.apiclient.unanswered import ConnectionLost, ConnectionRefused, Unreadable
 from mooring.model.api_errors import ApiError
+from mooring.model.json_objects import JsonObject
 from mooring.model.media_types import STRATEGIC_MERGE_PATCH
 from mooring.model.pod import Pod
-
-JsonObject = dict[str, Any]
 
 STATUS_WAITS_S = (0.01, 0.05, 0.25)
 """Between the tries of a status patch that the server was not ready for, and up to a tenth more."""

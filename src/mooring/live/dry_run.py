@@ -4,14 +4,13 @@ scheduler at work does."""
 import logging
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from mooring.framework.intents import Record
 from mooring.kit.logs import Log, ObjectRef
+from mooring.model.json_objects import JsonObject
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-
-JsonObject = dict[str, Any]
 
 _lines = Log(logging.getLogger(__name__))
 

@@ -2,13 +2,12 @@
 
 import uuid
 from dataclasses import dataclass, field
-from typing import Any
 
 from mooring.framework.intents import Record
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.rfc3339 import in_micros
+from mooring.model.json_objects import JsonObject
 
-JsonObject = dict[str, Any]
 Identity = tuple[str | None, ...]
 
 IDLE_NS = 6 * 60 * NS_PER_S

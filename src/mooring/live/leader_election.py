@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from mooring.live.lease_record import JsonObject, LeaseName, LeaseRecord, changed_lease, new_lease
+from mooring.live.lease_record import LeaseName, LeaseRecord, changed_lease, new_lease
+from mooring.model.json_objects import JsonObject
 
 JITTER = 1.2
 """Parity: candidates wait up to 1.2 periods longer than one, so that they do not come all at once."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from random import SystemRandom
 from typing import Any, Literal, Protocol, TypeVar
 
-from mooring.apiclient.client import ApiClient, JsonObject, Limits
+from mooring.apiclient.client import ApiClient, Limits
 from mooring.apiclient.credentials.credentials import CredentialsError
 from mooring.apiclient.reach import Access
 from mooring.apiclient.throttle import Timing
@@ -41,6 +41,7 @@ from mooring.live.leader_election import (
 )
 from mooring.live.lease_record import API_VERSION, LeaseName, LeaseRecord, changed_lease
 from mooring.model.api_errors import ApiError
+from mooring.model.json_objects import JsonObject
 
 T = TypeVar("T")
 

@@ -1,11 +1,10 @@
 """What a Lease says about who leads, and the lease to write next. Nothing of it is compared with a clock."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
-JsonObject = dict[str, Any]
+from mooring.model.json_objects import JsonObject
 
 API_VERSION = "coordination.k8s.io/v1"
 

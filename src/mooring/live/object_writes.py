@@ -1,7 +1,6 @@
 """Writes of objects that are no pods, such as claims and volumes: to the API in this process, or by request."""
 
 from functools import cache
-from typing import Any
 
 import msgspec
 
@@ -9,12 +8,11 @@ from mooring.apiserver.access import Api
 from mooring.apiserver.patches.merge_patch import apply_merge_patch
 from mooring.apiserver.patches.strategic_merge import apply_strategic_merge_patch
 from mooring.framework.intents import Write
+from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.kinds import BY_STRUCT
 from mooring.model.media_types import MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from mooring.model.meta import KubeObject
-
-JsonObject = dict[str, Any]
 
 JSON = "application/json"
 

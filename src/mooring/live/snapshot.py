@@ -1,17 +1,15 @@
 """What a running scheduler believes, as a list of objects: `mooring simulate` reads it and makes the same decisions."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import msgspec
 
 from mooring.framework.config.settings import settings_object
 from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.model.json_objects import JsonObject
 from mooring.model.kinds import BY_STRUCT
 from mooring.model.meta import KubeObject
 from mooring.scheduler.scheduler import Scheduler
-
-JsonObject = dict[str, Any]
 
 
 def snapshot(

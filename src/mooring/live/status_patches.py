@@ -1,11 +1,8 @@
 """Patches of a pod's status as kube-scheduler writes them: the difference of two statuses, as a strategic merge patch."""
 
-from typing import Any
-
+from mooring.model.json_objects import JsonObject
 from mooring.model.meta import Condition
 from mooring.model.pod import PodStatus
-
-JsonObject = dict[str, Any]
 
 _FIELDS = {
     "message": "message",

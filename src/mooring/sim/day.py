@@ -15,10 +15,10 @@ import numpy as np
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.registry import Registry
 from mooring.kit.clock import NS_PER_S
-from mooring.model.defaults import missing_namespaces
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.sim.gauge import Gauge, Span
+from mooring.sim.reading.admission import missing_namespaces
 from mooring.sim.reading.arrivals import Arrival
 from mooring.sim.results import Eviction
 from mooring.sim.stage import Stage, count

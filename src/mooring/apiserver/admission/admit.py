@@ -8,13 +8,13 @@ from typing import Any
 
 from mooring.apiserver.admission import object_meta
 from mooring.apiserver.admission.faults import check_form, check_valid, reading
-from mooring.apiserver.admission.pod_fields import complete_pod_spec
 from mooring.apiserver.admission.special_kinds import special
 from mooring.apiserver.admission.tidy import tidy
-from mooring.apiserver.lookups import JsonObject, Lookups
+from mooring.apiserver.lookups import Lookups
 from mooring.model.api_errors import Cause, field_invalid
-from mooring.model.json_objects import fill
+from mooring.model.json_objects import JsonObject, fill
 from mooring.model.kind_spec import KindSpec
+from mooring.rules.pod_defaults import complete_pod_spec
 
 _METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
 """What the status subresource takes besides the status, as the object itself does, but for what its spec keeps."""

@@ -4,8 +4,9 @@ from typing import Any
 
 from mooring.apiserver.admission.object_meta import check_uid, precondition_failed
 from mooring.apiserver.admission.pod_admission import add_topology
-from mooring.apiserver.lookups import JsonObject, name_of
+from mooring.apiserver.lookups import name_of
 from mooring.model.api_errors import Cause, bad_request, conflict, field_required, field_unsupported, unexplained
+from mooring.model.json_objects import JsonObject
 from mooring.model.resources import RESOURCES
 
 PODS = RESOURCES["", "v1", "pods"]

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from mooring.apiserver.store import JsonObject
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.rfc3339 import in_seconds, moment_ns
 from mooring.model.api_errors import conflict
+from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.pod import FINISHED_PHASES
 

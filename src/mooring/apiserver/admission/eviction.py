@@ -3,9 +3,9 @@
 from mooring.apiserver.access import OURSELVES, Api, By
 from mooring.apiserver.admission.binding import PODS
 from mooring.apiserver.admission.deletion import Deletion, check_preconditions
-from mooring.apiserver.store import JsonObject
 from mooring.apiserver.written_selectors import selector_from
 from mooring.model.api_errors import budget_exhausted, too_many_requests, unexplained
+from mooring.model.json_objects import JsonObject
 from mooring.model.pod import FINISHED_PHASES
 from mooring.model.resources import RESOURCES
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from mooring.apiserver.event_forms import is_event
-from mooring.apiserver.lookups import JsonObject, name_of
+from mooring.apiserver.lookups import name_of
 from mooring.apiserver.schema.quantity_text import BAD_FORM
 from mooring.model.api_errors import (
     ApiError,
@@ -23,6 +23,7 @@ from mooring.model.api_errors import (
     invalid,
 )
 from mooring.model.decode import decode_as
+from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.kinds.scheduling import HIGHEST_USER_PRIORITY
 from mooring.model.meta import KubeObject

@@ -4,10 +4,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from mooring.apiserver.admission.tidy import show_amount
-from mooring.apiserver.lookups import JsonObject, Lookups, name_of
+from mooring.apiserver.lookups import Lookups, name_of
 from mooring.model.api_errors import forbidden
+from mooring.model.json_objects import JsonObject
 from mooring.model.quantity import NANO, parse
 from mooring.model.validation.field_rules import amount
+from mooring.rules.pod_admission import add_limits
 
 _NOTE = "kubernetes.io/limit-ranger"
 _CONTAINER = "Container"
@@ -17,29 +19,17 @@ def apply_limit_ranges(pod: JsonObject, cluster: Lookups) -> None:
     """Fill in the defaults of the namespace, then check the pod against its bounds."""
     found = sorted(cluster.limit_ranges(pod["metadata"]["namespace"]), key=name_of)
     items = [item for held in found for item in held.get("spec", {}).get("limits", ())]
-    notes = [note for item in items if item.get("type") == _CONTAINER for note in _fill(pod["spec"], item)]
+    notes = [note for item in items for note in add_limits(pod["spec"], item)]
     if notes:
         annotations = pod["metadata"].setdefault("annotations", {})
         annotations[_NOTE] = f"LimitRanger plugin set: {'; '.join(notes)}"
-    faults = [fault for item in items for fault in _faults(pod["spec"], item)]
+    faults = [fault for item in items for fault in limit_faults(pod["spec"], item)]
     if faults:
         raise forbidden("pods", name_of(pod), faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]")
 
 
-def _fill(spec: JsonObject, item: JsonObject) -> Iterator[str]:
-    """Give containers what they lack; yields what was given, in the words of the annotation."""
-    for group, what in (("containers", "container"), ("initContainers", "init container")):
-        for container in spec.get(group, ()):
-            resources = container.setdefault("resources", {})
-            for part, default, word in (("requests", "defaultRequest", "request"), ("limits", "default", "limit")):
-                held = resources.get(part, {})
-                given = {name: text for name, text in item.get(default, {}).items() if name not in held}
-                if given:
-                    resources[part] = {**held, **given}
-                    yield f"{', '.join(sorted(given))} {word} for {what} {container.get('name', '')}"
-
-
-def _faults(spec: JsonObject, item: JsonObject) -> Iterator[str]:
+def limit_faults(spec: JsonObject, item: JsonObject) -> Iterator[str]:
+    """The bounds that the pod, or a container of it, does not keep."""
     if item.get("type") == _CONTAINER:
         for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
             resources = container.get("resources", {})

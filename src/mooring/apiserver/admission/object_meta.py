@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from mooring.apiserver.lookups import JsonObject, Lookups, name_of
+from mooring.apiserver.lookups import Lookups, name_of
 from mooring.model.api_errors import (
     ApiError,
     Cause,
@@ -16,6 +16,7 @@ from mooring.model.api_errors import (
     not_found,
     unexplained,
 )
+from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 
 _LONGEST_STEM = 58

@@ -1,7 +1,7 @@
 """Subresources that let a writer change one part of an object, which the object itself does not let change."""
 
-from mooring.apiserver.store import JsonObject
 from mooring.model.api_errors import bad_request
+from mooring.model.json_objects import JsonObject
 
 
 def take_part(subresource: str, old: JsonObject, new: JsonObject) -> JsonObject:

@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mooring.apiserver.lookups import JsonObject
 from mooring.model.api_errors import Cause, field_forbidden, field_invalid
+from mooring.model.json_objects import JsonObject
 from mooring.model.node import NO_EXECUTE
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

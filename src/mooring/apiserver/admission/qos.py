@@ -1,6 +1,6 @@
 """The quality-of-service class of a pod, which follows from its requests and limits alone."""
 
-from mooring.apiserver.lookups import JsonObject
+from mooring.model.json_objects import JsonObject
 from mooring.model.quantity import parse
 
 _COUNTED = ("cpu", "memory")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from mooring.apiserver.admission.qos import qos_class
-from mooring.apiserver.store import JsonObject
+from mooring.model.json_objects import JsonObject
 
 
 def covers(quota: JsonObject, pod: JsonObject | None) -> bool:

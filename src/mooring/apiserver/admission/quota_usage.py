@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from mooring.apiserver.admission.deletion import LONGEST_GRACE_S
-from mooring.apiserver.store import JsonObject
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.rfc3339 import moment_ns
+from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.names import is_extended_resource
 from mooring.model.pod import FINISHED_PHASES, Pod, PodSpec, PodStatus

@@ -11,8 +11,9 @@ from mooring.apiserver.admission.quota_usage import CLAIMS as CLAIM_KIND
 from mooring.apiserver.admission.quota_usage import PODS, SERVICES, expiry_ns, kind_counted, missing_amounts, usage_of
 from mooring.apiserver.admission.tidy import scaled_decimal, show_amount
 from mooring.apiserver.lookups import name_of
-from mooring.apiserver.store import JsonObject, Key, Store, Write
+from mooring.apiserver.store import Key, Store, Write
 from mooring.model.api_errors import forbidden
+from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.quantity import QuantityError, parse
 from mooring.model.resources import RESOURCES

@@ -1,9 +1,9 @@
 """The scale subresource: how many replicas a workload has, whatever its kind."""
 
 from mooring.apiserver.schema.typed_values import check_typed
-from mooring.apiserver.store import JsonObject
 from mooring.apiserver.written_selectors import selector_text
 from mooring.model.api_errors import bad_request, field_invalid, invalid, undecodable
+from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 
 _KEPT = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")

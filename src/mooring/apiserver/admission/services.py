@@ -3,8 +3,8 @@
 from collections.abc import Collection
 from ipaddress import IPv4Network
 
-from mooring.apiserver.store import JsonObject
 from mooring.model.api_errors import internal_error
+from mooring.model.json_objects import JsonObject
 
 SERVICE_NETWORK = IPv4Network("10.96.0.0/16")
 

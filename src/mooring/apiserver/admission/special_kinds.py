@@ -4,21 +4,23 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mooring.apiserver.admission.pod_admission import add_tolerations, admit_pod, finish_pod
-from mooring.apiserver.admission.pod_fields import complete_pod
+from mooring.apiserver.admission.pod_admission import admit_pod, finish_pod
 from mooring.apiserver.admission.pod_updates import update_faults
 from mooring.apiserver.admission.priority import check_only_default, keep_priority
 from mooring.apiserver.admission.services import give_addresses
-from mooring.apiserver.lookups import JsonObject, Lookups, name_of
+from mooring.apiserver.lookups import Lookups, name_of
 from mooring.model.api_errors import Cause
+from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.kinds.pods import POD
 from mooring.model.kinds.scheduling import PRIORITY_CLASS
 from mooring.model.kinds.services import SERVICE
 from mooring.model.kinds.storage import PERSISTENT_VOLUME_CLAIM
 from mooring.model.kinds.workloads import JOB
+from mooring.rules.pod_admission import add_tolerations
+from mooring.rules.pod_defaults import complete_pod
+from mooring.rules.storage_classes import default_storage_class
 
-_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 
 
@@ -79,17 +81,9 @@ def _change_pod_status(old: JsonObject, new: JsonObject) -> None:
 def _admit_claim(claim: JsonObject, cluster: Lookups, now: str) -> None:
     """A claim that names no class gets the default one."""
     if "storageClassName" not in claim["spec"]:
-        chosen = _default_class(cluster)
+        chosen = default_storage_class(cluster.storage_classes())
         if chosen and _CLASS_ANNOTATION not in claim["metadata"].get("annotations", {}):
             claim["spec"]["storageClassName"] = chosen
-
-
-def _default_class(cluster: Lookups) -> str:
-    """The newest of the classes marked as default, then the first by name."""
-    classes = sorted(cluster.storage_classes(), key=name_of)
-    marked = [c for c in classes if c["metadata"].get("annotations", {}).get(_DEFAULT_CLASS) == "true"]
-    newest = max(marked, key=lambda c: c["metadata"].get("creationTimestamp", ""), default=None)
-    return name_of(newest) if newest else ""
 
 
 def _admit_priority_class(priority_class: JsonObject, cluster: Lookups, now: str) -> None:

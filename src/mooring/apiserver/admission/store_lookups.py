@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mooring.apiserver.store import JsonObject, Store
+from mooring.apiserver.store import Store
+from mooring.model.json_objects import JsonObject
 
 _LIMIT_RANGES = "/limitranges"
 

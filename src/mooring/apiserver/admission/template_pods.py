@@ -7,7 +7,8 @@ labels and on a few objects of the cluster; of what is left, each pod gets its o
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from mooring.apiserver.store import JsonObject, Store
+from mooring.apiserver.store import Store
+from mooring.model.json_objects import JsonObject
 from mooring.model.names import subdomain_faults
 from mooring.model.resources import RESOURCES
 

@@ -2,8 +2,8 @@
 
 import re
 
-from mooring.apiserver.lookups import JsonObject
 from mooring.model.api_errors import ApiError, conflict, field_invalid, invalid, quoted, unexplained
+from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 
 _DIGITS = re.compile(r"[0-9]+")

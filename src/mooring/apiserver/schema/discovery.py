@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mooring.apiserver.store import JsonObject
+from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.resources import REQUESTS, RESOURCES
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from mooring.apiserver.lookups import JsonObject
 from mooring.apiserver.patches.merge_keys import Names, is_atomic, is_replaced, list_rule
 from mooring.apiserver.schema.discovery import VERSION
 from mooring.apiserver.schema.fields import (
@@ -27,6 +26,7 @@ from mooring.apiserver.schema.fields import (
     part_of,
     type_of,
 )
+from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.merge_rules import ListRule
 from mooring.model.resources import REQUESTS, RESOURCES

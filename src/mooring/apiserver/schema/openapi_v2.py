@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from mooring.apiserver.lookups import JsonObject
 from mooring.apiserver.schema.discovery import VERSION
 from mooring.apiserver.schema.openapi import all_documents
+from mooring.model.json_objects import JsonObject
 
 PATH = "/openapi/v2"
 PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"

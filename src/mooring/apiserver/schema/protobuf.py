@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
-from mooring.apiserver.lookups import JsonObject
 from mooring.apiserver.schema.fields import Place, fields_of, is_list, is_map, is_type, part_of, places_of, type_of
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.rfc3339 import in_micros, in_seconds
+from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 
 MAGIC = b"k8s\0"

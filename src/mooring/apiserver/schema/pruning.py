@@ -3,7 +3,7 @@
 from typing import Any
 
 from mooring.apiserver.schema.fields import fields_of, is_list, is_map, is_type, part_of, type_of
-from mooring.apiserver.store import JsonObject
+from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 
 

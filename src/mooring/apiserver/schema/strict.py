@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from mooring.apiserver.lookups import JsonObject
 from mooring.apiserver.patches.merge_keys import Place, path_text
 from mooring.apiserver.schema.fields import (
     Field,
@@ -33,6 +32,7 @@ from mooring.apiserver.schema.fields import (
     type_of,
 )
 from mooring.model.api_errors import ApiError, Cause, bad_request, invalid, quoted, unexplained
+from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 
 _MOST_FAULTS = 100
@@ -80,8 +80,14 @@ class FieldFault(NamedTuple):
 
 def field_faults(resource: KindSpec, body: JsonObject | bytes) -> list[FieldFault]:
     """All faults of an object that is decoded, or of its JSON text: only text still has what is given twice."""
-    item = json.loads(body) if isinstance(body, bytes) else body
-    if is_known(resource, item) and not (isinstance(body, bytes) and _repeats(body)):
+    if isinstance(body, bytes):
+        try:
+            item = _scan(body.decode())
+        except _GivenTwiceError:
+            item = None
+    else:
+        item = body
+    if item is not None and is_known(resource, item):
         return []
     value = _with_repeats(body) if isinstance(body, bytes) else item
     return list(islice(_faults(value, type_of(resource)), _MOST_FAULTS))
@@ -255,9 +261,11 @@ def _is_json_without_repeats(text: bytes) -> bool:
         return False
 
 
-def _refuse_repeats(pairs: list[tuple[str, Any]]) -> None:
-    if len(dict(pairs)) != len(pairs):
+def _refuse_repeats(pairs: list[tuple[str, Any]]) -> JsonObject:
+    made = dict(pairs)
+    if len(made) != len(pairs):
         raise _GivenTwiceError
+    return made
 
 
 _scan = json.JSONDecoder(object_pairs_hook=_refuse_repeats).decode

@@ -9,10 +9,10 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from mooring.apiserver.lookups import JsonObject
 from mooring.apiserver.schema.fields import ANYTHING, fields_of, is_list, is_map, is_type, part_of
 from mooring.apiserver.schema.quantity_text import quantity_fault
 from mooring.model.api_errors import bad_request, quoted
+from mooring.model.json_objects import JsonObject
 
 _INTEGERS = range(-(1 << 63), 1 << 63)
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})")

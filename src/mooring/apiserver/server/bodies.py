@@ -9,8 +9,8 @@ import yaml
 from mooring.apiserver.nesting import check_body_depth
 from mooring.apiserver.server.media import JSON, OFFERED, PROTOBUF, YAML
 from mooring.apiserver.server.protobuf import read_protobuf
-from mooring.apiserver.store import JsonObject
 from mooring.model.api_errors import ApiError, bad_request, unsupported_media_type
+from mooring.model.json_objects import JsonObject
 from mooring.model.media_types import media_type
 
 MAX_BODY_BYTES = 3 * 1024 * 1024

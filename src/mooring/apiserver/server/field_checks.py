@@ -21,9 +21,9 @@ from mooring.apiserver.schema.strict import (
 from mooring.apiserver.schema.typed_values import check_typed
 from mooring.apiserver.server.media import PROTOBUF, YAML
 from mooring.apiserver.server.request import Request
-from mooring.apiserver.store import JsonObject
 from mooring.model.api_errors import bad_request
 from mooring.model.decode import decode
+from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.media_types import JSON_PATCH, STRATEGIC_MERGE_PATCH, media_type
 from mooring.model.validation.amount_warnings import amount_warnings

@@ -3,10 +3,10 @@
 from mooring.apiserver.server.media import Wanted
 from mooring.apiserver.server.media import wanted as wanted_form
 from mooring.apiserver.server.request import Request
-from mooring.apiserver.store import JsonObject
 from mooring.apiserver.tables import Include, table, table_of_one
 from mooring.apiserver.watch import stamped
 from mooring.model.api_errors import bad_request
+from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 
 _META = "meta.k8s.io/v1"

@@ -7,8 +7,8 @@ from mooring.apiserver.admission.deletion import Deletion, Propagation
 from mooring.apiserver.schema.typed_values import check_typed
 from mooring.apiserver.server.bodies import read_object
 from mooring.apiserver.server.request import Request
-from mooring.apiserver.store import JsonObject
 from mooring.model.api_errors import ApiError, field_forbidden, field_invalid, field_unsupported, invalid
+from mooring.model.json_objects import JsonObject
 
 _MANAGER_CHARS = 128
 _UNKNOWN_MANAGER = "unknown"

@@ -1,8 +1,8 @@
 """Bodies that come as protobuf. What cannot be read is refused in kube-apiserver's words."""
 
 from mooring.apiserver.schema.protobuf import MalformedError, UnknownKindError, decode
-from mooring.apiserver.store import JsonObject
 from mooring.model.api_errors import ApiError, bad_request
+from mooring.model.json_objects import JsonObject
 
 _SHOWN_BYTES = 30
 

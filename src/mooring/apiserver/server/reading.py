@@ -12,7 +12,7 @@ from mooring.apiserver.server import forms
 from mooring.apiserver.server.media import wanted
 from mooring.apiserver.server.request import Answer, Request
 from mooring.apiserver.server.routes import Target
-from mooring.apiserver.store import JsonObject, Key, Page, TooNew, TooOld
+from mooring.apiserver.store import Key, Page, TooNew, TooOld
 from mooring.model.api_errors import (
     CONTINUE_EXPIRED,
     ApiError,
@@ -25,6 +25,7 @@ from mooring.model.api_errors import (
     version_too_large,
     version_too_old,
 )
+from mooring.model.json_objects import JsonObject
 
 _TOKEN_VERSION = "meta.k8s.io/v1"
 _VERSION_DIGITS = 19

@@ -5,7 +5,7 @@ from mooring.apiserver.schema.typed_values import check_typed
 from mooring.apiserver.server.bodies import read_object
 from mooring.apiserver.server.request import Answer, Request
 from mooring.apiserver.server.routes import Target
-from mooring.apiserver.store import JsonObject
+from mooring.model.json_objects import JsonObject
 
 USER: JsonObject = {"username": "mooring-admin", "groups": ["system:masters", "system:authenticated"]}
 _EVERYTHING: JsonObject = {

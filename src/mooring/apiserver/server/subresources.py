@@ -11,8 +11,8 @@ from mooring.apiserver.server.options import by_whom, delete_options, how_to_del
 from mooring.apiserver.server.request import Answer, Request
 from mooring.apiserver.server.routes import Target
 from mooring.apiserver.server.writing import patcher, success
-from mooring.apiserver.store import JsonObject
 from mooring.model.api_errors import bad_request
+from mooring.model.json_objects import JsonObject
 
 _SIMULATED = "this pod is simulated by `mooring up` and no container runs"
 _STREAMED = re.compile(r"/api/v1/namespaces/[^/]+/pods/[^/]+/(exec|attach|portforward|proxy)(?:/.*)?")

@@ -17,10 +17,11 @@ from mooring.apiserver.server.media import Wanted, wanted
 from mooring.apiserver.server.reading import selector_of, version_asked
 from mooring.apiserver.server.request import Request
 from mooring.apiserver.server.routes import Target
-from mooring.apiserver.store import EventType, JsonObject, TooNew, Write
+from mooring.apiserver.store import EventType, TooNew, Write
 from mooring.apiserver.tables import Include, table_of_one
 from mooring.apiserver.watch import Event, Watcher, opening
 from mooring.model.api_errors import field_forbidden, invalid, version_too_large
+from mooring.model.json_objects import JsonObject
 
 MIN_TIMEOUT_S, MAX_TIMEOUT_S = 1800, 3600
 BOOKMARK_S = 60

@@ -22,8 +22,9 @@ from mooring.apiserver.server.options import by_whom, check_not_forced, deletion
 from mooring.apiserver.server.reading import selector_of
 from mooring.apiserver.server.request import Answer, Request
 from mooring.apiserver.server.routes import Target
-from mooring.apiserver.store import JsonObject, check_size
+from mooring.apiserver.store import check_size
 from mooring.model.api_errors import ApiError, unsupported_media_type
+from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.media_types import (
     APPLY_PATCH,

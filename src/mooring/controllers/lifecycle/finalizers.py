@@ -1,7 +1,7 @@
 """Finalizers: taken off by whoever put them on, once what they stand for is done."""
 
 from mooring.apiserver.access import Api
-from mooring.apiserver.store import JsonObject
+from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 
 

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Sequence
 
 from mooring.apiserver.access import Api
 from mooring.apiserver.admission.deletion import Deletion
-from mooring.apiserver.store import JsonObject, Key, Write
+from mooring.apiserver.store import Key, Write
 from mooring.controllers.cluster_kinds import CONFIG_MAPS, NAMESPACES, PODS, SERVICE_ACCOUNTS
 from mooring.kit.clock import NS_PER_S
 from mooring.model.api_errors import ApiError
+from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.resources import RESOURCES
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Collection, Iterator
 
-from mooring.apiserver.store import JsonObject, Key, Store
+from mooring.apiserver.store import Key, Store
 from mooring.controllers.index import Index, owner_uid
+from mooring.model.json_objects import JsonObject
 
 
 class Orphans:

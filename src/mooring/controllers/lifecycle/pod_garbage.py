@@ -4,12 +4,13 @@ from collections.abc import Iterable, Sequence
 
 from mooring.apiserver.access import Api
 from mooring.apiserver.admission.deletion import Deletion
-from mooring.apiserver.store import JsonObject, Key, Write
+from mooring.apiserver.store import Key, Write
 from mooring.controllers.cluster_kinds import NODE_STORE, POD_STORE, PODS
 from mooring.controllers.index import Index
 from mooring.controllers.status_conditions import disruption_target, with_condition
 from mooring.kit.clock import NS_PER_S
 from mooring.model.api_errors import ApiError
+from mooring.model.json_objects import JsonObject
 from mooring.model.pod import FINISHED_PHASES
 
 QUARANTINE_S = 40

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import sha256
 
-from mooring.apiserver.store import JsonObject
+from mooring.model.json_objects import JsonObject
 
 NOT_YET: JsonObject = {}
 """The last state of a container that has not ended before."""

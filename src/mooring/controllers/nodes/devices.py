@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Sequence
 
 from mooring.apiserver.access import Api
-from mooring.apiserver.store import JsonObject, Key, Write
+from mooring.apiserver.store import Key, Write
 from mooring.controllers.cluster_kinds import NODE_STORE, NODES
+from mooring.model.json_objects import JsonObject
 from mooring.model.resources import RESOURCES
 
 SLICES = RESOURCES["resource.k8s.io", "v1", "resourceslices"]

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from mooring.apiserver.store import JsonObject
 from mooring.controllers.nodes.node_loads import NodeLoad, NodeLoads
 from mooring.controllers.nodes.node_making import OS
+from mooring.model.json_objects import JsonObject
 from mooring.model.names import is_extended_resource
 from mooring.model.node import NO_EXECUTE, Taint
 from mooring.model.quantity import parse

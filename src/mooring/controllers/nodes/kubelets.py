@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from mooring.apiserver.access import Api
 from mooring.apiserver.admission.deletion import Deletion
-from mooring.apiserver.store import JsonObject, Key, Write, key_of
+from mooring.apiserver.store import Key, Write, key_of
 from mooring.controllers.cluster_events import WARNING, tell
 from mooring.controllers.cluster_kinds import NODE_STORE, POD_STORE, PODS
 from mooring.controllers.index import Index
@@ -16,6 +16,7 @@ from mooring.controllers.nodes.pod_life import Moment, next_step, rejected, sche
 from mooring.controllers.nodes.pod_scripts import Script, script_of
 from mooring.controllers.status_conditions import holds
 from mooring.kit.clock import NS_PER_S
+from mooring.model.json_objects import JsonObject
 
 REJECTED_AFTER_NS = NS_PER_S
 """A kubelet needs a moment, too: controllers replace a rejected pod at once, which would otherwise never pause."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from mooring.apiserver.store import JsonObject
+from mooring.model.json_objects import JsonObject
 
 FAILED = "mooring.dev/failed"
 """The annotation by which a user lets a node fail: `"true"` stops its kubelet, anything else lets it recover."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from mooring.apiserver.access import Api
-from mooring.apiserver.store import JsonObject, Key, Write
+from mooring.apiserver.store import Key, Write
 from mooring.controllers.cluster_events import tell
 from mooring.controllers.cluster_kinds import LEASE_STORE, NODE_STORE, NODES, PODS
 from mooring.controllers.index import Index
@@ -11,6 +11,7 @@ from mooring.controllers.nodes.node_heartbeats import LEASE_NAMESPACE
 from mooring.controllers.nodes.node_taints import taints_of, wanted_taints, with_taints
 from mooring.controllers.status_conditions import condition_of, holds, with_condition
 from mooring.model.api_errors import ApiError
+from mooring.model.json_objects import JsonObject
 
 _WATCHED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 _STOPPED = ("NodeStatusUnknown", "Kubelet stopped posting node status.")

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from mooring.apiserver.store import JsonObject, Key, Write
+from mooring.apiserver.store import Key, Write
+from mooring.model.json_objects import JsonObject
 from mooring.model.pod import FINISHED_PHASES, Pod, PodSpec
 from mooring.model.shape import ANY_IP, HostPort, PodShape, shape_of
 

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Collection
 from copy import deepcopy
 
-from mooring.apiserver.store import JsonObject
+from mooring.model.json_objects import JsonObject
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 ARCH, OS = "kubernetes.io/arch", "kubernetes.io/os"

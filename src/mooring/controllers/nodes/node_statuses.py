@@ -1,8 +1,8 @@
 """What a kubelet says of its node: that it is ready, under no pressure, and what machine it is."""
 
-from mooring.apiserver.store import JsonObject
 from mooring.controllers.nodes.node_making import ARCH, DEFAULT_CAPACITY, HOSTNAME, OS
 from mooring.controllers.status_conditions import condition_of
+from mooring.model.json_objects import JsonObject
 
 KUBELET_VERSION = "v1.36.4"
 

@@ -1,6 +1,6 @@
 """The taints that a node's conditions and its owner call for, and how to put them beside those of others."""
 
-from mooring.apiserver.store import JsonObject
+from mooring.model.json_objects import JsonObject
 from mooring.model.node import NO_EXECUTE, NO_SCHEDULE
 
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mooring.apiserver.admission.deletion import deleted_ns
-from mooring.apiserver.store import JsonObject
 from mooring.controllers.nodes import container_statuses
 from mooring.controllers.nodes.node_hosts import Host
 from mooring.controllers.nodes.pod_scripts import Script
@@ -13,6 +12,7 @@ from mooring.controllers.nodes.pod_stopping import stop_time_s
 from mooring.controllers.status_conditions import condition_of, holds
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.rfc3339 import in_seconds, moment_ns
+from mooring.model.json_objects import JsonObject
 from mooring.model.pod import FINISHED_PHASES
 
 FIRST_BACKOFF_S, LAST_BACKOFF_S = 10, 300

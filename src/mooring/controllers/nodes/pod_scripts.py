@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from mooring.apiserver.store import JsonObject
+from mooring.model.json_objects import JsonObject
 
 T = TypeVar("T")
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from mooring.apiserver.store import JsonObject
 from mooring.controllers.nodes.pod_scripts import Script
+from mooring.model.json_objects import JsonObject
 
 SHORTEST_STOP_S = 2.0
 """Containers have so long for themselves even when the hooks have used up the grace period: kubelet's own minimum."""

@@ -6,13 +6,14 @@ import msgspec
 
 from mooring.apiserver.access import Api
 from mooring.apiserver.admission.deletion import Deletion
-from mooring.apiserver.store import JsonObject, Key, Write
+from mooring.apiserver.store import Key, Write
 from mooring.controllers.cluster_events import tell
 from mooring.controllers.cluster_kinds import NODE_STORE, POD_STORE, PODS
 from mooring.controllers.index import Index
 from mooring.controllers.nodes.node_taints import taints_of
 from mooring.controllers.status_conditions import disruption_target, with_condition
 from mooring.kit.clock import NS_PER_S
+from mooring.model.json_objects import JsonObject
 from mooring.model.node import NO_EXECUTE, Taint
 from mooring.model.pod import Toleration
 from mooring.model.tolerations import covers

@@ -3,13 +3,14 @@
 from collections.abc import Collection, Iterable, Sequence
 
 from mooring.apiserver.access import Api
-from mooring.apiserver.store import JsonObject, Key, Write
+from mooring.apiserver.store import Key, Write
 from mooring.controllers.cluster_events import NORMAL, WARNING, tell
 from mooring.controllers.cluster_kinds import CLAIM_STORE, CLAIMS, CLASS_STORE, CLASSES, NODES, VOLUME_STORE, VOLUMES
 from mooring.controllers.index import Index
 from mooring.controllers.storage.volume_matching import claim_key, class_of, is_for, smallest_fit, suits
 from mooring.controllers.storage.volume_provisioning import can_provision, provisioned, reference_to, volume_name
 from mooring.kit.clock import NS_PER_S
+from mooring.model.json_objects import JsonObject
 from mooring.model.storage import WAIT_FOR_FIRST_CONSUMER
 
 BIND_COMPLETED, BOUND_BY_CONTROLLER = "pv.kubernetes.io/bind-completed", "pv.kubernetes.io/bound-by-controller"

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Sequence
 
 from mooring.apiserver.access import Api
-from mooring.apiserver.store import JsonObject, Key, Write
+from mooring.apiserver.store import Key, Write
 from mooring.controllers.cluster_kinds import CLAIMS, POD_STORE, PODS
+from mooring.model.json_objects import JsonObject
 
 
 class EphemeralClaims:

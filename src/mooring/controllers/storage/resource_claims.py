@@ -4,12 +4,13 @@ from collections.abc import Iterable, Sequence
 
 from mooring.apiserver.access import Api
 from mooring.apiserver.admission.deletion import Deletion
-from mooring.apiserver.store import JsonObject, Key, Write, key_of
+from mooring.apiserver.store import Key, Write, key_of
 from mooring.controllers.cluster_kinds import POD_STORE, PODS
 from mooring.controllers.index import Index, owner_uid
 from mooring.controllers.lifecycle.finalizers import lift
 from mooring.controllers.nodes.pod_states import is_finished
 from mooring.controllers.workloads.ownership import owner_reference
+from mooring.model.json_objects import JsonObject
 from mooring.model.resources import RESOURCES
 
 DEVICE_CLAIMS = RESOURCES["resource.k8s.io", "v1", "resourceclaims"]

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from mooring.apiserver.store import JsonObject
+from mooring.model.json_objects import JsonObject
 from mooring.model.meta import LabelSelector
 from mooring.model.quantity import parse
 from mooring.model.selectors import compile_selector

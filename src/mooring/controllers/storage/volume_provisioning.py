@@ -1,6 +1,6 @@
 """Volumes made to measure for a claim, as its storage class says. Pure: objects go in, a manifest comes out."""
 
-from mooring.apiserver.store import JsonObject
+from mooring.model.json_objects import JsonObject
 
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 
 from mooring.apiserver.access import Api
 from mooring.apiserver.admission.deletion import Deletion
-from mooring.apiserver.store import JsonObject, Key, Write
+from mooring.apiserver.store import Key, Write
 from mooring.controllers.cluster_kinds import CLAIM_STORE, CLAIMS, POD_STORE, VOLUME_STORE, VOLUMES
 from mooring.controllers.index import Index
 from mooring.controllers.lifecycle.finalizers import lift
+from mooring.model.json_objects import JsonObject
 from mooring.model.pod import FINISHED_PHASES
 
 VOLUME_PROTECTION, CLAIM_PROTECTION = "kubernetes.io/pv-protection", "kubernetes.io/pvc-protection"

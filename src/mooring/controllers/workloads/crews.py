@@ -2,9 +2,10 @@
 
 from collections import Counter
 
-from mooring.apiserver.store import JsonObject, Key, Store, Write
+from mooring.apiserver.store import Key, Store, Write
 from mooring.controllers.index import owner_uid
 from mooring.controllers.nodes.pod_states import ACTIVE, State, state_of
+from mooring.model.json_objects import JsonObject
 from mooring.model.selectors import Selector
 
 Labels = frozenset[tuple[str, str]]

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from mooring.apiserver.access import Api
 from mooring.apiserver.admission.deletion import Deletion
-from mooring.apiserver.store import JsonObject, Key, Write
+from mooring.apiserver.store import Key, Write
 from mooring.controllers.cluster_events import NORMAL, WARNING, tell
 from mooring.controllers.index import Index
 from mooring.controllers.workloads.cron_schedule import Schedule, ScheduleError, parse_schedule
@@ -15,6 +15,7 @@ from mooring.controllers.workloads.workload_conditions import holds
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.rfc3339 import in_seconds, moment_ns
 from mooring.model.api_errors import ApiError
+from mooring.model.json_objects import JsonObject
 from mooring.model.resources import RESOURCES
 
 CRON_JOBS = RESOURCES["batch", "v1", "cronjobs"]

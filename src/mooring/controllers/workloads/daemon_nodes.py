@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from mooring.apiserver.store import JsonObject
+from mooring.model.json_objects import JsonObject
 from mooring.model.node import NO_EXECUTE, NO_SCHEDULE, Taint
 from mooring.model.pod import NodeSelector, Toleration
 from mooring.model.selectors import NodeMatcher, compile_node_selector

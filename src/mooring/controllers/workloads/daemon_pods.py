@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from mooring.apiserver.store import JsonObject
 from mooring.controllers.workloads.daemon_nodes import daemon_tolerations
 from mooring.controllers.workloads.revisions import REVISION_LABEL
+from mooring.model.json_objects import JsonObject
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 

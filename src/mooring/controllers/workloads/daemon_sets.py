@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from mooring.apiserver.access import Api
-from mooring.apiserver.store import JsonObject, Key, Write
+from mooring.apiserver.store import Key, Write
 from mooring.controllers.cluster_events import NORMAL, WARNING
 from mooring.controllers.index import Index
 from mooring.controllers.lifecycle.orphans import Orphans, Seekers
@@ -19,6 +19,7 @@ from mooring.controllers.workloads.recruiting import recruit
 from mooring.controllers.workloads.revisions import REVISION_LABEL, Revisions, hash_of
 from mooring.controllers.workloads.rollout_numbers import share_of
 from mooring.kit.clock import NS_PER_S
+from mooring.model.json_objects import JsonObject
 from mooring.model.resources import RESOURCES
 
 DAEMON_SETS = RESOURCES["apps", "v1", "daemonsets"]

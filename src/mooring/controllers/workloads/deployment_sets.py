@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from mooring.apiserver.access import Api
-from mooring.apiserver.store import JsonObject
 from mooring.controllers.workloads.ownership import owner_reference
 from mooring.controllers.workloads.replica_sets import REPLICA_SETS
 from mooring.controllers.workloads.rollout_numbers import Bounds, rolling_bounds
 from mooring.controllers.workloads.template_hash import template_hash
 from mooring.model.api_errors import ApiError
+from mooring.model.json_objects import JsonObject
 from mooring.model.resources import RESOURCES
 from mooring.model.workload_pods import HASH_LABEL
 

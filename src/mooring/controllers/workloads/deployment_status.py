@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from mooring.apiserver.store import JsonObject
 from mooring.controllers.workloads.deployment_sets import Look, available_of, replicas_of
 from mooring.controllers.workloads.workload_conditions import (
     a_condition,
@@ -13,6 +12,7 @@ from mooring.controllers.workloads.workload_conditions import (
 )
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.rfc3339 import moment_ns
+from mooring.model.json_objects import JsonObject
 
 AVAILABLE, PROGRESSING, FAILURE = "Available", "Progressing", "ReplicaFailure"
 ROLLED_OUT, TIMED_OUT = "NewReplicaSetAvailable", "ProgressDeadlineExceeded"

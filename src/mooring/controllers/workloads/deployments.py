@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from mooring.apiserver.access import Api
 from mooring.apiserver.admission.deletion import Deletion
-from mooring.apiserver.store import JsonObject, Key, Write
+from mooring.apiserver.store import Key, Write
 from mooring.controllers.cluster_events import tell
 from mooring.controllers.index import Index
 from mooring.controllers.lifecycle.orphans import Orphans, Seekers, equal_labels
@@ -35,6 +35,7 @@ from mooring.controllers.workloads.deployment_status import (
 from mooring.controllers.workloads.ownership import adopt, managers_concerned, release, selector_of
 from mooring.controllers.workloads.replica_sets import REPLICA_SETS, REST_NS
 from mooring.model.api_errors import ApiError
+from mooring.model.json_objects import JsonObject
 from mooring.model.selectors import Selector
 
 

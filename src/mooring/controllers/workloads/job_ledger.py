@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass, field
 
-from mooring.apiserver.store import JsonObject, Key, Write
+from mooring.apiserver.store import Key, Write
 from mooring.controllers.index import owner_uid
 from mooring.controllers.nodes.pod_states import is_finished, is_terminating, phase_of
 from mooring.controllers.workloads.crews import Crew
 from mooring.kit.clock import NS_PER_S
+from mooring.model.json_objects import JsonObject
 
 FIRST_PAUSE_NS, LAST_PAUSE_NS = 10 * NS_PER_S, 600 * NS_PER_S
 

@@ -1,6 +1,6 @@
 """The pods of a job; those of an Indexed job know which part of the work is theirs."""
 
-from mooring.apiserver.store import JsonObject
+from mooring.model.json_objects import JsonObject
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 _VARIABLE = "JOB_COMPLETION_INDEX"

@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
-from mooring.apiserver.store import JsonObject
 from mooring.controllers.workloads.crews import Crew
 from mooring.controllers.workloads.workload_conditions import condition_of, holds
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.rfc3339 import moment_ns
+from mooring.model.json_objects import JsonObject
 
 COMPLETE, FAILED = "Complete", "Failed"
 CRITERIA_MET, TARGETS_FAILURE, SUSPENDED = "SuccessCriteriaMet", "FailureTarget", "Suspended"

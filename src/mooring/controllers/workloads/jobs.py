@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from mooring.apiserver.access import Api
 from mooring.apiserver.admission.deletion import Deletion
-from mooring.apiserver.store import JsonObject, Key, Write
+from mooring.apiserver.store import Key, Write
 from mooring.controllers.cluster_events import NORMAL, WARNING
 from mooring.controllers.lifecycle.orphans import Orphans, Seekers
 from mooring.controllers.nodes.pod_states import ACTIVE, is_active, is_finished, is_terminating, phase_of
@@ -30,6 +30,7 @@ from mooring.controllers.workloads.pod_control import PODS, PodControl
 from mooring.controllers.workloads.recruiting import recruit
 from mooring.controllers.workloads.workload_conditions import a_condition, condition_of, with_condition
 from mooring.kit.clock import NS_PER_S
+from mooring.model.json_objects import JsonObject
 from mooring.model.resources import RESOURCES
 
 JOBS = RESOURCES["batch", "v1", "jobs"]

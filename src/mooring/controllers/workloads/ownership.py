@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 
 from mooring.apiserver.access import Api
-from mooring.apiserver.store import JsonObject, Key, Write
+from mooring.apiserver.store import Key, Write
 from mooring.apiserver.written_selectors import selector_from
 from mooring.controllers.lifecycle.orphans import Seekers
+from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.selectors import Selector
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from mooring.apiserver.access import Api
 from mooring.apiserver.admission.deletion import Deletion
-from mooring.apiserver.store import JsonObject
 from mooring.controllers.cluster_events import NORMAL, WARNING, tell
 from mooring.controllers.workloads.ownership import owner_reference
 from mooring.model.api_errors import ApiError
+from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.resources import RESOURCES
 

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 
 from mooring.apiserver.access import Api
-from mooring.apiserver.store import JsonObject
 from mooring.controllers.lifecycle.orphans import Orphans, equal_labels
 from mooring.controllers.nodes.pod_states import is_active
 from mooring.controllers.workloads.crews import Crew
 from mooring.controllers.workloads.ownership import adopt, release
 from mooring.controllers.workloads.pod_control import PODS
+from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.selectors import Selector
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from mooring.apiserver.access import Api
-from mooring.apiserver.store import JsonObject, Key, Write
+from mooring.apiserver.store import Key, Write
 from mooring.controllers.lifecycle.orphans import Orphans, Seekers
 from mooring.controllers.nodes.pod_states import ACTIVE, available_at_ns
 from mooring.controllers.workloads.crews import Crew, Crews
@@ -19,6 +19,7 @@ from mooring.controllers.workloads.workload_conditions import (
 )
 from mooring.kit.clock import NS_PER_S
 from mooring.model.api_errors import ApiError
+from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.resources import RESOURCES
 

@@ -4,11 +4,11 @@ from collections.abc import Collection
 from itertools import count
 
 from mooring.apiserver.access import Api
-from mooring.apiserver.store import JsonObject
 from mooring.controllers.index import Index
 from mooring.controllers.workloads.ownership import owner_reference
 from mooring.controllers.workloads.template_hash import template_hash
 from mooring.model.api_errors import ApiError
+from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.resources import RESOURCES
 

@@ -2,8 +2,8 @@
 
 import re
 
-from mooring.apiserver.store import JsonObject
 from mooring.controllers.workloads.revisions import REVISION_LABEL, name_of
+from mooring.model.json_objects import JsonObject
 
 _NAME = re.compile(r"(.*)-([0-9]+)")
 

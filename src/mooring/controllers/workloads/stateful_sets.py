@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from mooring.apiserver.access import Api
-from mooring.apiserver.store import JsonObject, Key, Write
+from mooring.apiserver.store import Key, Write
 from mooring.controllers.cluster_events import NORMAL, WARNING
 from mooring.controllers.index import Index
 from mooring.controllers.lifecycle.orphans import Orphans, Seekers
@@ -23,6 +23,7 @@ from mooring.controllers.workloads.recruiting import recruit
 from mooring.controllers.workloads.replica_sets import REST_NS
 from mooring.controllers.workloads.revisions import Revisions, name_of, template_of
 from mooring.controllers.workloads.stateful_pods import claims_of, identified, ordinal_of, ordinals_of, revision_of
+from mooring.model.json_objects import JsonObject
 from mooring.model.resources import RESOURCES
 
 STATEFUL_SETS = RESOURCES["apps", "v1", "statefulsets"]

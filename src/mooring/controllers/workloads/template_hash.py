@@ -3,7 +3,7 @@
 import hashlib
 import json
 
-from mooring.apiserver.store import JsonObject
+from mooring.model.json_objects import JsonObject
 
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 """No vowels, and no digits that look like them: no name says something by accident."""

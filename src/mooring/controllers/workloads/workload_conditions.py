@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from mooring.apiserver.store import JsonObject
+from mooring.model.json_objects import JsonObject
 
 
 def condition_of(status: JsonObject, type: str) -> JsonObject | None:

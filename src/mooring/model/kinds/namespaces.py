@@ -3,6 +3,7 @@
 from mooring.model.field_labels import labels_at
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import READ_WRITE, KindSpec, Watch
+from mooring.model.resource_lists import complete_limit_item
 from mooring.model.tables.cells import field_cell
 from mooring.model.tables.columns import AGE, NAME, Column
 from mooring.model.validation import field_rules as rules
@@ -19,12 +20,8 @@ def _complete_namespace(namespace: JsonObject) -> None:
 
 
 def _complete_limit_range(limit_range: JsonObject) -> None:
-    """A maximum is the default limit, the default limit or else a minimum the default request."""
     for item in limit_range.get("spec", {}).get("limits", ()):
-        if item.get("type") == "Container":
-            limits = {**item.get("max", {}), **item.get("default", {})}
-            asked = {**item.get("min", {}), **limits, **item.get("defaultRequest", {})}
-            item |= {key: group for key, group in (("default", limits), ("defaultRequest", asked)) if group}
+        complete_limit_item(item)
 
 
 def _check_limit_range(written: LimitRange) -> Problems:

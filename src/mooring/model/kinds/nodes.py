@@ -8,7 +8,7 @@ from mooring.model.kind_spec import KindSpec, Watch
 from mooring.model.merge_rules import BY_TYPE, VALUES
 from mooring.model.meta import MAX_INT64
 from mooring.model.node import Node
-from mooring.model.pod_defaults import round_up
+from mooring.model.resource_lists import round_up
 from mooring.model.tables.cells import NONE, UNKNOWN, Cell, conditions, field_cell
 from mooring.model.tables.columns import AGE, NAME, Column, wide
 from mooring.model.validation import field_rules as rules

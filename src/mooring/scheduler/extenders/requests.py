@@ -7,9 +7,8 @@ from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.config.types import Extender
 from mooring.framework.intents import Call
 from mooring.framework.points import Victims
+from mooring.model.json_objects import JsonObject
 from mooring.model.pod import Pod
-
-JsonObject = dict[str, Any]
 
 
 def filter_call(extender: Extender, pod: Pod, nodes: NodeTable, rows: Iterable[int]) -> Call:

@@ -34,11 +34,11 @@ import msgspec
 from mooring.framework.config.durations import Duration
 from mooring.kit.clock import NS_PER_S
 from mooring.model.decode import decode_as
-from mooring.model.defaults import Admission
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.validation.problem import NOTHING_THERE, Problem, at_key, show
 from mooring.model.validation.validate import validate
+from mooring.sim.reading.admission import Admission
 from mooring.sim.reading.documents import Place
 from mooring.sim.reading.field_checks import Validation, check_pod_fields
 from mooring.sim.reading.lines import lines_of

@@ -15,7 +15,6 @@ import msgspec
 from mooring.controllers.nodes.devices import DEVICES, slices_of
 from mooring.framework.config.settings import SchedulerSettings, is_settings, read_settings
 from mooring.model.decode import decode_as, decode_json
-from mooring.model.defaults import Admission, missing_namespaces, was_admitted
 from mooring.model.devices import ResourceClaimTemplate, ResourceSlice
 from mooring.model.kinds import KINDS, WORKLOADS, is_read, kind_problem
 from mooring.model.meta import KubeObject
@@ -27,6 +26,7 @@ from mooring.model.validation.problem import Problem
 from mooring.model.validation.validate import validate
 from mooring.model.workload_pods import Ownership, count_pods, expand
 from mooring.model.workloads import Workload
+from mooring.sim.reading.admission import Admission, missing_namespaces, was_admitted
 from mooring.sim.reading.documents import Document, Place, PlacedProblem, split
 from mooring.sim.reading.field_checks import Validation, check_fields
 from mooring.sim.reading.lines import lines_of
@@ -241,6 +241,8 @@ class _Intake:
 
 
 def _of(manifest: Manifest, problems: Sequence[Problem]) -> list[_Told]:
+    if not problems:
+        return []
     where, file = manifest.where, manifest.file
     return [_Told(manifest.order, manifest.place, problem.at(where, file)) for problem in problems]
 

@@ -7,12 +7,12 @@ import pytest
 
 from build import a_pod
 from mooring.model.decode import decode
-from mooring.model.defaults import apply_defaults, missing_namespaces
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod, Toleration
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.model.workloads import Namespace
+from mooring.sim.reading.admission import apply_defaults, missing_namespaces
 
 HARD = "requiredDuringSchedulingIgnoredDuringExecution"
 SOFT = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -50,7 +50,7 @@ def admitted(*objects: KubeObject) -> list[str]:
 RECORDED = [
     pytest.param(
         {"containers": [{"name": "c", "image": "nginx"}]},
-        {**ADDED, "containers": [{"name": "c", "image": "nginx"}]},
+        {**ADDED, "containers": [{"name": "c", "image": "nginx", "resources": {}}]},
         id="a bare pod",
     ),
     pytest.param(
@@ -170,13 +170,25 @@ REFUSED = [
         'spec.nodeSelector.kvm: Invalid value: "no": must be yes, as RuntimeClass vm has it',
         id="a node selector that contradicts the runtime class",
     ),
+    pytest.param(
+        {"runtimeClassName": "vm", "overhead": {"cpu": "1"}},
+        "spec.overhead: Invalid value: an object: must be that of RuntimeClass vm",
+        id="an overhead that the runtime class does not have",
+    ),
+    pytest.param(
+        {"containers": [{"name": "c", "resources": {"limits": {"cpu": "4"}}}]},
+        "spec.containers: maximum cpu usage per Container is 3, but limit is 4, as a LimitRange of default says",
+        id="more than a limit range allows",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("spec", "text"), REFUSED)
 def test_what_admission_refuses(spec: dict[str, Any], text: str) -> None:
     runtime = typed("RuntimeClass", metadata={"name": "vm"}, scheduling={"nodeSelector": {"kvm": "yes"}})
-    assert admitted(a_pod("web", **spec), typed("PriorityClass", **HIGH), runtime) == [f"Pod default/web: {text}"]
+    limits = typed("LimitRange", spec={"limits": [{"type": "Container", "max": {"cpu": "3"}}]})
+    others = (typed("PriorityClass", **HIGH), runtime, limits)
+    assert admitted(a_pod("web", **spec), *others) == [f"Pod default/web: {text}"]
 
 
 TOLERATED = [
@@ -377,6 +389,7 @@ def test_label_keys_become_lines_of_the_selector() -> None:
     assert "labelSelector" not in affinity["podAffinity"][HARD][1]
     assert affinity["podAntiAffinity"][SOFT][0]["podAffinityTerm"]["labelSelector"]["matchExpressions"] == lines
     constraint = (pod.spec.topology_spread_constraints or [])[0]
+    assert msgspec.to_builtins(constraint.label_selector) == {"matchExpressions": lines[:1]}
     assert (constraint.node_affinity_policy, constraint.node_taints_policy, constraint.min_domains) == (
         None,
         None,

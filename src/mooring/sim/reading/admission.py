@@ -1,4 +1,4 @@
-"""What an API server adds to objects on their way in, as far as it changes where pods go: defaulting and admission.
+"""What an API server adds to the objects of manifests, as far as it changes where pods go: defaulting and admission.
 
 Simulations read manifests that never met an API server; here is done what it would have done. An object that bears
 the marks of one (`kubectl get -o json` has them) is left exactly as it is.
@@ -6,14 +6,18 @@ the marks of one (`kubectl get -o json` has them) is left exactly as it is.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import msgspec
+
+from mooring.apiserver.admission.limit_ranges import limit_faults
 from mooring.model.devices import EXACT_COUNT, ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate
+from mooring.model.json_objects import JsonObject
 from mooring.model.kinds import KINDS
 from mooring.model.meta import KubeObject, ObjectMeta
 from mooring.model.node import Node
-from mooring.model.pod import Pod, ResourceRequirements
-from mooring.model.pod_defaults import add_tolerations, complete_pod, containers_of, merge_label_keys, round_up
+from mooring.model.pod import Pod, PodSpec
+from mooring.model.resource_lists import complete_limit_item, round_up
 from mooring.model.storage import IMMEDIATE, PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.model.validation.problem import Problem, at_key, show
 from mooring.model.workloads import (
@@ -25,10 +29,24 @@ from mooring.model.workloads import (
     RuntimeClass,
     Workload,
 )
+from mooring.rules.pod_admission import (
+    add_limits,
+    add_runtime,
+    add_tolerations,
+    global_default,
+    merge_label_keys,
+    overhead_fault,
+    overhead_of,
+    priority_of,
+    selector_conflicts,
+)
+from mooring.rules.pod_defaults import complete_pod
+from mooring.rules.storage_classes import default_storage_class
 
 DEFAULT_NAMESPACE = "default"
 _NAMESPACE_LABEL = "kubernetes.io/metadata.name"
-_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+_KEPT = 64
+"""How many templates are remembered: people write them one after the other, or pods of a few in turn."""
 
 
 def apply_defaults(objects: Sequence[KubeObject]) -> list[Problem]:
@@ -57,24 +75,26 @@ def was_admitted(checked: KubeObject) -> bool:
 class Admission:
     """The objects of a cluster that change others on their way in."""
 
-    priority_classes: Mapping[str, PriorityClass]
-    global_default: PriorityClass | None
-    limits: Mapping[str, ResourceRequirements]
-    """By namespace: what a container gets that does not say."""
-    runtime_classes: Mapping[str, RuntimeClass]
-    default_storage_class: str | None
+    priority_classes: Mapping[str, JsonObject]
+    global_default: JsonObject | None
+    limits: Mapping[str, Sequence[JsonObject]]
+    """By namespace: the items of its LimitRanges."""
+    runtime_classes: Mapping[str, JsonObject]
+    default_storage_class: str
     generated: Counter[str]
     """How many names were made from each generateName."""
+    _templates: dict[bytes, tuple[JsonObject, list[Problem]]] = field(default_factory=dict)
+    """What became of the last templates: the admitted spec, and what a server would refuse of it."""
 
     @classmethod
     def of(cls, objects: Sequence[KubeObject]) -> "Admission":
-        classes = {c.name: c for c in objects if isinstance(c, PriorityClass)}
+        classes = _by_name(objects, PriorityClass)
         return cls(
             classes,
-            min((c for c in classes.values() if c.global_default), key=lambda c: c.value, default=None),
-            _container_limits(objects),
-            {c.name: c for c in objects if isinstance(c, RuntimeClass)},
-            _default_storage_class(objects),
+            global_default(classes.values()),
+            _limit_items(objects),
+            _by_name(objects, RuntimeClass),
+            default_storage_class(_by_name(objects, StorageClass).values()),
             Counter(),
         )
 
@@ -120,106 +140,98 @@ class Admission:
         meta.uid = meta.uid or admitted.key
 
     def _admit_pod(self, pod: Pod) -> list[Problem]:
-        complete_pod(pod)
-        self._add_limits(pod)
-        problems = self._set_priority(pod)
-        add_tolerations(pod.spec)
-        problems += self._add_runtime(pod)
-        merge_label_keys(pod)
+        """Hot: pods of one template are admitted once. Half of the time of the others goes into plain JSON and back."""
+        pod.status.phase = pod.status.phase or "Pending"
+        labels = pod.metadata.labels
+        template = msgspec.json.encode((pod.namespace, labels, pod.spec))
+        admitted = self._templates.get(template)
+        if admitted is None:
+            admitted = self._admit_template(
+                pod.namespace, {"metadata": {"labels": labels}, "spec": msgspec.to_builtins(pod.spec)}
+            )
+            if len(self._templates) >= _KEPT:
+                del self._templates[next(iter(self._templates))]
+            self._templates[template] = admitted
+        spec, problems = admitted
+        pod.spec = msgspec.convert(spec, PodSpec)
         return problems
 
-    def _add_limits(self, pod: Pod) -> None:
-        given = self.limits.get(pod.namespace)
-        if given is None:
-            return
-        for container in containers_of(pod.spec):
-            own = container.resources or ResourceRequirements()
-            container.resources = ResourceRequirements(
-                requests={**(given.requests or {}), **(own.requests or {})} or None,
-                limits={**(given.limits or {}), **(own.limits or {})} or None,
-            )
+    def _admit_template(self, namespace: str, pod: JsonObject) -> tuple[JsonObject, list[Problem]]:
+        complete_pod(pod)
+        spec: JsonObject = pod["spec"]
+        problems = self._add_limits(spec, namespace)
+        problems += self._set_priority(spec)
+        add_tolerations(spec)
+        problems += self._add_runtime(spec)
+        merge_label_keys(pod)
+        return spec, problems
 
-    def _set_priority(self, pod: Pod) -> list[Problem]:
+    def _add_limits(self, spec: JsonObject, namespace: str) -> list[Problem]:
+        items = self.limits.get(namespace, ())
+        for item in items:
+            for _ in add_limits(spec, item):
+                pass  # what was added goes into an annotation that simulations do not show
+        faults = (fault for item in items for fault in limit_faults(spec, item))
+        return [Problem("spec.containers", f"{fault}, as a LimitRange of {namespace} says") for fault in faults]
+
+    def _set_priority(self, spec: JsonObject) -> list[Problem]:
         """Priority and preemption policy from the class.
 
         A pod may bring a priority of its own where it names no class. A server would refuse that, but people who try
         things out in a simulation write it, and it is clear what they mean.
         """
-        spec = pod.spec
-        if not spec.priority_class_name and spec.priority is None and self.global_default is not None:
-            spec.priority_class_name = self.global_default.name
-        given = self._class_of(spec.priority_class_name)
-        if given is None:
-            unknown = bool(spec.priority_class_name) and spec.priority is None
-            spec.priority = spec.priority or 0
-            spec.preemption_policy = spec.preemption_policy or PREEMPT_LOWER_PRIORITY
+        wanted, own, policy = spec.get("priorityClassName", ""), spec.get("priority"), spec.get("preemptionPolicy")
+        given = priority_of(wanted, self.priority_classes.get(wanted), self.global_default)
+        if given is None or not (wanted or (given.class_name and own is None)):
+            spec["priority"], spec["preemptionPolicy"] = own or 0, policy or PREEMPT_LOWER_PRIORITY
             known = ", ".join(sorted({*self.priority_classes, *SYSTEM_PRIORITIES}))
-            path = "spec.priorityClassName"
-            return [Problem(path, show(spec.priority_class_name), f"a known class: {known}")] if unknown else []
+            unknown = [Problem("spec.priorityClassName", show(wanted), f"a known class: {known}")]
+            return unknown if given is None and own is None else []
         problems = []
-        policy = given.preemption_policy or PREEMPT_LOWER_PRIORITY
-        if spec.priority not in (None, given.value):
-            allowed = f"{given.value}, the value of PriorityClass {given.name}"
-            problems.append(Problem("spec.priority", show(spec.priority), allowed))
-        if spec.preemption_policy not in (None, policy):
-            allowed = f"{policy}, the policy of PriorityClass {given.name}"
-            problems.append(Problem("spec.preemptionPolicy", show(spec.preemption_policy), allowed))
-        spec.priority, spec.preemption_policy = given.value, policy
+        if own not in (None, given.value):
+            allowed = f"{given.value}, the value of PriorityClass {given.class_name}"
+            problems.append(Problem("spec.priority", show(own), allowed))
+        if policy not in (None, given.policy):
+            allowed = f"{given.policy}, the policy of PriorityClass {given.class_name}"
+            problems.append(Problem("spec.preemptionPolicy", show(policy), allowed))
+        spec["priorityClassName"], spec["priority"], spec["preemptionPolicy"] = given
         return problems
 
-    def _class_of(self, name: str) -> PriorityClass | None:
-        if name in SYSTEM_PRIORITIES and name not in self.priority_classes:
-            return PriorityClass(metadata=ObjectMeta(name=name), value=SYSTEM_PRIORITIES[name])
-        return self.priority_classes.get(name)
-
-    def _add_runtime(self, pod: Pod) -> list[Problem]:
+    def _add_runtime(self, spec: JsonObject) -> list[Problem]:
         """Overhead and placement of the runtime class; a class that is not given is taken to add nothing."""
-        spec = pod.spec
-        given = self.runtime_classes.get(spec.runtime_class_name or "")
+        name = spec.get("runtimeClassName", "")
+        given = self.runtime_classes.get(name)
         if given is None:
             return []
-        if given.overhead is not None and given.overhead.pod_fixed and not spec.overhead:
-            spec.overhead = dict(given.overhead.pod_fixed)
-        if given.scheduling is None:
-            return []
-        wanted = given.scheduling.node_selector or {}
-        own = spec.node_selector or {}
-        spec.node_selector = {**own, **wanted} or None
-        held = spec.tolerations or []
-        spec.tolerations = [*held, *(t for t in given.scheduling.tolerations or () if t not in held)] or None
-        return [
-            Problem(at_key("spec.nodeSelector", key), show(own[key]), f"{value}, as RuntimeClass {given.name} has it")
-            for key, value in wanted.items()
-            if own.get(key, value) != value
+        problems = [
+            Problem(at_key("spec.nodeSelector", key), show(own), f"{value}, as RuntimeClass {name} has it")
+            for key, value, own in selector_conflicts(spec, given)
         ]
+        if overhead_fault(spec.get("overhead") or {}, overhead_of(given)):
+            problems.append(Problem("spec.overhead", show(spec["overhead"]), f"that of RuntimeClass {name}"))
+        add_runtime(spec, given)
+        return problems
 
     def _admit_claim(self, claim: PersistentVolumeClaim) -> None:
         claim.status.phase = claim.status.phase or "Pending"
-        if claim.spec.storage_class_name is None and not claim.class_name and self.default_storage_class is not None:
+        if claim.spec.storage_class_name is None and not claim.class_name and self.default_storage_class:
             claim.spec.storage_class_name = self.default_storage_class
 
 
-def _container_limits(objects: Iterable[KubeObject]) -> dict[str, ResourceRequirements]:
-    """Limits and requests by namespace, of several LimitRanges the first by name that speaks of a resource."""
-    found: dict[str, ResourceRequirements] = {}
+def _by_name(objects: Iterable[KubeObject], kind: type[KubeObject]) -> dict[str, JsonObject]:
+    return {held.name: msgspec.to_builtins(held) for held in objects if isinstance(held, kind)}
+
+
+def _limit_items(objects: Iterable[KubeObject]) -> dict[str, list[JsonObject]]:
+    """The items of the LimitRanges by namespace, in the order of their names: the first that speaks of a resource
+    wins."""
+    found: dict[str, list[JsonObject]] = {}
     for written in sorted((o for o in objects if isinstance(o, LimitRange)), key=lambda o: o.name):
-        held = found.setdefault(written.namespace or DEFAULT_NAMESPACE, ResourceRequirements())
-        for item in written.spec.limits or ():
-            if item.type == "Container":
-                limits = {**(item.max or {}), **(item.default or {})}
-                requests = {**(item.min or {}), **limits, **(item.default_request or {})}
-                held.limits = {**limits, **(held.limits or {})}
-                held.requests = {**requests, **(held.requests or {})}
+        items: list[JsonObject] = msgspec.to_builtins(written.spec.limits or [])
+        for item in items:
+            complete_limit_item(item)
+        found.setdefault(written.namespace or DEFAULT_NAMESPACE, []).extend(items)
     return found
-
-
-def _default_storage_class(objects: Iterable[KubeObject]) -> str | None:
-    """The newest of the classes marked as default, then the first by name."""
-    marked = [c for c in objects if isinstance(c, StorageClass)]
-    marked = [c for c in marked if (c.metadata.annotations or {}).get(_DEFAULT_CLASS) == "true"]
-    marked.sort(key=lambda c: c.name)
-    newest = max(marked, key=lambda c: c.metadata.creation_timestamp or "", default=None)
-    return newest.name if newest else None
 
 
 def _complete_node(node: Node) -> None:

@@ -1,0 +1,148 @@
+"""Admission: what the plugins of an API server add to a new pod, each given the objects of the cluster that it reads.
+
+Functions change plain JSON in place. What a server refuses they return as values: the API server refuses the request,
+a simulation reports the manifest.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from mooring.model.json_objects import JsonObject
+from mooring.model.node import NO_EXECUTE
+from mooring.model.workloads import PREEMPT_LOWER_PRIORITY, SYSTEM_PRIORITIES
+
+DEFAULT_TOLERATION_S = 300
+NODE_TROUBLES = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+
+# ---- Priority
+
+
+class PodPriority(NamedTuple):
+    """What a pod gets from its PriorityClass."""
+
+    class_name: str
+    value: int
+    policy: str
+
+
+def priority_of(wanted: str, found: JsonObject | None, default: JsonObject | None) -> PodPriority | None:
+    """The priority of a pod that names the class `wanted`; None: there is no such class.
+
+    `found` is the class of that name, `default` the one for pods that name none.
+    """
+    if not wanted:
+        found = default or {"metadata": {"name": ""}}
+    elif found is None and wanted in SYSTEM_PRIORITIES:
+        found = {"metadata": {"name": wanted}, "value": SYSTEM_PRIORITIES[wanted]}
+    if found is None:
+        return None
+    policy = found.get("preemptionPolicy") or PREEMPT_LOWER_PRIORITY
+    return PodPriority(found["metadata"]["name"], found.get("value", 0), policy)
+
+
+def global_default(classes: Iterable[JsonObject]) -> JsonObject | None:
+    """The class for pods that name none: of several, the one with the lowest value."""
+    marked = (held for held in classes if held.get("globalDefault"))
+    return min(marked, key=lambda held: (held.get("value", 0), held["metadata"]["name"]), default=None)
+
+
+# ---- LimitRanger
+
+
+def add_limits(spec: JsonObject, item: JsonObject) -> Iterator[str]:
+    """Give containers what they lack; yields what was given, in the words of LimitRanger's annotation."""
+    if item.get("type") != "Container":
+        return
+    for group, what in (("containers", "container"), ("initContainers", "init container")):
+        for container in spec.get(group, ()):
+            resources = container.setdefault("resources", {})
+            for part, default, word in (("requests", "defaultRequest", "request"), ("limits", "default", "limit")):
+                held = resources.get(part, {})
+                given = {name: text for name, text in item.get(default, {}).items() if name not in held}
+                if given:
+                    resources[part] = {**held, **given}
+                    yield f"{', '.join(sorted(given))} {word} for {what} {container.get('name', '')}"
+
+
+# ---- DefaultTolerationSeconds
+
+
+def add_tolerations(spec: JsonObject) -> None:
+    """A pod stays for five minutes on a node in trouble, unless it says otherwise."""
+    held = list(spec.get("tolerations", ()))
+    for trouble in NODE_TROUBLES:
+        if not any(t.get("key", "") in (trouble, "") and t.get("effect", "") in (NO_EXECUTE, "") for t in held):
+            given = {"key": trouble, "operator": "Exists", "effect": NO_EXECUTE}
+            held.append(given | {"tolerationSeconds": DEFAULT_TOLERATION_S})
+    spec["tolerations"] = held
+
+
+# ---- RuntimeClass
+
+
+def overhead_fault(own: JsonObject, given: JsonObject) -> str:
+    """Why a pod with the overhead `own` is refused whose class has the overhead `given`; empty: it is not."""
+    if own and not given:
+        return "Pod Overhead set without corresponding RuntimeClass defined Overhead"
+    return "Pod's Overhead doesn't match RuntimeClass's defined Overhead" if own and own != given else ""
+
+
+def add_runtime(spec: JsonObject, runtime_class: JsonObject) -> None:
+    """Overhead, node selector and tolerations of the runtime class."""
+    overhead = overhead_of(runtime_class)
+    if overhead:
+        spec["overhead"] = dict(overhead)
+    scheduling = runtime_class.get("scheduling") or {}
+    if scheduling.get("nodeSelector"):
+        spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), **scheduling["nodeSelector"]}
+    if scheduling.get("tolerations"):
+        spec["tolerations"] = _joined(spec.get("tolerations") or [], scheduling["tolerations"])
+
+
+def overhead_of(runtime_class: JsonObject) -> JsonObject:
+    found: JsonObject = (runtime_class.get("overhead") or {}).get("podFixed") or {}
+    return found
+
+
+def selector_conflicts(spec: JsonObject, runtime_class: JsonObject) -> Iterator[tuple[str, str, str]]:
+    """(key, value of the class, value of the pod) of each label on which the two do not agree."""
+    own = spec.get("nodeSelector") or {}
+    for key, value in ((runtime_class.get("scheduling") or {}).get("nodeSelector") or {}).items():
+        if own.get(key, value) != value:
+            yield key, value, own[key]
+
+
+# ---- the strategy's part
+
+
+def merge_label_keys(pod: JsonObject) -> None:
+    """matchLabelKeys and mismatchLabelKeys become lines of the selector: schedulers need read only that."""
+    labels = pod["metadata"].get("labels") or {}
+    for term in (*_pod_terms(pod["spec"]), *pod["spec"].get("topologySpreadConstraints", ())):
+        if "labelSelector" not in term:
+            continue
+        lines = [*_lines(labels, term, "matchLabelKeys", "In"), *_lines(labels, term, "mismatchLabelKeys", "NotIn")]
+        if lines:
+            held = term["labelSelector"].get("matchExpressions", [])
+            term["labelSelector"] = {**term["labelSelector"], "matchExpressions": _joined(held, lines)}
+
+
+def _lines(labels: JsonObject, term: JsonObject, group: str, operator: str) -> Iterator[JsonObject]:
+    for key in term.get(group, ()):
+        if key in labels:
+            yield {"key": key, "operator": operator, "values": [labels[key]]}
+
+
+def _pod_terms(spec: JsonObject) -> Iterator[JsonObject]:
+    for group in ("podAffinity", "podAntiAffinity"):
+        held = spec.get("affinity", {}).get(group, {})
+        yield from held.get("requiredDuringSchedulingIgnoredDuringExecution", ())
+        for weighted in held.get("preferredDuringSchedulingIgnoredDuringExecution", ()):
+            yield weighted.get("podAffinityTerm", {})
+
+
+def _joined(held: Iterable[JsonObject], added: Iterable[JsonObject]) -> list[JsonObject]:
+    """What is held, then what is added and not held yet. By text, because a pod may bring thousands."""
+    known = {json.dumps(line, sort_keys=True) for line in held}
+    return [*held, *(line for line in added if json.dumps(line, sort_keys=True) not in known)]

@@ -1,0 +1,159 @@
+"""Defaulting: what every API server fills into a pod or a pod template, whatever else is in the cluster.
+
+All functions change plain JSON in place; the many fields that no scheduler reads are kept.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from mooring.model.decode import decode_as
+from mooring.model.json_objects import JsonObject, fill
+from mooring.model.pod import Pod
+from mooring.model.quantity import NANO, to_milli
+from mooring.model.requests import Accounting, Amounts, are_readable, effective_requests
+from mooring.model.resource_lists import round_up
+
+DEFAULT_SCHEDULER = "default-scheduler"
+
+_SPEC = {
+    "restartPolicy": "Always",
+    "terminationGracePeriodSeconds": 30,
+    "dnsPolicy": "ClusterFirst",
+    "schedulerName": DEFAULT_SCHEDULER,
+}
+_CONTAINER = {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+_PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
+_FILE_MODE = 0o644
+_WITH_FILES = {"defaultMode": _FILE_MODE}
+_VOLUMES: Mapping[str, JsonObject] = {
+    **dict.fromkeys(("secret", "configMap", "downwardAPI", "projected"), _WITH_FILES),
+    "iscsi": {"iscsiInterface": "default"},
+    "rbd": {"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"},
+    "azureDisk": {"cachingMode": "ReadWrite", "fsType": "ext4", "readOnly": False, "kind": "Shared"},
+    "scaleIO": {"storageMode": "ThinProvisioned", "fsType": "xfs"},
+}
+"""What a source of a volume has that does not say otherwise."""
+
+
+def complete_pod(pod: JsonObject) -> None:
+    """Pods get more than the templates of what makes pods: requests, host ports and service links are theirs alone."""
+    spec = pod.setdefault("spec", {})
+    fill(spec, {"enableServiceLinks": True})
+    for container in containers_of(spec):
+        complete_requests(container.setdefault("resources", {}))
+        if spec.get("hostNetwork"):
+            _take_host_ports(container)
+    if spec.get("resources"):
+        _complete_whole(spec, spec["resources"])
+    complete_pod_spec(spec)
+
+
+def complete_pod_spec(spec: JsonObject) -> None:
+    """For pods and for the templates of what makes pods."""
+    fill(spec, _SPEC)
+    spec.setdefault("securityContext", {})
+    if spec.get("serviceAccountName"):
+        spec["serviceAccount"] = spec["serviceAccountName"]
+    for container in (*containers_of(spec), *(spec.get("ephemeralContainers") or ())):
+        _complete_container(container)
+    round_up(spec.get("overhead"))
+    _round_resources(spec.get("resources"))
+    for volume in spec.get("volumes", ()):
+        _complete_volume(volume)
+
+
+def containers_of(spec: JsonObject) -> Iterator[JsonObject]:
+    yield from spec.get("initContainers", ())
+    yield from spec.get("containers", ())
+
+
+def complete_requests(resources: JsonObject) -> None:
+    """Requests that are not given are the limits, resource by resource."""
+    if resources.get("limits"):
+        resources["requests"] = {**resources["limits"], **resources.get("requests", {})}
+
+
+def _round_resources(resources: JsonObject | None) -> None:
+    if resources:
+        round_up(resources.get("requests"))
+        round_up(resources.get("limits"))
+
+
+def _take_host_ports(container: JsonObject) -> None:
+    for port in container.get("ports", ()):
+        port["hostPort"] = port.get("hostPort") or port.get("containerPort", 0)
+
+
+def _complete_container(container: JsonObject) -> None:
+    fill(container, _CONTAINER)
+    fill(container, {"imagePullPolicy": _pull_policy(container.get("image", ""))})
+    _round_resources(container.setdefault("resources", {}))
+    for port in container.get("ports", ()):
+        fill(port, {"protocol": "TCP"})
+    for name in _PROBES:
+        if name in container:
+            _complete_probe(container[name])
+    for variable in container.get("env", ()):
+        source = variable.get("valueFrom", {}).get("fieldRef")
+        if source is not None:
+            fill(source, {"apiVersion": "v1"})
+
+
+def _pull_policy(image: str) -> str:
+    """A tag that may move (latest, or none) is pulled each time."""
+    name, _, digest = image.partition("@")
+    tag = name.rpartition("/")[2].partition(":")[2]
+    return "Always" if tag == "latest" or not (tag or digest) else "IfNotPresent"
+
+
+def _complete_probe(probe: JsonObject) -> None:
+    fill(probe, _PROBE)
+    if "httpGet" in probe:
+        fill(probe["httpGet"], {"path": "/", "scheme": "HTTP"})
+
+
+def _complete_volume(volume: JsonObject) -> None:
+    if not volume.keys() - {"name"}:
+        volume["emptyDir"] = {}
+    for source in _VOLUMES.keys() & volume.keys():
+        fill(volume[source], _VOLUMES[source])
+    if "hostPath" in volume:
+        volume["hostPath"].setdefault("type", "")
+    if "image" in volume:
+        fill(volume["image"], {"pullPolicy": _pull_policy(volume["image"].get("reference", ""))})
+    template = volume.get("ephemeral", {}).get("volumeClaimTemplate")
+    if template is not None:
+        claim = template.setdefault("spec", {})
+        fill(claim, {"volumeMode": "Filesystem"})
+        _round_resources(claim.get("resources"))
+
+
+def _complete_whole(spec: JsonObject, whole: JsonObject) -> None:
+    """The pod as a whole has the hugepages that its containers are limited to. Where it has limits, requests that it
+    lacks are those of its containers, else the limits."""
+    if not (whole.get("requests") or whole.get("limits")):
+        return
+    held = {**(whole.get("requests") or {}), **(whole.get("limits") or {})}
+    for name, nano in _inside(spec, "limits").items():
+        if name.startswith("hugepages-") and name not in held:
+            whole["limits"] = {**(whole.get("limits") or {}), name: _write(nano)}
+    if whole.get("limits"):
+        asked = {name: _write(nano) for name, nano in _inside(spec, "requests").items() if name in ("cpu", "memory")}
+        whole["requests"] = {**whole["limits"], **asked, **(whole.get("requests") or {})}
+
+
+def _inside(spec: JsonObject, group: str) -> Amounts:
+    """What the containers ask for, or are limited to, as long as they run together; nothing where one is nonsense."""
+    bare = {
+        kind: [
+            {"restartPolicy": c.get("restartPolicy"), "resources": {"requests": c.get("resources", {}).get(group)}}
+            for c in spec.get(kind, ())
+        ]
+        for kind in ("containers", "initContainers")
+    }
+    pod, _ = decode_as(Pod, {"spec": bare})
+    return effective_requests(pod, Accounting(pod_level=False)) if pod is not None and are_readable(pod.spec) else {}
+
+
+def _write(nano: int) -> str:
+    return str(nano // NANO) if nano % NANO == 0 else f"{to_milli(nano)}m"
