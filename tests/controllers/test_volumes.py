@@ -103,6 +103,13 @@ def test_a_claim_can_name_its_volume_and_a_volume_its_claim(cluster: LivingClust
     assert (volume_of(cluster, "first"), volume_of(cluster, "second")) == ("named", "naming")
 
 
+def test_a_volume_that_is_named_must_suit(cluster: LivingCluster) -> None:
+    a_volume(cluster, "small", "1Gi")
+    a_claim(cluster, volumeName="small")
+    assert cluster.status("persistentvolumes", "small")["phase"] == "Available"
+    assert cluster.events("VolumeMismatch") == ['Cannot bind to requested volume "small": requested PV is too small']
+
+
 def test_immediate_provisioning(cluster: LivingCluster) -> None:
     a_class(cluster, reclaimPolicy="Retain")
     a_claim(cluster, storageClassName="fast")

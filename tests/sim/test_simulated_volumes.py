@@ -80,6 +80,12 @@ def test_a_claim_that_names_its_volume_gets_that_one() -> None:
     assert (place(driver), claim_of(driver).spec.volume_name) == ("n2", "pv")
 
 
+def test_a_claim_does_not_get_a_volume_that_does_not_suit_it_although_it_names_it() -> None:
+    claim = a_claim("c", volume="pv", is_bound=False, class_name="")
+    driver = played(claim, a_volume("pv", class_name="", size="1Mi"), a_user("p", "c"))
+    assert (place(driver), claim_of(driver).status.phase) == ("", "")
+
+
 def test_a_claim_that_nobody_can_serve_keeps_its_pod_waiting() -> None:
     driver = played(a_claim("c", class_name="unknown"), a_user("p", "c"))
     assert place(driver) == ""

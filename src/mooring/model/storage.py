@@ -12,13 +12,13 @@ WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 IMMEDIATE = "Immediate"
 READ_WRITE_ONCE_POD = "ReadWriteOncePod"
 
-_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
+CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 
 
 def _class_name(metadata: ObjectMeta, written: str | None) -> str:
     """The storage class: the old annotation wins over the field, even where it is empty."""
     annotations = metadata.annotations or {}
-    return annotations.get(_CLASS_ANNOTATION, written or "")
+    return annotations.get(CLASS_ANNOTATION, written or "")
 
 
 class ClaimReference(Wire):

@@ -10,29 +10,13 @@ import msgspec
 
 from mooring.cluster.claims.storage_view import StorageView
 from mooring.cluster.nodes.shelf import AVAILABLE
-from mooring.model.meta import KubeObject, ObjectMeta, Requirement
-from mooring.model.pod import NodeSelector, NodeSelectorTerm
-from mooring.model.storage import (
-    CsiSource,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    PersistentVolumeSpec,
-    PhaseStatus,
-    StorageClass,
-    TopologyTerm,
-    VolumeNodeAffinity,
-)
-from mooring.model.volume_claims import (
-    BIND_COMPLETED,
-    is_fully_bound,
-    is_kept_for,
-    kept_for,
-    reference_to,
-    selected_node,
-)
+from mooring.model.meta import KubeObject
+from mooring.model.storage import PersistentVolume, PersistentVolumeClaim, PhaseStatus, StorageClass
+from mooring.model.volume_claims import is_fully_bound, is_kept_for, kept_for, selected_node
 from mooring.plugins.volumes.choice import fitting_ranks
 from mooring.plugins.volumes.claim_kinds import is_delayed
-from mooring.plugins.volumes.provisioning import can_provision
+from mooring.rules.volume_matching import binding_marks, chosen_volume, preference
+from mooring.rules.volume_provisioning import can_provision, provisioned
 
 BOUND = PhaseStatus(phase="Bound")
 
@@ -85,7 +69,7 @@ class VolumeController:
             return
         claim = self._storage.claims.get(f"{held.namespace}/{held.name}")
         if claim is not None and not is_fully_bound(claim) and is_kept_for(volume, claim):
-            self._bind(claim, volume)
+            self._serve(claim)
 
     def _offer(self, volume: PersistentVolume) -> None:
         """A volume that nobody said anything of, as in a manifest, is to be had."""
@@ -108,21 +92,31 @@ class VolumeController:
     def _volume_for(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
         """The volume that is kept for the claim, that it names, that suits it, or a new one; None: it has to wait."""
         storage, storage_class = self._storage, self._storage.classes.get(claim.class_name)
-        kept = next((v for v in storage.kept_for(claim.key) if is_kept_for(v, claim)), None)
-        if kept is not None or claim.spec.volume_name:
-            return kept or _free(storage.volumes.get(claim.spec.volume_name))
+        chosen = self._chosen(claim)
+        if chosen is not None or claim.spec.volume_name:
+            return chosen
         waits = storage_class is not None and storage_class.volume_binding_mode and is_delayed(storage, claim)
         if waits and selected_node(claim) is None:
             return None
         shelf = storage.shelf(claim.class_name)
         fitting: list[int] = [] if waits else fitting_ranks(shelf, claim).tolist()
         if fitting:
-            return shelf.volumes[fitting[0]]
-        if storage_class is None or not can_provision(storage_class):
+            return min((shelf.volumes[rank] for rank in fitting), key=_preference)
+        if storage_class is None or not can_provision(storage_class.provisioner):
             return None
         made = new_volume(claim, storage_class)
         self._objects.create(made)
         return storage.volumes.get(made.name)
+
+    def _chosen(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
+        """The volume that user or scheduler have chosen, if it can be had."""
+        volumes = self._storage.volumes
+        named, naming = volumes.get(claim.spec.volume_name), self._storage.kept_for(claim.key)
+        if named is None and not naming:
+            return None
+        plain = None if named is None else msgspec.to_builtins(named)
+        found = chosen_volume(msgspec.to_builtins(claim), plain, map(msgspec.to_builtins, naming))
+        return None if found is None else volumes.get(found["metadata"]["name"])
 
     def _bind(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
         """Volume first, then claim; what the volume's change leads to may have bound the claim already."""
@@ -133,7 +127,7 @@ class VolumeController:
         if now is None or is_fully_bound(now):
             return
         metadata, spec = now.metadata, now.spec
-        annotations = {**(metadata.annotations or {}), BIND_COMPLETED: "yes"}
+        annotations = {**(metadata.annotations or {}), **binding_marks(bool(spec.volume_name))}
         metadata = msgspec.structs.replace(metadata, annotations=annotations)
         spec = msgspec.structs.replace(spec, volume_name=volume.name)
         self._objects.update(PersistentVolumeClaim(metadata=metadata, spec=spec, status=BOUND))
@@ -141,38 +135,11 @@ class VolumeController:
 
 def new_volume(claim: PersistentVolumeClaim, storage_class: StorageClass) -> PersistentVolume:
     """A volume made for a claim."""
-    name = f"pvc-{claim.uid or claim.key.replace('/', '-')}"
-    asked = (claim.spec.resources.requests if claim.spec.resources else None) or {}
-    return PersistentVolume(
-        metadata=ObjectMeta(name=name, uid=name),
-        spec=PersistentVolumeSpec(
-            capacity={"storage": asked.get("storage", 0)},
-            access_modes=claim.spec.access_modes,
-            claim_ref=reference_to(claim),
-            storage_class_name=claim.class_name,
-            volume_mode=claim.spec.volume_mode,
-            volume_attributes_class_name=claim.spec.volume_attributes_class_name,
-            node_affinity=_reach(storage_class.allowed_topologies),
-            csi=CsiSource(driver=storage_class.provisioner, volume_handle=name),
-        ),
-        status=BOUND,
-    )
+    made = provisioned(msgspec.to_builtins(claim), msgspec.to_builtins(storage_class), None)
+    volume = msgspec.convert(made, PersistentVolume)
+    volume.metadata.uid, volume.status = volume.name, BOUND
+    return volume
 
 
-def _reach(terms: list[TopologyTerm] | None) -> VolumeNodeAffinity | None:
-    if not terms:
-        return None
-    selected = [
-        NodeSelectorTerm(
-            match_expressions=[
-                Requirement(key=line.key, operator="In", values=line.values)
-                for line in term.match_label_expressions or ()
-            ]
-        )
-        for term in terms
-    ]
-    return VolumeNodeAffinity(required=NodeSelector(node_selector_terms=selected))
-
-
-def _free(volume: PersistentVolume | None) -> PersistentVolume | None:
-    return volume if volume is not None and volume.spec.claim_ref is None else None
+def _preference(volume: PersistentVolume) -> tuple[int, int, str]:
+    return preference(volume.spec.access_modes or (), volume.capacity_nano, volume.name)

@@ -17,11 +17,10 @@ from mooring.model.kinds.scheduling import PRIORITY_CLASS
 from mooring.model.kinds.services import SERVICE
 from mooring.model.kinds.storage import PERSISTENT_VOLUME_CLAIM
 from mooring.model.kinds.workloads import JOB
+from mooring.model.storage import CLASS_ANNOTATION
 from mooring.rules.pod_admission import add_tolerations
 from mooring.rules.pod_defaults import complete_pod
 from mooring.rules.storage_classes import default_storage_class
-
-_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 
 
 def _no_admission(item: JsonObject, cluster: Lookups, now: str) -> None:
@@ -82,7 +81,7 @@ def _admit_claim(claim: JsonObject, cluster: Lookups, now: str) -> None:
     """A claim that names no class gets the default one."""
     if "storageClassName" not in claim["spec"]:
         chosen = default_storage_class(cluster.storage_classes())
-        if chosen and _CLASS_ANNOTATION not in claim["metadata"].get("annotations", {}):
+        if chosen and CLASS_ANNOTATION not in claim["metadata"].get("annotations", {}):
             claim["spec"]["storageClassName"] = chosen
 
 

@@ -7,15 +7,21 @@ from mooring.apiserver.store import Key, Write
 from mooring.controllers.cluster_events import NORMAL, WARNING, tell
 from mooring.controllers.cluster_kinds import CLAIM_STORE, CLAIMS, CLASS_STORE, CLASSES, NODES, VOLUME_STORE, VOLUMES
 from mooring.controllers.index import Index
-from mooring.controllers.storage.volume_matching import claim_key, class_of, is_for, smallest_fit, suits
-from mooring.controllers.storage.volume_provisioning import can_provision, provisioned, reference_to, volume_name
 from mooring.kit.clock import NS_PER_S
 from mooring.model.json_objects import JsonObject
 from mooring.model.storage import WAIT_FOR_FIRST_CONSUMER
+from mooring.model.volume_claims import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
+from mooring.rules.volume_matching import (
+    best_volume,
+    binding_marks,
+    chosen_volume,
+    claim_key,
+    class_of,
+    is_for,
+    mismatch,
+)
+from mooring.rules.volume_provisioning import can_provision, provisioned, reference_to, volume_name
 
-BIND_COMPLETED, BOUND_BY_CONTROLLER = "pv.kubernetes.io/bind-completed", "pv.kubernetes.io/bound-by-controller"
-SELECTED_NODE = "volume.kubernetes.io/selected-node"
-PROVISIONER = "volume.kubernetes.io/storage-provisioner"
 _SOURCE = "persistentvolume-controller"
 
 
@@ -74,22 +80,16 @@ class ClaimBinding:
         self._bind(claim, volume)
 
     def _seek(self, claim: JsonObject) -> None:
-        volume = self._chosen(claim)
+        meta, name = claim["metadata"], claim["spec"].get("volumeName", "")
+        named = self._api.find(VOLUMES, "", name) if name else None
+        volume = chosen_volume(claim, named, self._volumes_by_claim[f"{meta['namespace']}/{meta['name']}"])
         if volume is not None:
             self._bind(claim, volume)
-        elif not claim["spec"].get("volumeName"):
+        elif not name:
             self._serve(claim)
-
-    def _chosen(self, claim: JsonObject) -> JsonObject | None:
-        """The volume that user or scheduler have chosen, if it can be had."""
-        meta, name = claim["metadata"], claim["spec"].get("volumeName", "")
-        if not name:
-            naming = self._volumes_by_claim[f"{meta['namespace']}/{meta['name']}"]
-            return next((volume for volume in naming if is_for(volume, claim) and suits(volume, claim)), None)
-        volume = self._api.find(VOLUMES, "", name)
-        if volume is None or not suits(volume, claim):
-            return None
-        return volume if not volume["spec"].get("claimRef") or is_for(volume, claim) else None
+        elif named is not None and not named["spec"].get("claimRef"):
+            why = f'Cannot bind to requested volume "{name}": {mismatch(named, claim)}'
+            self._say(claim, "VolumeMismatch", why, WARNING)
 
     def _serve(self, claim: JsonObject) -> None:
         class_name = class_of(claim)
@@ -98,10 +98,10 @@ class ClaimBinding:
         waits = storage_class is not None and storage_class.get("volumeBindingMode") == WAIT_FOR_FIRST_CONSUMER
         if waits and not node_name:
             return self._say(claim, "WaitForFirstConsumer", "waiting for first consumer to be created before binding")
-        volume = None if waits else smallest_fit(claim, self._free_by_class[class_name])
+        volume = None if waits else best_volume(claim, self._free_by_class[class_name])
         if volume is not None:
             return self._bind(claim, volume)
-        if storage_class is None or not can_provision(storage_class):
+        if storage_class is None or not can_provision(storage_class.get("provisioner", "")):
             return self._say(claim, "FailedBinding", _why_not(class_name, storage_class), NORMAL)
         return self._provision(claim, storage_class, self._api.find(NODES, "", node_name) if node_name else None)
 
@@ -141,11 +141,7 @@ class ClaimBinding:
     def _name_volume(self, claim: JsonObject, volume: str, provisioner: str) -> JsonObject:
         if _is_bound(claim):
             return claim
-        marks = {BIND_COMPLETED: "yes"}
-        if not claim["spec"].get("volumeName"):
-            marks[BOUND_BY_CONTROLLER] = "yes"
-        if provisioner:
-            marks[PROVISIONER] = provisioner
+        marks = binding_marks(bool(claim["spec"].get("volumeName")), provisioner)
         return self._api.change(
             CLAIMS,
             claim["metadata"]["namespace"],

@@ -13,8 +13,9 @@ from mooring.framework.status import PluginError
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.model.volume_claims import selected_node
 from mooring.plugins.volumes.choice import Choice, choose_volumes
-from mooring.plugins.volumes.provisioning import ReportedRoom, can_provision, match_topologies
+from mooring.plugins.volumes.provisioning import ReportedRoom, match_topologies
 from mooring.plugins.volumes.reach import ReachMasks
+from mooring.rules.volume_provisioning import can_provision
 
 NO_VOLUME, NO_ROOM = 2, 4
 """Codes of rows on which the claims cannot be served."""
@@ -80,7 +81,7 @@ class Planner:
         if not asked.any():
             return
         storage_class = _class_of(cycle, claim)
-        if not can_provision(storage_class):
+        if not can_provision(storage_class.provisioner):
             plan.codes[asked] = NO_VOLUME
             return
         allowed = match_topologies(cycle.nodes, storage_class.allowed_topologies, rows)

@@ -17,12 +17,6 @@ from mooring.model.storage import CSIStorageCapacity, PersistentVolumeClaim, Sto
 
 Mask = NDArray[np.bool_]
 
-NO_PROVISIONER = "kubernetes.io/no-provisioner"
-
-
-def can_provision(storage_class: StorageClass) -> bool:
-    return storage_class.provisioner not in ("", NO_PROVISIONER)
-
 
 def match_topologies(nodes: NodeTable, terms: list[TopologyTerm] | None, rows: Rows) -> Mask:
     """Rows that one of the terms allows; no terms allow all. Parity: an empty term allows none."""

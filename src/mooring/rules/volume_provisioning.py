@@ -11,12 +11,15 @@ _HOSTNAME = "kubernetes.io/hostname"
 _TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
 
-def can_provision(storage_class: JsonObject | None) -> bool:
-    return storage_class is not None and storage_class.get("provisioner") not in (None, "", NO_PROVISIONER)
+def can_provision(provisioner: str) -> bool:
+    """Whether a class with this provisioner can have volumes made."""
+    return provisioner not in ("", NO_PROVISIONER)
 
 
 def volume_name(claim: JsonObject) -> str:
-    return f"pvc-{claim['metadata']['uid']}"
+    """After the uid; a claim of a simulation may have none."""
+    meta = claim["metadata"]
+    return f"pvc-{meta.get('uid') or '{namespace}-{name}'.format(**meta)}"
 
 
 def provisioned(claim: JsonObject, storage_class: JsonObject, node: JsonObject | None) -> JsonObject:
@@ -31,6 +34,8 @@ def provisioned(claim: JsonObject, storage_class: JsonObject, node: JsonObject |
         "claimRef": reference_to(claim),
         "csi": {"driver": provisioner, "volumeHandle": name},
     }
+    if claim["spec"].get("volumeAttributesClassName"):
+        spec["volumeAttributesClassName"] = claim["spec"]["volumeAttributesClassName"]
     if storage_class.get("mountOptions"):
         spec["mountOptions"] = storage_class["mountOptions"]
     if terms := _terms(storage_class, node):
@@ -40,7 +45,7 @@ def provisioned(claim: JsonObject, storage_class: JsonObject, node: JsonObject |
 
 def reference_to(claim: JsonObject) -> JsonObject:
     meta = claim["metadata"]
-    reference = {key: meta[key] for key in ("namespace", "name", "uid", "resourceVersion")}
+    reference = {key: meta[key] for key in ("namespace", "name", "uid", "resourceVersion") if key in meta}
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **reference}
 
 
