@@ -97,7 +97,9 @@ def test_a_shared_claim_stays_until_its_last_user_has_gone(cluster: LivingCluste
     status = cluster.get(CLAIMS, "shared")["status"]
     assert [user["name"] for user in status["reservedFor"]] == ["two"] and "allocation" in status
     cluster.delete("pods", "two")
-    assert "allocation" not in cluster.get(CLAIMS, "shared")["status"]
+    left = cluster.get(CLAIMS, "shared")
+    assert "allocation" not in left["status"]
+    assert PROTECTION not in left["metadata"].get("finalizers", ())
 
 
 # ---- devices of nodes

@@ -7,10 +7,8 @@ import pytest
 
 from build import a_node, a_pod
 from mooring.model.decode import decode_as
-from mooring.model.devices import ResourceClaim, ResourceClaimTemplate
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.model.pod_claims import claims_of
 from mooring.model.storage import PersistentVolumeClaim
 from mooring.model.workload_pods import Ownership, expand, pods_of, replica_set_of
 from mooring.model.workloads import ReplicaSet, Workload
@@ -252,38 +250,3 @@ OWNERS = [
 @pytest.mark.parametrize(("kind", "objects", "has_pods"), OWNERS)
 def test_workloads_that_have_their_pods(kind: str, objects: list[KubeObject], has_pods: bool) -> None:
     assert Ownership(objects).covers(a_workload(kind)) is has_pods
-
-
-def test_claims_of_a_pod_are_owned_by_it() -> None:
-    spec = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
-    template = msgspec.convert(
-        {
-            "metadata": {"name": "gpus", "namespace": "default"},
-            "spec": {"metadata": {"labels": {"a": "b"}}, "spec": spec},
-        },
-        ResourceClaimTemplate,
-    )
-    pod = a_pod(
-        "p",
-        metadata={"uid": "u7"},
-        volumes=[{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {"storageClassName": "fast"}}}}],
-        resourceClaims=[
-            {"name": "gpu", "resourceClaimTemplateName": "gpus"},
-            {"name": "shared", "resourceClaimName": "given"},
-            {"name": "lost", "resourceClaimTemplateName": "absent"},
-        ],
-    )
-    made = claims_of(pod, {template.key: template})
-    assert [(type(o), o.key) for o in made] == [
-        (PersistentVolumeClaim, "default/p-scratch"),
-        (ResourceClaim, "default/p-gpu"),
-    ]
-    for claim in made:
-        owner = claim.controller()
-        assert owner is not None
-        assert (owner.kind, owner.name, owner.uid) == ("Pod", "p", "u7")
-    assert msgspec.to_builtins(pod.status.resource_claim_statuses) == [{"name": "gpu", "resourceClaimName": "p-gpu"}]
-    assert isinstance(made[1], ResourceClaim)
-    assert msgspec.to_builtins(made[1].spec) == spec
-    assert made[1].labels == {"a": "b"}
-    assert [o.key for o in claims_of(pod, {template.key: template})] == ["default/p-scratch"]

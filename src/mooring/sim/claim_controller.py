@@ -4,9 +4,10 @@ from typing import Protocol
 
 import msgspec
 
-from mooring.model.devices import ResourceClaim
+from mooring.model.devices import ResourceClaim, ResourceClaimStatus
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
+from mooring.rules.pod_claims import owning_pod, with_users
 
 
 class Objects(Protocol):
@@ -32,8 +33,7 @@ class ClaimController:
         for claim in [each for each in self._cluster.objects.values() if isinstance(each, ResourceClaim)]:
             if any(user.uid == item.id for user in claim.status.reserved_for or ()):
                 self._cluster.update(_without(claim, item))
-            owner = claim.controller()
-            if owner is not None and owner.kind == "Pod" and (owner.uid, owner.name) == (item.uid, item.name):
+            if owning_pod({"metadata": msgspec.to_builtins(claim.metadata)}) == (item.name, item.uid):
                 self._cluster.delete("ResourceClaim", claim.key)  # last: only a claim that loses its devices wakes pods
 
 
@@ -43,8 +43,6 @@ def _may_have_claims(pod: Pod) -> bool:
 
 def _without(claim: ResourceClaim, pod: Pod) -> ResourceClaim:
     """The claim without the pod's reservation; when nobody uses it any more its devices are given back."""
-    users = [user for user in claim.status.reserved_for or () if user.uid != pod.id]
-    status = msgspec.structs.replace(claim.status, reserved_for=users or None)
-    if not users:
-        status = msgspec.structs.replace(status, allocation=None, devices=None)
-    return msgspec.structs.replace(claim, status=status)
+    users = [msgspec.to_builtins(user) for user in claim.status.reserved_for or () if user.uid != pod.id]
+    left = with_users(msgspec.to_builtins(claim.status), users)
+    return msgspec.structs.replace(claim, status=msgspec.convert(left, ResourceClaimStatus))

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from mooring.apiserver.access import Api
 from mooring.apiserver.store import Key, Write
 from mooring.controllers.cluster_kinds import CLAIMS, POD_STORE, PODS
-from mooring.model.json_objects import JsonObject
+from mooring.rules.pod_claims import volume_claim_for
 
 
 class EphemeralClaims:
@@ -29,12 +29,5 @@ class EphemeralClaims:
         for volume in pod["spec"].get("volumes", ()):
             name = f"{key[1]}-{volume['name']}"
             if "ephemeral" in volume and self._api.find(CLAIMS, key[0], name) is None:
-                self._api.create(CLAIMS, key[0], _claim(pod, name, volume["ephemeral"]["volumeClaimTemplate"]))
+                self._api.create(CLAIMS, key[0], volume_claim_for(pod, volume))
         return None
-
-
-def _claim(pod: JsonObject, name: str, template: JsonObject) -> JsonObject:
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
-    given = {key: value for key, value in template.get("metadata", {}).items() if key in ("labels", "annotations")}
-    references = [{**owner, "controller": True, "blockOwnerDeletion": True}]
-    return {"metadata": {**given, "name": name, "ownerReferences": references}, "spec": template["spec"]}

@@ -9,13 +9,18 @@ from mooring.controllers.cluster_kinds import POD_STORE, PODS
 from mooring.controllers.index import Index, owner_uid
 from mooring.controllers.lifecycle.finalizers import lift
 from mooring.controllers.nodes.pod_states import is_finished
-from mooring.controllers.workloads.ownership import owner_reference
 from mooring.model.json_objects import JsonObject
 from mooring.model.resources import RESOURCES
+from mooring.rules.pod_claims import (
+    POD_CLAIM_NAME,
+    device_claim_for,
+    owning_pod,
+    templates_waited_for,
+    with_users,
+)
 
 DEVICE_CLAIMS = RESOURCES["resource.k8s.io", "v1", "resourceclaims"]
 TEMPLATES = RESOURCES["resource.k8s.io", "v1", "resourceclaimtemplates"]
-POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 PROTECTION = "resource.kubernetes.io/delete-protection"
 
 
@@ -28,7 +33,7 @@ class PodClaims:
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._waiting = Index(api.store, POD_STORE, _templates_waited_for)
+        self._waiting = Index(api.store, POD_STORE, _templates)
         self._by_owner = Index(
             api.store, DEVICE_CLAIMS.storage, lambda claim: [uid] if (uid := owner_uid(claim)) else []
         )
@@ -37,23 +42,22 @@ class PodClaims:
         if write.storage == TEMPLATES.storage:
             namespace, name = write.key
             return [key_of(pod) for pod in self._waiting[f"{namespace}/{name}"]]
-        return (write.key,) if write.type != "DELETED" and _templates_waited_for(write.object) else ()
+        return (write.key,) if write.type != "DELETED" and _templates(write.object) else ()
 
     def sync(self, key: Key) -> int | None:
         pod = self._api.find(PODS, *key)
         if pod is None or pod["metadata"].get("deletionTimestamp"):
             return None
-        made = {status["name"]: status for status in pod.get("status", {}).get("resourceClaimStatuses", ())}
-        for entry in pod["spec"].get("resourceClaims", ()):
-            template_name = entry.get("resourceClaimTemplateName")
-            if template_name and entry["name"] not in made:
-                template = self._api.find(TEMPLATES, key[0], template_name)
-                if template is not None:
-                    claim = self._claim_of(pod, entry["name"]) or self._make(pod, entry["name"], template)
-                    made[entry["name"]] = {"name": entry["name"], "resourceClaimName": claim["metadata"]["name"]}
-        status = {**pod.get("status", {}), "resourceClaimStatuses": list(made.values())}
+        made = list(pod.get("status", {}).get("resourceClaimStatuses", ()))
+        for entry, template_name in templates_waited_for(pod).items():
+            template = self._api.find(TEMPLATES, key[0], template_name)
+            if template is not None:
+                claim = self._claim_of(pod, entry) or self._api.create(
+                    DEVICE_CLAIMS, key[0], device_claim_for(pod, entry, template)
+                )
+                made.append({"name": entry, "resourceClaimName": claim["metadata"]["name"]})
         if made:
-            self._api.put_status(PODS, pod, status)
+            self._api.put_status(PODS, pod, {**pod.get("status", {}), "resourceClaimStatuses": made})
         return None
 
     def _claim_of(self, pod: JsonObject, entry: str) -> JsonObject | None:
@@ -62,17 +66,6 @@ class PodClaims:
             if claim["metadata"].get("annotations", {}).get(POD_CLAIM_NAME) == entry:
                 return claim
         return None
-
-    def _make(self, pod: JsonObject, entry: str, template: JsonObject) -> JsonObject:
-        given = template["spec"].get("metadata", {})
-        metadata = {
-            "generateName": f"{pod['metadata']['name']}-{entry}-",
-            "labels": given.get("labels", {}),
-            "annotations": {**given.get("annotations", {}), POD_CLAIM_NAME: entry},
-            "ownerReferences": [owner_reference(PODS, pod)],
-        }
-        namespace = pod["metadata"]["namespace"]
-        return self._api.create(DEVICE_CLAIMS, namespace, {"metadata": metadata, "spec": template["spec"]["spec"]})
 
 
 class ClaimRelease:
@@ -101,7 +94,9 @@ class ClaimRelease:
         reserved = status.get("reservedFor", [])
         kept = [user for user in reserved if user.get("resource") != "pods" or self._is_needed(key[0], user)]
         if len(kept) != len(reserved):
-            claim = self._api.put_status(DEVICE_CLAIMS, claim, _with_users(status, kept))
+            claim = self._api.put_status(DEVICE_CLAIMS, claim, with_users(status, kept))
+            if not kept and not claim["metadata"].get("deletionTimestamp"):
+                lift(self._api, DEVICE_CLAIMS, claim, PROTECTION)
         self._let_go(claim, kept)
         return None
 
@@ -117,26 +112,21 @@ class ClaimRelease:
         if metadata.get("deletionTimestamp"):
             status = {name: value for name, value in claim.get("status", {}).items() if name != "allocation"}
             lift(self._api, DEVICE_CLAIMS, self._api.put_status(DEVICE_CLAIMS, claim, status), PROTECTION)
-        elif POD_CLAIM_NAME in metadata.get("annotations", {}) and not self._owner_lives(claim):
+        elif self._is_left(claim):
             self._api.delete(DEVICE_CLAIMS, metadata["namespace"], metadata["name"], Deletion(uid=metadata["uid"]))
 
-    def _owner_lives(self, claim: JsonObject) -> bool:
-        for owner in claim["metadata"].get("ownerReferences", ()):
-            pod = self._api.find(PODS, claim["metadata"]["namespace"], owner["name"])
-            if pod is not None and pod["metadata"]["uid"] == owner["uid"] and not is_finished(pod):
-                return True
-        return False
+    def _is_left(self, claim: JsonObject) -> bool:
+        """Whether a claim was made for a pod that needs it no more."""
+        owner = owning_pod(claim)
+        if owner is None:
+            return False
+        return not self._is_needed(claim["metadata"]["namespace"], {"name": owner[0], "uid": owner[1]})
 
 
-def _templates_waited_for(pod: JsonObject) -> list[str]:
+def _templates(pod: JsonObject) -> list[str]:
     """The templates of which a pod has no claims yet, by namespace and name."""
-    entries = pod["spec"].get("resourceClaims")
-    if not entries:
-        return []
-    made = {status["name"] for status in pod.get("status", {}).get("resourceClaimStatuses", ())}
     namespace = pod["metadata"]["namespace"]
-    waiting = (entry for entry in entries if entry.get("resourceClaimTemplateName") and entry["name"] not in made)
-    return [f"{namespace}/{entry['resourceClaimTemplateName']}" for entry in waiting]
+    return [f"{namespace}/{name}" for name in templates_waited_for(pod).values()]
 
 
 def _users(claim: JsonObject) -> list[str]:
@@ -144,11 +134,3 @@ def _users(claim: JsonObject) -> list[str]:
     reserved = [user["uid"] for user in claim.get("status", {}).get("reservedFor", ())]
     owner = owner_uid(claim)
     return [*reserved, owner] if owner and owner not in reserved else reserved
-
-
-def _with_users(status: JsonObject, users: list[JsonObject]) -> JsonObject:
-    """Devices are given back with the last user."""
-    left = {name: value for name, value in status.items() if name != "reservedFor"}
-    if users:
-        return {**left, "reservedFor": users}
-    return {name: value for name, value in left.items() if name not in ("allocation", "devices")}

@@ -20,7 +20,6 @@ from mooring.model.kinds import KINDS, WORKLOADS, is_read, kind_problem
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.model.pod_claims import claims_of
 from mooring.model.validation.amount_warnings import amount_warnings
 from mooring.model.validation.problem import Problem
 from mooring.model.validation.validate import validate
@@ -31,6 +30,7 @@ from mooring.sim.reading.documents import Document, Place, PlacedProblem, split
 from mooring.sim.reading.field_checks import Validation, check_fields
 from mooring.sim.reading.lines import lines_of
 from mooring.sim.reading.manifest_files import MAX_BYTES, ManifestFile, gather
+from mooring.sim.reading.pod_claims import claims_of
 
 OnProgress = Callable[[int, int], None]
 """Told (bytes done, bytes in all)."""
