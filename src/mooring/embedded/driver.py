@@ -16,6 +16,7 @@ from mooring.model.json_objects import JsonObject
 from mooring.model.meta import Condition
 from mooring.model.pod import Pod
 from mooring.model.resources import RESOURCES
+from mooring.rules.conditions import with_condition
 from mooring.scheduler.inputs import BindAnswered, EvictionAnswered, WriteAnswered
 from mooring.scheduler.scheduler import Scheduler
 
@@ -103,23 +104,13 @@ class EmbeddedDriver:
             return
         status = dict(live.get("status", {}))
         if condition is not None:
-            status["conditions"] = self._with_condition(status.get("conditions", []), condition)
+            new = {"lastProbeTime": None, **msgspec.to_builtins(condition)}
+            status["conditions"] = with_condition(status.get("conditions", ()), new, self._api.now())
         if nominated:
             status["nominatedNodeName"] = nominated
         elif nominated is not None:
             status.pop("nominatedNodeName", None)
         self._api.put_status(PODS, live, status)
-
-    def _with_condition(self, held: list[JsonObject], condition: Condition) -> list[JsonObject]:
-        """In the place of the one of its type; the time is that of the last change of its status."""
-        written: JsonObject = {"lastProbeTime": None, **msgspec.to_builtins(condition)}
-        before = next((c for c in held if c.get("type") == condition.type), None)
-        same = before is not None and before.get("status") == condition.status
-        written["lastTransitionTime"] = before["lastTransitionTime"] if same and before else self._api.now()
-        written = {key: value for key, value in written.items() if value is not None or key == "lastProbeTime"}
-        if before is None:
-            return [*held, written]
-        return [written if c is before else c for c in held]
 
     def _evict(self, intent: Evict) -> None:
         victim = intent.victim

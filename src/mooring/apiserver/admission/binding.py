@@ -1,13 +1,12 @@
 """The binding subresource: how a pod gets its node, and everything that can stand against it."""
 
-from typing import Any
-
 from mooring.apiserver.admission.object_meta import check_uid, precondition_failed
 from mooring.apiserver.admission.pod_admission import add_topology
 from mooring.apiserver.lookups import name_of
 from mooring.model.api_errors import Cause, bad_request, conflict, field_required, field_unsupported, unexplained
 from mooring.model.json_objects import JsonObject
 from mooring.model.resources import RESOURCES
+from mooring.rules.conditions import with_condition
 
 PODS = RESOURCES["", "v1", "pods"]
 _BINDING = "pods/binding"
@@ -75,11 +74,7 @@ def _merge(meta: JsonObject, group: str, given: JsonObject) -> None:
 
 def _scheduled(status: JsonObject, now: str) -> JsonObject:
     """Parity: the condition is replaced whole, so that no reason, message or observedGeneration stays behind."""
-    condition: dict[str, Any] = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
-    held = status.get("conditions", [])
-    condition["lastTransitionTime"] = now
-    places = [i for i, c in enumerate(held) if c.get("type") == "PodScheduled"]
-    conditions = [condition if i in places else c for i, c in enumerate(held)] + ([] if places else [condition])
-    changed = {**status, "conditions": conditions}
+    condition: JsonObject = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
+    changed = {**status, "conditions": with_condition(status.get("conditions", ()), condition, now)}
     changed.pop("nominatedNodeName", None)
     return changed

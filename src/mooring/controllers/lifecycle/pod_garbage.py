@@ -7,11 +7,11 @@ from mooring.apiserver.admission.deletion import Deletion
 from mooring.apiserver.store import Key, Write
 from mooring.controllers.cluster_kinds import NODE_STORE, POD_STORE, PODS
 from mooring.controllers.index import Index
-from mooring.controllers.status_conditions import disruption_target, with_condition
 from mooring.kit.clock import NS_PER_S
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
 from mooring.model.pod import FINISHED_PHASES
+from mooring.rules.conditions import disruption_target, with_condition
 
 QUARANTINE_S = 40
 """How long a node must be gone: somebody may be replacing it under the same name."""

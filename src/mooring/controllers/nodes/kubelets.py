@@ -14,9 +14,9 @@ from mooring.controllers.nodes.node_hosts import Host
 from mooring.controllers.nodes.node_loads import NodeLoads
 from mooring.controllers.nodes.pod_life import Moment, next_step, rejected, scheduled_ns
 from mooring.controllers.nodes.pod_scripts import Script, script_of
-from mooring.controllers.status_conditions import holds
 from mooring.kit.clock import NS_PER_S
 from mooring.model.json_objects import JsonObject
+from mooring.rules.conditions import holds
 
 REJECTED_AFTER_NS = NS_PER_S
 """A kubelet needs a moment, too: controllers replace a rejected pod at once, which would otherwise never pause."""

@@ -9,9 +9,9 @@ from mooring.controllers.cluster_kinds import LEASE_STORE, NODE_STORE, NODES, PO
 from mooring.controllers.index import Index
 from mooring.controllers.nodes.node_heartbeats import LEASE_NAMESPACE
 from mooring.controllers.nodes.node_taints import taints_of, wanted_taints, with_taints
-from mooring.controllers.status_conditions import condition_of, holds, with_condition
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
+from mooring.rules.conditions import condition_of, holds, with_condition
 
 _WATCHED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 _STOPPED = ("NodeStatusUnknown", "Kubelet stopped posting node status.")

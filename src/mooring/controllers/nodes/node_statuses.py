@@ -1,8 +1,8 @@
 """What a kubelet says of its node: that it is ready, under no pressure, and what machine it is."""
 
 from mooring.controllers.nodes.node_making import ARCH, DEFAULT_CAPACITY, HOSTNAME, OS
-from mooring.controllers.status_conditions import condition_of
 from mooring.model.json_objects import JsonObject
+from mooring.rules.conditions import condition_of, with_condition
 
 KUBELET_VERSION = "v1.36.4"
 
@@ -44,21 +44,14 @@ def alive_status(node: JsonObject, is_new: bool, address: str, now: str) -> Json
 
 
 def _conditions(node: JsonObject, is_new: bool, now: str) -> list[JsonObject]:
-    held = {condition["type"]: condition for condition in node.get("status", {}).get("conditions", ())}
+    conditions: list[JsonObject] = list(node.get("status", {}).get("conditions", ()))
     for type, wanted, reason, message in (*_PRESSURES, _READY):
         known = condition_of(node, type)
         is_unheard = known is None or known.get("status") not in ("True", "False")
         if is_unheard or (is_new and type == "Ready"):
-            moved = known is None or known.get("status") != wanted or not known.get("lastTransitionTime")
-            held[type] = {
-                "type": type,
-                "status": wanted,
-                "lastHeartbeatTime": now,
-                "lastTransitionTime": now if moved or known is None else known["lastTransitionTime"],
-                "reason": reason,
-                "message": message,
-            }
-    return list(held.values())
+            told = {"type": type, "status": wanted, "lastHeartbeatTime": now, "reason": reason, "message": message}
+            conditions = with_condition(conditions, told, now)
+    return conditions
 
 
 def _info(node: JsonObject) -> JsonObject:

@@ -9,11 +9,11 @@ from mooring.controllers.nodes import container_statuses
 from mooring.controllers.nodes.node_hosts import Host
 from mooring.controllers.nodes.pod_scripts import Script
 from mooring.controllers.nodes.pod_stopping import stop_time_s
-from mooring.controllers.status_conditions import condition_of, holds
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.rfc3339 import in_seconds, moment_ns
 from mooring.model.json_objects import JsonObject
 from mooring.model.pod import FINISHED_PHASES
+from mooring.rules.conditions import condition_of, holds, with_condition
 
 FIRST_BACKOFF_S, LAST_BACKOFF_S = 10, 300
 _FORGIVEN_AFTER_S = 2 * LAST_BACKOFF_S
@@ -278,17 +278,11 @@ def _with_readiness(pod: JsonObject, status: JsonObject, unready: str, moment: M
 
 
 def _replaced(held: Iterable[JsonObject], new: list[JsonObject], generation: int) -> list[JsonObject]:
-    """All conditions in their places; one whose status stays keeps the time of its transition."""
-    by_type = {condition["type"]: condition for condition in new}
-    replaced = []
-    for condition in held:
-        ours = by_type.pop(condition["type"], None)
-        if ours is not None and ours["status"] == condition.get("status"):
-            ours = {**ours, "lastTransitionTime": condition["lastTransitionTime"]}
-        elif ours is None and condition["type"] in _OURS:
-            ours = {**condition, "observedGeneration": generation}
-        replaced.append(ours or condition)
-    return [*replaced, *by_type.values()]
+    """All conditions in their places; the others that kubelets write have seen this generation too."""
+    replaced = [{**c, "observedGeneration": generation} if c["type"] in _OURS else c for c in held]
+    for condition in new:
+        replaced = with_condition(replaced, condition, condition["lastTransitionTime"])
+    return replaced
 
 
 def _deadline_ns(pod: JsonObject) -> int | None:

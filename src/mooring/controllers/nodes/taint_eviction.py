@@ -11,12 +11,12 @@ from mooring.controllers.cluster_events import tell
 from mooring.controllers.cluster_kinds import NODE_STORE, POD_STORE, PODS
 from mooring.controllers.index import Index
 from mooring.controllers.nodes.node_taints import taints_of
-from mooring.controllers.status_conditions import disruption_target, with_condition
 from mooring.kit.clock import NS_PER_S
 from mooring.model.json_objects import JsonObject
 from mooring.model.node import NO_EXECUTE, Taint
 from mooring.model.pod import Toleration
 from mooring.model.tolerations import covers
+from mooring.rules.conditions import disruption_target, with_condition
 
 _SOURCE = "taint-eviction-controller"
 _REASON = "TaintManagerEviction"

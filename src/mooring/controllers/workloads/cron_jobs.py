@@ -11,12 +11,12 @@ from mooring.controllers.workloads.cron_schedule import Schedule, ScheduleError,
 from mooring.controllers.workloads.job_verdicts import COMPLETE, is_over
 from mooring.controllers.workloads.jobs import JOBS
 from mooring.controllers.workloads.ownership import managers_concerned, owner_reference
-from mooring.controllers.workloads.workload_conditions import holds
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.rfc3339 import in_seconds, moment_ns
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
 from mooring.model.resources import RESOURCES
+from mooring.rules.conditions import holds
 
 CRON_JOBS = RESOURCES["batch", "v1", "cronjobs"]
 _SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
@@ -116,7 +116,7 @@ class CronJobs:
         noted = {job["uid"] for job in cron_job.get("status", {}).get("active", ())}
         for job in self._jobs[cron_job["metadata"]["uid"]]:
             if job["metadata"]["uid"] in noted and is_over(job):
-                outcome = "Complete" if holds(job["status"], COMPLETE) else "Failed"
+                outcome = "Complete" if holds(job, COMPLETE) else "Failed"
                 message = f"Saw completed job: {job['metadata']['name']}, condition: {outcome}"
                 self._tell(cron_job, "SawCompletedJob", message)
 
@@ -124,7 +124,7 @@ class CronJobs:
         over = [job for job in self._jobs[cron_job["metadata"]["uid"]] if is_over(job)]
         over.sort(key=lambda job: (job["status"].get("startTime", ""), job["metadata"]["name"]))
         for well, limit in ((True, "successfulJobsHistoryLimit"), (False, "failedJobsHistoryLimit")):
-            ended = [job for job in over if holds(job["status"], COMPLETE) == well]
+            ended = [job for job in over if holds(job, COMPLETE) == well]
             for job in ended[: max(0, len(ended) - cron_job["spec"].get(limit, len(ended)))]:
                 self._delete(cron_job, job)
 

@@ -3,16 +3,18 @@
 from collections.abc import Sequence
 
 from mooring.controllers.workloads.deployment_sets import Look, available_of, replicas_of
-from mooring.controllers.workloads.workload_conditions import (
-    a_condition,
-    condition_of,
-    holds,
-    with_condition,
-    without_condition,
-)
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.rfc3339 import moment_ns
 from mooring.model.json_objects import JsonObject
+from mooring.rules.conditions import (
+    condition_of,
+    find_condition,
+    holds,
+    timed,
+    with_workload_condition,
+    without_condition,
+    workload_condition,
+)
 
 AVAILABLE, PROGRESSING, FAILURE = "Available", "Progressing", "ReplicaFailure"
 ROLLED_OUT, TIMED_OUT = "NewReplicaSetAvailable", "ProgressDeadlineExceeded"
@@ -23,13 +25,13 @@ _COUNTS = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas", 
 
 def note(look: Look, type: str, status: bool | str, now: str, reason: str, message: str) -> None:
     """Set a condition. Those of Deployments also say when they were last written."""
-    condition = {**a_condition(type, status, now, reason, message), "lastUpdateTime": now}
-    look.conditions = with_condition(look.conditions, condition)
+    condition = {**workload_condition(type, status, now, reason, message), "lastUpdateTime": now}
+    look.conditions = with_workload_condition(look.conditions, condition)
 
 
 def note_pause(look: Look, now: str) -> None:
     """Users are told that no deadline runs while a Deployment is paused."""
-    held = _condition(look.conditions, PROGRESSING)
+    held = find_condition(look.conditions, PROGRESSING)
     reason = held.get("reason", "") if held else ""
     if not has_deadline(look) or reason == TIMED_OUT:
         return
@@ -60,7 +62,7 @@ def counted(look: Look, now: str) -> JsonObject:
 def progressed(look: Look, now_ns: int, now: str) -> JsonObject:
     """The status with a judgement of the rollout: complete, on its way, or stuck for too long."""
     status = counted(look, now)
-    held = condition_of(status, PROGRESSING)
+    held = find_condition(status.get("conditions", ()), PROGRESSING)
     settled = held is not None and held.get("reason") == ROLLED_OUT
     rests = settled and status.get("replicas", 0) == status.get("updatedReplicas", 0)
     if has_deadline(look) and not rests:
@@ -83,7 +85,7 @@ def is_complete(look: Look, status: JsonObject) -> bool:
 
 def late_at_ns(look: Look) -> int | None:
     """When a rollout that does not move will have taken too long; None: there is nothing to wait for."""
-    held = _condition(look.conditions, PROGRESSING)
+    held = find_condition(look.conditions, PROGRESSING)
     if held is None or not has_deadline(look) or held.get("reason") in (ROLLED_OUT, TIMED_OUT, _PAUSED):
         return None
     # Times are written in whole seconds: one more, so that the deadline has passed for certain.
@@ -129,16 +131,14 @@ def _outdated(status: JsonObject) -> int:
 
 def _note_movement(look: Look, now: str) -> None:
     """The deadline starts anew, even where neither status nor reason change."""
-    held = _condition(look.conditions, PROGRESSING)
-    condition = a_condition(PROGRESSING, True, now, "ReplicaSetUpdated", f"{_subject(look)} is progressing.")
+    held = find_condition(look.conditions, PROGRESSING)
+    condition = workload_condition(PROGRESSING, True, now, "ReplicaSetUpdated", f"{_subject(look)} is progressing.")
     condition["lastUpdateTime"] = now
-    if held is not None and held["status"] == "True":
-        condition["lastTransitionTime"] = held["lastTransitionTime"]
-    look.conditions = [*without_condition(look.conditions, PROGRESSING), condition]
+    look.conditions = [*without_condition(look.conditions, PROGRESSING), timed(held, condition, now)]
 
 
 def _is_late(look: Look, now_ns: int) -> bool:
-    held = _condition(look.conditions, PROGRESSING)
+    held = find_condition(look.conditions, PROGRESSING)
     if held is None or held.get("reason") in (ROLLED_OUT, _PAUSED):
         return False
     if held.get("reason") == TIMED_OUT:
@@ -154,12 +154,8 @@ def _deadline_ns(look: Look, progress: JsonObject) -> int:
 def _with_failure(look: Look) -> list[JsonObject]:
     """A set that cannot make its pods says so; the Deployment passes that on, the new set's word first."""
     for item in [*([look.new] if look.new is not None else []), *look.old]:
-        if holds(item.get("status", {}), FAILURE):
-            held = condition_of(item["status"], FAILURE) or {}
+        if holds(item, FAILURE):
+            held = condition_of(item, FAILURE) or {}
             failure = {**held, "lastUpdateTime": held["lastTransitionTime"]}
-            return with_condition(look.conditions, failure)
+            return with_workload_condition(look.conditions, failure)
     return without_condition(look.conditions, FAILURE)
-
-
-def _condition(conditions: Sequence[JsonObject], type: str) -> JsonObject | None:
-    return next((held for held in conditions if held["type"] == type), None)

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Sequence
 from mooring.apiserver.access import Api
 from mooring.apiserver.store import Key, Write
 from mooring.controllers.cluster_kinds import BUDGET_STORE, BUDGETS, POD_STORE, PODS
-from mooring.controllers.status_conditions import holds, with_condition
 from mooring.controllers.workloads.budget_members import BudgetMembers
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.rfc3339 import moment_ns
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.resources import RESOURCES
+from mooring.rules.conditions import holds, with_condition
 
 DISRUPTION_LASTS_S = 120
 """A pod that was evicted but does not go within this time counts again."""

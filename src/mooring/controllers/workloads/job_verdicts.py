@@ -3,10 +3,10 @@
 from typing import NamedTuple
 
 from mooring.controllers.workloads.crews import Crew
-from mooring.controllers.workloads.workload_conditions import condition_of, holds
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.rfc3339 import moment_ns
 from mooring.model.json_objects import JsonObject
+from mooring.rules.conditions import condition_of, find_condition
 
 COMPLETE, FAILED = "Complete", "Failed"
 CRITERIA_MET, TARGETS_FAILURE, SUSPENDED = "SuccessCriteriaMet", "FailureTarget", "Suspended"
@@ -36,7 +36,8 @@ class Counts(NamedTuple):
 
 def is_over(job: JsonObject) -> bool:
     status = job.get("status", {})
-    return holds(status, COMPLETE) or holds(status, FAILED)
+    held = status.get("conditions", ())
+    return any(c["type"] in (COMPLETE, FAILED) and c["status"] == "True" for c in held)
 
 
 def verdict_on(job: JsonObject, counts: Counts, crew: Crew, now_ns: int) -> Verdict | None:
@@ -77,13 +78,13 @@ def expires_ns(job: JsonObject) -> int | None:
     if ttl_s is None:
         return None
     status = job["status"]
-    end = next(held for type in (COMPLETE, FAILED) if (held := condition_of(status, type)) is not None)
+    end = next(held for type in (COMPLETE, FAILED) if (held := find_condition(status["conditions"], type)) is not None)
     return int(moment_ns(end["lastTransitionTime"]) + ttl_s * NS_PER_S)
 
 
 def _given(job: JsonObject) -> Verdict | None:
     for target, end in ((CRITERIA_MET, COMPLETE), (TARGETS_FAILURE, FAILED)):
-        held = condition_of(job.get("status", {}), target)
+        held = condition_of(job, target)
         if held is not None and held["status"] == "True":
             return Verdict(target, end, held["reason"], held["message"])
     return None

@@ -28,10 +28,10 @@ from mooring.controllers.workloads.job_verdicts import (
 from mooring.controllers.workloads.ownership import covers_own_template, manager_key, managers_concerned, selector_of
 from mooring.controllers.workloads.pod_control import PODS, PodControl
 from mooring.controllers.workloads.recruiting import recruit
-from mooring.controllers.workloads.workload_conditions import a_condition, condition_of, with_condition
 from mooring.kit.clock import NS_PER_S
 from mooring.model.json_objects import JsonObject
 from mooring.model.resources import RESOURCES
+from mooring.rules.conditions import condition_of, with_workload_condition, workload_condition
 
 JOBS = RESOURCES["batch", "v1", "jobs"]
 _BURST = 500
@@ -127,7 +127,7 @@ class Jobs:
 
     def _note_suspension(self, shift: Shift) -> None:
         """The time of a job runs from its start, and anew when it is resumed."""
-        now, held = self._api.now(), condition_of(shift.job.get("status", {}), SUSPENDED)
+        now, held = self._api.now(), condition_of(shift.job, SUSPENDED)
         is_held = held is not None and held["status"] == "True"
         if shift.job["spec"].get("suspend"):
             if not is_held:
@@ -207,8 +207,8 @@ class Jobs:
 
     def _note(self, shift: Shift, type: str, status: bool, reason: str, message: str) -> None:
         now = self._api.now()
-        condition = {**a_condition(type, status, now, reason, message), "lastProbeTime": now}
-        shift.conditions = with_condition(shift.conditions, condition)
+        condition = {**workload_condition(type, status, now, reason, message), "lastProbeTime": now}
+        shift.conditions = with_workload_condition(shift.conditions, condition)
 
     def _report(self, shift: Shift, verdict: Verdict | None) -> None:
         crew, counts = self._crew(shift.job), self._counts(shift)

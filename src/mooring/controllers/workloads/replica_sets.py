@@ -11,17 +11,17 @@ from mooring.controllers.workloads.deletion_order import first_to_go
 from mooring.controllers.workloads.ownership import covers_own_template, managers_concerned, selector_of
 from mooring.controllers.workloads.pod_control import PODS, PodControl
 from mooring.controllers.workloads.recruiting import recruit
-from mooring.controllers.workloads.workload_conditions import (
-    a_condition,
-    condition_of,
-    with_condition,
-    without_condition,
-)
 from mooring.kit.clock import NS_PER_S
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.resources import RESOURCES
+from mooring.rules.conditions import (
+    condition_of,
+    with_workload_condition,
+    without_condition,
+    workload_condition,
+)
 
 REPLICA_SETS = RESOURCES["apps", "v1", "replicasets"]
 BURST = 500
@@ -121,9 +121,11 @@ class ReplicaSets:
         held = replica_set.get("status", {}).get("conditions", [])
         if refusal is None:
             return without_condition(held, _FAILURE)
-        if condition_of(replica_set["status"], _FAILURE):
+        if condition_of(replica_set, _FAILURE):
             return list(held)
-        return with_condition(held, a_condition(_FAILURE, True, self._api.now(), "FailedCreate", refusal.message))
+        return with_workload_condition(
+            held, workload_condition(_FAILURE, True, self._api.now(), "FailedCreate", refusal.message)
+        )
 
 
 def _fully_labelled(replica_set: JsonObject, crew: Crew) -> int:
