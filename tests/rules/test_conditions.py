@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from mooring.model.meta import JsonObject
+from mooring.model.json_objects import JsonObject
 from mooring.rules.conditions import (
     condition_of,
     find_condition,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mooring.model.meta import JsonObject
+from mooring.model.json_objects import JsonObject
 from mooring.rules.volume_matching import best_volume, binding_marks, chosen_volume, mismatch
 from mooring.rules.volume_provisioning import can_provision, provisioned, volume_name
 

@@ -5,7 +5,7 @@ All functions leave the lists that are there as they are.
 
 from collections.abc import Iterable, Sequence
 
-from mooring.model.meta import JsonObject
+from mooring.model.json_objects import JsonObject
 
 Conditions = Iterable[JsonObject]
 

@@ -5,7 +5,7 @@ kube-controller-manager's rules (resourceclaim/controller.go, volume/ephemeral/c
 
 from collections.abc import Sequence
 
-from mooring.model.meta import JsonObject
+from mooring.model.json_objects import JsonObject
 
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 """Which entry of spec.resourceClaims a claim was made for."""

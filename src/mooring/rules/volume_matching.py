@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterable
 
 import msgspec
 
-from mooring.model.meta import JsonObject, LabelSelector
+from mooring.model.json_objects import JsonObject
+from mooring.model.meta import LabelSelector
 from mooring.model.quantity import parse
 from mooring.model.selectors import compile_selector
 from mooring.model.storage import CLASS_ANNOTATION

@@ -21,6 +21,7 @@ from mooring.model.storage import CLASS_ANNOTATION
 from mooring.rules.pod_admission import add_tolerations
 from mooring.rules.pod_defaults import complete_pod
 from mooring.rules.storage_classes import default_storage_class
+from mooring.rules.workload_pods import job_labels
 
 
 def _no_admission(item: JsonObject, cluster: Lookups, now: str) -> None:
@@ -100,10 +101,8 @@ def _admit_job(job: JsonObject, cluster: Lookups, now: str) -> None:
     if spec.get("manualSelector") or "selector" in spec:
         return
     uid, name = job["metadata"]["uid"], name_of(job)
-    own = {"controller-uid": uid, "job-name": name}
-    labels = own | {f"batch.kubernetes.io/{key}": value for key, value in own.items()}
     meta = spec["template"]["metadata"]
-    meta["labels"] = {**meta.get("labels", {}), **labels}
+    meta["labels"] = {**meta.get("labels", {}), **job_labels(name, uid)}
     spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
 
 

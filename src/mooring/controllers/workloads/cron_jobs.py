@@ -10,13 +10,14 @@ from mooring.controllers.index import Index
 from mooring.controllers.workloads.cron_schedule import Schedule, ScheduleError, parse_schedule
 from mooring.controllers.workloads.job_verdicts import COMPLETE, is_over
 from mooring.controllers.workloads.jobs import JOBS
-from mooring.controllers.workloads.ownership import managers_concerned, owner_reference
+from mooring.controllers.workloads.ownership import managers_concerned
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.rfc3339 import in_seconds, moment_ns
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
 from mooring.model.resources import RESOURCES
 from mooring.rules.conditions import holds
+from mooring.rules.workload_pods import owner_reference
 
 CRON_JOBS = RESOURCES["batch", "v1", "cronjobs"]
 _SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mooring.model.json_objects import JsonObject
-from mooring.model.node import NO_EXECUTE, NO_SCHEDULE, Taint
+from mooring.model.node import NO_EXECUTE, Taint
 from mooring.model.pod import NodeSelector, Toleration
 from mooring.model.selectors import NodeMatcher, compile_node_selector
 from mooring.model.tolerations import tolerates_hard
-from mooring.model.workload_pods import DAEMON_TROUBLES
+from mooring.rules.workload_pods import daemon_tolerations
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -23,14 +23,6 @@ class Verdict(NamedTuple):
 
 
 _NEITHER = Verdict(False, False)
-
-
-def daemon_tolerations(spec: JsonObject) -> list[JsonObject]:
-    """Those of the template and, where it does not have them, the ones that every daemon has."""
-    troubles = DAEMON_TROUBLES + ((("network-unavailable", NO_SCHEDULE),) if spec.get("hostNetwork") else ())
-    added = [{"key": f"node.kubernetes.io/{k}", "operator": "Exists", "effect": effect} for k, effect in troubles]
-    held = spec.get("tolerations", [])
-    return [*held, *(line for line in added if line not in held)]
 
 
 @dataclass(slots=True)

@@ -2,27 +2,10 @@
 
 from typing import Any
 
-from mooring.controllers.workloads.daemon_nodes import daemon_tolerations
-from mooring.controllers.workloads.revisions import REVISION_LABEL
 from mooring.model.json_objects import JsonObject
+from mooring.rules.workload_pods import REVISION_LABEL
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-
-
-def meant_for(pod: JsonObject, node: str, digest: str) -> JsonObject:
-    """A pod of the template for a node; that requirement replaces any other that the template has of nodes."""
-    spec, metadata = pod["spec"], pod["metadata"]
-    affinity = spec.get("affinity", {})
-    line = {"key": "metadata.name", "operator": "In", "values": [node]}
-    required = {"nodeSelectorTerms": [{"matchFields": [line]}]}
-    return {
-        "metadata": {**metadata, "labels": {**metadata.get("labels", {}), REVISION_LABEL: digest}},
-        "spec": {
-            **spec,
-            "affinity": {**affinity, "nodeAffinity": {**affinity.get("nodeAffinity", {}), _REQUIRED: required}},
-            "tolerations": daemon_tolerations(spec),
-        },
-    }
 
 
 def node_of(pod: JsonObject) -> str:

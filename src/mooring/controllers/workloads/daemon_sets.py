@@ -12,15 +12,16 @@ from mooring.controllers.nodes.pod_states import available_at_ns, is_finished, i
 from mooring.controllers.retries import Retries
 from mooring.controllers.workloads.crews import Crews
 from mooring.controllers.workloads.daemon_nodes import Eligibility
-from mooring.controllers.workloads.daemon_pods import is_updated, meant_for, node_of
+from mooring.controllers.workloads.daemon_pods import is_updated, node_of
 from mooring.controllers.workloads.ownership import covers_own_template, managers_concerned, selector_of
 from mooring.controllers.workloads.pod_control import PODS, PodControl
 from mooring.controllers.workloads.recruiting import recruit
-from mooring.controllers.workloads.revisions import REVISION_LABEL, Revisions, hash_of
+from mooring.controllers.workloads.revisions import Revisions, hash_of
 from mooring.controllers.workloads.rollout_numbers import share_of
 from mooring.kit.clock import NS_PER_S
 from mooring.model.json_objects import JsonObject
 from mooring.model.resources import RESOURCES
+from mooring.rules.workload_pods import REVISION_LABEL, meant_for
 
 DAEMON_SETS = RESOURCES["apps", "v1", "daemonsets"]
 NODES = RESOURCES["", "v1", "nodes"]

@@ -5,14 +5,12 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from mooring.apiserver.access import Api
-from mooring.controllers.workloads.ownership import owner_reference
 from mooring.controllers.workloads.replica_sets import REPLICA_SETS
 from mooring.controllers.workloads.rollout_numbers import Bounds, rolling_bounds
-from mooring.controllers.workloads.template_hash import template_hash
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
 from mooring.model.resources import RESOURCES
-from mooring.model.workload_pods import HASH_LABEL
+from mooring.rules.workload_pods import HASH_LABEL, owner_reference, template_hash
 
 DEPLOYMENTS = RESOURCES["apps", "v1", "deployments"]
 REVISION = "deployment.kubernetes.io/revision"

@@ -13,7 +13,7 @@ from mooring.controllers.workloads.crews import Crew, Crews
 from mooring.controllers.workloads.deletion_order import first_to_go
 from mooring.controllers.workloads.job_indexes import parse_indexes, show_indexes
 from mooring.controllers.workloads.job_ledger import Account, Ledger
-from mooring.controllers.workloads.job_pods import index_of, with_index
+from mooring.controllers.workloads.job_pods import index_of
 from mooring.controllers.workloads.job_verdicts import (
     COMPLETE,
     SUSPENDED,
@@ -32,6 +32,7 @@ from mooring.kit.clock import NS_PER_S
 from mooring.model.json_objects import JsonObject
 from mooring.model.resources import RESOURCES
 from mooring.rules.conditions import condition_of, with_workload_condition, workload_condition
+from mooring.rules.workload_pods import with_index
 
 JOBS = RESOURCES["batch", "v1", "jobs"]
 _BURST = 500

@@ -9,18 +9,7 @@ from mooring.controllers.lifecycle.orphans import Seekers
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.selectors import Selector
-
-
-def owner_reference(resource: KindSpec, owner: JsonObject) -> JsonObject:
-    """That the owner manages what carries this, and is not deleted before it in the foreground."""
-    return {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "name": owner["metadata"]["name"],
-        "uid": owner["metadata"]["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
+from mooring.rules.workload_pods import owner_reference
 
 
 def manager_of(item: JsonObject) -> JsonObject | None:

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from mooring.apiserver.access import Api
 from mooring.apiserver.admission.deletion import Deletion
 from mooring.controllers.cluster_events import NORMAL, WARNING, tell
-from mooring.controllers.workloads.ownership import owner_reference
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.resources import RESOURCES
+from mooring.rules.workload_pods import pod_of
 
 PODS = RESOURCES["", "v1", "pods"]
 
@@ -30,13 +30,7 @@ class PodControl:
 
     def pod_of(self, owner: JsonObject, template: JsonObject) -> JsonObject:
         """A pod as the template of a workload has it. It shares parts with the template: not to be changed in depth."""
-        held = template.get("metadata", {})
-        metadata: JsonObject = {
-            "generateName": f"{owner['metadata']['name']}-",
-            "ownerReferences": [owner_reference(self._resource, owner)],
-        }
-        metadata |= {key: held[key] for key in ("labels", "annotations", "finalizers") if held.get(key)}
-        return {"metadata": metadata, "spec": template["spec"]}
+        return pod_of(self._resource, owner, template)
 
     def create_many(self, owner: JsonObject, pods: Sequence[JsonObject]) -> int:
         """Create them all. Returns how many; raises what the first refusal says, once those before it are told of."""

@@ -5,15 +5,13 @@ from itertools import count
 
 from mooring.apiserver.access import Api
 from mooring.controllers.index import Index
-from mooring.controllers.workloads.ownership import owner_reference
-from mooring.controllers.workloads.template_hash import template_hash
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.resources import RESOURCES
+from mooring.rules.workload_pods import REVISION_LABEL, owner_reference, template_hash
 
 REVISIONS = RESOURCES["apps", "v1", "controllerrevisions"]
-REVISION_LABEL = "controller-revision-hash"
 _NOT_COPIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 

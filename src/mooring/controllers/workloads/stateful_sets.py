@@ -22,9 +22,10 @@ from mooring.controllers.workloads.pod_control import PODS, PodControl
 from mooring.controllers.workloads.recruiting import recruit
 from mooring.controllers.workloads.replica_sets import REST_NS
 from mooring.controllers.workloads.revisions import Revisions, name_of, template_of
-from mooring.controllers.workloads.stateful_pods import claims_of, identified, ordinal_of, ordinals_of, revision_of
+from mooring.controllers.workloads.stateful_pods import ordinal_of, ordinals_of, revision_of
 from mooring.model.json_objects import JsonObject
 from mooring.model.resources import RESOURCES
+from mooring.rules.workload_pods import claims_of, identified
 
 STATEFUL_SETS = RESOURCES["apps", "v1", "statefulsets"]
 CLAIMS = RESOURCES["", "v1", "persistentvolumeclaims"]
@@ -177,7 +178,9 @@ class StatefulSets:
         self._make_claims(line, ordinal)
         revision = line.revision_for(ordinal)
         pod = self._control.pod_of(line.stateful_set, template_of(revision))
-        made = self._control.create_untold(line.stateful_set, identified(line.stateful_set, pod, revision, ordinal))
+        made = self._control.create_untold(
+            line.stateful_set, identified(line.stateful_set, pod, name_of(revision), ordinal)
+        )
         self._tell(line, "SuccessfulCreate", f"create Pod {made['metadata']['name']}")
 
     def _delete(self, line: LineUp, pod: JsonObject) -> None:

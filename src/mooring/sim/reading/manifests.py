@@ -23,7 +23,6 @@ from mooring.model.pod import Pod
 from mooring.model.validation.amount_warnings import amount_warnings
 from mooring.model.validation.problem import Problem
 from mooring.model.validation.validate import validate
-from mooring.model.workload_pods import Ownership, count_pods, expand
 from mooring.model.workloads import Workload
 from mooring.sim.reading.admission import Admission, missing_namespaces, was_admitted
 from mooring.sim.reading.documents import Document, Place, PlacedProblem, split
@@ -31,6 +30,7 @@ from mooring.sim.reading.field_checks import Validation, check_fields
 from mooring.sim.reading.lines import lines_of
 from mooring.sim.reading.manifest_files import MAX_BYTES, ManifestFile, gather
 from mooring.sim.reading.pod_claims import claims_of
+from mooring.sim.reading.workload_pods import Ownership, count_pods, expand
 
 OnProgress = Callable[[int, int], None]
 """Told (bytes done, bytes in all)."""

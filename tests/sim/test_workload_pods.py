@@ -10,8 +10,8 @@ from mooring.model.decode import decode_as
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.storage import PersistentVolumeClaim
-from mooring.model.workload_pods import Ownership, expand, pods_of, replica_set_of
 from mooring.model.workloads import ReplicaSet, Workload
+from mooring.sim.reading.workload_pods import Ownership, expand, pods_of, replica_set_of
 
 HARD = "requiredDuringSchedulingIgnoredDuringExecution"
 TEMPLATE: dict[str, Any] = {
@@ -93,13 +93,14 @@ def test_the_hash_follows_the_template() -> None:
     assert replica_set_of(a_workload("StatefulSet")) is None
 
 
+JOB_LABELS = {f"{prefix}{name}" for prefix in ("", "batch.kubernetes.io/") for name in ("job-name", "controller-uid")}
 LABELS = [
     pytest.param("ReplicaSet", {}, set(), id="a replica set adds none"),
-    pytest.param("Job", {}, {"job-name", "batch.kubernetes.io/job-name"}, id="a job"),
+    pytest.param("Job", {}, JOB_LABELS, id="a job"),
     pytest.param(
         "Job",
         {"completionMode": "Indexed"},
-        {"job-name", "batch.kubernetes.io/job-name", "batch.kubernetes.io/job-completion-index"},
+        {*JOB_LABELS, "batch.kubernetes.io/job-completion-index"},
         id="an indexed job",
     ),
     pytest.param(
@@ -133,7 +134,7 @@ def test_a_stateful_set_has_ordinals_and_claims() -> None:
         ("Pod", "shop/web-6"),
     ]
     assert isinstance(made[0], PersistentVolumeClaim)
-    assert (made[0].class_name, made[0].labels) == ("fast", {"a": "b"})
+    assert (made[0].class_name, made[0].labels) == ("fast", {"a": "b", "app": "web"})
     pod = made[3]
     assert isinstance(pod, Pod)
     assert msgspec.to_builtins(pod.spec.volumes) == [

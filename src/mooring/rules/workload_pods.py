@@ -1,0 +1,180 @@
+"""The pods that workloads have: what the controller of each kind makes of its pod template.
+
+Pure functions on plain JSON. What they make shares parts with the template: not to be changed in depth.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+
+from mooring.model.json_objects import JsonObject
+from mooring.model.kind_spec import KindSpec
+from mooring.model.node import NO_EXECUTE, NO_SCHEDULE
+
+HASH_LABEL = "pod-template-hash"
+REVISION_LABEL = "controller-revision-hash"
+INDEX = "batch.kubernetes.io/job-completion-index"
+
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+"""No vowels, and no digits that look like them: no name says something by accident."""
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
+_DAEMON_TROUBLES = (
+    ("not-ready", NO_EXECUTE),
+    ("unreachable", NO_EXECUTE),
+    ("disk-pressure", NO_SCHEDULE),
+    ("memory-pressure", NO_SCHEDULE),
+    ("pid-pressure", NO_SCHEDULE),
+    ("unschedulable", NO_SCHEDULE),
+)
+
+
+def template_hash(template: JsonObject, collisions: int = 0) -> str:
+    """A short name for what a template says: equal templates have equal names, in every run.
+
+    Ten letters. `collisions` gives another name to the same template, where one turned out to be taken.
+    """
+    text = json.dumps(template, sort_keys=True, separators=(",", ":"))
+    digest = hashlib.blake2b(f"{text}{collisions or ''}".encode(), digest_size=10).digest()
+    return "".join(_LETTERS[byte % len(_LETTERS)] for byte in digest)
+
+
+def owner_reference(resource: KindSpec, owner: JsonObject) -> JsonObject:
+    """That the owner manages what carries this, and is not deleted before it in the foreground."""
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"].get("uid", ""),
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def pod_of(resource: KindSpec, owner: JsonObject, template: JsonObject) -> JsonObject:
+    """A pod as the template of a workload has it, with a name that is still to be completed."""
+    held = template.get("metadata", {})
+    metadata: JsonObject = {
+        "generateName": f"{owner['metadata']['name']}-",
+        "ownerReferences": [owner_reference(resource, owner)],
+    }
+    metadata |= {key: held[key] for key in ("labels", "annotations", "finalizers") if held.get(key)}
+    return {"metadata": metadata, "spec": template.get("spec", {})}
+
+
+# ---- StatefulSets
+
+
+def identified(stateful_set: JsonObject, pod: JsonObject, revision: str, ordinal: int) -> JsonObject:
+    """A pod of the template with the identity of its ordinal: name, labels, host name, volumes."""
+    name = f"{stateful_set['metadata']['name']}-{ordinal}"
+    metadata = {key: value for key, value in pod["metadata"].items() if key != "generateName"}
+    identity = {
+        REVISION_LABEL: revision,
+        "statefulset.kubernetes.io/pod-name": name,
+        "apps.kubernetes.io/pod-index": str(ordinal),
+    }
+    metadata |= {"name": name, "labels": {**metadata.get("labels", {}), **identity}}
+    spec = {**pod["spec"], "hostname": name, "subdomain": stateful_set["spec"].get("serviceName", "")}
+    volumes = _with_claims(stateful_set, spec.get("volumes", []), ordinal)
+    if volumes:
+        spec["volumes"] = volumes
+    return {"metadata": metadata, "spec": {key: value for key, value in spec.items() if value != ""}}
+
+
+def claims_of(stateful_set: JsonObject, ordinal: int) -> Iterator[JsonObject]:
+    """The claims that the pod of an ordinal needs."""
+    labels = stateful_set["spec"].get("selector", {}).get("matchLabels", {})
+    for template in stateful_set["spec"].get("volumeClaimTemplates", ()):
+        held = template["metadata"]
+        metadata: JsonObject = {"name": _claim_name(stateful_set, template, ordinal)}
+        metadata["labels"] = {**held.get("labels", {}), **labels}
+        if held.get("annotations"):
+            metadata["annotations"] = held["annotations"]
+        yield {"metadata": metadata, "spec": template.get("spec", {})}
+
+
+def _claim_name(stateful_set: JsonObject, template: JsonObject, ordinal: int) -> str:
+    return f"{template['metadata']['name']}-{stateful_set['metadata']['name']}-{ordinal}"
+
+
+def _with_claims(stateful_set: JsonObject, volumes: list[JsonObject], ordinal: int) -> list[JsonObject]:
+    """A claim takes the place of a volume of the same name."""
+    own = [
+        {
+            "name": template["metadata"]["name"],
+            "persistentVolumeClaim": {"claimName": _claim_name(stateful_set, template, ordinal)},
+        }
+        for template in stateful_set["spec"].get("volumeClaimTemplates", ())
+    ]
+    taken = {volume["name"] for volume in own}
+    return [*(volume for volume in volumes if volume["name"] not in taken), *own]
+
+
+# ---- DaemonSets
+
+
+def meant_for(pod: JsonObject, node: str, digest: str) -> JsonObject:
+    """A pod of the template for a node; that requirement replaces any other that the template has of nodes."""
+    spec, metadata = pod["spec"], pod["metadata"]
+    affinity = spec.get("affinity", {})
+    line = {"key": "metadata.name", "operator": "In", "values": [node]}
+    required = {"nodeSelectorTerms": [{"matchFields": [line]}]}
+    return {
+        "metadata": {**metadata, "labels": {**metadata.get("labels", {}), REVISION_LABEL: digest}},
+        "spec": {
+            **spec,
+            "affinity": {**affinity, "nodeAffinity": {**affinity.get("nodeAffinity", {}), _REQUIRED: required}},
+            "tolerations": daemon_tolerations(spec),
+        },
+    }
+
+
+def daemon_tolerations(spec: JsonObject) -> list[JsonObject]:
+    """Those of the template and, where it does not have them, the ones that every daemon has."""
+    troubles = _DAEMON_TROUBLES + ((("network-unavailable", NO_SCHEDULE),) if spec.get("hostNetwork") else ())
+    added = [{"key": f"node.kubernetes.io/{k}", "operator": "Exists", "effect": effect} for k, effect in troubles]
+    held = spec.get("tolerations", [])
+    return [*held, *(line for line in added if line not in held)]
+
+
+# ---- Jobs
+
+
+def job_labels(name: str, uid: str) -> dict[str, str]:
+    """The labels that the server adds to the template of a new job, so that the job finds its pods.
+
+    `uid` is empty for a job that no server has seen.
+    """
+    own = {"job-name": name} | ({"controller-uid": uid} if uid else {})
+    return own | {f"batch.kubernetes.io/{key}": value for key, value in own.items()}
+
+
+def with_index(pod: JsonObject, job_name: str, index: int) -> JsonObject:
+    """A pod of the template for one index: in its name, labels, host name and the environment of its containers."""
+    metadata, spec, text = pod["metadata"], pod["spec"], str(index)
+    return {
+        "metadata": {
+            **metadata,
+            "generateName": f"{job_name}-{index}-",
+            "labels": {**metadata.get("labels", {}), INDEX: text},
+            "annotations": {**metadata.get("annotations", {}), INDEX: text},
+        },
+        "spec": {
+            **spec,
+            "hostname": f"{job_name}-{index}",
+            **{
+                group: [_with_variable(container) for container in spec[group]]
+                for group in ("initContainers", "containers")
+                if group in spec
+            },
+        },
+    }
+
+
+def _with_variable(container: JsonObject) -> JsonObject:
+    held = container.get("env", [])
+    if any(variable["name"] == _INDEX_VARIABLE for variable in held):
+        return container
+    source = {"fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.annotations['{INDEX}']"}}
+    return {**container, "env": [*held, {"name": _INDEX_VARIABLE, "valueFrom": source}]}
