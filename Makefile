@@ -6,7 +6,7 @@ CODE   := src tests examples benchmarks tools
 RUNS   ?= 3
 MODULE ?= src/mooring/queue/*.py
 
-.PHONY: run test check bench bench-up bench-live bench-one-object mutants format clean
+.PHONY: run test check bench bench-up bench-live bench-one-object mutants figures format clean
 
 run: $(READY)  ## start a cluster, apply the examples, and show pods placed, one pending, and a preemption
 	$(VENV)/bin/mooring up --exec '$(PY) examples/up/demonstration.py'
@@ -39,6 +39,9 @@ mutants: $(READY)  ## faults that the tests do not notice: MODULE=src/mooring/sc
 bench-one-object: $(READY)  ## what one object with 10,000 entries costs itself and the others; fails if growth is worse than linear
 	$(PY) benchmarks/one_object.py
 	$(PY) benchmarks/one_object.py --nodes 1000 --only hard_spread,soft_spread
+
+figures: $(READY)  ## sizes, importers, cycles, duplicates and comments of the code: docs/architecture.md, "Before and after"
+	$(PY) tools/structure.py
 
 format: $(READY)
 	$(VENV)/bin/ruff format $(CODE)
