@@ -458,6 +458,7 @@ def test_the_server_stops_though_somebody_does_not_read() -> None:
             assert stream.next()
             stopping = stream
     assert stopping.response is not None
+    connection.close()
 
 
 # ---- faults of ours

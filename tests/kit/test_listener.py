@@ -14,6 +14,8 @@ from mooring.kit.listener import Listener, Room
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 both_loops = pytest.mark.parametrize("make_loop", LOOPS.values(), ids=LOOPS.keys())
 HOST = "127.0.0.1"
+Pair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+OPENED: list[Pair] = []
 
 
 class Echo(asyncio.Protocol):
@@ -49,15 +51,21 @@ async def listening(connections: int, of_one_remote: int = 1000) -> AsyncIterato
         await listener.close()
         for guest in Echo.made:
             guest.transport.abort()
+        for _, writer in OPENED:
+            writer.transport.abort()
+        OPENED.clear()
         await asyncio.sleep(0)
 
 
-Pair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+async def opened(port: int) -> Pair:
+    """A connection that ends with the listener."""
+    OPENED.append(await asyncio.open_connection(HOST, port))
+    return OPENED[-1]
 
 
 async def connected(port: int) -> Pair:
     """A connection that has been answered, so the listener knows it."""
-    pair = await asyncio.open_connection(HOST, port)
+    pair = await opened(port)
     assert await answers(pair)
     return pair
 
@@ -91,7 +99,7 @@ def test_the_busy_stay_and_the_new_one_is_turned_away(make_loop: Any) -> None:
             first, second = [await connected(port) for _ in range(2)]
             for echo in Echo.made:
                 listener.busy(echo)
-            assert not await answers(await asyncio.open_connection(HOST, port))
+            assert not await answers(await opened(port))
             assert [await answers(pair) for pair in (first, second)] == [True, True]
             assert listener.turned_away == 1
             listener.idle(Echo.made[1])
@@ -163,16 +171,17 @@ def test_a_failed_accept_is_tried_again(make_loop: Any, monkeypatch: pytest.Monk
     async def main() -> None:
         async with listening(5) as (listener, port):
             failures = [OSError(24, "Too many open files")] * 3
-            make_room = listener._make_room
+            receive = listener._receive
 
-            def fail_first(remote: str) -> bool:
+            def fail_first(accepted: socket.socket, remote: str) -> None:
                 if failures:
+                    accepted.close()
                     raise failures.pop()
-                return make_room(remote)
+                receive(accepted, remote)
 
-            listener._make_room = fail_first  # type: ignore[method-assign]
+            listener._receive = fail_first  # type: ignore[method-assign]
             for _ in range(3):
-                await asyncio.open_connection(HOST, port)
+                await opened(port)
             assert await connected(port)
 
     run(make_loop, main())
