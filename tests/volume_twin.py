@@ -24,16 +24,7 @@ def binding_verdict(cluster: Cluster, pod: Pod, node: Node) -> tuple[list[str], 
         if v.persistent_volume_claim
     ]
     claims = [claim for claim in found if claim is not None]
-    reasons = set()
-    for claim in claims:
-        if is_fully_bound(claim):
-            volume = storage.volume(claim.spec.volume_name)
-            if volume is None:
-                reasons.add(NO_SUCH_VOLUME)
-                break
-            if not reaches(volume, node):
-                reasons.add(AFFINITY)
-                break
+    reasons = {problem for problem in [_why_not_reached(cluster, claims, node)] if problem}
     delayed = [claim for claim in claims if not is_fully_bound(claim)]
     to_match, to_make = [], []
     for claim in delayed:
@@ -57,6 +48,18 @@ def binding_verdict(cluster: Cluster, pod: Pod, node: Node) -> tuple[list[str], 
             reasons.add(problem)
             break
     return _ordered(reasons), bindings, [claim.name for claim in to_make]
+
+
+def _why_not_reached(cluster: Cluster, claims: list[PersistentVolumeClaim], node: Node) -> str | None:
+    """What is wrong with the first bound claim whose volume the node cannot use."""
+    for claim in claims:
+        if is_fully_bound(claim):
+            volume = cluster.storage.volume(claim.spec.volume_name)
+            if volume is None:
+                return NO_SUCH_VOLUME
+            if not reaches(volume, node):
+                return AFFINITY
+    return None
 
 
 def _ordered(reasons: set[str]) -> list[str]:

@@ -65,31 +65,42 @@ def recount(promised: dict[str, tuple[str, int, int, int]], known: set[str], nam
     return {node: (sums["cpu"], sums["gpu"], sums["pods"]) for node, sums in found.items()}
 
 
-@given(st.lists(STEP, max_size=25))
-def test_the_load_is_the_sum_over_the_others_of_no_lower_priority(steps: list[tuple[object, ...]]) -> None:
-    nodes = NodeTable()
-    nominated = NominatedLoad(nodes)
-    promised: dict[str, tuple[str, int, int, int]] = {}
-    known: set[str] = set()
-    for step in steps:
+class Promises:
+    """The load, and in plain dictionaries what it is measured against."""
+
+    def __init__(self) -> None:
+        self.nodes = NodeTable()
+        self.nominated = NominatedLoad(self.nodes)
+        self.promised: dict[str, tuple[str, int, int, int]] = {}
+        self.known: set[str] = set()
+
+    def take(self, step: tuple[object, ...]) -> None:
         match step:
             case ("promise", str(pod), str(node), int(priority), int(cpus), int(gpus)):
-                nominated.promise(nominee(pod, priority, cpus, gpus), node)
-                promised[pod] = (node, priority, cpus, gpus)
+                self.nominated.promise(nominee(pod, priority, cpus, gpus), node)
+                self.promised[pod] = (node, priority, cpus, gpus)
             case ("withdraw", str(pod)):
-                nominated.withdraw(nominee(pod, 0, 0, 0).id)
-                promised.pop(pod, None)
+                self.nominated.withdraw(nominee(pod, 0, 0, 0).id)
+                self.promised.pop(pod, None)
             case ("put node", str(node)):
-                nodes.put_node(a_node(node, allocatable={GPU: 4}))
-                known.add(node)
-            case ("remove node", str(node)) if node in known:
-                nodes.remove_node(node)
-                known.remove(node)
+                self.nodes.put_node(a_node(node, allocatable={GPU: 4}))
+                self.known.add(node)
+            case ("remove node", str(node)) if node in self.known:
+                self.nodes.remove_node(node)
+                self.known.remove(node)
             case ("crowd", int(count)):  # more rows than the columns had room for
                 for i in range(count):
-                    nodes.put_node(a_node(f"crowd{i}"))
+                    self.nodes.put_node(a_node(f"crowd{i}"))
             case ("ask",):  # from now on the resource is counted, as long as a node has it
-                nodes.resource(GPU)
+                self.nodes.resource(GPU)
+
+
+@given(st.lists(STEP, max_size=25))
+def test_the_load_is_the_sum_over_the_others_of_no_lower_priority(steps: list[tuple[object, ...]]) -> None:
+    world = Promises()
+    nodes, nominated, promised, known = world.nodes, world.nominated, world.promised, world.known
+    for step in steps:
+        world.take(step)
         assert bool(nominated) is bool(promised)
         for name in (*PODS[:2], "stranger"):
             for priority in (*PRIORITIES, 1000):

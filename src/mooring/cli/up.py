@@ -105,60 +105,71 @@ _ADVICE = (
 @click.option("--no-scheduler", is_flag=True, help="Pods wait for a scheduler of yours, such as `mooring run`.")
 @click.option("--exec", "command", metavar="CMD", help="Run a shell command with KUBECONFIG set, then stop.")
 @click.option("-q", "--quiet", is_flag=True, help="No live view.")
-def up(
-    nodes: int | None,
-    node_template: str | None,
-    files: tuple[str, ...],
-    data_dir: Path | None,
-    accept_loss: bool,
-    port: int | None,
-    kubeconfig: Path | None,
-    plain_http: bool,
-    config: str | None,
-    plugins: tuple[str, ...],
-    feature_gates: str,
-    taint_new_nodes: bool,
-    no_scheduler: bool,
-    command: str | None,
-    quiet: bool,
-) -> None:
+def up(**given: Any) -> None:
     """Start a Kubernetes API server with simulated nodes, and the scheduler working on them.
 
     Everything lives in this process: Deployments, Jobs and the like make pods, pods are scheduled, run and finish, and
     nodes can fail (see `mooring nodes`). Nothing is really run.
     """
-    template = read_node_template(node_template)
-    items = _items(files)
-    gates = chosen_gates(feature_gates)
+    flags = _Flags(**given)
+    template = read_node_template(flags.node_template)
+    items = _items(flags.files)
+    cluster = _cluster(flags)
+    classes = default_class(items) if cluster.is_new else []
+    for refusal in seed(cluster.api, [*classes, *items]):
+        click.echo(one_line(f"left out: {refusal}"), err=True)
+    _add_nodes(cluster, flags.nodes, template, has_own=bool(items))
+    default_port = 0 if flags.command is not None else DEFAULT_PORT
+    port = default_port if flags.port is None else flags.port
+    service = ServiceSettings(port, flags.plain_http, flags.data_dir, flags.kubeconfig)
+    relax_collector()
+    sys.exit(loops.run(_Up(cluster, service, flags.command, flags.quiet).run()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Flags:
+    """The command line, by the names of its options."""
+
+    nodes: int | None
+    node_template: str | None
+    files: tuple[str, ...]
+    data_dir: Path | None
+    accept_loss: bool
+    port: int | None
+    kubeconfig: Path | None
+    plain_http: bool
+    config: str | None
+    plugins: tuple[str, ...]
+    feature_gates: str
+    taint_new_nodes: bool
+    no_scheduler: bool
+    command: str | None
+    quiet: bool
+
+
+def _cluster(flags: _Flags) -> EmbeddedCluster:
+    gates = chosen_gates(flags.feature_gates)
     tell_gates(gates)
-    with refusals(config or "configuration", plugins):
-        chosen, registry = configured(config, gates), registry_with(plugins)
+    with refusals(flags.config or "configuration", flags.plugins):
+        chosen, registry = configured(flags.config, gates), registry_with(flags.plugins)
         for name in idle_plugins(chosen, registry):
             click.echo(f"note: plugin {name} is loaded, but no profile enables it", err=True)
         settings = EmbeddedSettings(
             chosen,
             registry,
-            data_dir,
-            taint_new_nodes,
-            not no_scheduler,
+            flags.data_dir,
+            flags.taint_new_nodes,
+            not flags.no_scheduler,
             gates,
-            accept_loss,
+            flags.accept_loss,
         )
         try:
-            cluster = EmbeddedCluster(settings, report=_report)
+            return EmbeddedCluster(settings, report=_report)
         except LossError as fault:
             click.echo(f"{fault}\n{_ADVICE}", err=True)
             sys.exit(EXIT_DAMAGED)
         except JournalError as fault:
             refuse(fault)
-    classes = default_class(items) if cluster.is_new else []
-    for refusal in seed(cluster.api, [*classes, *items]):
-        click.echo(one_line(f"left out: {refusal}"), err=True)
-    _add_nodes(cluster, nodes, template, has_own=bool(items))
-    default_port = 0 if command is not None else DEFAULT_PORT
-    service = ServiceSettings(default_port if port is None else port, plain_http, data_dir, kubeconfig)
-    relax_collector()
-    sys.exit(loops.run(_Up(cluster, service, command, quiet).run()))
 
 
 @dataclass(frozen=True, slots=True)
