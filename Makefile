@@ -4,24 +4,37 @@ PY     := $(VENV)/bin/python
 READY  := $(VENV)/.ready
 CODE   := src tests examples benchmarks tools
 RUNS   ?= 3
+LOCK   := requirements-dev.lock
 MODULE ?= src/mooring/queue/*.py
 
-.PHONY: run test check bench bench-up bench-live bench-one-object mutants figures format clean
+.PHONY: run test check lint types tests fast-tests coverage lock hooks
+.PHONY: bench bench-up bench-live bench-one-object mutants figures format clean
 
 run: $(READY)  ## start a cluster, apply the examples, and show pods placed, one pending, and a preemption
 	$(VENV)/bin/mooring up --exec '$(PY) examples/up/demonstration.py'
 
-test: $(READY)  ## everything CI runs
+test: lint types tests  ## everything CI runs
+
+check: lint types fast-tests  ## the inner loop: lint, types, layers, fast tests
+
+lint: $(READY)
 	$(VENV)/bin/ruff format --check $(CODE)
 	$(VENV)/bin/ruff check $(CODE)
+
+types: $(READY)
 	$(VENV)/bin/mypy $(CODE)
+
+tests: $(READY)
 	$(PY) -m pytest -n 2
 
-check: $(READY)  ## the inner loop: lint, types, layers, fast tests
-	$(VENV)/bin/ruff format --check $(CODE)
-	$(VENV)/bin/ruff check $(CODE)
-	$(VENV)/bin/mypy $(CODE)
+fast-tests: $(READY)
 	$(PY) -m pytest -n 2 -m "not slow"
+
+coverage: $(READY)  ## lines and branches that the fast tests reach, in the processes that they start as well
+	$(VENV)/bin/coverage erase
+	$(PY) -m pytest -n 2 -m "not slow" --cov --cov-report=
+	$(VENV)/bin/coverage report --format=total
+	$(VENV)/bin/coverage html --quiet
 
 bench: $(READY)  ## throughput of every workload of docs/parity.md; RUNS=5 runs each five times
 	$(PY) benchmarks/throughput.py --runs $(RUNS)
@@ -48,10 +61,21 @@ format: $(READY)
 	$(VENV)/bin/ruff format $(CODE)
 	$(VENV)/bin/ruff check --fix $(CODE)
 
-$(READY): pyproject.toml
+lock: pyproject.toml  ## pin the newest versions of what development needs, in requirements-dev.lock
+	rm -rf $(VENV)-lock
+	python3 -m venv $(VENV)-lock
+	$(VENV)-lock/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	(sed -n '/^#/p' $(LOCK); $(VENV)-lock/bin/python -m pip freeze --exclude-editable) > $(LOCK).new
+	mv $(LOCK).new $(LOCK)
+	rm -rf $(VENV)-lock
+
+hooks: $(READY)  ## make git run `make lint` and `make types` before each commit
+	$(VENV)/bin/pre-commit install
+
+$(READY): pyproject.toml $(LOCK)
 	python3 -m venv $(VENV)
-	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(PY) -m pip install --quiet --disable-pip-version-check -c $(LOCK) -e '.[dev]'
 	touch $@
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .coverage* htmlcov build
