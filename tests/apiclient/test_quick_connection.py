@@ -115,7 +115,9 @@ def test_any_number_of_interim_answers_may_come() -> None:
     [
         pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (MAX_ANSWER_BYTES + 1), id="by its length"),
         pytest.param(
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n" % (MAX_ANSWER_BYTES + 1), id="by its chunk"
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n" % (MAX_ANSWER_BYTES + 9)
+            + b"x" * (MAX_ANSWER_BYTES + 1),
+            id="in one chunk, before its end",
         ),
         pytest.param(
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * (MAX_ANSWER_BYTES // 6 + 9),
