@@ -9,7 +9,7 @@ import yaml
 
 from asking import ask, path_of
 from cluster_api import an_api
-from mooring.cli.run import run
+from mooring.cli.commands.run import run
 from mooring.framework import config as configuration
 from mooring.model.resources import BY_KIND
 

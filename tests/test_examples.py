@@ -13,8 +13,8 @@ import yaml
 from click.testing import CliRunner
 
 import mooring
+from mooring.cli.commands.simulate import DUMP_COMMAND
 from mooring.cli.main import main
-from mooring.cli.simulate import DUMP_COMMAND
 from mooring.framework import config as configuration
 from mooring.framework.registry import load_file
 from mooring.model.kinds import KINDS

@@ -23,7 +23,7 @@ from mooring.apiserver.server.bodies import MAX_BODY_BYTES
 from mooring.apiserver.server.http import HttpLimits, HttpServer, _pauses
 from mooring.apiserver.server.watching import MAX_WAITING_BYTES
 from mooring.app.up import ServiceSettings
-from mooring.cli.up import _report
+from mooring.cli.commands.up import _report
 from running_cluster import PATIENCE_S, Neighbour, Reply, a_neighbour
 
 STRATEGIC = {"Content-Type": "application/strategic-merge-patch+json"}

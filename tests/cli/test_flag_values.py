@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from mooring.cli.commands.run import IGNORED, run
 from mooring.cli.flag_values import DEFAULTS, flag_values
-from mooring.cli.run import IGNORED, run
 
 
 def shown(*arguments: str) -> dict[str, str]:

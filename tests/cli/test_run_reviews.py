@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mooring.apiclient.credentials.in_cluster import in_cluster
-from mooring.cli import run as command
+from mooring.cli.commands import run as command
 
 FLAG = "--authorization-kubeconfig"
 

@@ -5,12 +5,11 @@ from dataclasses import dataclass, field
 from mooring.apiserver.access import Api
 from mooring.controllers.cluster_kinds import POD_STORE
 from mooring.controllers.control_loop import Controller
+from mooring.controllers.discovery import discovered
 from mooring.controllers.index import Index, by_node
-from mooring.controllers.lifecycle.event_expiry import EventExpiry
 from mooring.controllers.lifecycle.garbage import Garbage
 from mooring.controllers.lifecycle.namespaces import Namespaces
 from mooring.controllers.lifecycle.pod_garbage import FinishedPods, StrandedPods
-from mooring.controllers.lifecycle.resource_quotas import ResourceQuotas
 from mooring.controllers.nodes.devices import Devices
 from mooring.controllers.nodes.kubelets import Kubelets
 from mooring.controllers.nodes.node_heartbeats import NodeHeartbeats
@@ -55,6 +54,5 @@ def cluster_services(api: Api, pace: Pace | None = None) -> list[Controller]:
         ClaimRelease(api),
         Garbage(api),
         Namespaces(api, pace.root_certificate),
-        EventExpiry(api),
-        ResourceQuotas(api),
+        *discovered(api),
     ]

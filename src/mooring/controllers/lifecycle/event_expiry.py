@@ -57,3 +57,6 @@ class EventExpiry:
             if refusal.code != 404:
                 raise
         self._written_ns.pop(key, None)
+
+
+CONTROLLERS = (EventExpiry,)

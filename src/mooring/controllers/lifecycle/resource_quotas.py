@@ -39,3 +39,6 @@ class ResourceQuotas:
             self._api.put_status(_QUOTAS, quota, account.status())
         ends_ns = account.next_expiry_ns()
         return ends_ns + 1 if ends_ns is not None else None
+
+
+CONTROLLERS = (ResourceQuotas,)

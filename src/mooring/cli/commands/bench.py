@@ -1,0 +1,34 @@
+"""`mooring bench`: the throughput of a scenario."""
+
+from typing import BinaryIO
+
+import click
+import msgspec
+
+from mooring.cli.refusal import refusals, refuse
+
+EPILOG = """
+\b
+Examples:
+  python tests/conformance/workloads.py basic 5000 1000 3000 > basic.json
+  mooring bench basic.json
+  make bench                                            all workloads of docs/parity.md
+
+Exit status: 0 when all pods were attempted, 2 for a scenario that cannot be used.
+"""
+
+
+@click.command(epilog=EPILOG, short_help="Measure the throughput of a scenario.")
+@click.argument("scenario", type=click.File("rb"))
+@click.option("--queue", is_flag=True, help="Measure with queue, cache and events; attempt preemptors again.")
+def bench(scenario: BinaryIO, queue: bool) -> None:
+    """Attempt every pod of SCENARIO once and print the throughput as one line of JSON."""
+    from mooring.sim.bench import measure, measure_with_queue
+    from mooring.sim.scenario import ScenarioError
+
+    with refusals():
+        try:
+            figures = (measure_with_queue if queue else measure)(scenario.read())
+        except ScenarioError as error:
+            refuse(f"{scenario.name}: {error}")
+    click.echo(msgspec.json.encode(figures).decode())

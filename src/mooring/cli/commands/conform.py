@@ -1,0 +1,31 @@
+"""`mooring conform`: answers of this scheduler to scenarios of the conformance corpus."""
+
+import sys
+
+import click
+
+from mooring.cli.refusal import refusals
+
+EPILOG = """
+\b
+Examples:
+  echo '{"name": "one", "config": null}' | mooring conform config
+  python tests/conformance/check.py tests/conformance --only mixed,timeline -- mooring conform
+
+If a line cannot be used, its answer is the error, and the next line follows.
+tests/conformance/README.md describes scenarios and answers.
+
+Exit status: 0 at the end of the input, 2 for input that cannot be read.
+"""
+
+
+@click.command(epilog=EPILOG, short_help="Answer scenarios of the conformance corpus.")
+@click.argument("mode", type=click.Choice(["decide", "compact", "timeline", "config"]))
+def conform(mode: str) -> None:
+    """Answer conformance scenarios: one JSON scenario a line on stdin, one answer a line on stdout."""
+    from mooring.sim.conform import answer_all
+
+    with refusals():
+        for line in answer_all(mode, sys.stdin.buffer):
+            sys.stdout.buffer.write(line)
+            sys.stdout.buffer.flush()
