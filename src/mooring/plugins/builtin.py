@@ -1,5 +1,12 @@
 """All plugins that come with Mooring."""
 
+import pkgutil
+from collections.abc import Iterator
+from importlib import import_module
+
+from mooring import plugins
+from mooring.framework.plain import PlainPlugin
+from mooring.framework.points import Plugin
 from mooring.framework.registry import Registry
 from mooring.plugins.affinity.inter_pod_affinity import InterPodAffinity
 from mooring.plugins.affinity.pod_topology_spread import PodTopologySpread
@@ -52,8 +59,12 @@ IN_TREE = (
 
 
 def in_tree() -> Registry:
-    """A registry of the plugins above."""
-    registry = Registry()
-    for plugin in IN_TREE:
-        registry.register(plugin)
-    return registry
+    """A registry of the plugins above, and of those that a module of a plugin family names in `PLUGINS`."""
+    return Registry([*IN_TREE, *_discovered()])
+
+
+def _discovered() -> Iterator[type[Plugin] | type[PlainPlugin]]:
+    for family in pkgutil.iter_modules(plugins.__path__, f"{plugins.__name__}."):
+        if family.ispkg:
+            for module in pkgutil.iter_modules(import_module(family.name).__path__, f"{family.name}."):
+                yield from getattr(import_module(module.name), "PLUGINS", ())
