@@ -239,7 +239,7 @@ def test_nobody_listens() -> None:
             with pytest.raises(ConnectionRefused) as told:
                 await client.send("POST", "/x", b"{}")
             host = url.removeprefix("http://")
-            assert str(told.value) == f"POST /x: cannot connect to {host}: nobody listens there"
+            assert str(told.value) == f"POST /x: cannot connect to {host}: connection refused"
 
     run(main())
 

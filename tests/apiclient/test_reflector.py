@@ -392,8 +392,8 @@ def test_what_is_said_of_a_resource_that_is_forbidden() -> None:
     refusal = forbidden("storageclasses", "", 'User "x" cannot watch resource "storageclasses"', "storage.k8s.io")
     assert advice(CLASSES, refusal) == (
         "Failed to watch storageclasses.storage.k8s.io: storageclasses.storage.k8s.io is forbidden: "
-        'User "x" cannot watch resource "storageclasses" (403). Until that changes, scheduling goes on as if there were '
-        "none; it is tried again every minute. Add this rule to the ClusterRole of the scheduler: "
+        'User "x" cannot watch resource "storageclasses" (403). Until that changes, the scheduler continues as if there '
+        "were none, and tries again every minute. Add this rule to the ClusterRole of the scheduler: "
         '{apiGroups: ["storage.k8s.io"], resources: ["storageclasses"], verbs: ["get", "list", "watch"]}'
     )
 
@@ -401,7 +401,7 @@ def test_what_is_said_of_a_resource_that_is_forbidden() -> None:
 def test_what_is_said_of_a_resource_that_is_not_served() -> None:
     missing = ApiError(404, "NotFound", "the server could not find the requested resource")
     assert advice(PODS, missing) == (
-        "Failed to watch pods: the server could not find the requested resource (404). Nothing can be scheduled "
+        "Failed to watch pods: the server could not find the requested resource (404). The scheduler cannot schedule "
         "without it. Check that the server's address is that of a Kubernetes API server."
     )
     assert advice(CLASSES, missing).endswith(

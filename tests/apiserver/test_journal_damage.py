@@ -408,8 +408,8 @@ def test_the_command_says_what_is_lost_and_what_to_do(home: Path) -> None:
     lost = f"{COUNT + 1} acknowledged commits are missing: {ends}\n"
     assert up(home) == (
         3,
-        lost + "The data directory is damaged, and `mooring up` does not start with less than it has acknowledged. "
-        "Restore the directory from a backup, or start with --accept-loss to go on with what is left.\n",
+        lost + "The data directory is damaged: it has lost writes that `mooring up` acknowledged. Restore the "
+        "directory from a backup, or start with --accept-loss to continue with the objects that are left.\n",
     )
     assert up(home, "--accept-loss") == (
         0,

@@ -247,7 +247,7 @@ def test_a_task_that_fails_in_an_unforeseen_way_is_told_and_forgotten(caplog: py
 
     run(main())
     (record,) = caplog.records
-    assert record.getMessage() == "a write failed in a way that nobody foresaw"
+    assert record.getMessage() == "a write failed unexpectedly"
     assert record.exc_info is not None and record.exc_info[0] is ZeroDivisionError
 
 

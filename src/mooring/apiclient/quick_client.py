@@ -173,7 +173,7 @@ class QuickClient:
         except (OSError, TimeoutError) as error:
             connection.abort()
             if _is_refused(error):
-                raise ConnectionRefused(f"cannot connect to {self._netloc}: nobody listens there") from None
+                raise ConnectionRefused(f"cannot connect to {self._netloc}: connection refused") from None
             raise unanswered(error, f"cannot connect to {self._netloc}") from None
         return connection
 

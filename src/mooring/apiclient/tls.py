@@ -53,4 +53,4 @@ def _show(context: ssl.SSLContext, pair: KeyPair) -> None:
 
 def _no_password() -> NoReturn:
     """Or else OpenSSL would ask at the terminal."""
-    raise CredentialsError("the key of the client certificate is encrypted, and nobody is here to ask for its password")
+    raise CredentialsError("the key of the client certificate is encrypted; use a key without a password")

@@ -201,7 +201,7 @@ class LiveDriver:
         self._tasks.discard(task)
         self._news.set()
         if not task.cancelled() and (fault := task.exception()) is not None:
-            log.error("a write failed in a way that nobody foresaw", exc_info=fault)
+            log.error("a write failed unexpectedly", exc_info=fault)
 
     # ---- binding
 
@@ -209,7 +209,7 @@ class LiveDriver:
         try:
             outcome = await self._try_to_bind(intent)
         except Exception as bug:  # or else the pod would be held on its node for ever
-            log.error("the bind of %s failed in a way that nobody foresaw", intent.pod.key, exc_info=bug)
+            log.error("the bind of %s failed unexpectedly", intent.pod.key, exc_info=bug)
             outcome = _BindOutcome(repr(bug))
         finally:
             self._binds -= 1

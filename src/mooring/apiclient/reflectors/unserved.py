@@ -17,8 +17,8 @@ def advice(watched: Watched, fault: ApiError) -> str:
 
 def _consequence(watched: Watched) -> str:
     if watched.is_required:
-        return "Nothing can be scheduled without it."
-    return "Until that changes, scheduling goes on as if there were none; it is tried again every minute."
+        return "The scheduler cannot schedule without it."
+    return "Until that changes, the scheduler continues as if there were none, and tries again every minute."
 
 
 def _grant(watched: Watched) -> str:

@@ -14,7 +14,7 @@ Examples:
   mooring bench basic.json
   make bench                                            all workloads of docs/parity.md
 
-Exit status: 0 when all pods were attempted, 2 for a scenario that cannot be used.
+Exit status: 0 when all pods were attempted, 2 for an invalid scenario.
 """
 
 

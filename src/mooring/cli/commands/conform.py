@@ -12,7 +12,7 @@ Examples:
   echo '{"name": "one", "config": null}' | mooring conform config
   python tests/conformance/check.py tests/conformance --only mixed,timeline -- mooring conform
 
-If a line cannot be used, its answer is the error, and the next line follows.
+The answer to an invalid line is its error; the command then reads the next line.
 tests/conformance/README.md describes scenarios and answers.
 
 Exit status: 0 at the end of the input, 2 for input that cannot be read.

@@ -20,17 +20,19 @@ from mooring.model.api_errors import ApiError
 EPILOG = """
 \b
 Examples:
-  mooring nodes add 10                    ten more
-  mooring nodes fail node-0001            its kubelet stops its heartbeats; watch its pods move
+  mooring nodes add 10                    add ten nodes
+  mooring nodes fail node-0001            stop its heartbeats; its pods move to other nodes
   mooring nodes recover node-0001
-  mooring nodes drain node-0002           evict its pods, as their budgets allow
+  mooring nodes drain node-0002           evict its pods, within their disruption budgets
   mooring nodes remove node-0002
 
-The cluster is that of $KUBECONFIG, as `mooring up` prints it. Any other cluster is refused: nothing is written to it.
+These commands use the cluster of $KUBECONFIG, as `mooring up` prints it. They refuse any other cluster.
 """
 
 _kubeconfig = click.option(
-    "--kubeconfig", type=click.Path(dir_okay=False, path_type=Path), help="Instead of $KUBECONFIG."
+    "--kubeconfig",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The kubeconfig to use instead of $KUBECONFIG.",
 )
 _names = click.argument("names", nargs=-1, required=True, metavar="NODE...")
 
@@ -47,7 +49,7 @@ def nodes() -> None:
 
 @nodes.command()
 @click.argument("count", type=click.IntRange(1, 100_000), default=1)
-@click.option("--node-template", metavar="FILE", help="A Node manifest that they are made from.")
+@click.option("--node-template", metavar="FILE", help="A Node manifest to make the nodes from.")
 @_kubeconfig
 def add(count: int, node_template: str | None, kubeconfig: Path | None) -> None:
     """Add COUNT nodes (default: one)."""

@@ -39,7 +39,7 @@ Examples:
   mooring run --kubeconfig ~/.kube/config                           instead of kube-scheduler
   mooring run --config /etc/kubernetes/scheduler.yaml -v=2          with its configuration file
   mooring run --config second.yaml --leader-elect-resource-name=mine    beside it, for pods of another schedulerName
-  mooring run --dry-run --secure-port=0                             a second opinion: decide, report, write nothing
+  mooring run --dry-run --secure-port=0                             decide and report, but write nothing
   mooring run --write-config-to=effective.yaml                      the configuration with all defaults
 
 \b
@@ -50,7 +50,7 @@ no meaning for it.
 Exit status:
   0  stopped by SIGTERM or SIGINT
   1  the lease is lost, or the port is in use
-  2  the input cannot be used
+  2  the input is invalid
 """
 
 IGNORED = {
@@ -119,7 +119,7 @@ def _accept_ignored(command: Any) -> Any:
 )
 @click.option("--master", metavar="URL", help="The API server; overrides the kubeconfig.")
 @click.option("--write-config-to", metavar="FILE", help="Write the configuration with all defaults, and exit.")
-@click.option("--plugin", "plugins", multiple=True, metavar="FILE.py", help="A Python file with plugins of your own.")
+@click.option("--plugin", "plugins", multiple=True, metavar="FILE.py", help="A Python file with your own plugins.")
 @click.option(
     "--dry-run",
     is_flag=True,

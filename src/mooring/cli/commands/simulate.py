@@ -52,32 +52,32 @@ EPILOG = """
 Examples:
   mooring simulate cluster.yaml                         where do the pending pods go?
   mooring simulate dump.json more-pods.yaml             would these fit into my cluster? (dump.json: see below)
-  mooring simulate cluster.yaml --explain web-0         why there? why not elsewhere?
-  mooring simulate cluster.yaml --story web-0           what happened to it, and when?
+  mooring simulate cluster.yaml --explain web-0         why does web-0 go to its node?
+  mooring simulate cluster.yaml --story web-0           what happened to web-0, and when?
   mooring simulate cluster.yaml --arrivals day.yaml     how long will these pods wait over a day?
   mooring simulate cluster.yaml --config packed.yaml    with another scheduler configuration
-  mooring simulate cluster.yaml --plugin mine.py        with a plugin of your own, enabled in all profiles
+  mooring simulate cluster.yaml --plugin mine.py        with your own plugin, enabled in all profiles
   kubectl get nodes,pods -A -o json | mooring simulate - -o json | jq '.pods[] | select(.result != "scheduled")'
 
 \b
-A dump with all that decisions read (leave out the kinds that your cluster does not serve):
+A dump of all kinds that decisions read (leave out the kinds that your cluster does not serve):
   DUMP_COMMAND
 
 \b
-Amounts in JSON are whole numbers: cpu in milli-CPU, memory in bytes, all else as counted.
+Amounts in JSON are whole numbers: cpu in milli-CPU, memory in bytes, other resources as counted.
 
 \b
 Exit status:
   0  the simulation ran
   1  with --exit-code: a pod is pending in the end, or was preempted
-  2  the input cannot be used
+  2  the input is invalid
 """.replace("DUMP_COMMAND", "\n  ".join(DUMP_COMMAND))
 
 
 @click.command(epilog=EPILOG, short_help="Place the pending pods of a cluster, explain any of them.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--config", metavar="FILE", help="A KubeSchedulerConfiguration (v1).")
-@click.option("--plugin", "plugins", multiple=True, metavar="FILE.py", help="A Python file with plugins of your own.")
+@click.option("--plugin", "plugins", multiple=True, metavar="FILE.py", help="A Python file with your own plugins.")
 @feature_gates
 @click.option(
     "--validate",
@@ -126,7 +126,7 @@ def simulate(
     """Place the pending pods of a cluster and show where each goes, how full the nodes get, and what does not fit.
 
     FILE is a manifest, a folder of them, a dump of a cluster (kubectl get -o json), or - for standard input. Workloads
-    (Deployments, StatefulSets, Jobs, ...) whose pods are not in the input stand for the pods that they would make.
+    (Deployments, StatefulSets, Jobs, ...) whose pods are not in the input count as the pods that they would make.
     """
     until_ns = _until(until)
     if arrivals is not None and explain:

@@ -48,68 +48,70 @@ EPILOG = """
 \b
 Examples:
   mooring up                                            five nodes, and a kubeconfig to use them with
-  mooring up --nodes 5000 --node-template big.yaml      many nodes of your own kind
-  mooring up --cluster dump.json                        a copy of a cluster: kubectl get -A -o json
-  mooring up --data-dir ./state                         objects stay when it stops, or is killed
-  mooring up --plugin mine.py --config mine.yaml        try a plugin of your own
+  mooring up --nodes 5000 --node-template big.yaml      5,000 nodes made from a template
+  mooring up --cluster dump.json                        a copy of a cluster (kubectl get -A -o json)
+  mooring up --data-dir ./state                         keep all objects when the cluster stops or is killed
+  mooring up --plugin mine.py --config mine.yaml        try your own plugin
   mooring up --feature-gates GenericWorkload=true,GangScheduling=true   schedule PodGroups: all or nothing
   mooring up -q --exec 'kubectl apply -f app.yaml && kubectl wait --for=condition=Ready pod --all'   in CI
 
 \b
-Annotations that simulated pods heed:
-  mooring.dev/run-seconds: "60"     finish after a minute (pods of Jobs: after 5 seconds unless they say)
-  mooring.dev/exit-code: "1"        and fail
-  mooring.dev/start-seconds: "5"    take that long to start
-  mooring.dev/stop-seconds: "10"    and to stop
+Annotations that simulated kubelets read:
+  mooring.dev/run-seconds: "60"     finish after 60 seconds (default for pods of Jobs: 5 seconds; for others: never)
+  mooring.dev/exit-code: "1"        fail with this exit code
+  mooring.dev/start-seconds: "5"    take 5 seconds to start
+  mooring.dev/stop-seconds: "10"    take 10 seconds to stop
 
 \b
-Exit status: that of the command with --exec; 0 when stopped by Ctrl-C; 2 for input that cannot be used;
-3 for a data directory that has lost acknowledged writes: see --accept-loss.
+Exit status: with --exec, the exit status of the command; 0 after Ctrl-C; 2 for invalid input;
+3 if the data directory has lost acknowledged writes: see --accept-loss.
 """
 
 _ADVICE = (
-    "The data directory is damaged, and `mooring up` does not start with less than it has acknowledged. Restore the "
-    "directory from a backup, or start with --accept-loss to go on with what is left."
+    "The data directory is damaged: it has lost writes that `mooring up` acknowledged. Restore the directory from a "
+    "backup, or start with --accept-loss to continue with the objects that are left."
 )
 
 
 @click.command(epilog=EPILOG, short_help="Start a cluster on this machine that kubectl can use.")
 @click.option("--nodes", type=click.IntRange(0, 100_000), help=f"How many nodes to make.  [default: {DEFAULT_NODES}]")
-@click.option("--node-template", metavar="FILE", help="A Node manifest that they are made from.")
+@click.option("--node-template", metavar="FILE", help="A Node manifest to make the nodes from.")
+@click.option("--cluster", "files", multiple=True, metavar="FILE", help="Manifests or a cluster dump to start with.")
 @click.option(
-    "--cluster", "files", multiple=True, metavar="FILE", help="Manifests, or the dump of a cluster, to begin with."
+    "--data-dir", type=click.Path(file_okay=False, path_type=Path), help="Keep all objects in this directory."
 )
-@click.option("--data-dir", type=click.Path(file_okay=False, path_type=Path), help="Keep all objects here.")
 @click.option(
     "--accept-loss",
     is_flag=True,
-    help="Start though the data directory is damaged, with what is left; the damaged files are moved aside.",
+    help="Start even if the data directory is damaged, with the objects that are left. Damaged files move aside.",
 )
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
-    help=f"0 takes any free one.  [default: {DEFAULT_PORT}, or any with --exec]",
+    help=f"The port of the API server; 0 takes a free one.  [default: {DEFAULT_PORT}, or a free one with --exec]",
 )
 @click.option(
     "--kubeconfig",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Add a context to this file while the cluster runs.",
 )
-@click.option("--plain-http", is_flag=True, help="No TLS and no token; on loopback only.")
+@click.option("--plain-http", is_flag=True, help="Serve without TLS and token, on loopback only.")
 @click.option("--config", metavar="FILE", help="A KubeSchedulerConfiguration (v1), as kube-scheduler takes it.")
-@click.option("--plugin", "plugins", multiple=True, metavar="FILE.py", help="A Python file with plugins of your own.")
+@click.option("--plugin", "plugins", multiple=True, metavar="FILE.py", help="A Python file with your own plugins.")
 @feature_gates
 @click.option(
-    "--taint-new-nodes", is_flag=True, help="Taint nodes not-ready until they are heard of, as a real cluster does."
+    "--taint-new-nodes",
+    is_flag=True,
+    help="Taint new nodes not-ready until their first heartbeat, as a real cluster does.",
 )
-@click.option("--no-scheduler", is_flag=True, help="Pods wait for a scheduler of yours, such as `mooring run`.")
+@click.option("--no-scheduler", is_flag=True, help="Start no scheduler: pods wait for yours, such as `mooring run`.")
 @click.option("--exec", "command", metavar="CMD", help="Run a shell command with KUBECONFIG set, then stop.")
-@click.option("-q", "--quiet", is_flag=True, help="No live view.")
+@click.option("-q", "--quiet", is_flag=True, help="Show no live view.")
 def up(**given: Any) -> None:
     """Start a Kubernetes API server with simulated nodes, and the scheduler working on them.
 
-    Everything lives in this process: Deployments, Jobs and the like make pods, pods are scheduled, run and finish, and
-    nodes can fail (see `mooring nodes`). Nothing is really run.
+    Everything runs in this process. Controllers make pods for Deployments, Jobs and other workloads; the scheduler
+    places them; simulated kubelets start and finish them, but run no containers. `mooring nodes` makes nodes fail.
     """
     flags = _Flags(**given)
     template = read_node_template(flags.node_template)
@@ -194,7 +196,7 @@ class _Up:
         except OSError as fault:
             if fault.errno is None or not self.settings.port:
                 raise
-            refuse(f"port {self.settings.port} cannot be used: {fault.strerror}. --port 0 takes any free one")
+            refuse(f"port {self.settings.port} is not available: {fault.strerror}. Use --port 0 for a free port")
         click.echo("stopped", err=True)
         return 0
 
