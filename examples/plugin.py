@@ -1,4 +1,4 @@
-"""LimitPerNode: at most so many pods of an application on one node, and rather none.
+"""LimitPerNode: limits the pods of an application on one node, and prefers nodes that have none of them.
 
 The application of a pod is the value of a label; pods without the label are not limited. Try it:
 

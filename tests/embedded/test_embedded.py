@@ -224,8 +224,8 @@ def test_a_fault_is_reported_and_the_cluster_goes_on(monkeypatch: pytest.MonkeyP
 
     asyncio.run(asyncio.wait_for(live(), 30))
     assert reports == [
-        "the cluster could not go on, and tries again: disk full",
-        "the cluster could not go on, and tries again: a bug",
+        "the cluster met an unexpected error and tries again: disk full",
+        "the cluster met an unexpected error and tries again: a bug",
     ]
 
 

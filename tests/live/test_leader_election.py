@@ -200,7 +200,7 @@ def test_a_lease_that_names_us_though_we_do_not_know_why_is_ours_once_renewed() 
 def test_a_second_question_before_the_answer_is_a_bug() -> None:
     election = Election(a_candidate(), SILENT)
     election.step(0)
-    with pytest.raises(RuntimeError, match="^the answer to the last question is still out$"):
+    with pytest.raises(RuntimeError, match="^the last request is still open$"):
         election.step(1)
     election.hear(1, Unfulfilled("x"))
     with pytest.raises(RuntimeError, match="^an answer came to a question that was not asked$"):

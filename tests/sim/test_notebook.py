@@ -148,7 +148,9 @@ def test_what_makes_no_sense_is_refused() -> None:
         ValueError, match=r"^until: Invalid value: 'soon': must be seconds, or a duration such as 90s, 15m, 24h$"
     ):
         mooring.simulate(ALL, until="soon")
-    with pytest.raises(ValueError, match=r"^explain: not with arrivals; story tells what happened to a pod$"):
+    with pytest.raises(
+        ValueError, match=r"^explain: cannot be used with arrivals; story shows what happened to a pod$"
+    ):
         mooring.simulate(ALL, arrivals=[], explain="web")  # type: ignore[call-overload]
 
 

@@ -141,7 +141,7 @@ class EmbeddedCluster:
             try:
                 done = self.step()
             except Exception as fault:
-                self._report("the cluster could not go on, and tries again", fault)
+                self._report("the cluster met an unexpected error and tries again", fault)
                 await asyncio.sleep(LONGEST_SLEEP_S)
                 continue
             if done:

@@ -191,7 +191,7 @@ class Election:
         if self._over is not None:
             return self._over
         if self._is_asked:
-            raise RuntimeError("the answer to the last question is still out")
+            raise RuntimeError("the last request is still open")
         if self._ask is None and now_s < self._due_s:
             return Pause(min(self._due_s, self._ends_s) if self._is_leader else self._due_s)
         if self._ask is None:

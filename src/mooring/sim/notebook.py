@@ -81,7 +81,7 @@ def simulate(
     """
     until_ns = _until(until)
     if arrivals is not None and explain is not None:
-        raise ValueError("explain: not with arrivals; story tells what happened to a pod")
+        raise ValueError("explain: cannot be used with arrivals; story shows what happened to a pod")
     manifests = _read(objects)
     if manifests.problems:
         raise InputError(manifests.problems)

@@ -53,7 +53,7 @@ class ClientAuthorities:
             try:
                 self._from_file = _read(self._file)
             except AuthorityError as error:
-                self._log.warning("The client authority read before is kept", err=str(error))
+                self._log.warning("Keeping the previous client authority", err=str(error))
         return b"\n".join(filter(None, (self._from_file, self._from_cluster)))
 
     async def look_up(self) -> None:

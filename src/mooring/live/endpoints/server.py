@@ -94,7 +94,7 @@ class WebServer:
             async with asyncio.timeout(self._limits.end_s):
                 await self._idle.wait()
         except TimeoutError:
-            self._log.warning("Requests that are still open are cut off", count=self._open)
+            self._log.warning("Closing requests that are still open", count=self._open)
         await self._connections.shutdown(timeout=0.1)
         self._listener = self._connections = None
         self._log.info("[graceful-termination] secure server is exiting")

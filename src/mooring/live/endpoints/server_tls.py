@@ -99,7 +99,7 @@ class ServerTls:
                 self._log.info("Reloaded the serving certificate or the client authorities")
         except CertificateError as error:
             # Certificate and key are two files: we may have looked while only one was replaced.
-            self._log.warning("The certificate used before is kept", err=str(error))
+            self._log.warning("Keeping the previous serving certificate", err=str(error))
 
 
 def _context(pair: KeyPair, authorities_pem: bytes, asks: bool) -> ssl.SSLContext:
