@@ -2,7 +2,7 @@
 
     python benchmarks/http_parsing.py
 
-Prints one line of JSON: microseconds of CPU for each answer, the best of five turns. ADR 10 compares readers by it.
+Prints one line of JSON: microseconds of CPU for each answer, the best of five turns. ADR 11 compares readers by it.
 """
 
 import json

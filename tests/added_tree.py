@@ -24,9 +24,9 @@ class AddedTree:
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / "src" / "mooring", folder / "src" / "mooring", ignore=ignored)
 
-    def apply(self, path: str) -> None:
-        """Add the one example that concerns this file."""
-        (diff,) = example_diffs(path)
+    def apply(self, path: str, number: int = 0) -> None:
+        """Add the first example that concerns this file, or a later one."""
+        diff = example_diffs(path)[number]
         command = ["git", "apply", "--recount", "--whitespace=nowarn", "-"]
         subprocess.run(command, cwd=self.folder, input=diff, text=True, check=True, env=self._environment())
 

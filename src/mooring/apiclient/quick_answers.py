@@ -1,4 +1,4 @@
-"""Reads answers of HTTP/1.1 out of the pieces in which they come, with httptools (ADR 10). No I/O."""
+"""Reads answers of HTTP/1.1 out of the pieces in which they come, with httptools (ADR 11). No I/O."""
 
 from dataclasses import dataclass
 from typing import Any
