@@ -53,7 +53,7 @@ def test_what_was_worked_out_of_an_object_goes_to_its_next_form_and_to_no_other_
     uid: str, is_handed_on: bool
 ) -> None:
     handed: list[tuple[Pod, Pod]] = []
-    known: Known[Pod] = Known(lambda old, new: handed.append((old, new)))
+    known: Known[Pod] = Known(lambda new, old: handed.append((old, new)))
     old, new = versioned("p", 1), versioned("p", 2, uid)
     known.take("ADDED", old)
     known.take("MODIFIED", new)

@@ -16,7 +16,6 @@ from mooring.apiclient.client import ApiClient
 from mooring.apiclient.reach import Access
 from mooring.apiclient.reflectors.known import MAX_GRAVES, Known
 from mooring.apiclient.reflectors.mirror import Mirror
-from mooring.apiclient.reflectors.pod_reuse import inherit
 from mooring.apiclient.reflectors.reflector import Conduct, Reflector
 from mooring.apiclient.reflectors.reflectors import Reflectors
 from mooring.apiclient.reflectors.retry_pace import RetryPace
@@ -322,59 +321,6 @@ def test_a_listener_that_fails_does_not_stop_the_others_changes() -> None:
     assert replay.told == ["+y@2"]
     [(text, fault)] = reports
     assert text == "pods x: a change could not be taken in" and isinstance(fault, ValueError)
-
-
-# What a pod takes over from its older form
-
-
-def with_status(pod: Pod, **status: Any) -> Pod:
-    copy = msgspec.convert(msgspec.to_builtins(pod), Pod)
-    copy.status = msgspec.convert(status, type(copy.status))
-    return copy
-
-
-def test_a_change_of_status_keeps_spec_and_shape() -> None:
-    old = a_pod(cpu="1", metadata={"uid": "u"})
-    shape, kin = old.shape, old.kin
-    new = with_status(old, phase="Running", podIP="10.0.0.1")
-    inherit(old, new)
-    assert new.spec is old.spec and new.__dict__["shape"] is shape and new.__dict__["kin"] is kin
-
-
-def test_a_binding_keeps_the_shape_and_not_the_spec() -> None:
-    old = a_pod(cpu="1")
-    shape = old.shape
-    new = a_pod(cpu="1", nodeName="n1")
-    inherit(old, new)
-    assert new.spec.node_name == "n1" and old.spec.node_name == "" and new.__dict__["shape"] is shape
-
-
-@pytest.mark.parametrize(
-    "new",
-    [
-        pytest.param(a_pod(cpu="2"), id="a new request"),
-        pytest.param(
-            a_pod(cpu="1", status={"conditions": [{"type": "PodResizePending", "reason": "Infeasible"}]}),
-            id="a resize that cannot be done",
-        ),
-        pytest.param(
-            a_pod(cpu="1", status={"containerStatuses": [{"name": "main", "allocatedResources": {"cpu": "2"}}]}),
-            id="resources in force",
-        ),
-    ],
-)
-def test_what_changes_requests_is_worked_out_anew(new: Pod) -> None:
-    old = a_pod(cpu="1")
-    assert old.shape and old.kin
-    inherit(old, new)
-    assert "shape" not in new.__dict__ and "kin" not in new.__dict__
-
-
-def test_a_new_label_is_another_kin_of_the_same_shape() -> None:
-    old, new = a_pod(cpu="1"), a_pod(cpu="1", labels={"a": "b"})
-    assert old.shape and old.kin
-    inherit(old, new)
-    assert new.__dict__["shape"] is old.shape and new.kin is not old.kin
 
 
 # What is watched, and what is said where it is not served

@@ -8,7 +8,7 @@ import pytest
 from build import a_node, a_pod
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.table import CPU, ClusterError
-from mooring.cluster.pods.cache import Cache, placed_on
+from mooring.cluster.pods.cache import Cache
 from mooring.cluster.pods.pod_groups import PodGroups
 from mooring.model.pod import Pod
 
@@ -130,17 +130,6 @@ def test_a_call_that_contradicts_the_state_fails_and_changes_nothing(
     assert str(raised.value) == text
     assert (cpu_by_node(cluster), cache.get("u1"), cache.is_assumed("u1")) == before
     assert cache.check() == []
-
-
-def test_an_assumed_pod_looks_as_if_bound_and_keeps_what_was_worked_out() -> None:
-    pod = the_pod()
-    shape, kin = pod.shape, pod.kin
-    placed = placed_on(pod, "n1")
-    assert (placed.spec.node_name, pod.spec.node_name) == ("n1", "")
-    assert placed.shape is shape
-    assert placed.kin is kin
-    assert placed.metadata == pod.metadata
-    assert vars(placed) == vars(pod), "nothing is worked out a second time"
 
 
 def test_the_object_that_the_watch_showed_takes_the_place_of_the_assumed_one() -> None:

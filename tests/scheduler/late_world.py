@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from mooring.cluster.pods.cache import placed_on
 from mooring.framework import config
 from mooring.framework.cycle import Cycle
 from mooring.framework.intents import Bind, Evict, Intent, PatchStatus, Record
@@ -217,7 +216,7 @@ class LateWorld:
     def bind(self, pod: Pod, node_name: str) -> None:
         status = with_condition(pod.status, Condition(type="PodScheduled", status="True"))
         status.nominated_node_name = ""
-        self.change(placed_on(Pod(metadata=pod.metadata, spec=pod.spec, status=status), node_name))
+        self.change(Pod(metadata=pod.metadata, spec=pod.spec, status=status).with_node(node_name))
 
     def _put(self, what: str, item: KubeObject) -> None:
         self._version += 1

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from extending import URL, Extended, a_pending
-from mooring.cluster.pods.cache import placed_on
 from mooring.framework.intents import Call, CallFault
 from mooring.scheduler.inputs import CallAnswered, ObjectAdded, ObjectRemoved
 
@@ -17,7 +16,7 @@ def a_binding(world: Extended) -> Any:
 
     def bind(call: Call) -> dict[str, str]:
         pod = world.pod(call.body["PodName"])
-        world.driver._replace(pod, placed_on(pod, call.body["Node"]))
+        world.driver._replace(pod, pod.with_node(call.body["Node"]))
         return {"Error": ""}
 
     return bind

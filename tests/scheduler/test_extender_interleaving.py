@@ -8,7 +8,6 @@ import pytest
 
 from build import a_node
 from extending import a_config, a_pending
-from mooring.cluster.pods.cache import placed_on
 from mooring.framework.intents import Bind, Call, CallFault, Evict, PatchStatus
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
@@ -119,7 +118,7 @@ class Chaos:
         pod = self.pods.get(key)
         if pod is None or pod.spec.node_name or self.draw.random() < 0.1:
             return "no"
-        self.change(pod, placed_on(pod, node_name))
+        self.change(pod, pod.with_node(node_name))
         return None
 
     def reply(self, call: Call) -> Any:

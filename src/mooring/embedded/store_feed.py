@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from mooring.apiclient.reflectors.pod_reuse import inherit
-from mooring.apiserver.store import Store, Write
+from mooring.apiserver.store import JsonObject, Store, Write
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import Watch
 from mooring.model.kinds import WATCHED
@@ -76,7 +75,7 @@ def _decoded(struct: type[KubeObject], write: Write, old: KubeObject | None) -> 
         if spec is not None:
             metadata = msgspec.convert(write.object["metadata"], ObjectMeta)
             pod = Pod(metadata=metadata, spec=spec, status=msgspec.convert(write.object.get("status", {}), PodStatus))
-            inherit(old, pod)
+            pod.inherit(old)
             return pod
     return msgspec.convert(write.object, struct)
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-from mooring.cluster.pods.cache import placed_on
 from mooring.framework.intents import (
     Bind,
     Call,
@@ -197,7 +196,7 @@ class Driver:
             return
         status = with_condition(pod.status, Condition(type="PodScheduled", status="True"))
         status.nominated_node_name = ""
-        bound = placed_on(_with_status(pod, status), intent.node_name)
+        bound = pod.with_status(status).with_node(intent.node_name)
         self._replace(pod, bound)
         self.scheduler.handle(BindAnswered(intent.pod))
         if self.on_bound is not None:
@@ -241,7 +240,7 @@ class Driver:
         status = old.status if condition is None else with_condition(old.status, condition)
         if nominated is not None:
             status = msgspec.structs.replace(status, nominated_node_name=nominated)
-        self._replace(old, _with_status(old, status))
+        self._replace(old, old.with_status(status))
 
     def _replace(self, old: KubeObject, new: KubeObject) -> None:
         new = self._versioned(new)
@@ -254,12 +253,12 @@ class Driver:
         if self._version is None:
             return item
         self._version += 1
+        if isinstance(item, Pod):
+            return item.with_version(str(self._version))
         metadata = msgspec.structs.replace(item.metadata, resource_version=str(self._version))
-        if not metadata.uid and not isinstance(item, Pod):
+        if not metadata.uid:
             metadata.uid = f"uid-of-{item.key}"  # volumes know their claims by it
         versioned: KubeObject = msgspec.structs.replace(item, metadata=metadata)
-        if isinstance(item, Pod):
-            versioned.__dict__.update(item.__dict__)  # neither shape nor kin knows the version
         return versioned
 
 
@@ -267,13 +266,6 @@ def with_condition(status: PodStatus, condition: Condition) -> PodStatus:
     """A copy of the status in which the condition stands, in the place of one of its type."""
     others = [c for c in status.conditions or () if c.type != condition.type]
     return msgspec.structs.replace(status, conditions=[*others, condition])
-
-
-def _with_status(pod: Pod, status: PodStatus) -> Pod:
-    """The pod with another status. What was worked out of it stays valid: no condition that we write changes that."""
-    changed = Pod(metadata=pod.metadata, spec=pod.spec, status=status)
-    changed.__dict__.update(pod.__dict__)
-    return changed
 
 
 def _name(item: KubeObject) -> tuple[str, str]:

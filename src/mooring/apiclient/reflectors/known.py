@@ -14,7 +14,7 @@ MAX_GRAVES = 4096
 """Deletions that are remembered. Events that come late come within seconds, so the oldest can be forgotten."""
 
 Inherit = Callable[[T, T], None]
-"""(old, new): hands to the new form of an object what was worked out of the old one."""
+"""(new, old): the new form of an object takes over what was worked out of the old one."""
 
 
 class Known(Generic[T]):
@@ -76,7 +76,7 @@ class Known(Generic[T]):
     def _put(self, key: str, old: T, item: T) -> ObjectChange[T]:
         self.objects[key] = item
         if self._inherit is not None and old.metadata.uid == item.metadata.uid:
-            self._inherit(old, item)
+            self._inherit(item, old)
         return ObjectChange(old, item)
 
     def _remove(self, key: str, version: str | None, old: T | None) -> ObjectChange[T] | None:

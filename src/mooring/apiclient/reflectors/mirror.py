@@ -6,7 +6,6 @@ from typing import Any
 
 from mooring.apiclient.reflectors.changes import ChangeListener, ObjectChange, tell
 from mooring.apiclient.reflectors.known import Known
-from mooring.apiclient.reflectors.pod_reuse import inherit
 from mooring.apiclient.reflectors.versions import is_later
 from mooring.apiclient.reflectors.watch_lines import BOOKMARK, LineDecoder, MalformedObject
 from mooring.apiclient.reflectors.watched import Watched
@@ -173,4 +172,4 @@ class Mirror:
             self._report(f"{self._watched.name} {item.key}: a change could not be taken in", fault)
 
     def _nothing_known(self) -> Known[Any]:
-        return Known(inherit if self._watched.struct is Pod else None)
+        return Known(Pod.inherit if self._watched.struct is Pod else None)

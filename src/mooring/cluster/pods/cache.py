@@ -6,8 +6,6 @@ its binding fails. There is no timer: an assumed pod stays until one of these ha
 A call that raises changes nothing, with one exception: a pod that is to leave leaves, whatever goes wrong.
 """
 
-import msgspec
-
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.table import ClusterError
 from mooring.model.pod import Pod
@@ -27,7 +25,7 @@ class Cache:
         """Count the pod on the node from now on. Returns it as it will look when it is bound."""
         if pod.id in self._pods:
             raise ClusterError(f"pod {_shown(pod)} is in the cache, so can't be assumed")
-        placed = placed_on(pod, node_name)
+        placed = pod.with_node(node_name)
         self._put(placed)
         self._assumed.add(pod.id)
         if self._groups is not None:
@@ -130,13 +128,6 @@ class Cache:
         except BaseException:
             self._put(known)
             raise
-
-
-def placed_on(pod: Pod, node_name: str) -> Pod:
-    """The pod as it looks on a node. What was worked out of it stays valid: neither shape nor kin knows the node."""
-    placed = Pod(metadata=pod.metadata, spec=msgspec.structs.replace(pod.spec, node_name=node_name), status=pod.status)
-    placed.__dict__.update(pod.__dict__)
-    return placed
 
 
 def _shown(pod: Pod) -> str:

@@ -29,8 +29,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import msgspec
-
 from mooring.framework.config.durations import Duration
 from mooring.kit.clock import NS_PER_S
 from mooring.model.decode import decode_as
@@ -341,10 +339,7 @@ class _Reader:
             key = f"{template.namespace}/{name}"
             if key not in self._taken:
                 break
-        metadata = msgspec.structs.replace(template.metadata, name=name, uid=key)
-        pod = Pod(metadata=metadata, spec=template.spec, status=template.status)
-        pod.__dict__.update(shape=template.shape, kin=template.kin)
-        return pod
+        return template.with_name(name, uid=key)
 
     # ---- Single values
 

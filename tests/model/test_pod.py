@@ -1,0 +1,90 @@
+"""What a form of a pod hands on to the next: what is worked out of it, as far as the change does not touch that."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from build import a_pod
+from mooring.model.pod import Pod, PodStatus
+
+
+def test_an_assumed_pod_looks_as_if_bound_and_keeps_what_was_worked_out() -> None:
+    pod = a_pod(cpu="1", metadata={"uid": "u"})
+    shape, kin = pod.shape, pod.kin
+    placed = pod.with_node("n1")
+    assert (placed.spec.node_name, pod.spec.node_name) == ("n1", "")
+    assert placed.shape is shape
+    assert placed.kin is kin
+    assert placed.metadata == pod.metadata
+    assert vars(placed) == vars(pod), "nothing is worked out a second time"
+
+
+def test_another_status_or_version_keeps_what_was_worked_out() -> None:
+    pod = a_pod(cpu="1", labels={"a": "b"})
+    assert pod.shape and pod.kin and pod.id
+    running, newer = pod.with_status(PodStatus(phase="Running")), pod.with_version("7")
+    assert (running.status.phase, pod.status.phase) == ("Running", "")
+    assert (newer.metadata.resource_version, newer.metadata.labels) == ("7", {"a": "b"})
+    assert vars(running) == vars(newer) == vars(pod)
+
+
+def test_another_pod_of_the_template_shares_its_shape_and_has_an_id_of_its_own() -> None:
+    template = a_pod(cpu="1", metadata={"uid": "u"})
+    assert template.id == "u"
+    other = template.with_name("p-1", uid="u-1")
+    assert (other.name, other.id) == ("p-1", "u-1")
+    assert other.__dict__["shape"] is template.shape and other.__dict__["kin"] is template.kin
+
+
+# What a pod takes over from its older form
+
+
+def with_status(pod: Pod, **status: Any) -> Pod:
+    copy = msgspec.convert(msgspec.to_builtins(pod), Pod)
+    copy.status = msgspec.convert(status, type(copy.status))
+    return copy
+
+
+def test_a_change_of_status_keeps_spec_and_shape() -> None:
+    old = a_pod(cpu="1", metadata={"uid": "u"})
+    shape, kin = old.shape, old.kin
+    new = with_status(old, phase="Running", podIP="10.0.0.1")
+    new.inherit(old)
+    assert new.spec is old.spec and new.__dict__["shape"] is shape and new.__dict__["kin"] is kin
+
+
+def test_a_binding_keeps_the_shape_and_not_the_spec() -> None:
+    old = a_pod(cpu="1")
+    shape = old.shape
+    new = a_pod(cpu="1", nodeName="n1")
+    new.inherit(old)
+    assert new.spec.node_name == "n1" and old.spec.node_name == "" and new.__dict__["shape"] is shape
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        pytest.param(a_pod(cpu="2"), id="a new request"),
+        pytest.param(
+            a_pod(cpu="1", status={"conditions": [{"type": "PodResizePending", "reason": "Infeasible"}]}),
+            id="a resize that cannot be done",
+        ),
+        pytest.param(
+            a_pod(cpu="1", status={"containerStatuses": [{"name": "main", "allocatedResources": {"cpu": "2"}}]}),
+            id="resources in force",
+        ),
+    ],
+)
+def test_what_changes_requests_is_worked_out_anew(new: Pod) -> None:
+    old = a_pod(cpu="1")
+    assert old.shape and old.kin
+    new.inherit(old)
+    assert "shape" not in new.__dict__ and "kin" not in new.__dict__
+
+
+def test_a_new_label_is_another_kin_of_the_same_shape() -> None:
+    old, new = a_pod(cpu="1"), a_pod(cpu="1", labels={"a": "b"})
+    assert old.shape and old.kin
+    new.inherit(old)
+    assert new.__dict__["shape"] is old.shape and new.kin is not old.kin
