@@ -1,7 +1,7 @@
 """The ledger of claims: which version of a claim counts, and whose devices are taken."""
 
 from device_building import DRIVER, a_claim, an_allocation
-from mooring.cluster.claims.claim_ledger import ClaimLedger, PoolLog
+from mooring.cluster.claims.claim_ledger import ClaimLedger
 from mooring.model.devices import ResourceClaim
 from mooring.model.quantity import parse
 
@@ -104,14 +104,3 @@ def test_a_reservation_that_is_given_back() -> None:
     answered(version(2, is_given=True))
     assert not ledger.is_given_back(version(1), "pod")
     assert ledger.get("default/c") == version(2, is_given=True)
-
-
-def test_a_reader_that_stayed_away_starts_over() -> None:
-    log = PoolLog()
-    log.note(("x", "y"))
-    assert log.since(0) == {("x", "y")}
-    assert log.since(log.end) == set()
-    for _ in range(PoolLog.LIMIT):
-        log.note(("x", "z"))
-    assert log.since(0) is None
-    assert log.since(log.end - 1) == {("x", "z")}

@@ -15,7 +15,6 @@ from build import a_node, a_pod
 from mooring.cluster.nodes import table as table_module
 from mooring.cluster.nodes.images import Images
 from mooring.cluster.nodes.labels import ABSENT
-from mooring.cluster.nodes.log import TouchLog
 from mooring.cluster.nodes.order import NodeOrder
 from mooring.cluster.nodes.ports import PortUse
 from mooring.cluster.nodes.table import NOWHERE, ClusterError, NodeTable, cells
@@ -747,33 +746,6 @@ def test_the_first_of_two_pods_that_leaves_frees_their_port() -> None:
     assert not ports.is_taken(0, ("0.0.0.0", "TCP", 80))
     ports.release(0, [("0.0.0.0", "TCP", 80)])
     assert not ports.is_taken(0, ("0.0.0.0", "TCP", 80))
-
-
-# ---- the log of touched rows
-
-
-def test_a_reader_learns_which_rows_were_touched_since() -> None:
-    log = TouchLog()
-    for row in (5, 3, 5, 1):
-        log.note(row)
-    assert log.since(0) == [1, 3, 5]
-    assert log.since(2) == [1, 5]
-    assert log.since(3) == [1]
-    assert log.since(log.end) == []
-
-
-def test_a_reader_that_stayed_away_too_long_must_start_over() -> None:
-    log = TouchLog()
-    log.LIMIT = 4
-    for row in range(5):
-        log.note(row)
-    assert log.end == 5
-    assert log.since(1) is None
-    assert log.since(2) == [2, 3, 4]
-    for row in range(100):
-        log.note(row)
-    assert log.end == 105
-    assert log.since(104) == [99]
 
 
 # ---- the orders of nodes

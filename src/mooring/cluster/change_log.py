@@ -1,37 +1,64 @@
-"""A log of changed objects: whoever keeps what follows from them learns what to work out again."""
+"""A log of what changed: rows of the node table, stored objects, pools of devices. Kept answers are refreshed from it."""
 
-from mooring.model.meta import KubeObject
+from typing import Generic, TypeVar
 
-Changed = tuple[type[KubeObject], str]
-"""Kind and key."""
+T = TypeVar("T")
 
 
-class ChangeLog:
-    """Objects in the order in which they changed. A reader keeps a position and later asks what came since.
+class ChangeLog(Generic[T]):
+    """Items in the order in which they changed. A reader keeps a position and later asks what came since.
 
-    Only the recent past is kept: a reader that stayed away too long is told to start over.
+    The log keeps only the recent past: a reader that stayed away too long gets None and starts over.
     """
 
     LIMIT = 16384
+    """Changes that are kept at most; beyond that the older half goes. Three changes of each of 5,000 nodes fit in."""
 
     def __init__(self) -> None:
-        self._changed: list[Changed] = []
+        self._items: list[T] = []
         self._start = 0
 
     @property
     def end(self) -> int:
         """The position after the last change."""
-        return self._start + len(self._changed)
+        return self._start + len(self._items)
 
-    def note(self, kind: type[KubeObject], key: str) -> None:
-        self._changed.append((kind, key))
-        if len(self._changed) > self.LIMIT:
+    def note(self, item: T) -> None:
+        self._items.append(item)
+        if len(self._items) > self.LIMIT:
             half = self.LIMIT // 2
-            del self._changed[:half]
+            del self._items[:half]
             self._start += half
 
-    def since(self, position: int) -> list[Changed] | None:
-        """What changed since `position`, each object once, in order; None when that is no longer known."""
+    def since(self, position: int) -> list[T] | None:
+        """What changed since `position`, each item once, in the order of its first change; None: no longer known."""
         if position < self._start:
             return None
-        return list(dict.fromkeys(self._changed[position - self._start :]))
+        recent = self._items[position - self._start :]
+        return recent if len(recent) < 2 else list(dict.fromkeys(recent))
+
+
+class Follower:
+    """Reads several logs of rows at once, each from where it left off."""
+
+    def __init__(self, *logs: ChangeLog[int]) -> None:
+        self._logs = logs
+        self._positions = [0] * len(logs)
+
+    def news(self) -> list[int] | None:
+        """The rows touched since the last call in any of the logs, each once, ascending; None when that is not known."""
+        rows = self.peek()
+        self._positions = [log.end for log in self._logs]
+        return rows
+
+    def peek(self) -> list[int] | None:
+        """The same, and it stays news."""
+        rows: list[int] = []
+        for log, position in zip(self._logs, self._positions, strict=True):
+            if position == log.end:
+                continue
+            touched = log.since(position)
+            if touched is None:
+                return None
+            rows = sorted({*rows, *touched}) if rows else sorted(touched)
+        return rows

@@ -98,7 +98,7 @@ def _as_rows(touched: list[int] | None, height: int) -> Rows | None:
     """None stays for nothing touched; a log that forgot, or many rows, mean all rows."""
     if touched is None or len(touched) * 4 > height:
         return slice(0, height)
-    return np.array(touched, np.intp) if touched else None
+    return np.array(sorted(touched), np.intp) if touched else None
 
 
 class ShapeMemo:

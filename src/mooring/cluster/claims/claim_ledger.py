@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from mooring.cluster.change_log import ChangeLog
 from mooring.cluster.claims.claim_turns import ClaimTurns
 from mooring.model.devices import AllocatedDevice, DeviceId, PoolId, ResourceClaim
 from mooring.model.quantity import parse
@@ -22,34 +23,6 @@ class Consumption:
 
     shares: int = 0
     amounts: dict[str, int] = field(default_factory=dict)
-
-
-class PoolLog:
-    """Pools in the order in which devices of theirs were given or taken back. A reader keeps a position.
-
-    Only the recent past is kept: a reader that stayed away too long is told to start over.
-    """
-
-    LIMIT = 16384
-
-    def __init__(self) -> None:
-        self._pools: list[PoolId] = []
-        self._start = 0
-
-    @property
-    def end(self) -> int:
-        return self._start + len(self._pools)
-
-    def note(self, pool: PoolId) -> None:
-        self._pools.append(pool)
-        if len(self._pools) > self.LIMIT:
-            half = self.LIMIT // 2
-            del self._pools[:half]
-            self._start += half
-
-    def since(self, position: int) -> set[PoolId] | None:
-        """The pools since `position`; None when that is no longer known."""
-        return None if position < self._start else set(self._pools[position - self._start :])
 
 
 class ClaimLedger:
@@ -77,7 +50,8 @@ class ClaimLedger:
         """Devices that several claims may use -> the number of shares."""
         self.consumed: dict[DeviceId, Consumption] = {}
         """... -> what those consume that have a capacity."""
-        self.log = PoolLog()
+        self.log: ChangeLog[PoolId] = ChangeLog()
+        """Pools whose devices were given or taken back."""
         self.turns = ClaimTurns()
 
     # ---- claims

@@ -35,8 +35,8 @@ class StorageView:
         self.drivers: dict[str, CSIDriver] = by_kind[CSIDriver]
         self.capacities: dict[str, CSIStorageCapacity] = by_kind[CSIStorageCapacity]
         self.attachments: dict[str, VolumeAttachment] = by_kind[VolumeAttachment]
-        self.changes = ChangeLog()
-        """Of claims, volumes, classes and attachments."""
+        self.changes: ChangeLog[tuple[type[KubeObject], str]] = ChangeLog()
+        """Kinds and keys of claims, volumes, classes and attachments."""
         self._assumed_volumes = Assumed(self.volumes)
         self._assumed_claims = Assumed(self.claims)
         self._shelves: dict[str, Shelf] = defaultdict(Shelf)
@@ -62,7 +62,7 @@ class StorageView:
         elif kind is CSINode:
             self.node_version += 1
         if kind in _NOTED:
-            self.changes.note(kind, key)
+            self.changes.note((kind, key))
 
     # ---- with what is assumed
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.nodes.log import Follower
+from mooring.cluster.change_log import Follower
 from mooring.cluster.nodes.table import NodeTable
 from mooring.kit.rfc3339 import moment_ns
 from mooring.model.pod import Pod

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.cluster.change_log import ChangeLog, Follower
 from mooring.cluster.nodes.facts import FIRST_CLASS, NO_FACTS, NodeFacts, facts_of, have_same_facts
 from mooring.cluster.nodes.images import Images
 from mooring.cluster.nodes.labels import LabelColumns, grown
-from mooring.cluster.nodes.log import Follower, TouchLog
 from mooring.cluster.nodes.order import NodeOrder
 from mooring.cluster.nodes.ports import PortUse
 from mooring.cluster.nodes.sums import Beyond, add_exactly
@@ -116,9 +116,9 @@ class NodeTable:
         self.ports = PortUse()
         self.tallies = PodTallies()
         self.order = NodeOrder()
-        self.node_touches = TouchLog()
-        self.touches = TouchLog()
-        self.pod_touches = TouchLog()
+        self.node_touches: ChangeLog[int] = ChangeLog()
+        self.touches: ChangeLog[int] = ChangeLog()
+        self.pod_touches: ChangeLog[int] = ChangeLog()
         """Rows on which a pod changed in nothing that counts: in its status, and in its place in the line."""
         self.node_set_version = 0
         """Grows when a node comes or goes: what was worked out over all nodes is then void."""
@@ -293,7 +293,7 @@ class NodeTable:
         other.images.capture(self._rows(self._unsettled.peek()))
         other.ports = self.ports.fork()
         other.tallies = self.tallies.fork()
-        other.touches, other.pod_touches = TouchLog(), TouchLog()
+        other.touches, other.pod_touches = ChangeLog(), ChangeLog()
         other._unsettled = Follower(other.touches, other.pod_touches)
         return other
 

@@ -8,7 +8,7 @@ priority, the pods on the node and those nominated to it, so it is worked out ag
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.nodes.log import Follower
+from mooring.cluster.change_log import Follower
 from mooring.cluster.nodes.ranks import PodRanks
 from mooring.cluster.nodes.sums import MAX_SUM
 from mooring.cluster.pods.nominated import Load, NominatedLoad
