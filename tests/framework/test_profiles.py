@@ -195,7 +195,8 @@ def test_the_largest_weights_fit() -> None:
 
 def test_a_plugin_is_built_once_and_shared_by_its_points() -> None:
     first, second = build(a_profile("a", args={"A": {"x": 1}}), a_profile("b")).values()
-    assert first.points["filter"][0] is first.points["score"][0] is first.plugin("A")
+    assert first.plugin("A") is first.filters[0]
+    assert first.plugin("A") is first.scores[0]
     assert first.plugin("A") is not second.plugin("A")
     assert first.plugin("C") is None
     built = first.plugin("A")

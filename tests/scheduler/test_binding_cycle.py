@@ -376,7 +376,7 @@ def test_when_nobody_wants_to_bind_the_pod_backs_off_and_nothing_is_said() -> No
             return SKIP
 
     world, pod = World({}), a_big_pod()
-    world.core.runners["default-scheduler"].profile.points["bind"] = (Shy(None, Handle()),)
+    world.core.runners["default-scheduler"].profile.binds = (Shy(None, Handle()),)
     world.attempt(pod)
     assert world.intents == []
     assert world.whereabouts(pod) == BACKS_OFF

@@ -146,7 +146,7 @@ def test_after_an_error_others_hear_of_the_room_before_the_pod_is_queued(case: s
     world, pod, other = World(says), a_big_pod(), a_big_pod("other")
     if case == "no plugin binds":
         profile = world.core.runners["default-scheduler"].profile
-        profile.points["bind"] = tuple(plugin for plugin in profile.points["bind"] if plugin.name == "Binder")
+        profile.binds = tuple(plugin for plugin in profile.binds if plugin.name == "Binder")
     world.attempt(pod)
     world.attempt(other)
     del world.stories[:]

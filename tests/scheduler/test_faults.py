@@ -395,7 +395,7 @@ def test_a_plugin_that_fails_when_it_is_told_of_an_eviction(point: str) -> None:
 
 def _forget_plugin(world: World, name: str) -> None:
     profile = world.core.runners["default-scheduler"].profile
-    profile.points["postFilter"] = tuple(p for p in profile.points["postFilter"] if p.name != name)
+    profile.post_filters = tuple(p for p in profile.post_filters if p.name != name)
 
 
 # ---- after the fact

@@ -300,8 +300,8 @@ def a_fussy_world(at: str, answer: object) -> tuple[GangWorld, list[str]]:
     world = GangWorld(BOTH_GATES, registry)
     profile = world.core.runners["default-scheduler"].profile
     made = plugin(None, None)
-    profile.points["reserve"] += (made,)
-    profile.points["permit"] = (made, *profile.points["permit"])
+    profile.reserves += (made,)
+    profile.permits = (made, *profile.permits)
     return world, reserved
 
 

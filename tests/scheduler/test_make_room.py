@@ -49,7 +49,7 @@ ROWS: dict[str, tuple[list[Any], Nomination | None, str, bool]] = {
 @pytest.mark.parametrize(("answers", "nomination", "message", "clears"), ROWS.values(), ids=ROWS.keys())
 def test_what_comes_of_it(answers: list[Any], nomination: Nomination | None, message: str, clears: bool) -> None:
     plugins = tuple(Answering(answer) for answer in answers)
-    runner: Any = SimpleNamespace(profile=SimpleNamespace(points={"postFilter": plugins}), caller=PluginCaller())
+    runner: Any = SimpleNamespace(profile=SimpleNamespace(post_filters=plugins), caller=PluginCaller())
     failure: Any = SimpleNamespace(attempt=SimpleNamespace(cycle=SimpleNamespace(call=call_plainly)))
     room: Room = at_once(make_room(runner, failure))
     told = room.message.partition(f" ({__file__}, line ")[0]

@@ -21,10 +21,10 @@ class Evaluations:
     """
 
     def __init__(self, profile: Profile) -> None:
-        self._pre_filters = _names(profile.points.get("preFilter", ()))
-        self._filters = _names(profile.points.get("filter", ()))
-        self._pre_scores = _names(profile.points.get("preScore", ()))
-        self._scores = _names(profile.points.get("score", ()))
+        self._pre_filters = _names(profile.pre_filters)
+        self._filters = _names(profile.filters)
+        self._pre_scores = _names(profile.pre_scores)
+        self._scores = _names(profile.scores)
         self.clear()
 
     def clear(self) -> None:

@@ -4,8 +4,8 @@ A configuration lists plugins in sets; building a profile turns the sets into pl
 by its points. Whatever does not fit is refused with upstream's text.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import InitVar, dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -22,7 +22,23 @@ from mooring.framework.config.types import (
     PluginSet,
 )
 from mooring.framework.faults import describe
-from mooring.framework.points import POINTS, Handle, Plugin, ScorePlugin
+from mooring.framework.points import (
+    POINTS,
+    BindPlugin,
+    FilterPlugin,
+    Handle,
+    PermitPlugin,
+    Plugin,
+    PostBindPlugin,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    QueueSortPlugin,
+    ReservePlugin,
+    ScorePlugin,
+)
 from mooring.framework.registry import Registry
 from mooring.framework.services import SchedulerServices
 from mooring.kit.metrics import Registry as MetricRegistry
@@ -39,6 +55,23 @@ _PLACEMENT_POINTS: dict[str, tuple[str, ...]] = {
 # one PlacementGenerate plugin. Until then the names in their sets are checked and nothing more.
 
 
+_ATTRIBUTES = {
+    "preFilter": "pre_filters",
+    "filter": "filters",
+    "postFilter": "post_filters",
+    "reserve": "reserves",
+    "preScore": "pre_scores",
+    "score": "scores",
+    "preBind": "pre_binds",
+    "bind": "binds",
+    "postBind": "post_binds",
+    "permit": "permits",
+    "preEnqueue": "pre_enqueues",
+    "queueSort": "queue_sorts",
+}
+"""Point -> the attribute of a profile that lists its plugins, in the order of POINTS."""
+
+
 class _Refusal(ValueError):
     """Why a profile cannot be built, still without the name of the profile."""
 
@@ -50,24 +83,41 @@ class Profile:
     scheduler_name: str
     percentage_of_nodes_to_score: int | None
     """0 or None: every node (scheduler/search.py)."""
-    points: dict[str, tuple[Plugin, ...]]
-    """Point (as the configuration calls it) -> its plugins in order of execution."""
+    points: InitVar[Mapping[str, Sequence[Plugin]]]
+    """Point (as the configuration calls it) -> its plugins in order of execution. Each must extend its point."""
     weights: dict[str, int] = field(default_factory=dict)
     """Score plugin -> what its scores are multiplied with."""
     plugins: dict[str, Plugin] = field(default_factory=dict)
     """All plugins that were made, also those that all their points disable."""
+    pre_enqueues: tuple[PreEnqueuePlugin, ...] = field(init=False)
+    queue_sorts: tuple[QueueSortPlugin, ...] = field(init=False)
+    pre_filters: tuple[PreFilterPlugin, ...] = field(init=False)
+    filters: tuple[FilterPlugin, ...] = field(init=False)
+    post_filters: tuple[PostFilterPlugin, ...] = field(init=False)
+    pre_scores: tuple[PreScorePlugin, ...] = field(init=False)
+    scores: tuple[ScorePlugin, ...] = field(init=False)
+    reserves: tuple[ReservePlugin, ...] = field(init=False)
+    permits: tuple[PermitPlugin, ...] = field(init=False)
+    pre_binds: tuple[PreBindPlugin, ...] = field(init=False)
+    binds: tuple[BindPlugin, ...] = field(init=False)
+    post_binds: tuple[PostBindPlugin, ...] = field(init=False)
 
-    def __post_init__(self) -> None:
-        for listed in self.points.values():
+    def __post_init__(self, points: Mapping[str, Sequence[Plugin]]) -> None:
+        for listed in points.values():
             for plugin in listed:
                 self.plugins.setdefault(plugin.name, plugin)
+        for point, attribute in _ATTRIBUTES.items():
+            listed = tuple(points.get(point, ()))
+            assert all(isinstance(plugin, POINTS[point]) for plugin in listed), f"{listed} at {point}"
+            setattr(self, attribute, listed)
 
     def plugin(self, name: str) -> Plugin | None:
         return self.plugins.get(name)
 
     def describe(self) -> dict[str, list[str]]:
         """Point -> plugin names, `Name*weight` where they score; points without plugins are left out."""
-        described = {point: [plugin.name for plugin in plugins] for point, plugins in self.points.items() if plugins}
+        listed = {point: getattr(self, attribute) for point, attribute in _ATTRIBUTES.items()}
+        described = {point: [plugin.name for plugin in plugins] for point, plugins in listed.items() if plugins}
         if "score" in described:
             described["score"] = [f"{name}*{self.weights[name]}" for name in described["score"]]
         return described
@@ -145,7 +195,7 @@ def _check_beside_others(
         raise _error(f"initializing profiles: duplicate profile with scheduler name {show(name)}")
     if not built:
         return
-    (sorter,), (first_sorter,) = profile.points["queueSort"], next(iter(built.values())).points["queueSort"]
+    (sorter,), (first_sorter,) = profile.queue_sorts, next(iter(built.values())).queue_sorts
     if sorter.name != first_sorter.name:
         raise _error(
             f"initializing profiles: different queue sort plugins for profile {show(name)}: "

@@ -1,8 +1,8 @@
 """A profile at work: opens attempts and keeps, from one to the next, the answers that can be kept (memo.py)."""
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 from weakref import ref
 
 from mooring.cluster.cluster import Cluster
@@ -11,7 +11,7 @@ from mooring.framework.attempt import Attempt
 from mooring.framework.cycle import Cycle
 from mooring.framework.memo import PASSED, Plan, ShapeMemo
 from mooring.framework.plugin_caller import PluginCaller
-from mooring.framework.points import FilterPlugin, Plugin, Reads, ScorePlugin
+from mooring.framework.points import Plugin, PreFilterPlugin, PreScorePlugin, Reads
 from mooring.framework.profiles import Profile
 from mooring.model.pod import Pod
 from mooring.model.shape import PodShape
@@ -36,12 +36,12 @@ class Runner:
         self.profile = profile
         self.caller = caller or PluginCaller()
         self.cursor = cursor or SearchCursor()
-        self.filters: tuple[FilterPlugin, ...] = _typed(profile, "filter")
-        self.scores: tuple[ScorePlugin, ...] = _typed(profile, "score")
+        self.filters = profile.filters
+        self.scores = profile.scores
         if len(self.filters) >= PASSED:
             raise ValueError(f"a profile can have at most {PASSED - 1} filter plugins, {len(self.filters)} are enabled")
-        self.pre_filter_plan = _plan(profile, "preFilter", "pre_filter")
-        self.pre_score_plan = _plan(profile, "preScore", "pre_score")
+        self.pre_filter_plan = _plan(profile.pre_filters, "pre_filter")
+        self.pre_score_plan = _plan(profile.pre_scores, "pre_score")
         self.filter_reads = [_reads_of(plugin, "filter", "pre_filter") for plugin in self.filters]
         self.score_reads = [_reads_of(plugin, "score", "pre_score") for plugin in self.scores]
         self.asked_filters = [
@@ -85,12 +85,7 @@ class Runner:
         self._memos.pop(shape, None)
 
 
-def _typed(profile: Profile, point: str) -> Any:
-    return tuple(profile.points.get(point, ()))
-
-
-def _plan(profile: Profile, point: str, method: str) -> Plan:
-    plugins = _typed(profile, point)
+def _plan(plugins: Iterable[PreFilterPlugin | PreScorePlugin], method: str) -> Plan:
     return Plan(frozenset(), tuple((plugin, _declared(plugin, method) is Reads.SHAPE) for plugin in plugins))
 
 

@@ -1,7 +1,6 @@
 """Gates: PreEnqueue plugins decide whether a pod may be queued at all."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from mooring.framework.events import ClusterEvent
 from mooring.framework.faults import describe
@@ -25,7 +24,7 @@ class Gates:
         report: Report,
         callers: Mapping[str, PluginCaller],
     ) -> None:
-        self._plugins = {name: _pre_enqueue_plugins(profile) for name, profile in profiles.items()}
+        self._plugins = {name: profile.pre_enqueues for name, profile in profiles.items()}
         self._events_of = events_of
         self._counters = counters
         self._report = report
@@ -72,8 +71,3 @@ class Gates:
             entry.unschedulable_plugins = (*entry.unschedulable_plugins, plugin)
         entry.gating_plugin, entry.gating_message = plugin, message
         entry.gating_events = self._events_of(plugin)
-
-
-def _pre_enqueue_plugins(profile: Profile) -> tuple[PreEnqueuePlugin, ...]:
-    listed: Any = profile.points.get("preEnqueue", ())
-    return tuple(listed)

@@ -403,7 +403,7 @@ def _order_of(profile: Profile, report: Report) -> Callable[[QueuedPod], Any]:
 
     A pod that the plugin fails on comes last: a move between places must not lose it.
     """
-    sorter: Any = profile.points["queueSort"][0]
+    sorter = profile.queue_sorts[0]
     sort_key = sorter.sort_key
 
     def order(entry: QueuedPod) -> tuple[Any, ...]:

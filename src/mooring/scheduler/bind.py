@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from mooring.cluster.nodes.table import ClusterError
 from mooring.framework.config.types import Extender
@@ -87,7 +87,7 @@ def go_on(core: Core, binding: Binding) -> None:
     """PreBind and Bind: from here on the pod is no longer in flight."""
     core.queue.done(binding.entry.uid)
     binding.step_began_ns = binding.runner.caller.began()
-    prepare(core, binding, iter(_plugins(binding, "preBind")), _prepared)
+    prepare(core, binding, iter(binding.runner.profile.pre_binds), _prepared)
 
 
 def _prepared(core: Core, binding: Binding, failed: BindingFailure | None) -> None:
@@ -137,7 +137,7 @@ def bind_failed(core: Core, binding: Binding, fault: str, elsewhere: str) -> Non
 
 
 def _post_bind(core: Core, binding: Binding) -> None:
-    for plugin in _plugins(binding, "postBind"):
+    for plugin in binding.runner.profile.post_binds:
         try:
             _call(binding, plugin, "PostBind", plugin.post_bind)
         except Exception as fault:  # the pod is bound, whatever a plugin thinks of it
@@ -177,7 +177,7 @@ def back_out(core: Core, binding: Binding) -> bool:
 
 
 def _unreserve(core: Core, binding: Binding) -> None:
-    for plugin in reversed(_plugins(binding, "reserve")):
+    for plugin in reversed(binding.runner.profile.reserves):
         try:
             _call(binding, plugin, "Unreserve", plugin.unreserve)
         except Exception as fault:  # the others must still give back what they claimed
@@ -230,12 +230,8 @@ def _nonsense(point: str, plugin: Plugin, answer: object) -> Failure:
     return error(f'running {point} plugin "{plugin.name}": unexpected answer {answer!r}')
 
 
-def _plugins(binding: Binding, point: str) -> Any:
-    return binding.runner.profile.points.get(point, ())
-
-
 def _reserve(binding: Binding) -> Failure | None:
-    for plugin in _plugins(binding, "reserve"):
+    for plugin in binding.runner.profile.reserves:
         answer = _ask(binding, plugin, "Reserve", plugin.reserve)
         if isinstance(answer, Failure):
             return answer
@@ -253,7 +249,7 @@ def ask_permits(binding: Binding) -> Failure | dict[str, float]:
 
 def _permit(binding: Binding) -> Failure | dict[str, float]:
     waits: dict[str, float] = {}
-    for plugin in _plugins(binding, "permit"):
+    for plugin in binding.runner.profile.permits:
         answer = _ask(binding, plugin, "Permit", plugin.permit)
         if isinstance(answer, Failure):
             return answer
@@ -276,7 +272,7 @@ def _begin_to_bind(core: Core, binding: Binding) -> BindingFailure | None:
 
 def _bind(core: Core, binding: Binding) -> BindingFailure | None:
     """Why the pod was not bound; None: it is bound, or soon will be."""
-    for plugin in _plugins(binding, "bind"):
+    for plugin in binding.runner.profile.binds:
         answer = _ask(binding, plugin, "Bind", plugin.bind)
         if answer is SKIP:
             continue

@@ -43,8 +43,7 @@ def _ask_in_order(runner: Runner, failure: FitFailure, review: Review | None) ->
     call = failure.attempt.cycle.call
     reasons: list[str] = []
     clear = False
-    for plugin in runner.profile.points.get("postFilter", ()):
-        assert isinstance(plugin, PostFilterPlugin)
+    for plugin in runner.profile.post_filters:
         try:
             answer = call("PostFilter", plugin.name, plugin.post_filter, failure)
             if isinstance(answer, Candidates) and review is not None:

@@ -26,7 +26,7 @@ def is_pointless(core: Core, pod: Pod) -> bool:
 def seek_room(runner: Runner, decision: NoFit, panel: Panel | None) -> Steps[Room | None]:
     """The pod fits nowhere: let PostFilter make room, which interested extenders review. None: there is no PostFilter."""
     failure = decision.failure
-    if failure is None or not runner.profile.points.get("postFilter"):
+    if failure is None or not runner.profile.post_filters:
         return None
     if panel is None:
         return (yield from make_room(runner, failure))

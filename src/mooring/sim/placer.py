@@ -9,7 +9,7 @@ from mooring.cluster.cluster import Cluster
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.failure import FitFailure
 from mooring.framework.intents import Intent, Write
-from mooring.framework.points import Nomination, NoRoom, Plugin, PreEnqueuePlugin, ReservePlugin
+from mooring.framework.points import Nomination, NoRoom, Plugin
 from mooring.framework.registry import Registry
 from mooring.framework.runner import Runner
 from mooring.framework.services import SchedulerServices
@@ -123,7 +123,7 @@ class Placer:
             return step
         step.room = at_once(make_room(runner, decision.failure))
         preemption = runner.profile.plugin(DefaultPreemption.name)
-        if step.room.nomination is None and preemption in runner.profile.points.get("postFilter", ()):
+        if step.room.nomination is None and preemption in runner.profile.post_filters:
             step.room = _own_words(preemption, decision.failure, step.room)
         if step.room.nomination and isinstance(preemption, DefaultPreemption):
             step.findings = found = preemption.search(decision.failure)
@@ -155,8 +155,7 @@ class Placer:
 
     def gate(self, runner: Runner, pod: Pod) -> Rejection | DecisionError | None:
         """The first PreEnqueue rejection: why the pod may not be queued yet."""
-        for plugin in runner.profile.points.get("preEnqueue", ()):
-            assert isinstance(plugin, PreEnqueuePlugin)
+        for plugin in runner.profile.pre_enqueues:
             try:
                 rejection = plugin.pre_enqueue(pod)
                 if rejection is not None:
@@ -176,7 +175,7 @@ def _own_words(preemption: Plugin | None, failure: FitFailure, room: Room) -> Ro
 
 def _reserve(runner: Runner, placement: Placement) -> bool:
     """Let the plugins claim what the pod will use on its node; where one cannot, all give back what they claimed."""
-    plugins = [plugin for plugin in runner.profile.points.get("reserve", ()) if isinstance(plugin, ReservePlugin)]
+    plugins = runner.profile.reserves
     assert placement.cycle is not None, "a placement comes with its cycle"
     for plugin in plugins:
         try:
