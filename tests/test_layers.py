@@ -1,12 +1,14 @@
 """Imports go down only: each package knows those of lower layers, and none beside or above it. So do rooms in a package.
 
+Modules, too, have an order: none imports itself by way of others.
+
 An import counts wherever it stands: in a function, under TYPE_CHECKING, in any form.
 """
 
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,16 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "scheduler": (("extenders",), ("groups",)),
 }
 """The rooms of packages, from the bottom up, by the same rule. Modules outside rooms serve them and put them together."""
+
+CYCLIC_IMPORTS: frozenset[tuple[str, str]] = frozenset(
+    {
+        ("framework.points", "framework.failure"),
+    }
+)
+"""Imports that close a cycle of modules and still stand, as (importer, imported). This set only shrinks.
+
+points -> failure: PostFilter plugins are handed the attempt, which in turn calls plugins.
+"""
 
 LAYER = {package: height for height, packages in enumerate(LAYERS) for package in packages}
 ROOM = {f"{p}.{room}": height for p, rows in ROOMS.items() for height, rooms in enumerate(rows) for room in rooms}
@@ -84,6 +96,43 @@ def _imports(module: str, text: str) -> Iterator[tuple[int, str]]:
                 yield node.lineno, below
 
 
+def cycles(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
+    """The modules that import themselves by way of others, grouped by who is in reach of whom."""
+    reach = {module: _reach(graph, module) for module in graph}
+    found = {frozenset(other for other in reach[m] if m in reach[other]) for m in graph if m in reach[m]}
+    return sorted(sorted(group) for group in found)
+
+
+def _reach(graph: Mapping[str, Iterable[str]], start: str) -> set[str]:
+    reached: set[str] = set()
+    ahead = [start]
+    while ahead:
+        new = set(graph[ahead.pop()]) - reached
+        reached |= new
+        ahead += new
+    return reached
+
+
+def _import_graph(texts: Mapping[str, str]) -> dict[str, set[str]]:
+    """Module -> the modules that it imports; a package stands for its `__init__`."""
+    graph = {}
+    for module, text in texts.items():
+        imported = {_imported_module(name, texts) for _, name in _imports(module, text)}
+        graph[module] = {other for other in imported if other is not None}
+    return graph
+
+
+def _imported_module(name: str, known: Container[str]) -> str | None:
+    """The module that defines an imported name: `cluster.nodes.table.NodeTable` is in cluster.nodes.table."""
+    parts = name.split(".")
+    for end in range(len(parts), 0, -1):
+        stem = ".".join(parts[:end])
+        for module in (stem, f"{stem}.__init__"):
+            if module in known:
+                return module
+    return None
+
+
 def _absolute(module: str, node: ast.ImportFrom) -> str:
     """`from ..model import x` in cluster.table means mooring.model."""
     if not node.level:
@@ -104,6 +153,15 @@ def _modules() -> dict[str, Path]:
 def test_imports_go_down_only() -> None:
     found = [breach for module, path in _modules().items() for breach in breaches(module, path.read_text())]
     assert found == []
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    graph = _import_graph({module: path.read_text() for module, path in _modules().items()})
+    allowed = {m: {o for o in others if (m, o) not in CYCLIC_IMPORTS} for m, others in graph.items()}
+    assert cycles(allowed) == []
+    for importer, imported in CYCLIC_IMPORTS:
+        closed = {**allowed, importer: {*allowed[importer], imported}}
+        assert cycles(closed) and imported in graph[importer], f"{importer} -> {imported} closes no cycle any more"
 
 
 def test_every_package_has_a_layer() -> None:
@@ -193,3 +251,32 @@ BREACHES: dict[str, tuple[str, str, list[str]]] = {
 @pytest.mark.parametrize(("module", "text", "expected"), BREACHES.values(), ids=BREACHES.keys())
 def test_the_checker(module: str, text: str, expected: list[str]) -> None:
     assert breaches(module, text) == expected
+
+
+CYCLES: dict[str, tuple[dict[str, str], list[list[str]]]] = {
+    "a chain": ({"a.x": "from mooring.a.y import f", "a.y": "import mooring.b.z", "b.z": ""}, []),
+    "of two": ({"a.x": "from mooring.a.y import f", "a.y": "from mooring.a import x"}, [["a.x", "a.y"]]),
+    "of three, and one beside it": (
+        {
+            "a.x": "import mooring.a.y",
+            "a.y": "import mooring.a.z",
+            "a.z": "import mooring.a.x",
+            "b.w": "import mooring.a.x",
+        },
+        [["a.x", "a.y", "a.z"]],
+    ),
+    "in a function": ({"a.x": "def f():\n    import mooring.a.y", "a.y": "import mooring.a.x"}, [["a.x", "a.y"]]),
+    "under TYPE_CHECKING": (
+        {"a.x": "if TYPE_CHECKING:\n    from mooring.a.y import Y", "a.y": "from mooring.a.x import X"},
+        [["a.x", "a.y"]],
+    ),
+    "by way of a package": (
+        {"a.__init__": "from mooring.a.x import f", "a.x": "from mooring.a import g"},
+        [["a.__init__", "a.x"]],
+    ),
+}
+
+
+@pytest.mark.parametrize(("texts", "expected"), CYCLES.values(), ids=CYCLES.keys())
+def test_the_search_for_cycles(texts: dict[str, str], expected: list[list[str]]) -> None:
+    assert cycles(_import_graph(texts)) == expected

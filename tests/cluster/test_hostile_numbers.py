@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from build import a_node, a_pod
+from mooring.cluster.nodes.check import check_table
 from mooring.cluster.nodes.sums import MAX_SUM, add_exactly
 from mooring.cluster.nodes.table import CPU, NodeTable
 from mooring.cluster.pods.nominated import NominatedLoad
@@ -49,14 +50,14 @@ def test_thousands_of_the_largest_pods_do_not_wrap_around_and_leave_nothing_behi
     for i in range(1500):
         table.place(a_placed(i, memory="1e40"), "n")
         assert table.requested[CPU, row] == min((i + 1) * MAX_AMOUNT, MAX_SUM)
-    assert table.check() == []
+    assert check_table(table) == []
     fork = table.fork()
     for i in range(1500):
         table.displace(f"u{i * 7 % 1500}")
-    assert table.check() == [] and not table.requested.any() and not table.scored.any()
-    assert fork.check() == [] and fork.requested[CPU, row] == MAX_SUM
+    assert check_table(table) == [] and not table.requested.any() and not table.scored.any()
+    assert check_table(fork) == [] and fork.requested[CPU, row] == MAX_SUM
     fork.displace("u0")
-    assert fork.check() == []
+    assert check_table(fork) == []
 
 
 def test_a_sketch_takes_off_what_it_laid_on() -> None:
@@ -71,7 +72,7 @@ def test_a_sketch_takes_off_what_it_laid_on() -> None:
     assert sketch.requested[CPU, row] == 0
     sketch.hold(pods[0], row)
     assert sketch.requested[CPU, row] == MAX_AMOUNT
-    assert table.requested[CPU, row] == MAX_SUM and table.check() == []
+    assert table.requested[CPU, row] == MAX_SUM and check_table(table) == []
 
 
 def test_nominated_pods_of_any_size_and_number_do_not_wrap_around() -> None:
@@ -98,7 +99,7 @@ def test_a_pod_with_a_huge_request_takes_away_all_that_it_added(cpu: Any) -> Non
     row = table.put_node(a_node("n", cpu="4"))
     more = {"example.com/gpu": cpu, "ephemeral-storage": cpu}
     table.place(a_pod(cpu="1", memory=cpu, requests=more, metadata={"uid": "u"}), "n")
-    assert table.requested[CPU, row] == 1000 and table.check() == []
+    assert table.requested[CPU, row] == 1000 and check_table(table) == []
     table.displace("u")
     assert not table.requested.any() and not table.scored.any() and not table.pod_count.any()
 
@@ -112,7 +113,7 @@ def test_a_request_below_zero_gives_no_room() -> None:
     table = NodeTable()
     row = table.put_node(a_node("n"))
     table.place(a_pod(cpu="-1e400", memory=str(-(1 << 80))), "n")
-    assert not table.requested[:, row].any() and table.check() == []
+    assert not table.requested[:, row].any() and check_table(table) == []
 
 
 # ---- nodes
@@ -127,7 +128,7 @@ def test_one_bad_quantity_costs_a_node_neither_its_room_nor_its_labels(text: Any
     assert column.values[column.codes[row]] == "a" and table.alive[row]
     index = table.resource("example.com/gpu")
     assert table.allocatable[index, row] in (0, MAX_AMOUNT)
-    assert table.check() == []
+    assert check_table(table) == []
 
 
 SIZES = {"an image of any size": 1 << 200, "an image of a size below zero": -(1 << 70)}

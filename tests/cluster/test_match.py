@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from build import a_node, a_pod
 from mooring.cluster.nodes.match import match_labels, match_nodes, match_rule, match_term
 from mooring.cluster.nodes.table import NodeTable
-from mooring.model.pod import NodeSelector, NodeSelectorTerm
+from mooring.model.pod_spec import NodeSelector, NodeSelectorTerm
 from mooring.model.selectors import NodeMatcher, compile_node_selector, compile_node_term, compile_rule
 
 Labels = dict[str, str]

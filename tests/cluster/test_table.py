@@ -13,18 +13,19 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from build import a_node, a_pod
 from mooring.cluster.nodes import table as table_module
+from mooring.cluster.nodes.check import check_table
 from mooring.cluster.nodes.images import Images
 from mooring.cluster.nodes.labels import ABSENT
 from mooring.cluster.nodes.order import NodeOrder
 from mooring.cluster.nodes.ports import PortUse
 from mooring.cluster.nodes.table import NOWHERE, ClusterError, NodeTable, cells
 from mooring.model.affinity import PodPredicate
+from mooring.model.kin import kin_of
 from mooring.model.meta import LabelSelector
 from mooring.model.node import ContainerImage, Node
 from mooring.model.pod import Pod
 from mooring.model.quantity import MAX_AMOUNT
 from mooring.model.selectors import compile_selector
-from mooring.model.shape import kin_of
 
 MI, GI = 1 << 20, 1 << 30
 ZONE = "topology.kubernetes.io/zone"
@@ -236,7 +237,7 @@ class Model:
 
 
 def assert_same(table: NodeTable, model: Model) -> None:
-    assert table.check() == []
+    assert check_table(table) == []
     assert_rows(table, model)
     assert_facts(table, model)
     assert_sums(table, model)
@@ -617,7 +618,7 @@ def test_columns_grow_with_the_number_of_nodes() -> None:
         table.put_node(a_node(f"n{i}", cpu=str(i), labels={ZONE: f"z{i % 3}"}))
     assert table.height == 200 <= table.capacity
     assert table.allocatable[0, :200].tolist() == [1000 * i for i in range(200)]
-    assert table.check() == []
+    assert check_table(table) == []
 
 
 @pytest.mark.parametrize("resources", [slice(1, 3), np.array([0, 2], np.intp)], ids=["adjacent", "apart"])
@@ -670,7 +671,7 @@ def test_terms_that_no_pod_has_any_more_are_forgotten_and_can_return() -> None:
     table.place(again, "n")
     table.place(pods[1], "n")
     assert weights_about(table) == {1: 2, 2: 1}
-    assert table.check() == []
+    assert check_table(table) == []
 
 
 def test_the_ports_of_a_sketch_are_its_own() -> None:
@@ -697,14 +698,14 @@ def test_check_finds_what_is_wrong() -> None:
     predicate = PodPredicate(compile_selector(LabelSelector(match_labels={"app": "web"})), frozenset(("default",)))
     tally = table.tallies.matching((predicate,), with_terminating=True)
     tally.by_value(column)
-    assert table.check() == []
+    assert check_table(table) == []
     table.requested[0, row] += 1
     table.pod_count[row] += 1
     tally.counts[row] += 1
     column.codes[row] = ABSENT
     next(iter(table.tallies._carried.values())).tally.counts[row] = 0
     table.alive[row] = False
-    assert table.check() == [
+    assert check_table(table) == [
         "alive rows are not those that have a node",
         "row 0: cpu requested is 1001 (scored 1000), pods hold 1000 (1000)",
         "row 0: counts 2 pods, has 1",

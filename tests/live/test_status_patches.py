@@ -8,7 +8,7 @@ import pytest
 
 from mooring.live.status_patches import status_patch, with_patch
 from mooring.model.meta import Condition
-from mooring.model.pod import PodStatus
+from mooring.model.pod_spec import PodStatus
 
 NOW = "2026-11-15T06:39:10Z"
 EARLIER = "2026-11-15T06:00:00Z"

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from mooring.model.affinity import AffinityTerm, PodTerms, compile_terms, predicate_of
-from mooring.model.pod import Affinity
+from mooring.model.pod_spec import Affinity
 
 HARD = "requiredDuringSchedulingIgnoredDuringExecution"
 SOFT = "preferredDuringSchedulingIgnoredDuringExecution"

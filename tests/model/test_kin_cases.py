@@ -1,8 +1,8 @@
 """Answers about pods that only some of their labels decide."""
 
+from mooring.model.kin import kin_of
 from mooring.model.kin_cases import KinCases
 from mooring.model.selectors import LabelRule, Selector
-from mooring.model.shape import kin_of
 
 APP = Selector((LabelRule("app", "Exists"),))
 

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from build import a_pod
-from mooring.model.pod import Pod, PodStatus
+from mooring.model.pod import Pod
+from mooring.model.pod_spec import PodStatus
 
 
 def test_an_assumed_pod_looks_as_if_bound_and_keeps_what_was_worked_out() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.model.meta import LabelSelector
-from mooring.model.pod import NodeSelector
+from mooring.model.pod_spec import NodeSelector
 from mooring.model.selectors import (
     EVERYTHING,
     NOTHING,

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from build import a_pod
-from mooring.model.shape import kin_of, tagged
+from mooring.model.kin import kin_of
+from mooring.model.shape import tagged
 
 MI = 1 << 20
 

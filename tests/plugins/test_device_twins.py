@@ -17,7 +17,7 @@ from mooring.cluster.cluster import Cluster
 from mooring.framework.status import PluginError
 from mooring.model.devices import Device, ResourceClaim, ResourceSlice
 from mooring.model.node import Node
-from mooring.model.pod import NodeSelector
+from mooring.model.pod_spec import NodeSelector
 from mooring.model.selectors import compile_node_selector
 from mooring.plugins.devices import search as device_search
 from mooring.plugins.devices.demand import Fatal, read_demand

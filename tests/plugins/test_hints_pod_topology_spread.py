@@ -12,7 +12,8 @@ from mooring.framework.config.args import PodTopologySpreadArgs
 from mooring.framework.events import ASSIGNED_POD, NODE, UNSCHEDULABLE_POD, Action, ClusterEvent
 from mooring.framework.points import Handle
 from mooring.model.node import Node
-from mooring.model.pod import Pod, TopologySpreadConstraint
+from mooring.model.pod import Pod
+from mooring.model.pod_spec import TopologySpreadConstraint
 from mooring.model.workloads import ReplicaSet, Service
 from mooring.plugins.affinity.pod_topology_spread import PodTopologySpread
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from alone import build, scores, verdicts
 from build import a_cluster, a_node, a_pod
 from mooring.cluster.cluster import Cluster
+from mooring.cluster.nodes.check import check_table
 from mooring.framework.config.args import NodeResourcesFitArgs
 from mooring.framework.status import Code, Rejection
 from mooring.model.pod import Pod
@@ -261,7 +262,7 @@ def test_resources_that_no_node_has_are_all_named_and_take_no_room() -> None:
     cluster.nodes.place(a_pod("placed", requests=many(5000)), "n")
     cluster.nodes.displace("default/placed")
     assert len(cluster.nodes.requested) == 4
-    assert cluster.nodes.check() == []
+    assert check_table(cluster.nodes) == []
 
 
 @given(

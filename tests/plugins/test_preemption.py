@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from build import a_cluster, a_node, a_pod
 from mooring.cluster.cluster import Cluster
+from mooring.cluster.nodes.check import check_table
 from mooring.cluster.nodes.ranks import PodRanks
 from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.framework.config import default
@@ -143,7 +144,7 @@ def test_victims(budgets: list[PodDisruptionBudget], cpu: str, victims: list[str
     row = cluster.nodes.row_book["n1"]
     assert findings.rows.tolist() == [row]
     assert (names(findings.victims(row)), findings.violations(row)) == (victims, violations)
-    assert cluster.nodes.check() == [], "the dry run left something behind"
+    assert check_table(cluster.nodes) == [], "the dry run left something behind"
 
 
 SPLITS: dict[str, tuple[list[PodDisruptionBudget], list[str]]] = {
@@ -614,7 +615,7 @@ def test_all_nodes_at_once_come_to_the_same_as_one_by_one(world: World) -> None:
         in_order = {world.cluster.nodes.names[row]: names(findings.victims(row)) for row in findings.rows.tolist()}
         assert in_order == {name: victims for name, victims in plainly.items() if victims is not None}
         assert together[1].total() == sum(victims is None for victims in plainly.values())
-    assert world.cluster.nodes.check() == []
+    assert check_table(world.cluster.nodes) == []
 
 
 def test_victims_that_have_not_started_are_in_the_same_order_either_way() -> None:

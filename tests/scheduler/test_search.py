@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from build import a_node
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.memo import DEAD, NARROWED_OUT, PASSED
-from mooring.framework.runner import SearchCursor
+from mooring.framework.prepared import SearchCursor
 from mooring.scheduler.search import cut_short, nodes_to_find
 
 REJECTED = 3

@@ -9,7 +9,8 @@ from build import a_pod
 from mooring.model.decode import decode
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
-from mooring.model.pod import Pod, Toleration
+from mooring.model.pod import Pod
+from mooring.model.pod_spec import Toleration
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.model.workloads import Namespace
 from mooring.sim.reading.admission import apply_defaults, missing_namespaces

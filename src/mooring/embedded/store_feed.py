@@ -4,12 +4,13 @@ from collections.abc import Callable
 
 import msgspec
 
-from mooring.apiserver.store import JsonObject, Store, Write
+from mooring.apiserver.store import Store, Write
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import Watch
 from mooring.model.kinds import WATCHED
 from mooring.model.meta import KubeObject, ObjectMeta
-from mooring.model.pod import FINISHED_PHASES, Pod, PodSpec, PodStatus
+from mooring.model.pod import Pod
+from mooring.model.pod_spec import FINISHED_PHASES, PodSpec, PodStatus
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
 from mooring.scheduler.scheduler import Scheduler
 

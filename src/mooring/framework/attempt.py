@@ -4,7 +4,7 @@ Whatever a plugin raises ends the attempt with that plugin named; never the sche
 """
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +24,8 @@ from mooring.framework.points import (
     ScorePlugin,
     Scores,
 )
+from mooring.framework.prepared import PreparedProfile
 from mooring.framework.status import SKIP, Code, Rejection, final
-
-if TYPE_CHECKING:
-    from mooring.framework.runner import Runner
 
 MAX_SCORE = 100
 _FEW_CODES = 4096
@@ -85,7 +83,7 @@ class Attempt:
 
     __slots__ = ("_memo", "_no_filter", "_no_score", "cycle", "runner")
 
-    def __init__(self, runner: "Runner", cycle: Cycle, memo: ShapeMemo) -> None:
+    def __init__(self, runner: PreparedProfile, cycle: Cycle, memo: ShapeMemo) -> None:
         self.runner = runner
         self.cycle = cycle
         self._memo = memo

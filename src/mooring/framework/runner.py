@@ -1,30 +1,21 @@
 """A profile at work: opens attempts and keeps, from one to the next, the answers that can be kept (memo.py)."""
 
 from collections import OrderedDict
-from collections.abc import Iterable
-from dataclasses import dataclass
 from weakref import ref
 
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.attempt import Attempt
 from mooring.framework.cycle import Cycle
-from mooring.framework.memo import PASSED, Plan, ShapeMemo
+from mooring.framework.memo import ShapeMemo
 from mooring.framework.plugin_caller import PluginCaller
-from mooring.framework.points import Plugin, PreFilterPlugin, PreScorePlugin, Reads
+from mooring.framework.prepared import PreparedProfile, SearchCursor
 from mooring.framework.profiles import Profile
 from mooring.model.pod import Pod
 from mooring.model.shape import PodShape
 
 
-@dataclass(slots=True)
-class SearchCursor:
-    """Where the next search that looks at a part of the nodes starts; all profiles of a scheduler share one."""
-
-    start: int = 0
-
-
-class Runner:
+class Runner(PreparedProfile):
     """A profile with what it keeps between attempts."""
 
     MEMO_LIMIT = 64
@@ -33,28 +24,7 @@ class Runner:
     def __init__(
         self, profile: Profile, caller: PluginCaller | None = None, cursor: SearchCursor | None = None
     ) -> None:
-        self.profile = profile
-        self.caller = caller or PluginCaller()
-        self.cursor = cursor or SearchCursor()
-        self.filters = profile.filters
-        self.scores = profile.scores
-        if len(self.filters) >= PASSED:
-            raise ValueError(f"a profile can have at most {PASSED - 1} filter plugins, {len(self.filters)} are enabled")
-        self.pre_filter_plan = _plan(profile.pre_filters, "pre_filter")
-        self.pre_score_plan = _plan(profile.pre_scores, "pre_score")
-        self.filter_reads = [_reads_of(plugin, "filter", "pre_filter") for plugin in self.filters]
-        self.score_reads = [_reads_of(plugin, "score", "pre_score") for plugin in self.scores]
-        self.asked_filters = [
-            (index, plugin) for index, plugin in enumerate(self.filters) if self.filter_reads[index] is Reads.CLUSTER
-        ]
-        """The filters whose answers are not kept, with their place in the order."""
-        self.weights = [profile.weights[plugin.name] for plugin in self.scores]
-        self.summed = {
-            index: self.weights[index]
-            for index, plugin in enumerate(self.scores)
-            if self.score_reads[index] is not Reads.CLUSTER and not plugin.normalizes()
-        }
-        """Score plugins whose kept answers need nothing but adding up, with their weight."""
+        super().__init__(profile, caller, cursor)
         self._memos: OrderedDict[ref[PodShape], ShapeMemo] = OrderedDict()
         """Least recently used first. What is kept for a shape goes with the last pod that has it."""
         self._table: NodeTable | None = None
@@ -83,19 +53,3 @@ class Runner:
 
     def _forget(self, shape: "ref[PodShape]") -> None:
         self._memos.pop(shape, None)
-
-
-def _plan(plugins: Iterable[PreFilterPlugin | PreScorePlugin], method: str) -> Plan:
-    return Plan(frozenset(), tuple((plugin, _declared(plugin, method) is Reads.SHAPE) for plugin in plugins))
-
-
-def _declared(plugin: Plugin, method: str) -> Reads:
-    return getattr(getattr(plugin, method, None), "reads", Reads.CLUSTER)
-
-
-def _reads_of(plugin: Plugin, method: str, before: str) -> Reads:
-    """What a filter or score reads. It can only be kept if the point before it always says the same for a shape."""
-    what = _declared(plugin, method)
-    if what is not Reads.CLUSTER and hasattr(plugin, before) and _declared(plugin, before) is not Reads.SHAPE:
-        raise ValueError(f"{method} of plugin {plugin.name} reads {what.name}, so its {before} must read only SHAPE")
-    return what

@@ -6,7 +6,8 @@ import msgspec
 
 from mooring.framework.metric_catalogue import RESOURCES
 from mooring.kit.metrics import Registry
-from mooring.model.pod import Container, Pod, ResourceRequirements
+from mooring.model.pod import Pod
+from mooring.model.pod_spec import Container, ResourceRequirements
 from mooring.model.quantity import parse_or, to_int, to_milli
 from mooring.model.requests import FILTER, Amounts, effective_requests
 

@@ -2,7 +2,7 @@
 
 from mooring.model.json_objects import JsonObject
 from mooring.model.meta import Condition
-from mooring.model.pod import PodStatus
+from mooring.model.pod_spec import PodStatus
 
 _FIELDS = {
     "message": "message",

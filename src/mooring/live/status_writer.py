@@ -14,7 +14,8 @@ from mooring.live.api_writer import Writer
 from mooring.live.status_patches import status_patch, with_patch
 from mooring.model.api_errors import ApiError
 from mooring.model.meta import Condition
-from mooring.model.pod import Pod, PodStatus
+from mooring.model.pod import Pod
+from mooring.model.pod_spec import PodStatus
 
 log = logging.getLogger(__name__)
 

@@ -2,16 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from mooring.kit.lazy import lazy
+from mooring.model.kin import Kin
 from mooring.model.kin_cases import KinCases
 from mooring.model.meta import int32
-from mooring.model.pod import Affinity, PodAffinity, PodAffinityTerm
+from mooring.model.pod_spec import Affinity, PodAffinity, PodAffinityTerm
 from mooring.model.selectors import EVERYTHING, NOTHING, Selector, SelectorError, compile_selector
-
-if TYPE_CHECKING:
-    from mooring.model.shape import Kin
 
 Labels = Mapping[str, str]
 NO_LABELS: Labels = {}
@@ -78,14 +76,14 @@ class PodTerms:
     def anti_affinity_keys(self) -> frozenset[str]:
         return frozenset(term.topology_key for term in self.anti_affinity)
 
-    def want(self, kin: "Kin") -> bool:
+    def want(self, kin: Kin) -> bool:
         """Whether there are affinity terms, and all of them mean pods of this kin.
 
         Namespace selectors are tried against no labels at all: this is for hints, see there.
         """
         return bool(self.affinity) and self._wanted.get(kin, lambda: _all_speak_of(self.affinity, kin))
 
-    def avoid(self, kin: "Kin") -> bool:
+    def avoid(self, kin: Kin) -> bool:
         """The same for anti-affinity terms."""
         return bool(self.anti_affinity) and self._avoided.get(kin, lambda: _all_speak_of(self.anti_affinity, kin))
 
@@ -105,7 +103,7 @@ class PodTerms:
         return self.faults[0] if len(self.faults) == 1 else f"[{', '.join(self.faults)}]"
 
 
-def _all_speak_of(terms: tuple[AffinityTerm, ...], kin: "Kin") -> bool:
+def _all_speak_of(terms: tuple[AffinityTerm, ...], kin: Kin) -> bool:
     return all(term.speaks_of(kin.namespace, kin.labels, NO_LABELS) for term in terms)
 
 

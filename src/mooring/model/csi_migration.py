@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from mooring.model.meta import Requirement
-from mooring.model.pod import NodeSelector, NodeSelectorTerm, Volume
+from mooring.model.pod_spec import NodeSelector, NodeSelectorTerm, Volume
 from mooring.model.storage import CSINode, PersistentVolume, PersistentVolumeSpec, VolumeNodeAffinity
 from mooring.model.topology_labels import BETA_REGION, BETA_ZONE, DELIMITER, REGION, ZONE
 

@@ -6,7 +6,7 @@ from msgspec import field
 
 from mooring.model.meta import Condition, KubeObject, ObjectMeta, Wire
 from mooring.model.node import Taint
-from mooring.model.pod import NodeSelector, Toleration
+from mooring.model.pod_spec import NodeSelector, Toleration
 from mooring.model.quantity import QuantityText
 
 EXACT_COUNT = "ExactCount"

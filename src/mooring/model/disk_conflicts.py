@@ -1,6 +1,7 @@
 """Disks that pods name without a claim: which two of them cannot be used side by side."""
 
-from mooring.model.pod import GceDisk, IscsiVolume, Pod, RbdVolume, Volume, VolumeById
+from mooring.model.pod import Pod
+from mooring.model.pod_spec import GceDisk, IscsiVolume, RbdVolume, Volume, VolumeById
 
 
 def is_restricted(volume: Volume) -> bool:

@@ -1,12 +1,10 @@
 """Answers about pods that only some of their labels decide: they are worked out once for each case, not for each pod."""
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
+from mooring.model.kin import Kin
 from mooring.model.selectors import Selector
-
-if TYPE_CHECKING:
-    from mooring.model.shape import Kin
 
 T = TypeVar("T")
 
@@ -25,7 +23,7 @@ class KinCases(Generic[T]):
         self._keys = frozenset(rule.key for selector in selectors for rule in selector.rules)
         self._answers: dict[tuple[int, str, frozenset[tuple[str, str]]], T] = {}
 
-    def get(self, kin: "Kin", build: Callable[[], T], version: int = 0) -> T:
+    def get(self, kin: Kin, build: Callable[[], T], version: int = 0) -> T:
         """The answer for a kin; `version` is that of all else that it depends on."""
         keys, labels = self._keys, kin.labels
         if len(keys) < len(labels):

@@ -3,7 +3,7 @@
 from msgspec import field
 
 from mooring.model.meta import Condition, KubeObject, Wire
-from mooring.model.pod import ResourceList
+from mooring.model.pod_spec import ResourceList
 
 NO_SCHEDULE = "NoSchedule"
 NO_EXECUTE = "NoExecute"

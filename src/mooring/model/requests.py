@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mooring.model.names import is_scalar_resource
-from mooring.model.pod import ALWAYS, Container, ContainerStatus, Pod, PodSpec, ResourceList
+from mooring.model.pod_spec import ALWAYS, Container, ContainerStatus, PodSpec, ResourceList, SpecAndStatus
 from mooring.model.quantity import MAX_AMOUNT, NANO, QuantityText, parse_or, to_amount, to_milli_amount
 
 Amounts = dict[str, int]
@@ -36,7 +36,7 @@ FIT_SCORE = Accounting(pod_level=False, defaults=NON_ZERO)
 HELD = Accounting(use_status=True)
 
 
-def effective_requests(pod: Pod, accounting: Accounting) -> Amounts:
+def effective_requests(pod: SpecAndStatus, accounting: Accounting) -> Amounts:
     """What the pod asks for, by resource, in nano-units."""
     total = _container_requests(pod, accounting)
     if accounting.pod_level and has_pod_level_requests(pod):
@@ -45,12 +45,12 @@ def effective_requests(pod: Pod, accounting: Accounting) -> Amounts:
     return total
 
 
-def held_requests(pod: Pod) -> Amounts:
+def held_requests(pod: SpecAndStatus) -> Amounts:
     """What a pod on a node holds: NodeInfo.Requested."""
     return effective_requests(pod, HELD)
 
 
-def held_non_zero(pod: Pod) -> Amounts:
+def held_non_zero(pod: SpecAndStatus) -> Amounts:
     """The same with defaults for containers that ask for no cpu or memory: NodeInfo.NonZeroRequested."""
     if not has_pod_level_requests(pod):
         return effective_requests(pod, Accounting(use_status=True, defaults=NON_ZERO))
@@ -80,12 +80,12 @@ def are_readable(spec: PodSpec) -> bool:
     return all(_is_quantity(text) for requests in held for text in requests.values())
 
 
-def has_pod_level_requests(pod: Pod) -> bool:
+def has_pod_level_requests(pod: SpecAndStatus) -> bool:
     resources = pod.spec.resources
     return resources is not None and any(_is_pod_level(name) for name in resources.requests or ())
 
 
-def _container_requests(pod: Pod, accounting: Accounting) -> Amounts:
+def _container_requests(pod: SpecAndStatus, accounting: Accounting) -> Amounts:
     status = _statuses(pod) if accounting.use_status else {}
     infeasible = accounting.use_status and _resize_is_infeasible(pod)
 
@@ -114,7 +114,7 @@ def _container_requests(pod: Pod, accounting: Accounting) -> Amounts:
     return regular
 
 
-def _pod_level_requests(pod: Pod, accounting: Accounting) -> Amounts:
+def _pod_level_requests(pod: SpecAndStatus, accounting: Accounting) -> Amounts:
     assert pod.spec.resources is not None
     asked = _amounts(pod.spec.resources.requests)
     wanted = [name for name in asked if _is_pod_level(name)]
@@ -137,14 +137,14 @@ def _with_status(container: Container, status: ContainerStatus | None, infeasibl
     return asked
 
 
-def _statuses(pod: Pod) -> dict[str, ContainerStatus]:
+def _statuses(pod: SpecAndStatus) -> dict[str, ContainerStatus]:
     """Statuses by container name, of those containers whose running resources count: regular ones and sidecars."""
     plain = {c.name for c in pod.spec.init_containers or () if c.restart_policy != ALWAYS}
     every = [*(pod.status.container_statuses or ()), *(pod.status.init_container_statuses or ())]
     return {status.name: status for status in every if status.name not in plain}
 
 
-def _resize_is_infeasible(pod: Pod) -> bool:
+def _resize_is_infeasible(pod: SpecAndStatus) -> bool:
     pending = (c for c in pod.status.conditions or () if c.type == "PodResizePending")
     first = next(pending, None)
     return first is not None and first.reason == "Infeasible"

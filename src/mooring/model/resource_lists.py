@@ -1,7 +1,7 @@
 """Lists of resources as plain JSON: what the API server does to quantities before it stores them."""
 
 from mooring.model.json_objects import JsonObject
-from mooring.model.pod import ResourceList
+from mooring.model.pod_spec import ResourceList
 from mooring.model.quantity import NANO, parse, to_milli
 
 _MILLI = NANO // 1000

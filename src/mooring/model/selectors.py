@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mooring.model.meta import LabelSelector, Requirement
 from mooring.model.names import label_value_faults, qualified_name_faults
-from mooring.model.pod import NodeSelector, NodeSelectorTerm
+from mooring.model.pod_spec import NodeSelector, NodeSelectorTerm
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _SET_OPERATORS = ("In", "NotIn")

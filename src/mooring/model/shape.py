@@ -1,10 +1,9 @@
-"""Pod shapes and kin: what pods of one template have in common, worked out once and shared by all of them.
+"""Pod shapes: what pods of one template have in common, worked out once and shared by all of them.
 
-A *shape* is the scheduling-relevant part of a pod's template, without its labels. A *kin* is a namespace with a set of
-labels: no selector can tell two pods of one kin apart. Both are interned, so identity is equality.
+A *shape* is the scheduling-relevant part of a pod's template, without its labels (kin.py). Shapes are interned, so
+identity is equality.
 """
 
-from collections.abc import Mapping
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -12,7 +11,7 @@ import msgspec
 from mooring.kit.lazy import lazy
 from mooring.model.affinity import PodTerms, compile_terms
 from mooring.model.meta import int32
-from mooring.model.pod import ALWAYS, Container, Pod, PodStatus, Toleration
+from mooring.model.pod_spec import ALWAYS, Container, PodSpec, PodStatus, SpecAndStatus, Toleration
 from mooring.model.requests import FILTER, FIT_SCORE, effective_requests, held_non_zero, held_requests, to_units
 from mooring.model.selectors import NodeMatcher, NodeTerm, compile_node_selector, compile_node_term
 from mooring.model.tolerations import Tolerance
@@ -23,31 +22,10 @@ HostPort = tuple[str, str, int]
 ANY_IP = "0.0.0.0"
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
-
-
-class Kin:
-    """A namespace and a set of labels."""
-
-    __slots__ = ("__weakref__", "labels", "namespace")
-
-    def __init__(self, namespace: str, labels: Mapping[str, str]) -> None:
-        self.namespace = namespace
-        self.labels = labels
-
-
-_kins: WeakValueDictionary[tuple[str, tuple[tuple[str, str], ...]], Kin] = WeakValueDictionary()
 _shapes: "WeakValueDictionary[bytes, PodShape]" = WeakValueDictionary()
 
 
-def kin_of(namespace: str, labels: Mapping[str, str]) -> Kin:
-    key = (namespace, tuple(sorted(labels.items())))
-    kin = _kins.get(key)
-    if kin is None:
-        kin = _kins[key] = Kin(namespace, labels)
-    return kin
-
-
-def shape_of(pod: Pod) -> "PodShape":
+def shape_of(pod: SpecAndStatus) -> "PodShape":
     status = _resize_status(pod.status)
     spec = pod.spec
     key = _encode(
@@ -68,7 +46,7 @@ def shape_of(pod: Pod) -> "PodShape":
     )
     shape = _shapes.get(key)
     if shape is None:
-        shape = _shapes[key] = PodShape(Pod(spec=spec, status=status))
+        shape = _shapes[key] = PodShape(spec, status)
     return shape
 
 
@@ -91,20 +69,19 @@ def _resize_status(status: PodStatus) -> PodStatus:
 class PodShape:
     """What follows from a pod's template alone. Everything is worked out when first asked for."""
 
-    def __init__(self, sample: Pod) -> None:
-        self._sample = sample
-        self.spec = sample.spec
+    def __init__(self, spec: PodSpec, status: PodStatus) -> None:
+        self.spec, self.status = spec, status
         self._terms: dict[str, PodTerms] = {}
 
     @lazy
     def request(self) -> dict[str, int]:
         """What must fit on a node, in table units."""
-        return to_units(effective_requests(self._sample, FILTER))
+        return to_units(effective_requests(self, FILTER))
 
     @lazy
     def score_request(self) -> dict[str, int]:
         """What NodeResourcesFit scores by: defaults where cpu or memory are missing, pod-level resources ignored."""
-        return to_units(effective_requests(self._sample, FIT_SCORE))
+        return to_units(effective_requests(self, FIT_SCORE))
 
     @lazy
     def held(self) -> dict[str, tuple[int, int]]:
@@ -112,7 +89,7 @@ class PodShape:
 
         They differ for cpu and memory, where scoring counts a default for containers that name none.
         """
-        requested, scored = to_units(held_requests(self._sample)), to_units(held_non_zero(self._sample))
+        requested, scored = to_units(held_requests(self)), to_units(held_non_zero(self))
         names = [name for name in {**requested, **scored} if requested.get(name) or scored.get(name)]
         return {name: (requested.get(name, 0), scored.get(name, 0)) for name in names}
 

@@ -4,7 +4,7 @@ from msgspec import field
 
 from mooring.kit.lazy import lazy
 from mooring.model.meta import KubeObject, LabelSelector, ObjectMeta, Wire
-from mooring.model.pod import AzureDisk, ClaimSpec, GceDisk, NodeSelector, OpaqueVolume, ResourceList, VolumeById
+from mooring.model.pod_spec import AzureDisk, ClaimSpec, GceDisk, NodeSelector, OpaqueVolume, ResourceList, VolumeById
 from mooring.model.quantity import QuantityText, parse, to_int
 from mooring.model.selectors import NodeMatcher, compile_node_selector, without_fields
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from mooring.model.node import NO_EXECUTE, NO_SCHEDULE, Taint
-from mooring.model.pod import Toleration
+from mooring.model.pod_spec import Toleration
 
 HARD_EFFECTS = (NO_SCHEDULE, NO_EXECUTE)
 

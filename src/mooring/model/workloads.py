@@ -3,7 +3,7 @@
 from msgspec import field
 
 from mooring.model.meta import Condition, KubeObject, LabelSelector, ObjectMeta, Wire
-from mooring.model.pod import PodSpec, ResourceList, Toleration
+from mooring.model.pod_spec import PodSpec, ResourceList, Toleration
 from mooring.model.storage import PersistentVolumeClaim
 
 

@@ -6,9 +6,10 @@ from dataclasses import replace
 from mooring.cluster.cluster import Cluster
 from mooring.framework.config.gates import with_defaults
 from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.framework.prepared import SearchCursor
 from mooring.framework.profiles import build_profiles
 from mooring.framework.registry import Registry, load_entry_points
-from mooring.framework.runner import Runner, SearchCursor
+from mooring.framework.runner import Runner
 from mooring.framework.services import SchedulerServices
 from mooring.kit.clock import Clock
 from mooring.plugins.builtin import in_tree

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from mooring.framework.events import NODE, Action, ClusterEvent
 from mooring.model.node import Node
-from mooring.model.pod import ResourceList
+from mooring.model.pod_spec import ResourceList
 from mooring.model.quantity import parse_or
 from mooring.queue.pod_changes import pod_events
 

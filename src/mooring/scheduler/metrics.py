@@ -1,7 +1,5 @@
 """Measures the scheduler: what comes of attempts, how long they and their parts take, and what is in which state."""
 
-from typing import TYPE_CHECKING
-
 from mooring.framework.events import ClusterEvent
 from mooring.framework.metered_caller import MeteredCaller
 from mooring.framework.metric_catalogue import CATALOGUE, POD_GROUPS
@@ -10,11 +8,8 @@ from mooring.framework.profiles import Profile
 from mooring.kit.clock import Clock
 from mooring.kit.metrics import Counter, Histogram, Registry
 from mooring.queue.entry import QueuedPod
-from mooring.scheduler.observer import GroupResult, Observer
+from mooring.scheduler.observer import GroupResult, Observer, SchedulerState
 from mooring.scheduler.state_readings import read_evaluations, read_state_of
-
-if TYPE_CHECKING:
-    from mooring.scheduler.core import Core
 
 MANY_ATTEMPTS = 15
 """So many attempts or more share one label, as upstream has it."""
@@ -50,9 +45,9 @@ class SchedulerMetrics(Observer):
         caller = self._callers[profile.scheduler_name] = MeteredCaller(self._clock, self.registry, profile)
         return caller
 
-    def watch(self, core: "Core") -> None:
-        read_state_of(core, self.registry)
-        if core.cluster.groups is not None:
+    def watch(self, state: SchedulerState) -> None:
+        read_state_of(state, self.registry)
+        if state.cluster.groups is not None:
             for description in POD_GROUPS:  # shown only where pod groups are scheduled
                 self.registry.declare(description)
 

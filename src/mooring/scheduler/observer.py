@@ -3,18 +3,35 @@
 The observer is chosen when the scheduler is built, so that no other code asks whether anything is measured.
 """
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Mapping
+from typing import Literal, Protocol
 
+from mooring.cluster.cluster import Cluster
+from mooring.cluster.pods.cache import Cache
 from mooring.framework.events import ClusterEvent
 from mooring.framework.plugin_caller import PluginCaller
 from mooring.framework.profiles import Profile
 from mooring.kit.metrics import Registry
 from mooring.queue.entry import QueuedPod
-
-if TYPE_CHECKING:
-    from mooring.scheduler.core import Core
+from mooring.queue.queue import SchedulingQueue
+from mooring.scheduler.extenders.calls import ExtenderCalls
 
 GroupResult = Literal["scheduled", "unschedulable", "waiting_on_preemption", "error"]
+
+
+class SchedulerState(Protocol):
+    """What an observer may read of a scheduler."""
+
+    @property
+    def cluster(self) -> Cluster: ...
+    @property
+    def cache(self) -> Cache: ...
+    @property
+    def queue(self) -> SchedulingQueue: ...
+    @property
+    def bindings(self) -> Mapping[str, object]: ...
+    @property
+    def extender_calls(self) -> ExtenderCalls: ...
 
 
 class Observer:
@@ -27,7 +44,7 @@ class Observer:
         """What calls the plugins of a profile."""
         return PluginCaller()
 
-    def watch(self, core: "Core") -> None:
+    def watch(self, state: SchedulerState) -> None:
         """The scheduler is built: its state may be read from now on."""
 
     def second_passed(self) -> None:

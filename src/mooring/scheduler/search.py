@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.memo import NARROWED_OUT, PASSED
-from mooring.framework.runner import SearchCursor
+from mooring.framework.prepared import SearchCursor
 
 MIN_FEASIBLE = 100
 

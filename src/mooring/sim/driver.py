@@ -21,7 +21,8 @@ from mooring.framework.intents import (
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.meta import Condition, KubeObject
 from mooring.model.node import Node
-from mooring.model.pod import Pod, PodStatus
+from mooring.model.pod import Pod
+from mooring.model.pod_spec import PodStatus
 from mooring.queue.queue import PARKED_FLUSH_PERIOD_S
 from mooring.scheduler.inputs import (
     BindAnswered,

@@ -11,8 +11,18 @@ import msgspec
 from mooring.cluster.claims.storage_view import StorageView
 from mooring.cluster.nodes.shelf import AVAILABLE
 from mooring.model.meta import KubeObject
-from mooring.model.storage import PersistentVolume, PersistentVolumeClaim, PhaseStatus, StorageClass
-from mooring.model.volume_claims import is_fully_bound, is_kept_for, kept_for, selected_node
+from mooring.model.storage import (
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PhaseStatus,
+    StorageClass,
+)
+from mooring.model.volume_claims import (
+    is_fully_bound,
+    is_kept_for,
+    kept_for,
+    selected_node,
+)
 from mooring.plugins.volumes.choice import fitting_ranks
 from mooring.plugins.volumes.claim_kinds import is_delayed
 from mooring.rules.volume_matching import binding_marks, chosen_volume, preference

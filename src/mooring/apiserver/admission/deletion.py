@@ -8,7 +8,7 @@ from mooring.kit.rfc3339 import in_seconds, moment_ns
 from mooring.model.api_errors import conflict
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
-from mooring.model.pod import FINISHED_PHASES
+from mooring.model.pod_spec import FINISHED_PHASES
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
 

@@ -6,7 +6,7 @@ from mooring.apiserver.admission.deletion import Deletion, check_preconditions
 from mooring.apiserver.written_selectors import selector_from
 from mooring.model.api_errors import budget_exhausted, too_many_requests, unexplained
 from mooring.model.json_objects import JsonObject
-from mooring.model.pod import FINISHED_PHASES
+from mooring.model.pod_spec import FINISHED_PHASES
 from mooring.model.resources import RESOURCES
 
 BUDGETS = RESOURCES["policy", "v1", "poddisruptionbudgets"]

@@ -14,7 +14,8 @@ from mooring.kit.rfc3339 import moment_ns
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.names import is_extended_resource
-from mooring.model.pod import FINISHED_PHASES, Pod, PodSpec, PodStatus
+from mooring.model.pod import Pod
+from mooring.model.pod_spec import FINISHED_PHASES, PodSpec, PodStatus
 from mooring.model.quantity import NANO, parse, to_int
 from mooring.model.requests import FILTER, HELD, Amounts, effective_requests
 from mooring.model.resources import RESOURCES

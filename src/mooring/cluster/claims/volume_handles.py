@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from mooring.cluster.claims.storage_view import StorageView
 from mooring.model.csi_migration import driver_of_provisioner, handle_of, in_tree_of, zones_of
-from mooring.model.pod import Pod, Volume
+from mooring.model.pod import Pod
+from mooring.model.pod_spec import Volume
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.model.volume_claims import ownership_fault
 

@@ -10,7 +10,7 @@ from mooring.cluster.nodes.table import NodeTable
 
 
 def check_table(nodes: NodeTable) -> list[str]:
-    """What is wrong, in words."""
+    """The invariants that do not hold, in words; empty when all is well. Counts everything anew."""
     return [
         *_check_rows(nodes),
         *_check_facts(nodes),

@@ -331,12 +331,6 @@ class NodeTable:
                 add_exactly(self.requested, self._requested_beyond, index, row, change * amount)
         self.pod_count[row] += change
 
-    def check(self) -> list[str]:
-        """The invariants that do not hold, in words; empty when all is well. Counts everything anew."""
-        from mooring.cluster.nodes.check import check_table
-
-        return check_table(self)
-
     # ---- inside
 
     def _rows(self, touched: list[int] | None) -> Iterable[int]:

@@ -7,6 +7,7 @@ A call that raises changes nothing, with one exception: a pod that is to leave l
 """
 
 from mooring.cluster.cluster import Cluster
+from mooring.cluster.nodes.check import check_table
 from mooring.cluster.nodes.table import ClusterError
 from mooring.model.pod import Pod
 
@@ -98,7 +99,7 @@ class Cache:
 
     def check(self) -> list[str]:
         """The invariants that do not hold, in words."""
-        faults = self._nodes.check()
+        faults = check_table(self._nodes)
         counted = {pod.id for pod in self._nodes.pods()}
         if counted != self._pods.keys():
             faults.append(f"pods in the cache and on nodes differ: {sorted(counted ^ self._pods.keys())[:5]}")

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from mooring.cluster.nodes.labels import LabelColumns
 from mooring.cluster.pods.tally import Tally
 from mooring.model.affinity import CarriedTerm, Labels
+from mooring.model.kin import Kin
 from mooring.model.kin_cases import KinCases
 from mooring.model.selector_index import SelectorIndex
-from mooring.model.shape import Kin
 
 
 @dataclass(slots=True)

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.model.affinity import PodPredicate
+from mooring.model.kin import Kin
 from mooring.model.selectors import LabelRule, Selector
-from mooring.model.shape import Kin
 
 Mask = NDArray[np.bool_]
 Ints = NDArray[np.int64]

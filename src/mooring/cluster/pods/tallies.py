@@ -7,9 +7,9 @@ from mooring.cluster.pods.carried import Carriers, Concern, concern_of
 from mooring.cluster.pods.census import Census
 from mooring.cluster.pods.tally import Tally
 from mooring.model.affinity import CarriedTerm, Labels, PodPredicate, PodTerms
+from mooring.model.kin import Kin
 from mooring.model.pod import Pod
 from mooring.model.selectors import Selector
-from mooring.model.shape import Kin
 
 FEW_RULES = 128
 """A pod whose selectors have more rules than this, each selector counting as one more, should count for itself (`census`):

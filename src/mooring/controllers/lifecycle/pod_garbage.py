@@ -10,7 +10,7 @@ from mooring.controllers.index import Index
 from mooring.kit.clock import NS_PER_S
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
-from mooring.model.pod import FINISHED_PHASES
+from mooring.model.pod_spec import FINISHED_PHASES
 from mooring.rules.conditions import disruption_target, with_condition
 
 QUARANTINE_S = 40

@@ -7,7 +7,8 @@ import msgspec
 
 from mooring.apiserver.store import Key, Write
 from mooring.model.json_objects import JsonObject
-from mooring.model.pod import FINISHED_PHASES, Pod, PodSpec
+from mooring.model.pod import Pod
+from mooring.model.pod_spec import FINISHED_PHASES, PodSpec
 from mooring.model.shape import ANY_IP, HostPort, PodShape, shape_of
 
 _KEPT = 1024

@@ -12,7 +12,7 @@ from mooring.controllers.nodes.pod_stopping import stop_time_s
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.rfc3339 import in_seconds, moment_ns
 from mooring.model.json_objects import JsonObject
-from mooring.model.pod import FINISHED_PHASES
+from mooring.model.pod_spec import FINISHED_PHASES
 from mooring.rules.conditions import condition_of, holds, with_condition
 
 FIRST_BACKOFF_S, LAST_BACKOFF_S = 10, 300

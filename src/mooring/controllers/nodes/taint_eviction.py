@@ -14,7 +14,7 @@ from mooring.controllers.nodes.node_taints import taints_of
 from mooring.kit.clock import NS_PER_S
 from mooring.model.json_objects import JsonObject
 from mooring.model.node import NO_EXECUTE, Taint
-from mooring.model.pod import Toleration
+from mooring.model.pod_spec import Toleration
 from mooring.model.tolerations import covers
 from mooring.rules.conditions import disruption_target, with_condition
 

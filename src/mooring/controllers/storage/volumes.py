@@ -12,7 +12,7 @@ from mooring.controllers.cluster_kinds import CLAIM_STORE, CLAIMS, POD_STORE, VO
 from mooring.controllers.index import Index
 from mooring.controllers.lifecycle.finalizers import lift
 from mooring.model.json_objects import JsonObject
-from mooring.model.pod import FINISHED_PHASES
+from mooring.model.pod_spec import FINISHED_PHASES
 
 VOLUME_PROTECTION, CLAIM_PROTECTION = "kubernetes.io/pv-protection", "kubernetes.io/pvc-protection"
 

@@ -9,7 +9,7 @@ from msgspec import field
 
 from mooring.framework.config.durations import Duration
 from mooring.framework.config.types import API_VERSION, GoType, Int32, Int64, Section
-from mooring.model.pod import NodeAffinity, TopologySpreadConstraint
+from mooring.model.pod_spec import NodeAffinity, TopologySpreadConstraint
 
 LEAST_ALLOCATED = "LeastAllocated"
 MOST_ALLOCATED = "MostAllocated"

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from mooring.framework.config.problems import invalid, unsupported
 from mooring.model.meta import Requirement
 from mooring.model.names import label_value_faults, qualified_name_faults
-from mooring.model.pod import NodeAffinity, NodeSelectorTerm
+from mooring.model.pod_spec import NodeAffinity, NodeSelectorTerm
 from mooring.model.selectors import parse_int64
 
 _LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")

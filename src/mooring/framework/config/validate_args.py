@@ -26,7 +26,7 @@ from mooring.framework.config.gates import can_wait_for_devices
 from mooring.framework.config.problems import aggregate, duplicate, forbidden, invalid, required, unsupported
 from mooring.framework.config.validate_affinity import affinity_problems
 from mooring.model.names import qualified_name_faults
-from mooring.model.pod import TopologySpreadConstraint
+from mooring.model.pod_spec import TopologySpreadConstraint
 
 Gates = Mapping[str, bool]
 Check = Callable[[str, Any, Gates], Iterator[str]]

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from mooring.model.meta import KubeObject
-from mooring.model.pod import Pod, PodSpec, ResourceList
+from mooring.model.pod import Pod
+from mooring.model.pod_spec import PodSpec, ResourceList
 from mooring.model.quantity import NANO, QuantityText
 from mooring.model.validation.field_rules import amount
 from mooring.model.validation.problem import Problem, Problems

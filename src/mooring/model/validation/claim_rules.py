@@ -18,7 +18,7 @@ from mooring.model.devices import (
 )
 from mooring.model.meta import MAX_INT64
 from mooring.model.node import NO_EXECUTE, NO_SCHEDULE
-from mooring.model.pod import ClaimSpec
+from mooring.model.pod_spec import ClaimSpec
 from mooring.model.storage import (
     IMMEDIATE,
     READ_WRITE_ONCE_POD,

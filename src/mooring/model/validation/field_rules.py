@@ -15,7 +15,7 @@ from mooring.model.names import (
     subdomain_faults,
 )
 from mooring.model.node import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint
-from mooring.model.pod import NodeSelector, NodeSelectorTerm, ResourceList, ResourceRequirements, Toleration
+from mooring.model.pod_spec import NodeSelector, NodeSelectorTerm, ResourceList, ResourceRequirements, Toleration
 from mooring.model.quantity import NANO, QuantityText, parse
 from mooring.model.selectors import parse_int64
 from mooring.model.validation.problem import AGAIN, NOTHING_THERE, Problem, Problems, at_key, show, show_text

@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 
 from mooring.model.meta import MAX_INT32
-from mooring.model.pod import (
+from mooring.model.pod import Pod
+from mooring.model.pod_spec import (
     Affinity,
     ClaimTemplate,
     Container,
     ContainerPort,
     NodeAffinity,
-    Pod,
     PodAffinity,
     PodAffinityTerm,
     PodSpec,

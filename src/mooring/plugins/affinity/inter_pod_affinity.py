@@ -29,9 +29,9 @@ from mooring.framework.points import (
 from mooring.framework.status import SKIP, Rejection, Skip, curable, final
 from mooring.kit.lazy import lazy
 from mooring.model.affinity import AffinityTerm, PodPredicate, predicate_of
+from mooring.model.kin import Kin
 from mooring.model.kin_cases import KinCases
 from mooring.model.pod import Pod
-from mooring.model.shape import Kin
 from mooring.model.workloads import Namespace
 from mooring.plugins.affinity.inter_pod_affinity_hints import EVENTS
 

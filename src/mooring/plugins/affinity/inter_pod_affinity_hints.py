@@ -7,7 +7,8 @@ as not met, and namespace selectors are tried against no labels.
 from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
 from mooring.model.affinity import AffinityTerm
 from mooring.model.node import Node
-from mooring.model.pod import Pod, PodAffinity
+from mooring.model.pod import Pod
+from mooring.model.pod_spec import PodAffinity
 from mooring.plugins.hints import has_place, new_node_of, nodes_of, pods_of
 
 Terms = tuple[AffinityTerm, ...]

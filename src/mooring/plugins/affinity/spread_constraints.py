@@ -11,11 +11,12 @@ from mooring.cluster.nodes.labels import HOSTNAME
 from mooring.framework.status import PluginError
 from mooring.kit.lazy import lazy
 from mooring.model.affinity import PodPredicate
+from mooring.model.kin import Kin
 from mooring.model.kin_cases import KinCases
 from mooring.model.meta import int32
-from mooring.model.pod import Pod, TopologySpreadConstraint
+from mooring.model.pod import Pod
+from mooring.model.pod_spec import TopologySpreadConstraint
 from mooring.model.selectors import Selector, SelectorError, compile_selector
-from mooring.model.shape import Kin
 from mooring.plugins.affinity.default_spread import derived_selector
 
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"

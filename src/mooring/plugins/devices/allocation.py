@@ -12,7 +12,7 @@ from mooring.model.devices import (
     ResourceClaim,
 )
 from mooring.model.meta import Requirement
-from mooring.model.pod import NodeSelector, NodeSelectorTerm
+from mooring.model.pod_spec import NodeSelector, NodeSelectorTerm
 from mooring.plugins.devices.search import Choice, Pick
 
 FROM_CLASS, FROM_CLAIM = "FromClass", "FromClaim"

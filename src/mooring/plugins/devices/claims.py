@@ -2,7 +2,8 @@
 
 from mooring.cluster.claims.claim_ledger import ClaimLedger
 from mooring.model.devices import ResourceClaim
-from mooring.model.pod import Pod, PodResourceClaim
+from mooring.model.pod import Pod
+from mooring.model.pod_spec import PodResourceClaim
 
 
 class Unresolved(Exception):

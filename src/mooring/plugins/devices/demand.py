@@ -14,7 +14,7 @@ from mooring.model.devices import (
     ExactDeviceRequest,
     ResourceClaim,
 )
-from mooring.model.pod import Toleration
+from mooring.model.pod_spec import Toleration
 from mooring.model.quantity import QuantityText
 
 MAX_DEVICES = 32

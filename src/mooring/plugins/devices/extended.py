@@ -17,7 +17,8 @@ from mooring.model.devices import (
 )
 from mooring.model.meta import ObjectMeta, OwnerReference
 from mooring.model.names import is_extended_resource
-from mooring.model.pod import ALWAYS, Container, Pod, RequestMapping
+from mooring.model.pod import Pod
+from mooring.model.pod_spec import ALWAYS, Container, RequestMapping
 from mooring.model.quantity import NANO, parse
 
 UNWRITTEN = "<extended-resources>"

@@ -11,7 +11,7 @@ from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.match import match_nodes
 from mooring.cluster.nodes.table import NodeTable
 from mooring.model.devices import Device, DeviceId, PoolId, ResourceSlice, ResourceSliceSpec
-from mooring.model.pod import NodeSelector
+from mooring.model.pod_spec import NodeSelector
 from mooring.model.selectors import compile_node_selector
 from mooring.plugins.devices.features import DeviceFeatures
 from mooring.plugins.devices.pools import PoolView, gather_pools

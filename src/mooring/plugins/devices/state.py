@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from mooring.cluster.claims.serving_classes import ServingClasses
 from mooring.cluster.nodes.table import NodeTable
 from mooring.model.devices import Allocation, ResourceClaim
-from mooring.model.pod import Pod, RequestMapping
+from mooring.model.pod import Pod
+from mooring.model.pod_spec import RequestMapping
 from mooring.model.selectors import NodeMatcher
 from mooring.plugins.devices.extended import Served, asking, may_be_served, serve
 

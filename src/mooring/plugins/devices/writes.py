@@ -8,7 +8,8 @@ import msgspec
 from mooring.framework.intents import Write, WriteFault
 from mooring.model.devices import Allocation, ResourceClaim, ResourceClaimStatus
 from mooring.model.meta import KubeObject
-from mooring.model.pod import ExtendedClaimStatus, Pod, RequestMapping
+from mooring.model.pod import Pod
+from mooring.model.pod_spec import ExtendedClaimStatus, RequestMapping
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 

@@ -25,7 +25,8 @@ from mooring.framework.points import (
 )
 from mooring.framework.status import SKIP, PluginError, Rejection, Skip, final
 from mooring.model.node import Node
-from mooring.model.pod import NodeSelectorTerm, Pod
+from mooring.model.pod import Pod
+from mooring.model.pod_spec import NodeSelectorTerm
 from mooring.model.selectors import NodeMatcher, NodeTerm, compile_node_selector, compile_node_term
 from mooring.model.shape import PodShape
 from mooring.plugins.hints import new_node_of, nodes_of

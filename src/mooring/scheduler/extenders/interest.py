@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from mooring.framework.config.types import Extender
-from mooring.model.pod import Container, Pod
+from mooring.model.pod import Pod
+from mooring.model.pod_spec import Container
 
 
 @dataclass(frozen=True, slots=True)

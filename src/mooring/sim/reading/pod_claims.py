@@ -8,7 +8,8 @@ import msgspec
 from mooring.model.devices import ResourceClaim, ResourceClaimTemplate
 from mooring.model.json_objects import JsonObject
 from mooring.model.meta import KubeObject
-from mooring.model.pod import Pod, PodClaimStatus
+from mooring.model.pod import Pod
+from mooring.model.pod_spec import PodClaimStatus
 from mooring.model.storage import PersistentVolumeClaim
 from mooring.rules.pod_claims import device_claim_for, templates_waited_for, volume_claim_for
 

@@ -9,7 +9,8 @@ from mooring.model.kind_spec import KindSpec
 from mooring.model.kinds import WORKLOADS
 from mooring.model.meta import KubeObject, LabelSelector, ObjectMeta, OwnerReference
 from mooring.model.node import Node
-from mooring.model.pod import Pod, PodSpec, Toleration
+from mooring.model.pod import Pod
+from mooring.model.pod_spec import PodSpec, Toleration
 from mooring.model.resources import BY_KIND
 from mooring.model.selectors import compile_node_selector
 from mooring.model.storage import PersistentVolumeClaim

@@ -1,0 +1,278 @@
+"""Spec and status of a pod, as far as a scheduler reads them."""
+
+from typing import Protocol
+
+from msgspec import field
+
+from mooring.model.meta import Condition, LabelSelector, ObjectMeta, Requirement, Wire
+from mooring.model.quantity import QuantityText
+
+ResourceList = dict[str, QuantityText]
+
+ALWAYS = "Always"
+
+
+class ResourceRequirements(Wire):
+    requests: ResourceList | None = None
+    limits: ResourceList | None = None
+
+
+class ContainerPort(Wire):
+    container_port: int = 0
+    host_port: int = 0
+    host_ip: str = field(default="", name="hostIP")
+    protocol: str = ""
+
+
+class RestartRule(Wire):
+    action: str = ""
+
+
+class Container(Wire):
+    name: str = ""
+    image: str = ""
+    resources: ResourceRequirements | None = None
+    ports: list[ContainerPort] | None = None
+    restart_policy: str | None = None
+    restart_policy_rules: list[RestartRule] | None = None
+
+
+class NodeSelectorTerm(Wire):
+    match_expressions: list[Requirement] | None = None
+    match_fields: list[Requirement] | None = None
+
+
+class NodeSelector(Wire):
+    node_selector_terms: list[NodeSelectorTerm] | None = None
+
+
+class PreferredSchedulingTerm(Wire):
+    weight: int = 0
+    preference: NodeSelectorTerm = field(default_factory=NodeSelectorTerm)
+
+
+class NodeAffinity(Wire):
+    required: NodeSelector | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+    preferred: list[PreferredSchedulingTerm] | None = field(
+        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class PodAffinityTerm(Wire):
+    label_selector: LabelSelector | None = None
+    namespaces: list[str] | None = None
+    namespace_selector: LabelSelector | None = None
+    topology_key: str = ""
+    match_label_keys: list[str] | None = None
+    mismatch_label_keys: list[str] | None = None
+
+
+class WeightedPodAffinityTerm(Wire):
+    weight: int = 0
+    pod_affinity_term: PodAffinityTerm = field(default_factory=PodAffinityTerm)
+
+
+class PodAffinity(Wire):
+    """podAffinity and podAntiAffinity: they have the same form."""
+
+    required: list[PodAffinityTerm] | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+    preferred: list[WeightedPodAffinityTerm] | None = field(
+        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class Affinity(Wire):
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class Toleration(Wire, frozen=True):  # type: ignore[misc]  # mypy takes a Struct for a dataclass
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
+class TopologySpreadConstraint(Wire):
+    max_skew: int = 0
+    topology_key: str = ""
+    when_unsatisfiable: str = ""
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: list[str] | None = None
+
+
+class SchedulingGate(Wire):
+    name: str = ""
+
+
+class SchedulingGroup(Wire):
+    """The PodGroup, of the same namespace, that a pod is scheduled with."""
+
+    pod_group_name: str = ""
+
+
+class ClaimVolume(Wire):
+    claim_name: str = ""
+    read_only: bool = False
+
+
+class ClaimSpec(Wire):
+    """What a PersistentVolumeClaim asks for. A class that is null differs from one that is empty."""
+
+    access_modes: list[str] | None = None
+    selector: LabelSelector | None = None
+    resources: ResourceRequirements | None = None
+    volume_name: str = ""
+    storage_class_name: str | None = None
+    volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
+
+
+class ClaimTemplate(Wire):
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: ClaimSpec = field(default_factory=ClaimSpec)
+
+
+class EphemeralVolume(Wire):
+    """A generic ephemeral volume; its claim is named after the pod and the volume."""
+
+    volume_claim_template: ClaimTemplate | None = None
+
+
+class ImageVolume(Wire):
+    reference: str = ""
+
+
+class CsiVolume(Wire):
+    driver: str = ""
+
+
+class GceDisk(Wire):
+    pd_name: str = ""
+    read_only: bool = False
+
+
+class AzureDisk(Wire):
+    disk_uri: str = field(default="", name="diskURI")
+
+
+class VolumeById(Wire):
+    """awsElasticBlockStore, cinder and portworxVolume: a scheduler reads no more than the id."""
+
+    volume_id: str = field(default="", name="volumeID")
+
+
+class IscsiVolume(Wire):
+    iqn: str = ""
+    read_only: bool = False
+
+
+class RbdVolume(Wire):
+    monitors: list[str] | None = None
+    pool: str = ""
+    image: str = ""
+    read_only: bool = False
+
+
+class OpaqueVolume(Wire):
+    """A source of which only its being there matters: azureFile and vsphereVolume."""
+
+
+class Volume(Wire):
+    name: str = ""
+    persistent_volume_claim: ClaimVolume | None = None
+    ephemeral: EphemeralVolume | None = None
+    image: ImageVolume | None = None
+    csi: CsiVolume | None = None
+    gce_persistent_disk: GceDisk | None = None
+    aws_elastic_block_store: VolumeById | None = None
+    iscsi: IscsiVolume | None = None
+    rbd: RbdVolume | None = None
+    azure_disk: AzureDisk | None = None
+    azure_file: OpaqueVolume | None = None
+    cinder: VolumeById | None = None
+    portworx_volume: VolumeById | None = None
+    vsphere_volume: OpaqueVolume | None = None
+
+
+class PodResourceClaim(Wire):
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class PodSpec(Wire):
+    containers: list[Container] = field(default_factory=list)
+    init_containers: list[Container] | None = None
+    node_name: str = ""
+    scheduler_name: str = ""
+    priority: int | None = None
+    priority_class_name: str = ""
+    preemption_policy: str | None = None
+    node_selector: dict[str, str] | None = None
+    affinity: Affinity | None = None
+    tolerations: list[Toleration] | None = None
+    topology_spread_constraints: list[TopologySpreadConstraint] | None = None
+    scheduling_gates: list[SchedulingGate] | None = None
+    scheduling_group: SchedulingGroup | None = None
+    overhead: ResourceList | None = None
+    runtime_class_name: str | None = None
+    resources: ResourceRequirements | None = None
+    host_network: bool = False
+    host_users: bool | None = None
+    volumes: list[Volume] | None = None
+    resource_claims: list[PodResourceClaim] | None = None
+
+
+class ContainerStatus(Wire):
+    name: str = ""
+    resources: ResourceRequirements | None = None
+    allocated_resources: ResourceList | None = None
+
+
+class PodClaimStatus(Wire):
+    """Which ResourceClaim was made for an entry of spec.resourceClaims; null where none is needed."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
+class RequestMapping(Wire):
+    container_name: str = ""
+    resource_name: str = ""
+    request_name: str = ""
+
+
+class ExtendedClaimStatus(Wire):
+    """The claim that serves a pod's extended resources, and which request of it serves which container."""
+
+    request_mappings: list[RequestMapping] | None = None
+    resource_claim_name: str = ""
+
+
+class PodStatus(Wire):
+    phase: str = ""
+    start_time: str | None = None
+    nominated_node_name: str = ""
+    conditions: list[Condition] | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+    resources: ResourceRequirements | None = None
+    allocated_resources: ResourceList | None = None
+    resource_claim_statuses: list[PodClaimStatus] | None = None
+    extended_resource_claim_status: ExtendedClaimStatus | None = None
+
+
+FINISHED_PHASES = ("Succeeded", "Failed")
+
+
+class SpecAndStatus(Protocol):
+    """What requests and the shape are computed from: a Pod has both, and so has a sample of many pods."""
+
+    spec: PodSpec
+    status: PodStatus
