@@ -122,13 +122,8 @@ class VolumesOnNodes:
             return range(self.nodes.height)
         rows = set(touched)
         for kind, key in changed:
-            if kind is StorageClass:
-                return range(self.nodes.height)
-            if kind is VolumeAttachment:
-                rows |= self._attach(key)
-            else:
-                rows |= self._rows_of.get((kind, key), set())
-        return rows
+            rows |= self._attach(key) if kind is VolumeAttachment else self._rows_of.get((kind, key), set())
+        return range(self.nodes.height) if any(kind is StorageClass for kind, _ in changed) else rows
 
     def _attach(self, key: str) -> set[int]:
         """File an attachment under its node. Returns the rows that it concerns, before and now."""
