@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from mooring.apiclient.client import ApiClient
-from mooring.apiclient.kubeconfig.loading import find_access
-from mooring.apiclient.quick_client import QuickClient
+from mooring.apiclient.kubeconfig.loading import find_connection
+from mooring.apiclient.lean_client import LeanClient
 from mooring.model.api_errors import ApiError
 
 NAMESPACE = "arrivals"
@@ -62,7 +62,7 @@ def pod(name: str) -> dict[str, Any]:
 
 async def create(path: str, items: Iterable[dict[str, Any]]) -> None:
     left = iter(items)
-    async with QuickClient(find_access(), "bench", SENDERS) as client:
+    async with LeanClient(find_connection(), "bench", SENDERS) as client:
 
         async def send() -> None:
             for item in left:
@@ -153,7 +153,7 @@ async def running(command: list[str]) -> AsyncIterator[int]:
 async def measure(asked: argparse.Namespace) -> dict[str, Any]:
     await prepare(asked.nodes)
     page = Page(asked.port)
-    async with running(asked.command or scheduler_command(asked)) as pid, ApiClient(find_access(), "bench") as api:
+    async with running(asked.command or scheduler_command(asked)) as pid, ApiClient(find_connection(), "bench") as api:
         await create(PODS, [pod("first")])
         if not await until(lambda: page.bound() > 0, 60):
             raise SystemExit("the scheduler bound nothing within a minute")

@@ -16,9 +16,9 @@ import time
 from typing import Any
 
 from mooring.apiclient.client import ApiClient
-from mooring.apiclient.kubeconfig.loading import find_access
-from mooring.apiserver.access import Api
-from mooring.app.own_cluster import own_access
+from mooring.apiclient.kubeconfig.loading import find_connection
+from mooring.apiserver.resource_api import ResourceApi
+from mooring.app.own_cluster import own_connection
 from mooring.controllers.nodes.node_making import make_nodes
 from mooring.embedded.cluster import EmbeddedCluster
 from mooring.embedded.seeding import seed
@@ -52,7 +52,7 @@ def in_process(nodes: int, pods: int) -> dict[str, Any]:
     return figures | {"cpu_us_per_pod": round((time.process_time() - begin_cpu) / pods * 1e6)}
 
 
-def _running(api: Api) -> int:
+def _running(api: ResourceApi) -> int:
     return sum(pod["status"]["phase"] == "Running" for pod in api.store.all(PODS.storage))
 
 
@@ -76,8 +76,8 @@ def over_http(nodes: int, pods: int) -> int:
 
 async def client(nodes: int, pods: int) -> dict[str, Any]:
     path = "/api/v1/namespaces/default/pods"
-    await own_access(find_access(), "bench")  # it fills the cluster: no other than `mooring up`
-    async with ApiClient(find_access(), "bench", qps=-1) as api:
+    await own_connection(find_connection(), "bench")  # it fills the cluster: no other than `mooring up`
+    async with ApiClient(find_connection(), "bench", qps=-1) as api:
         running = asyncio.create_task(_see_running(api, path, pods))
         begin = time.perf_counter()
         numbers = iter(range(pods))

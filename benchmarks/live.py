@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from mooring.apiclient.client import ApiClient
-from mooring.apiclient.kubeconfig.loading import find_access
-from mooring.apiclient.quick_client import QuickClient
-from mooring.app.own_cluster import own_access
+from mooring.apiclient.kubeconfig.loading import find_connection
+from mooring.apiclient.lean_client import LeanClient
+from mooring.app.own_cluster import own_connection
 from mooring.controllers.nodes.node_making import make_nodes
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -51,8 +51,8 @@ def serve(nodes: int, placed: int, pods: int) -> int:
 
 
 async def measure(nodes: int, placed: int, pods: int) -> dict[str, Any]:
-    await own_access(find_access(), "bench")  # it fills the cluster: no other than `mooring up`
-    async with ApiClient(find_access(), "bench", qps=-1) as api:
+    await own_connection(find_connection(), "bench")  # it fills the cluster: no other than `mooring up`
+    async with ApiClient(find_connection(), "bench", qps=-1) as api:
         await api.post(PODS, pod("first"))
         begin = time.perf_counter()
         command = [sys.executable, "-m", "mooring.cli.main", "run", "--secure-port=0", "--leader-elect=false"]
@@ -87,7 +87,7 @@ async def measure(nodes: int, placed: int, pods: int) -> dict[str, Any]:
 
 async def _create(pods: int) -> None:
     numbers = iter(range(pods))
-    async with QuickClient(find_access(), "bench", SENDERS) as client:
+    async with LeanClient(find_connection(), "bench", SENDERS) as client:
 
         async def send() -> None:
             for i in numbers:

@@ -18,8 +18,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from mooring.apiclient.client import ApiClient
-from mooring.apiclient.kubeconfig.loading import find_access
-from mooring.apiclient.quick_client import QuickClient
+from mooring.apiclient.kubeconfig.loading import find_connection
+from mooring.apiclient.lean_client import LeanClient
 from mooring.model.api_errors import ApiError
 
 PODS = 256
@@ -71,7 +71,7 @@ def pod(number: int, case: str) -> JsonObject:
 
 async def create(path: str, items: Iterable[JsonObject]) -> None:
     left = iter(items)
-    async with QuickClient(find_access(), "bench", SENDERS) as client:
+    async with LeanClient(find_connection(), "bench", SENDERS) as client:
 
         async def send() -> None:
             for item in left:
@@ -116,7 +116,7 @@ async def main() -> None:
     words = [word.replace("{kubeconfig}", os.environ["KUBECONFIG"]) for word in asked.command]
     scheduler = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        async with ApiClient(find_access(), "bench", -1) as client:
+        async with ApiClient(find_connection(), "bench", -1) as client:
             await measure(client, "none", -1)  # until the scheduler is there
             for number in range(asked.rounds):
                 for case in CASES:

@@ -10,7 +10,7 @@ Arguments (pluginConfig): `timeoutSeconds`, 30 by default.
 
 from typing import Any
 
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
 from mooring.framework.points import Handle, PermitPlugin, ReservePlugin, Wait
 from mooring.framework.status import Rejection
@@ -31,12 +31,12 @@ class Gang(ReservePlugin, PermitPlugin):
         self._met: dict[tuple[str, str], dict[str, Pod]] = {}
         """Gang -> the members that had a node at some time, by id; gangs that are complete are forgotten."""
 
-    def permit(self, cycle: Cycle, node_name: str) -> Rejection | Wait | None:
-        pod = cycle.pod
+    def permit(self, context: SchedulingContext, node_name: str) -> Rejection | Wait | None:
+        pod = context.pod
         gang = _gang_of(pod)
         if gang is None:
             return None
-        if _members_on_nodes(cycle) < int(pod.labels.get("gang-size", "1")):
+        if _members_on_nodes(context) < int(pod.labels.get("gang-size", "1")):
             self._meet(gang, pod)
             return Wait(self._timeout_s)
         self._met.pop(gang, None)
@@ -52,15 +52,15 @@ class Gang(ReservePlugin, PermitPlugin):
             self._services.activate([other for other in met.values() if self._services.waiting.get(other.id) is None])
             met[pod.id] = pod
 
-    def reserve(self, cycle: Cycle, node_name: str) -> None:
+    def reserve(self, context: SchedulingContext, node_name: str) -> None:
         return None
 
-    def unreserve(self, cycle: Cycle, node_name: str) -> None:
+    def unreserve(self, context: SchedulingContext, node_name: str) -> None:
         """One of the gang goes back: nobody need wait for it any longer."""
-        gang = _gang_of(cycle.pod)
+        gang = _gang_of(context.pod)
         for waiting in self._services.waiting:
-            if gang is not None and _gang_of(waiting.pod) == gang and waiting.pod.id != cycle.pod.id:
-                waiting.reject(self.name, f"gang {gang[1]} is not complete: {cycle.pod.name} went back")
+            if gang is not None and _gang_of(waiting.pod) == gang and waiting.pod.id != context.pod.id:
+                waiting.reject(self.name, f"gang {gang[1]} is not complete: {context.pod.name} went back")
 
     def events(self) -> list[Registration]:
         """A gang that was refused may have room when others leave, or when there are more nodes."""
@@ -81,8 +81,8 @@ def _gang_of(pod: Pod) -> tuple[str, str] | None:
     return None if name is None else (pod.namespace, name)
 
 
-def _members_on_nodes(cycle: Cycle) -> int:
+def _members_on_nodes(context: SchedulingContext) -> int:
     """Members that have a node, bound or only assumed; this one included."""
-    selector = compile_selector(LabelSelector(match_labels={"gang": cycle.pod.labels["gang"]}))
-    predicate = PodPredicate(selector, frozenset((cycle.pod.namespace,)))
-    return cycle.nodes.tallies.matching((predicate,), with_terminating=False).total
+    selector = compile_selector(LabelSelector(match_labels={"gang": context.pod.labels["gang"]}))
+    predicate = PodPredicate(selector, frozenset((context.pod.namespace,)))
+    return context.nodes.tallies.matching((predicate,), with_terminating=False).total

@@ -37,7 +37,7 @@ def verdicts(plugin: Plugin, pod: Pod, cluster: Cluster) -> dict[str, Rejection]
 
 def skips_filter(plugin: Any, pod: Pod, cluster: Cluster) -> bool:
     """Whether the plugin leaves the pod alone, so that its filter is not even asked."""
-    return plugin.pre_filter(Runner(_profile(plugin)).open(pod, cluster).cycle) is SKIP
+    return plugin.pre_filter(Runner(_profile(plugin)).open(pod, cluster).context) is SKIP
 
 
 def scores(plugin: Plugin, pod: Pod, cluster: Cluster, *names: str) -> dict[str, int] | Skip:

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from mooring.apiserver.access import Api
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.server.dispatch import answer
 from mooring.apiserver.server.request import Answer, Request
 from mooring.apiserver.server.watching import Watch
@@ -22,7 +22,7 @@ Headers = dict[str, str]
 
 
 def ask(
-    api: Api, method: str, path: str, body: Any = None, content_type: Any = "", accept: Any = "", **query: Any
+    api: ResourceApi, method: str, path: str, body: Any = None, content_type: Any = "", accept: Any = "", **query: Any
 ) -> Answer:
     """What is answered to a request: `ask(api, "GET", PODS, limit=2)`. A body is turned into JSON unless it is bytes."""
     reply = answer(api, _request(method, path, body, content_type, accept, query))
@@ -30,7 +30,7 @@ def ask(
     return reply
 
 
-def begin(api: Api, path: str, accept: Any = "", **query: Any) -> Watch:
+def begin(api: ResourceApi, path: str, accept: Any = "", **query: Any) -> Watch:
     """A watch that has begun."""
     reply = answer(api, _request("GET", path, None, "", accept, {"watch": "true", **query}))
     assert isinstance(reply, Watch), reply

@@ -2,23 +2,23 @@
 
 from itertools import count
 
-from mooring.apiserver.access import Api
-from mooring.apiserver.bootstrap import furnish
+from mooring.apiserver.bootstrap import create_initial_objects
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Store
 from mooring.kit.clock import NS_PER_S, VirtualClock
 
 START_NS = 1_800_000_000 * NS_PER_S
 
 
-def an_api(clock: VirtualClock | None = None, taints_new_nodes: bool = False) -> Api:
+def an_api(clock: VirtualClock | None = None, taints_new_nodes: bool = False) -> ResourceApi:
     """Uids and suffixes are counted, so that answers can be compared."""
     uids, suffixes = count(1), count(1)
-    api = Api(
+    api = ResourceApi(
         Store(),
         clock or VirtualClock(START_NS),
         new_uid=lambda: f"00000000-0000-4000-8000-{next(uids):012d}",
         random_suffix=lambda: f"{next(suffixes):05d}",
         taints_new_nodes=taints_new_nodes,
     )
-    furnish(api)
+    create_initial_objects(api)
     return api

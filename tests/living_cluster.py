@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cluster_api import an_api
-from mooring.apiserver.access import Api
 from mooring.apiserver.admission.deletion import Deletion
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.controllers.cluster_services import cluster_services
 from mooring.controllers.control_loop import Controller, ControlLoop
 from mooring.kit.clock import NS_PER_S, VirtualClock
@@ -24,7 +24,7 @@ class LivingCluster:
     """Objects are named by their plural; those without a namespace of their own are in `default`."""
 
     def __init__(
-        self, controllers: Callable[[Api], Sequence[Controller]] = cluster_services, tainted: bool = False
+        self, controllers: Callable[[ResourceApi], Sequence[Controller]] = cluster_services, tainted: bool = False
     ) -> None:
         self.api = an_api(taints_new_nodes=tainted)
         assert isinstance(self.api.clock, VirtualClock)

@@ -10,8 +10,8 @@ import msgspec
 from aiohttp import web
 
 from mooring.apiclient.client import ApiClient, Limits
-from mooring.apiclient.reach import Access
-from mooring.apiclient.reflectors.reflector import Conduct, Reflector
+from mooring.apiclient.connection_settings import ConnectionSettings
+from mooring.apiclient.reflectors.reflector import Reflector, ReflectorOptions
 from mooring.apiclient.reflectors.watched import Watched
 from mooring.apiclient.throttle import Timing
 from mooring.model.api_errors import ApiError
@@ -216,14 +216,18 @@ async def a_stage(
     *answers: Answer, watched: Watched = PODS, draw: Callable[[], float] = lambda: 0.0
 ) -> AsyncIterator[Stage]:
     script, time, story = Script(*answers), Time(), Story()
-    conduct = Conduct(time.timing(), draw, report=story.report)
+    reflector_options = ReflectorOptions(time.timing(), draw, report=story.report)
     client_time = Time()
     async with served(script.handle) as url:
         client = ApiClient(
-            Access(url), "test/1", -1, limits=Limits(request_s=5, answer_bytes=1_000_000), timing=client_time.timing()
+            ConnectionSettings(url),
+            "test/1",
+            -1,
+            limits=Limits(request_s=5, answer_bytes=1_000_000),
+            timing=client_time.timing(),
         )
         async with client:
-            reflector = Reflector(client, watched, story, conduct)
+            reflector = Reflector(client, watched, story, reflector_options)
             task = asyncio.create_task(reflector.run())
             try:
                 yield Stage(script, time, story, reflector)

@@ -27,8 +27,8 @@ from typing import Any
 from aiohttp import web
 
 from mooring.apiclient.client import ApiClient
-from mooring.apiclient.kubeconfig.loading import find_access
-from mooring.apiclient.reach import Access
+from mooring.apiclient.connection_settings import ConnectionSettings
+from mooring.apiclient.kubeconfig.loading import find_connection
 from mooring.apiclient.transport import Request, Transport
 
 LEASE_S, RENEW_S, RETRY_S = 6, 4, 0.5
@@ -74,7 +74,7 @@ class Judge:
 class Witness:
     """The proxy of one instance."""
 
-    def __init__(self, instance: int, access: Access, judge: Judge) -> None:
+    def __init__(self, instance: int, access: ConnectionSettings, judge: Judge) -> None:
         self._instance = instance
         self._access = access
         self._judge = judge
@@ -226,7 +226,7 @@ class Arena:
 @contextlib.asynccontextmanager
 async def an_arena(kubeconfig: Path, directory: Path, python_path: str = "") -> AsyncIterator[Arena]:
     """Two instances, of which one leads soon."""
-    access, judge = find_access(kubeconfig), Judge()
+    access, judge = find_connection(kubeconfig), Judge()
     async with contextlib.AsyncExitStack() as stack:
         client = await stack.enter_async_context(ApiClient(access, "split-brain", -1))
         witnesses = [await stack.enter_async_context(Witness(number, access, judge)) for number in range(2)]

@@ -58,7 +58,7 @@ from asking import MERGE_PATCH, STRATEGIC_PATCH, TABLE, ask, begin, heard
 from mooring.apiclient.reflectors.watched import WATCHED
 from mooring.embedded.cluster import EmbeddedSettings
 from mooring.framework import config
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.events import Action, Change, ClusterEvent, Registration
 from mooring.framework.points import PreFilterPlugin
 from mooring.framework.registry import Registry
@@ -82,9 +82,9 @@ def is_own(pod: Pod, change: Change) -> bool:
 class Licensed(PreFilterPlugin):
     name = "Licensed"
 
-    def pre_filter(self, cycle: Cycle) -> Any:
-        held = {licence.spec.product for licence in cycle.cluster.objects[Licence].values()}
-        wanted = cycle.pod.labels.get("needs")
+    def pre_filter(self, context: SchedulingContext) -> Any:
+        held = {licence.spec.product for licence in context.cluster.objects[Licence].values()}
+        wanted = context.pod.labels.get("needs")
         return None if wanted is None or wanted in held else Rejection(("no licence",))
 
     def events(self) -> list[Registration]:

@@ -47,12 +47,12 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
 
 CYCLIC_IMPORTS: frozenset[tuple[str, str]] = frozenset(
     {
-        ("framework.points", "framework.failure"),
+        ("framework.points", "framework.fit_error"),
     }
 )
 """Imports that close a cycle of modules and still stand, as (importer, imported). This set only shrinks.
 
-points -> failure: PostFilter plugins are handed the attempt, which in turn calls plugins.
+points -> fit_error: PostFilter plugins are handed the attempt, which in turn calls plugins.
 """
 
 LAYER = {package: height for height, packages in enumerate(LAYERS) for package in packages}
@@ -188,7 +188,7 @@ BREACHES: dict[str, tuple[str, str, list[str]]] = {
     "something else": ("kit.clock", "import time\nfrom numpy import array\nimport mooringx.cluster", []),
     "up": (
         "cluster.table",
-        "import numpy\nfrom mooring.framework.cycle import Cycle",
+        "import numpy\nfrom mooring.framework.context import Cycle",
         ["cluster.table:2 imports mooring.framework: cluster may not know framework"],
     ),
     "up, by import": (

@@ -3,29 +3,31 @@
 import numpy as np
 
 from mooring.cluster.cluster import Cluster
-from mooring.framework.cycle import Cycle, Keepsakes
+from mooring.framework.context import KeptValues, SchedulingContext
 from mooring.framework.points import FilterPlugin, PreFilterPlugin
 from mooring.framework.status import SKIP, Rejection
 from mooring.model.pod import Pod
 
 
-def a_cycle(cluster: Cluster, pod: Pod) -> Cycle:
-    return Cycle(pod, cluster, 0, Keepsakes())
+def a_context(cluster: Cluster, pod: Pod) -> SchedulingContext:
+    return SchedulingContext(pod, cluster, 0, KeptValues())
 
 
 def verdicts(
-    plugin: FilterPlugin, cluster: Cluster, pod: Pod, cycle: Cycle | None = None
+    plugin: FilterPlugin, cluster: Cluster, pod: Pod, context: SchedulingContext | None = None
 ) -> dict[str, Rejection | None]:
     """By node, and under the empty name what PreFilter said against the pod; all pass where the plugin skips."""
-    cycle = cycle or a_cycle(cluster, pod)
+    context = context or a_context(cluster, pod)
     assert isinstance(plugin, PreFilterPlugin)
-    answer = plugin.pre_filter(cycle)
+    answer = plugin.pre_filter(context)
     if isinstance(answer, Rejection):
         return {"": answer}
     names = cluster.nodes.names
-    codes = None if answer is SKIP else plugin.filter(cycle, slice(0, cluster.nodes.height))
+    codes = None if answer is SKIP else plugin.filter(context, slice(0, cluster.nodes.height))
     found = np.zeros(len(names), np.int64) if codes is None else codes
-    return {name: plugin.rejection(cycle, int(code)) if code else None for name, code in zip(names, found, strict=True)}
+    return {
+        name: plugin.rejection(context, int(code)) if code else None for name, code in zip(names, found, strict=True)
+    }
 
 
 def reasons(plugin: FilterPlugin, cluster: Cluster, pod: Pod) -> dict[str, list[str]]:

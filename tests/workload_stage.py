@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from cluster_api import an_api
-from mooring.apiserver.access import Api
 from mooring.apiserver.admission.deletion import Deletion
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.controllers.control_loop import ControlLoop
 from mooring.controllers.workloads.workloads import workload_controllers
 from mooring.kit.clock import NS_PER_S, VirtualClock
@@ -42,7 +42,7 @@ def raise_fault(text: str, fault: Exception) -> None:
 class Stage:
     """Time passes only in `run` and `wait`."""
 
-    def __init__(self, api: Api | None = None) -> None:
+    def __init__(self, api: ResourceApi | None = None) -> None:
         """With an API that is there already, its controllers start anew."""
         self.api = api or an_api()
         assert isinstance(self.api.clock, VirtualClock)

@@ -11,8 +11,8 @@ from typing import Any
 import yaml
 
 from mooring.apiclient.client import ApiClient
-from mooring.apiclient.kubeconfig.loading import find_access
-from mooring.app.own_cluster import own_access
+from mooring.apiclient.kubeconfig.loading import find_connection
+from mooring.app.own_cluster import own_connection
 from mooring.model.resources import BY_KIND
 
 FOLDER = Path(__file__).parent
@@ -21,7 +21,9 @@ PATIENCE_S = 30.0
 
 
 async def main() -> None:
-    access = await own_access(find_access(), "demonstration")  # it fills the cluster: no other than `mooring up`
+    access = await own_connection(
+        find_connection(), "demonstration"
+    )  # it fills the cluster: no other than `mooring up`
     async with ApiClient(access, "demonstration", qps=-1) as client:
         say("Five simulated nodes of 8 cores each, in three zones:")
         show(await client.list("/api/v1/nodes"), lambda node: [name(node), zone(node), ready(node)])

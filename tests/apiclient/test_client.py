@@ -15,13 +15,13 @@ import pytest
 from aiohttp import web
 
 from mooring.apiclient.client import ApiClient, Limits
+from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.certificate_files import CertificateFiles
 from mooring.apiclient.credentials.certificates import KeyPair
 from mooring.apiclient.credentials.credentials import Grant, Identity, RereadFile
 from mooring.apiclient.kubeconfig.writing import Login, write_kubeconfig
 from mooring.apiclient.lines import LineSplitter
 from mooring.apiclient.proxies import proxy_of
-from mooring.apiclient.reach import Access
 from mooring.apiclient.throttle import Throttle, Timing
 from mooring.apiclient.unanswered import (
     ConnectionLost,
@@ -114,7 +114,9 @@ def ok(body: Any = None) -> web.Response:
 
 def a_client(server: str, time: Time | None = None, qps: float = -1, **more: Any) -> ApiClient:
     limits = more.pop("limits", Limits(request_s=5))
-    return ApiClient(Access(server, **more), "test/1", qps, 10, limits=limits, timing=(time or Time()).timing())
+    return ApiClient(
+        ConnectionSettings(server, **more), "test/1", qps, 10, limits=limits, timing=(time or Time()).timing()
+    )
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:

@@ -14,10 +14,10 @@ import pytest
 import uvloop
 
 from mooring.apiclient.client import ApiClient
+from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.certificate_files import CertificateFiles
-from mooring.apiclient.quick_client import QuickClient
-from mooring.apiclient.quick_connection import QuickConnection
-from mooring.apiclient.reach import Access
+from mooring.apiclient.lean_client import LeanClient
+from mooring.apiclient.lean_connection import LeanConnection
 from mooring.apiclient.transport import Request
 from mooring.framework.config.types import Extender
 from mooring.framework.intents import Call, CallFault
@@ -46,8 +46,8 @@ class Served:
     authority_pem: bytes
 
     @property
-    def access(self) -> Access:
-        return Access(self.url, self.authority_pem)
+    def access(self) -> ConnectionSettings:
+        return ConnectionSettings(self.url, self.authority_pem)
 
 
 def _trusted(tmp_path: Path) -> tuple[ssl.SSLContext, bytes]:
@@ -91,7 +91,7 @@ def test_a_write_after_the_deadline_does_not_reach_the_server(tmp_path: Path, ma
     async def main() -> None:
         fence = Fence(inf)
         async with a_server(tmp_path, is_tls) as served:
-            async with QuickClient(served.access, "test/1", 2, fence=fence) as client:
+            async with LeanClient(served.access, "test/1", 2, fence=fence) as client:
                 await client.send("POST", BINDING, b"{}")
                 fence.shut()
                 with pytest.raises(FencedOff):
@@ -110,7 +110,7 @@ def test_writes_that_wait_for_a_connection_are_fenced_off_too(tmp_path: Path, ma
     async def main() -> None:
         fence = Fence(1.0, Moment(passes=3))
         async with a_server(tmp_path, is_tls) as served:
-            async with QuickClient(served.access, "test/1", 1, fence=fence) as client:
+            async with LeanClient(served.access, "test/1", 1, fence=fence) as client:
                 sends = (client.send("POST", f"{BINDING}{number}", b"{}") for number in range(50))
                 outcomes = await asyncio.gather(*sends, return_exceptions=True)
             assert len(served.recorder.requests) == 3
@@ -130,7 +130,7 @@ def test_a_request_is_on_the_socket_when_the_call_that_sends_it_returns(
         with socket.create_server(("127.0.0.1", 0)) as listener:
             listener.setblocking(False)
             loop = asyncio.get_running_loop()
-            connection = QuickConnection()
+            connection = LeanConnection()
             accepting = asyncio.create_task(loop.sock_accept(listener))
             await loop.create_connection(lambda: connection, "127.0.0.1", listener.getsockname()[1])
             peer, _ = await accepting
@@ -146,7 +146,7 @@ def test_a_request_is_on_the_socket_when_the_call_that_sends_it_returns(
     run(make_loop, main())
 
 
-async def _handshake(connection: QuickConnection, peer: socket.socket, tmp_path: Path) -> None:
+async def _handshake(connection: LeanConnection, peer: socket.socket, tmp_path: Path) -> None:
     context, authority_pem = _trusted(tmp_path)
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     server = context.wrap_bio(incoming, outgoing, server_side=True)
@@ -187,9 +187,9 @@ def test_the_general_client_is_fenced_at_the_moment_of_sending(tmp_path: Path, m
 def test_a_proxy_does_not_lead_around_the_fence(tmp_path: Path) -> None:
     async def main() -> None:
         async with a_server(tmp_path, False) as served:
-            access = Access("http://api.example", proxy_url=served.url)
+            access = ConnectionSettings("http://api.example", proxy_url=served.url)
             fence = Fence(inf)
-            async with QuickClient(access, "test/1", 2, fence=fence) as client:
+            async with LeanClient(access, "test/1", 2, fence=fence) as client:
                 await client.send("POST", BINDING, b"{}")
                 fence.shut()
                 with pytest.raises(FencedOff):

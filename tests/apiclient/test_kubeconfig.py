@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 import yaml
 
+from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.certificates import KeyPair
 from mooring.apiclient.credentials.credentials import CredentialsError, Grant, Identity, RereadFile
 from mooring.apiclient.credentials.exec_plugin import V1, V1BETA1, ExecCredentials, Plugin
 from mooring.apiclient.credentials.in_cluster import in_cluster, is_in_cluster
 from mooring.apiclient.kubeconfig.files import KubeconfigError
-from mooring.apiclient.kubeconfig.loading import Surroundings, find_access, read_kubeconfig
+from mooring.apiclient.kubeconfig.loading import Surroundings, find_connection, read_kubeconfig
 from mooring.apiclient.kubeconfig.writing import Login, write_kubeconfig
-from mooring.apiclient.reach import Access
 from mooring.kit.clock import NS_PER_S, VirtualClock
 
 SECRET = "s3cr3t-t0ken"
@@ -45,11 +45,11 @@ def written(path: Path, content: Any) -> Path:
     return path
 
 
-def read(tmp_path: Path, content: Any) -> Access:
+def read(tmp_path: Path, content: Any) -> ConnectionSettings:
     return read_kubeconfig(written(tmp_path / "config", content))
 
 
-def granted(access: Access) -> Grant:
+def granted(access: ConnectionSettings) -> Grant:
     return asyncio.run(access.credentials.grant())
 
 
@@ -102,7 +102,7 @@ def test_the_first_file_of_the_list_wins_entry_by_entry(tmp_path: Path) -> None:
     environment = around(
         KUBECONFIG=os.pathsep.join(["", str(tmp_path / "missing"), str(first), str(second), str(first)])
     )
-    access = find_access(context="mixed", around=environment)
+    access = find_connection(context="mixed", around=environment)
     assert access.server == "https://two.example:6443"
     assert granted(access).authorization == "Bearer first"
 
@@ -110,7 +110,7 @@ def test_the_first_file_of_the_list_wins_entry_by_entry(tmp_path: Path) -> None:
 def test_the_first_current_context_counts(tmp_path: Path) -> None:
     first = written(tmp_path / "a", {"users": None})
     second, third = (written(tmp_path / name, a_kubeconfig(name=name)) for name in ("b", "c"))
-    access = find_access(around=around(KUBECONFIG=f"{first}{os.pathsep}{second}{os.pathsep}{third}"))
+    access = find_connection(around=around(KUBECONFIG=f"{first}{os.pathsep}{second}{os.pathsep}{third}"))
     assert access.server == "https://b.example:6443"
 
 
@@ -120,14 +120,14 @@ def test_the_order_of_places(tmp_path: Path) -> None:
     given = written(tmp_path / "given", a_kubeconfig(name="given"))
     at_home, with_list = around(HOME=str(tmp_path)), around(HOME=str(tmp_path), KUBECONFIG=str(listed))
     assert home.exists()
-    assert find_access(around=at_home).server == "https://home.example:6443"
-    assert find_access(around=with_list).server == "https://listed.example:6443"
-    assert find_access(given, around=with_list).server == "https://given.example:6443"
+    assert find_connection(around=at_home).server == "https://home.example:6443"
+    assert find_connection(around=with_list).server == "https://listed.example:6443"
+    assert find_connection(given, around=with_list).server == "https://given.example:6443"
 
 
 def test_nothing_is_found(tmp_path: Path) -> None:
     with pytest.raises(KubeconfigError) as told:
-        find_access(around=around(HOME=str(tmp_path)))
+        find_connection(around=around(HOME=str(tmp_path)))
     assert str(told.value) == (
         "kubeconfig: none was given, $KUBECONFIG and ~/.kube/config name no file that exists, and this is no pod"
     )

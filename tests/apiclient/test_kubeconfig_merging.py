@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from mooring.apiclient.kubeconfig.files import KubeconfigError
-from mooring.apiclient.kubeconfig.loading import find_access, read_kubeconfig
+from mooring.apiclient.kubeconfig.loading import find_connection, read_kubeconfig
 from mooring.apiclient.kubeconfig.merging import add_context, remove_context
 from mooring.apiclient.kubeconfig.writing import Login
 
@@ -78,7 +78,7 @@ def test_the_context_is_the_current_one_and_works(config: Path) -> None:
         assert written(config)["current-context"] == "mooring"
         access = read_kubeconfig(config)
         assert (access.server, access.authority_pem) == (url, b"CA")
-        assert find_access(config, context="prod").server == "https://prod.example:6443"
+        assert find_connection(config, context="prod").server == "https://prod.example:6443"
 
 
 def test_everything_else_stays_as_it_is_written(config: Path) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.certificate_files import CertificateFiles
 from mooring.apiclient.credentials.credentials import CredentialsError, Grant, Identity, RereadFile
-from mooring.apiclient.quick_client import QuickClient
-from mooring.apiclient.reach import Access
+from mooring.apiclient.lean_client import LeanClient
 from mooring.apiclient.unanswered import (
     ConnectionLost,
     ConnectionRefused,
@@ -37,9 +37,9 @@ def run(main: Coroutine[Any, Any, None]) -> None:
 
 def a_client(
     server: str, connections: int = 4, time: Time | None = None, limit_s: float = 5, **more: Any
-) -> QuickClient:
+) -> LeanClient:
     timing = (time or Time()).timing()
-    return QuickClient(Access(server, **more), "test/1", connections, time_limit_s=limit_s, timing=timing)
+    return LeanClient(ConnectionSettings(server, **more), "test/1", connections, time_limit_s=limit_s, timing=timing)
 
 
 class Gate:

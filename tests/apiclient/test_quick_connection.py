@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from mooring.apiclient.quick_answers import MAX_ANSWER_BYTES, AnswerReader, Reply
-from mooring.apiclient.quick_connection import AT_ONCE_BYTES, QuickConnection
+from mooring.apiclient.lean_answers import MAX_ANSWER_BYTES, AnswerReader, Reply
+from mooring.apiclient.lean_connection import AT_ONCE_BYTES, LeanConnection
 from mooring.apiclient.unanswered import ConnectionLost, TooLarge, Unreadable
 from mooring.kit.fence import Fence, FencedOff
 
@@ -172,13 +172,13 @@ def run(main: Coroutine[Any, Any, None]) -> None:
     asyncio.run(main)
 
 
-def a_connection() -> tuple[QuickConnection, Wire]:
-    connection, wire = QuickConnection(), Wire()
+def a_connection() -> tuple[LeanConnection, Wire]:
+    connection, wire = LeanConnection(), Wire()
     connection.connection_made(wire)
     return connection, wire
 
 
-async def asked(connection: QuickConnection, request: bytes = b"request") -> "asyncio.Task[Reply]":
+async def asked(connection: LeanConnection, request: bytes = b"request") -> "asyncio.Task[Reply]":
     task = asyncio.create_task(connection.ask(request))
     await asyncio.sleep(0)
     return task

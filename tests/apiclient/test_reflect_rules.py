@@ -8,7 +8,7 @@ import pytest
 from build import a_pod
 from mooring.apiclient.reflectors.known import MAX_GRAVES, Known
 from mooring.apiclient.reflectors.mirror import Mirror
-from mooring.apiclient.reflectors.retry_pace import RetryPace
+from mooring.apiclient.reflectors.retry_backoff import RetryBackoff
 from mooring.apiclient.reflectors.silence import SilenceLimit, Silent
 from mooring.apiclient.reflectors.versions import is_later
 from mooring.apiclient.reflectors.watch_lines import LineDecoder, MalformedObject
@@ -28,14 +28,14 @@ def test_the_same_number_in_other_digits_is_not_later() -> None:
 
 
 def test_no_more_than_thirty_failures_are_counted() -> None:
-    pace = RetryPace(Timing(lambda: 0.0), lambda: 0.0)
+    pace = RetryBackoff(Timing(lambda: 0.0), lambda: 0.0)
     for _ in range(40):
         pace.wait_s()
     assert pace.failures() == 30
 
 
 def test_a_success_makes_the_next_failure_the_first() -> None:
-    pace = RetryPace(Timing(lambda: 0.0), lambda: 0.0)
+    pace = RetryBackoff(Timing(lambda: 0.0), lambda: 0.0)
     assert [pace.wait_s(), pace.wait_s()] == [0.8, 1.6]
     pace.forget()
     assert pace.failures() == 0 and pace.wait_s() == 0.8

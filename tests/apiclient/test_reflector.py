@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from build import a_pod
 from mooring.apiclient.client import ApiClient
-from mooring.apiclient.reach import Access
+from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.reflectors.known import MAX_GRAVES, Known
 from mooring.apiclient.reflectors.mirror import Mirror
-from mooring.apiclient.reflectors.reflector import Conduct, Reflector
+from mooring.apiclient.reflectors.reflector import Reflector, ReflectorOptions
 from mooring.apiclient.reflectors.reflectors import Reflectors
-from mooring.apiclient.reflectors.retry_pace import RetryPace
+from mooring.apiclient.reflectors.retry_backoff import RetryBackoff
 from mooring.apiclient.reflectors.unserved import advice
 from mooring.apiclient.reflectors.versions import is_later
 from mooring.apiclient.reflectors.watch_lines import LineDecoder, MalformedObject
@@ -358,14 +358,14 @@ def test_what_is_said_of_a_resource_that_is_not_served() -> None:
 
 def test_pauses_double_up_to_half_a_minute_and_start_over_after_two_quiet_ones() -> None:
     now_s = [0.0]
-    pace = RetryPace(Timing(lambda: now_s[0]), lambda: 0.0)
+    pace = RetryBackoff(Timing(lambda: now_s[0]), lambda: 0.0)
     assert [pace.wait_s() for _ in range(8)] == [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0]
     assert pace.failures() == 8
     now_s[0] += 30 + 120
     assert pace.wait_s() == 30.0
     now_s[0] += 30 + 121
     assert pace.failures() == 0 and pace.wait_s() == 0.8
-    assert RetryPace(Timing(lambda: 0.0), lambda: 0.5).wait_s() == pytest.approx(1.2)
+    assert RetryBackoff(Timing(lambda: 0.0), lambda: 0.5).wait_s() == pytest.approx(1.2)
 
 
 # Histories with faults: whatever happens on the way, in the end both sides agree
@@ -511,8 +511,8 @@ def test_in_the_end_both_sides_agree_and_the_changes_replay_to_the_same(seed: in
         draw = random.Random(seed)
         server, replay = Flawed(draw, faults), Forward()
         server.live(draw.randrange(10))
-        conduct = Conduct(Timing(lambda: 0.0, _at_once), draw.random, report=only_told)
-        reflector = Reflector(server, ANY_PODS, replay, conduct)
+        reflector_options = ReflectorOptions(Timing(lambda: 0.0, _at_once), draw.random, report=only_told)
+        reflector = Reflector(server, ANY_PODS, replay, reflector_options)
         task = asyncio.create_task(reflector.run())
         for _ in range(5000):
             await asyncio.sleep(0)
@@ -559,9 +559,9 @@ def test_all_resources_of_our_own_server_are_followed() -> None:
         pods = "/api/v1/namespaces/default/pods"
         server, replay = HttpServer(cluster.api), Replay()
         port = await server.start("127.0.0.1", 0)
-        async with ApiClient(Access(f"http://127.0.0.1:{port}"), "test/1", -1) as client:
+        async with ApiClient(ConnectionSettings(f"http://127.0.0.1:{port}"), "test/1", -1) as client:
             await client.post(pods, a_pod_manifest("first", nodeName="n1"))
-            reflectors = Reflectors(client, replay, conduct=Conduct(report=no_trouble))
+            reflectors = Reflectors(client, replay, reflector_options=ReflectorOptions(report=no_trouble))
             assert len(reflectors.waited_for()) == 18
             task = asyncio.create_task(reflectors.run())
             await asyncio.wait_for(reflectors.settle(), 5)
@@ -605,8 +605,8 @@ def test_a_resource_may_be_missing_but_for_nodes_and_pods() -> None:
             await (asyncio.sleep(0) if len(slept) < 200 else asyncio.Event().wait())
 
         timing = Timing(lambda: 0.0, sleep)
-        conduct = Conduct(timing, report=lambda text, fault: reports.append(text), silence_s=1e9)
-        reflectors = Reflectors(Poor(), Replay(), conduct=conduct)
+        reflector_options = ReflectorOptions(timing, report=lambda text, fault: reports.append(text), silence_s=1e9)
+        reflectors = Reflectors(Poor(), Replay(), reflector_options=reflector_options)
         task = asyncio.create_task(reflectors.run())
         await asyncio.wait_for(reflectors.settle(), 5)
         while len(slept) < 200:

@@ -6,8 +6,8 @@ import pytest
 from aiohttp import web
 
 from mooring.apiclient.client import ApiClient
-from mooring.apiclient.reach import Access
-from mooring.apiclient.reflectors.reflector import Conduct, Reflector
+from mooring.apiclient.connection_settings import ConnectionSettings
+from mooring.apiclient.reflectors.reflector import Reflector, ReflectorOptions
 from mooring.apiclient.reflectors.reflectors import Reflectors
 from mooring.apiclient.reflectors.watched import WATCHED, Watched
 from mooring.apiclient.throttle import Timing
@@ -305,8 +305,10 @@ def test_a_server_that_is_not_there_is_waited_for() -> None:
         time, story = Time(), Story()
         async with served(Script().handle) as url:
             pass
-        async with ApiClient(Access(url), "test/1", -1, timing=Time().timing()) as client:
-            reflector = Reflector(client, PODS, story, Conduct(time.timing(), lambda: 1.0, report=story.report))
+        async with ApiClient(ConnectionSettings(url), "test/1", -1, timing=Time().timing()) as client:
+            reflector = Reflector(
+                client, PODS, story, ReflectorOptions(time.timing(), lambda: 1.0, report=story.report)
+            )
             task = asyncio.create_task(reflector.run())
             async with asyncio.timeout(5):
                 while len(time.slept_s) < 7:
@@ -431,9 +433,9 @@ def test_a_group_says_what_is_refused_and_what_is_waited_for() -> None:
         async def sleep(for_s: float) -> None:
             await asyncio.Event().wait()
 
-        async with served(handle) as url, ApiClient(Access(url), "test/1", -1) as client:
+        async with served(handle) as url, ApiClient(ConnectionSettings(url), "test/1", -1) as client:
             reflectors = Reflectors(
-                client, story, WATCHED, Conduct(Timing(lambda: time.now_s, sleep), report=story.report)
+                client, story, WATCHED, ReflectorOptions(Timing(lambda: time.now_s, sleep), report=story.report)
             )
             task = asyncio.create_task(reflectors.run())
             async with asyncio.timeout(5):

@@ -18,7 +18,7 @@ from asking import (
     heard,
 )
 from cluster_api import an_api
-from mooring.apiserver.access import Api
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.model.api_errors import ApiError
 from mooring.model.resources import RESOURCES
 
@@ -26,7 +26,7 @@ MODIFIED = "the object has been modified; please apply your changes to the lates
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 
 
-def an_api_with_a_pod(**spec: Any) -> Api:
+def an_api_with_a_pod(**spec: Any) -> ResourceApi:
     api = an_api()
     body = a_manifest()
     body["spec"] |= spec
@@ -34,7 +34,7 @@ def an_api_with_a_pod(**spec: Any) -> Api:
     return api
 
 
-def the_pod(api: Api) -> dict[str, Any]:
+def the_pod(api: ResourceApi) -> dict[str, Any]:
     pod: dict[str, Any] = ask(api, "GET", f"{PODS}/p").body
     return pod
 

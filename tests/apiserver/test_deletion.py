@@ -6,13 +6,13 @@ import pytest
 
 from asking import CONFIG_MAPS, JSON_PATCH, MERGE_PATCH, PODS, a_manifest, ask, begin, heard
 from cluster_api import an_api
-from mooring.apiserver.access import Api
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.kit.clock import NS_PER_S, VirtualClock
 
 NOW, IN_30_S, IN_5_S = "2027-01-15T08:00:00Z", "2027-01-15T08:00:30Z", "2027-01-15T08:00:05Z"
 
 
-def an_api_with_a_pod(node: str = "n", phase: str = "Running", **metadata: Any) -> Api:
+def an_api_with_a_pod(node: str = "n", phase: str = "Running", **metadata: Any) -> ResourceApi:
     api = an_api()
     body = a_manifest()
     body["metadata"] |= metadata
@@ -23,7 +23,7 @@ def an_api_with_a_pod(node: str = "n", phase: str = "Running", **metadata: Any) 
     return api
 
 
-def is_there(api: Api, path: str = f"{PODS}/p") -> bool:
+def is_there(api: ResourceApi, path: str = f"{PODS}/p") -> bool:
     return ask(api, "GET", path).code == 200
 
 

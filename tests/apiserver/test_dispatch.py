@@ -22,8 +22,8 @@ from asking import (
     path_of,
 )
 from cluster_api import an_api
-from mooring.apiserver.access import Api
 from mooring.apiserver.admission.store_lookups import StoreLookups
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.server.request import Answer
 from mooring.apiserver.store import Store, key_of, version_of
 from mooring.model.kind_spec import KindSpec
@@ -33,7 +33,7 @@ ALL = sorted(RESOURCES.values(), key=lambda r: (r.group, r.plural))
 STORAGES = {resource.storage for resource in ALL}
 
 
-def check(api: Api) -> None:
+def check(api: ResourceApi) -> None:
     """The invariants of a store."""
     start = api.store._forgotten
     assert [write.version for write in api.store.since(start)] == list(range(start + 1, api.store.version + 1))
@@ -156,7 +156,7 @@ def patches(draw: st.DrawFn, resource: KindSpec) -> tuple[str, Any]:
     return media, patch
 
 
-def a_furnished_api() -> Api:
+def a_furnished_api() -> ResourceApi:
     """One object of every kind, called x."""
     api = an_api()
     version, objects = furniture()

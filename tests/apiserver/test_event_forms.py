@@ -6,8 +6,8 @@ import pytest
 
 from asking import MERGE_PATCH, STRATEGIC_PATCH, a_body, ask, begin, heard, path_of, the
 from cluster_api import an_api
-from mooring.apiserver.access import Api
 from mooring.apiserver.event_forms import shown_form, stored_form
+from mooring.apiserver.resource_api import ResourceApi
 
 CORE, NEW = the("events", ""), the("events", "events.k8s.io")
 PAIRS = [
@@ -20,7 +20,7 @@ PAIRS = [
 ]
 
 
-def both(api: Api, name: str = "x") -> tuple[dict[str, Any], dict[str, Any]]:
+def both(api: ResourceApi, name: str = "x") -> tuple[dict[str, Any], dict[str, Any]]:
     core, new = (ask(api, "GET", path_of(resource, name)) for resource in (CORE, NEW))
     assert (core.code, new.code) == (200, 200)
     return core.body, new.body

@@ -6,12 +6,12 @@ import pytest
 
 from asking import MERGE_PATCH, PODS, a_manifest, ask
 from cluster_api import an_api
-from mooring.apiserver.access import Api
+from mooring.apiserver.resource_api import ResourceApi
 
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 
 
-def an_api_with_pods(count: int = 3, ready: bool = True) -> Api:
+def an_api_with_pods(count: int = 3, ready: bool = True) -> ResourceApi:
     """Pods p0, p1, ... of an app, running."""
     api = an_api()
     for number in range(count):
@@ -31,7 +31,7 @@ def an_api_with_pods(count: int = 3, ready: bool = True) -> Api:
     return api
 
 
-def add_budget(api: Api, allowed: int, name: str = "b", **spec: Any) -> None:
+def add_budget(api: ResourceApi, allowed: int, name: str = "b", **spec: Any) -> None:
     body = {
         "metadata": {"name": name},
         "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "a"}}, **spec},
@@ -46,12 +46,12 @@ def add_budget(api: Api, allowed: int, name: str = "b", **spec: Any) -> None:
     assert ask(api, "PATCH", f"{BUDGETS}/{name}/status", {"status": status}, MERGE_PATCH).code == 200
 
 
-def evict(api: Api, name: str, **eviction: Any) -> tuple[int, dict[str, Any]]:
+def evict(api: ResourceApi, name: str, **eviction: Any) -> tuple[int, dict[str, Any]]:
     reply = ask(api, "POST", f"{PODS}/{name}/eviction", {"metadata": {"name": name}, **eviction})
     return reply.code, reply.body
 
 
-def is_leaving(api: Api, name: str) -> bool:
+def is_leaving(api: ResourceApi, name: str) -> bool:
     return "deletionTimestamp" in ask(api, "GET", f"{PODS}/{name}").body["metadata"]
 
 

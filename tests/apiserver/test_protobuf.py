@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_api import an_api
-from mooring.apiserver.access import Api
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.schema.fields import fields_of, places_of, table
 from mooring.apiserver.schema.protobuf import MAGIC, MalformedError, UnknownKindError, decode
 from mooring.apiserver.server.dispatch import answer
@@ -368,7 +368,7 @@ def test_every_field_but_those_of_the_envelope_has_a_place_of_its_own() -> None:
 # Through the server
 
 
-def post(api: Api, path: str, body: bytes) -> Answer:
+def post(api: ResourceApi, path: str, body: bytes) -> Answer:
     reply = answer(api, Request("POST", path, {"fieldValidation": "Strict"}, body, PROTOBUF))
     assert isinstance(reply, Answer)
     return reply
@@ -488,7 +488,7 @@ def test_kubectl_asks_by_protobuf(tmp_path: Path, was_read: list[str]) -> None:
     assert was_read == ["SelfSubjectAccessReview"]
 
 
-async def _kubectl(api: Api, home: Path, arguments: list[str], given: str = "") -> str:
+async def _kubectl(api: ResourceApi, home: Path, arguments: list[str], given: str = "") -> str:
     """What kubectl prints when it works with this API."""
     server = HttpServer(api)
     port = await server.start("127.0.0.1", 0)
@@ -504,7 +504,7 @@ async def _kubectl(api: Api, home: Path, arguments: list[str], given: str = "") 
     return out.decode()
 
 
-def _last_written(api: Api) -> Any:
+def _last_written(api: ResourceApi) -> Any:
     item = dict(api.store.since(0)[-1].write().object)
     item["metadata"] = {key: value for key, value in item["metadata"].items() if key not in ASIDE}
     return item

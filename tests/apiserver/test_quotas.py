@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from asking import PODS, ask
 from cluster_api import an_api
-from mooring.apiserver.access import Api
 from mooring.apiserver.admission.quota_usage import PODS as POD_KIND
 from mooring.apiserver.admission.quota_usage import usage_of
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.kit.clock import NS_PER_S, VirtualClock
 
 NAMESPACED = "/api/v1/namespaces/default"
@@ -18,11 +18,11 @@ JsonObject = dict[str, Any]
 
 
 @pytest.fixture
-def api() -> Api:
+def api() -> ResourceApi:
     return an_api()
 
 
-def a_quota(api: Api, name: str = "quota", hard: JsonObject | None = None, **spec: Any) -> None:
+def a_quota(api: ResourceApi, name: str = "quota", hard: JsonObject | None = None, **spec: Any) -> None:
     body = {"metadata": {"name": name}, "spec": {"hard": hard or {}, **spec}}
     assert ask(api, "POST", f"{NAMESPACED}/resourcequotas", body).code == 201
 
@@ -33,19 +33,19 @@ def a_pod(name: str = "p", cpu: str = "", limit: str = "", **spec: Any) -> JsonO
     return {"metadata": {"name": name}, "spec": {"containers": containers, **spec}}
 
 
-def create(api: Api, body: JsonObject, plural: str = "pods") -> str:
+def create(api: ResourceApi, body: JsonObject, plural: str = "pods") -> str:
     """Empty, or why not."""
     reply = ask(api, "POST", f"{NAMESPACED}/{plural}", body)
     assert reply.code in (201, 403), reply.body
     return reply.body["message"] if reply.code == 403 else ""
 
 
-def used(api: Api, quota: str = "quota") -> JsonObject:
+def used(api: ResourceApi, quota: str = "quota") -> JsonObject:
     found: JsonObject = api.quotas.of("default")[quota].status()["used"]
     return found
 
 
-def test_what_is_beyond_a_quota_is_refused(api: Api) -> None:
+def test_what_is_beyond_a_quota_is_refused(api: ResourceApi) -> None:
     a_quota(api, hard={"cpu": "2", "limits.cpu": "4", "pods": "10"})
     assert create(api, a_pod("a", "1500m", "2")) == ""
     assert create(api, a_pod("b", "1", "2")) == (
@@ -59,7 +59,7 @@ def test_what_is_beyond_a_quota_is_refused(api: Api) -> None:
     assert used(api) == {"cpu": "2", "limits.cpu": "4", "pods": "2"}
 
 
-def test_a_quota_for_compute_resources_makes_every_container_speak(api: Api) -> None:
+def test_a_quota_for_compute_resources_makes_every_container_speak(api: ResourceApi) -> None:
     a_quota(api, hard={"requests.cpu": "2", "limits.memory": "4Gi", "requests.ephemeral-storage": "1Gi"})
     body = a_pod("p", "1", initContainers=[{"name": "init", "image": "x"}])
     assert create(api, body) == (
@@ -67,13 +67,13 @@ def test_a_quota_for_compute_resources_makes_every_container_speak(api: Api) -> 
     )
 
 
-def test_resources_of_the_pod_as_a_whole_speak_for_its_containers(api: Api) -> None:
+def test_resources_of_the_pod_as_a_whole_speak_for_its_containers(api: ResourceApi) -> None:
     a_quota(api, hard={"requests.cpu": "2", "limits.memory": "4Gi"})
     assert create(api, a_pod(resources={"requests": {"cpu": "1"}, "limits": {"cpu": "1", "memory": "1Gi"}})) == ""
     assert used(api) == {"requests.cpu": "1", "limits.memory": "1Gi"}
 
 
-def test_objects_of_every_kind_can_be_counted(api: Api) -> None:
+def test_objects_of_every_kind_can_be_counted(api: ResourceApi) -> None:
     hard = {
         "count/configmaps": "1",
         "configmaps": "2",
@@ -96,7 +96,7 @@ def test_objects_of_every_kind_can_be_counted(api: Api) -> None:
     assert used(api)["configmaps"] == "1"
 
 
-def test_services_count_by_their_type_and_so_do_changes(api: Api) -> None:
+def test_services_count_by_their_type_and_so_do_changes(api: ResourceApi) -> None:
     a_quota(api, hard={"services": "3", "services.nodeports": "1", "services.loadbalancers": "0"})
     ports: list[JsonObject] = [{"port": 80}]
     assert create(api, {"metadata": {"name": "a"}, "spec": {"ports": ports}}, "services") == ""
@@ -115,7 +115,7 @@ def test_services_count_by_their_type_and_so_do_changes(api: Api) -> None:
     assert used(api) == {"services": "2", "services.nodeports": "0", "services.loadbalancers": "0"}
 
 
-def test_claims_count_by_class(api: Api) -> None:
+def test_claims_count_by_class(api: ResourceApi) -> None:
     by_class = "fast.storageclass.storage.k8s.io/requests.storage"
     a_quota(api, hard={"requests.storage": "10Gi", by_class: "3Gi", "persistentvolumeclaims": "5"})
 
@@ -132,7 +132,7 @@ def test_claims_count_by_class(api: Api) -> None:
     assert used(api) == {"requests.storage": "4Gi", by_class: "2Gi", "persistentvolumeclaims": "2"}
 
 
-def test_extended_resources_count_by_their_requests(api: Api) -> None:
+def test_extended_resources_count_by_their_requests(api: ResourceApi) -> None:
     a_quota(api, hard={"requests.example.com/gpu": "1"})
     body = a_pod()
     gpu = {"example.com/gpu": "2"}
@@ -150,7 +150,7 @@ SCOPES = {
 
 
 @pytest.mark.parametrize(("scope", "counted"), SCOPES.items(), ids=SCOPES.keys())
-def test_scopes_say_which_pods_count(scope: str, counted: set[str], api: Api) -> None:
+def test_scopes_say_which_pods_count(scope: str, counted: set[str], api: ResourceApi) -> None:
     a_quota(api, hard={"pods": "10", "configmaps": "10"}, scopes=[scope])
     assert create(api, a_pod("best")) == ""
     assert create(api, a_pod("asks", "1")) == ""
@@ -169,7 +169,7 @@ SELECTORS = {
 
 
 @pytest.mark.parametrize("operator", SELECTORS)
-def test_priority_classes_can_be_selected(operator: str, api: Api) -> None:
+def test_priority_classes_can_be_selected(operator: str, api: ResourceApi) -> None:
     values, count = SELECTORS[operator]
     line = {"scopeName": "PriorityClass", "operator": operator, **({"values": values} if values else {})}
     a_quota(api, hard={"pods": "10"}, scopeSelector={"matchExpressions": [line]})
@@ -178,7 +178,7 @@ def test_priority_classes_can_be_selected(operator: str, api: Api) -> None:
     assert used(api) == {"pods": str(count)}
 
 
-def test_what_has_ended_is_free_again_but_is_still_an_object(api: Api) -> None:
+def test_what_has_ended_is_free_again_but_is_still_an_object(api: ResourceApi) -> None:
     a_quota(api, hard={"pods": "2", "count/pods": "2"})
     create(api, a_pod("a"))
     create(api, a_pod("b"))
@@ -189,7 +189,7 @@ def test_what_has_ended_is_free_again_but_is_still_an_object(api: Api) -> None:
     assert used(api) == {"pods": "0", "count/pods": "1"}
 
 
-def test_a_quota_that_comes_late_counts_what_is_there(api: Api) -> None:
+def test_a_quota_that_comes_late_counts_what_is_there(api: ResourceApi) -> None:
     for name in ("a", "b"):
         create(api, a_pod(name, "1"))
     a_quota(api, hard={"cpu": "1", "pods": "9"})
@@ -202,13 +202,13 @@ def test_a_quota_that_comes_late_counts_what_is_there(api: Api) -> None:
     assert create(api, a_pod("d", "100")) == ""
 
 
-def test_quotas_of_other_namespaces_do_not_count(api: Api) -> None:
+def test_quotas_of_other_namespaces_do_not_count(api: ResourceApi) -> None:
     body = {"metadata": {"name": "quota"}, "spec": {"hard": {"pods": "0"}}}
     ask(api, "POST", "/api/v1/namespaces/kube-system/resourcequotas", body)
     assert create(api, a_pod()) == ""
 
 
-def test_a_dry_run_is_refused_and_never_charged(api: Api) -> None:
+def test_a_dry_run_is_refused_and_never_charged(api: ResourceApi) -> None:
     a_quota(api, hard={"pods": "1"})
     assert ask(api, "POST", PODS, a_pod(), dryRun="All").code == 201
     assert used(api) == {"pods": "0"}
@@ -216,7 +216,7 @@ def test_a_dry_run_is_refused_and_never_charged(api: Api) -> None:
     assert ask(api, "POST", PODS, a_pod("q"), dryRun="All").code == 403
 
 
-def test_pods_of_a_template_are_counted_one_by_one(api: Api) -> None:
+def test_pods_of_a_template_are_counted_one_by_one(api: ResourceApi) -> None:
     """Those that controllers make take a short cut through admission."""
     a_quota(api, hard={"pods": "3"})
     spec = a_pod()["spec"]
@@ -226,7 +226,7 @@ def test_pods_of_a_template_are_counted_one_by_one(api: Api) -> None:
         api.create(POD_KIND, "default", {"metadata": {"generateName": "web-"}, "spec": spec})
 
 
-def test_a_resize_is_held_to_the_quota(api: Api) -> None:
+def test_a_resize_is_held_to_the_quota(api: ResourceApi) -> None:
     a_quota(api, hard={"cpu": "2"})
     create(api, a_pod("p", "1"))
     for cpu, code in (("3", 403), ("2", 200)):
@@ -250,12 +250,12 @@ def test_a_pod_that_is_stuck_on_its_way_out_ceases_to_count() -> None:
     assert create(api, a_pod("q")) == ""
 
 
-def test_amounts_that_nothing_counts_for_have_no_usage(api: Api) -> None:
+def test_amounts_that_nothing_counts_for_have_no_usage(api: ResourceApi) -> None:
     a_quota(api, hard={"count/gadgets.example.com": "3", "pods": "1"})
     assert used(api) == {"pods": "0"}
 
 
-def test_overhead_and_limits_of_a_pod(api: Api) -> None:
+def test_overhead_and_limits_of_a_pod(api: ResourceApi) -> None:
     pod = a_pod("p", "1", "2")
     pod["spec"] |= {"overhead": {"cpu": "250m", "memory": "1Gi"}, "nodeName": ""}
     found = usage_of(POD_KIND, pod, 0)

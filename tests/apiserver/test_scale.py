@@ -6,12 +6,12 @@ import pytest
 
 from asking import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, a_body, ask, path_of, the
 from cluster_api import an_api
-from mooring.apiserver.access import Api
+from mooring.apiserver.resource_api import ResourceApi
 
 SCALED = ["deployments", "replicasets", "statefulsets", "replicationcontrollers"]
 
 
-def an_api_with(plural: str = "deployments") -> tuple[Api, str]:
+def an_api_with(plural: str = "deployments") -> tuple[ResourceApi, str]:
     """One workload of one replica, and where its scale is."""
     api = an_api()
     assert ask(api, "POST", path_of(the(plural)), a_body(the(plural))).code == 201

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from cluster_api import an_api
-from mooring.apiserver.access import Api
 from mooring.apiserver.admission.binding import PODS
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.model.api_errors import ApiError
 from mooring.model.resources import RESOURCES
 
@@ -49,7 +49,7 @@ def test_copies_have_names_uids_and_statuses_of_their_own() -> None:
     assert first["status"] is not second["status"]
 
 
-def _limit(api: Api) -> None:
+def _limit(api: ResourceApi) -> None:
     item = {"metadata": {"name": "l"}, "spec": {"limits": [{"type": "Container", "defaultRequest": {"memory": "1Gi"}}]}}
     api.create(LIMITS, "default", item)
 

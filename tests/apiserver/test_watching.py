@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from asking import CONFIG_MAPS, MERGE_PATCH, NODES, PODS, TABLE, a_manifest, ask, begin, heard
 from cluster_api import an_api
-from mooring.apiserver.access import Api
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.server.watching import MAX_WAITING_BYTES
 from mooring.apiserver.store import Store
 
 ALL_MAPS = "/api/v1/configmaps"
 
 
-def put(api: Api, name: str, number: int = 0, **labels: str) -> None:
+def put(api: ResourceApi, name: str, number: int = 0, **labels: str) -> None:
     body = {"metadata": {"name": name, "labels": labels}, "data": {"n": str(number)}}
     reply = ask(api, "PUT", f"{CONFIG_MAPS}/{name}", body)
     if reply.code == 404:
@@ -23,14 +23,14 @@ def put(api: Api, name: str, number: int = 0, **labels: str) -> None:
     assert reply.code < 300
 
 
-def an_api_with(*names: str) -> Api:
+def an_api_with(*names: str) -> ResourceApi:
     api = an_api()
     for name in names:
         put(api, name)
     return api
 
 
-def with_short_memory(api: Api, limit: int) -> Api:
+def with_short_memory(api: ResourceApi, limit: int) -> ResourceApi:
     """The same objects in a store that remembers only so many writes."""
     objects = [(f"/{plural}", item) for plural in ("namespaces", "configmaps") for item in api.store.all(f"/{plural}")]
     store = Store.restored(api.store.version, objects)

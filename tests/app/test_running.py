@@ -15,7 +15,7 @@ from aiohttp import web
 
 from cluster_api import an_api
 from mooring.apiclient.client import ApiClient
-from mooring.apiclient.reach import Access
+from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiserver.server.http import HttpServer
 from mooring.apiserver.server.request import Answer
 from mooring.app.run import Running, RunSettings, ServingSettings
@@ -83,7 +83,7 @@ class Reign:
 @asynccontextmanager
 async def a_reign() -> AsyncIterator[Reign]:
     server = Server(an_api())
-    access = Access(f"http://127.0.0.1:{await server.start('127.0.0.1', 0)}")
+    access = ConnectionSettings(f"http://127.0.0.1:{await server.start('127.0.0.1', 0)}")
     config = configuration.default()
     config.leader_election.lease_duration = Duration.parse("2s")
     config.leader_election.renew_deadline = Duration.parse("1500ms")
@@ -194,7 +194,7 @@ def test_only_a_scheduler_that_needs_a_lease_is_fenced(elects: bool, is_dry_run:
     async def main() -> None:
         config = configuration.default()
         config.leader_election.leader_elect = elects
-        access = Access("http://127.0.0.1:1")
+        access = ConnectionSettings("http://127.0.0.1:1")
         logs = start_logs(logging.Logger("test_running"), stream=io.StringIO())
         assert Running(RunSettings(config, access, access, is_dry_run=is_dry_run), logs)._fence.is_open is is_open
 

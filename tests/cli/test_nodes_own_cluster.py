@@ -11,11 +11,11 @@ from command import Ran, mooring
 from asking import NODES, ask
 from cluster_api import an_api
 from mooring.apiclient.client import ApiClient
-from mooring.apiclient.kubeconfig.loading import find_access
+from mooring.apiclient.connection_settings import ConnectionSettings
+from mooring.apiclient.kubeconfig.loading import find_connection
 from mooring.apiclient.kubeconfig.writing import Login, write_kubeconfig
-from mooring.apiclient.reach import Access
 from mooring.apiserver.identity import id_in, identity, prefix_of
-from mooring.app.own_cluster import NotOurs, own_access
+from mooring.app.own_cluster import NotOurs, own_connection
 from mooring.model.api_errors import ApiError, forbidden, not_found, unauthorized
 from recording_server import Recorded, Recorder, a_recorder, refused, said
 from running_cluster import a_neighbour
@@ -109,12 +109,12 @@ def test_the_api_below_the_id_is_that_of_the_cluster_and_of_no_other() -> None:
 
 
 def test_own_access_leads_to_the_cluster() -> None:
-    async def run(access: Access) -> list[str]:
-        async with ApiClient(await own_access(access, "test"), "test") as client:
+    async def run(access: ConnectionSettings) -> list[str]:
+        async with ApiClient(await own_connection(access, "test"), "test") as client:
             return [node["metadata"]["name"] for node in (await client.list(NODES))["items"]]
 
     with a_neighbour(nodes=2) as cluster:
-        assert asyncio.run(run(find_access(cluster.kubeconfig))) == ["node-0001", "node-0002"]
+        assert asyncio.run(run(find_connection(cluster.kubeconfig))) == ["node-0001", "node-0002"]
 
 
 def test_ids_are_checked_before_they_become_a_path() -> None:
@@ -129,7 +129,7 @@ def test_a_user_that_the_server_does_not_know_is_told_so() -> None:
 
         async with a_recorder(unknown) as recorder:
             with pytest.raises(ApiError, match="Unauthorized"):
-                await own_access(Access(recorder.url), "test")
+                await own_connection(ConnectionSettings(recorder.url), "test")
             return recorder
 
     assert asyncio.run(run()).lines == ["GET /mooring"]

@@ -20,7 +20,7 @@ from mooring.cluster.nodes.order import NodeOrder
 from mooring.cluster.nodes.ports import PortUse
 from mooring.cluster.nodes.table import NOWHERE, ClusterError, NodeTable, cells
 from mooring.model.affinity import PodPredicate
-from mooring.model.kin import kin_of
+from mooring.model.label_set import kin_of
 from mooring.model.meta import LabelSelector
 from mooring.model.node import ContainerImage, Node
 from mooring.model.pod import Pod

@@ -6,7 +6,7 @@ import pytest
 
 from living_cluster import LivingCluster
 from mooring.apiserver.admission.deletion import Deletion
-from mooring.controllers.cluster_services import Pace, cluster_services
+from mooring.controllers.cluster_services import SimulationSettings, cluster_services
 from mooring.controllers.nodes.pod_life import backoff_s
 from mooring.controllers.nodes.pod_scripts import Script
 from mooring.model.json_objects import JsonObject
@@ -87,7 +87,7 @@ def test_a_slow_start_shows_containers_being_created(cluster: LivingCluster) -> 
 
 
 def test_the_usual_start_can_be_slow_too() -> None:
-    cluster = LivingCluster(lambda api: cluster_services(api, Pace(pods=Script(start_s=3))))
+    cluster = LivingCluster(lambda api: cluster_services(api, SimulationSettings(pods=Script(start_s=3))))
     cluster.node("node")
     cluster.pod(node="node")
     cluster.pod("hasty", node="node", annotations={"start-seconds": 0})

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mooring.apiserver.store import Store
-from mooring.controllers.workloads.crews import Crews
+from mooring.controllers.workloads.owned_pods import OwnedPodIndex
 from workload_stage import Json, Stage, a_template, a_workload, resource
 
 
@@ -248,15 +248,15 @@ def test_nothing_is_written_when_nothing_changes() -> None:
 
 def test_crews_count_what_pods_are_there_through_every_change() -> None:
     stage = Stage()
-    crews = Crews(stage.api.store)
+    owned_pods = OwnedPodIndex(stage.api.store)
     stage.create("replicasets", a_workload("web", 5))
     stage.run()
     uid = stage.get("replicasets", "web")["metadata"]["uid"]
     for step in (stage.start_all, lambda: stage.end(stage.pods()[0]), lambda: stage.delete("pods", "web-00002")):
         step()
-        assert crews.of(uid).check() == []
+        assert owned_pods.of(uid).check() == []
         stage.run()
-        assert crews.of(uid).check() == []
-    assert crews.of(uid).count("ready", "unready") == 5
-    assert crews.of(uid).count("Succeeded") == 1
-    assert Crews(Store()).of(uid).pods == {}
+        assert owned_pods.of(uid).check() == []
+    assert owned_pods.of(uid).count("ready", "unready") == 5
+    assert owned_pods.of(uid).count("Succeeded") == 1
+    assert OwnedPodIndex(Store()).of(uid).pods == {}

@@ -15,8 +15,8 @@ import pytest
 
 from fault_proxy import CALM, FaultProxy, Faults
 from mooring.apiclient.client import ApiClient
-from mooring.apiclient.reach import Access
-from mooring.apiclient.reflectors.reflector import Conduct, Reflector
+from mooring.apiclient.connection_settings import ConnectionSettings
+from mooring.apiclient.reflectors.reflector import Reflector, ReflectorOptions
 from mooring.apiclient.reflectors.watch_record import WatchEnd
 from mooring.apiclient.throttle import Timing
 from mooring.framework import config
@@ -52,8 +52,10 @@ class Sleeps:
             self.asked_s.append(for_s)
         await asyncio.sleep(for_s)
 
-    def conduct(self) -> Conduct:
-        return Conduct(Timing(sleep=self.sleep), report=lambda text, fault: self.reports.append(f"{text} {fault!r}"))
+    def reflector_options(self) -> ReflectorOptions:
+        return ReflectorOptions(
+            Timing(sleep=self.sleep), report=lambda text, fault: self.reports.append(f"{text} {fault!r}")
+        )
 
 
 @dataclass(frozen=True)
@@ -106,9 +108,9 @@ async def bind_them_all(server: str, faults: Faults) -> Outcome:
     sleeps = Sleeps()
     scheduler = build_scheduler(config.default(), WallClock())
     async with (
-        ApiClient(Access(server), "test/1", -1) as client,
+        ApiClient(ConnectionSettings(server), "test/1", -1) as client,
         FaultProxy(server, faults, seed=1) as proxy,
-        LiveScheduler(scheduler, Access(proxy.url), conduct=sleeps.conduct()) as live,
+        LiveScheduler(scheduler, ConnectionSettings(proxy.url), reflector_options=sleeps.reflector_options()) as live,
         scheduling(live),
     ):
         (pods,) = (member for member in live.reflectors.members if member.watched.name == "pods")

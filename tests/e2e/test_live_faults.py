@@ -15,14 +15,14 @@ import pytest
 
 from fault_proxy import CALM, FaultProxy, Faults
 from mooring.apiclient.client import ApiClient
-from mooring.apiclient.reach import Access
-from mooring.apiclient.reflectors.reflector import Conduct
+from mooring.apiclient.connection_settings import ConnectionSettings
+from mooring.apiclient.reflectors.reflector import ReflectorOptions
 from mooring.apiclient.throttle import Timing
 from mooring.cluster.nodes.table import CPU
 from mooring.framework import config
 from mooring.kit import loops
 from mooring.kit.clock import WallClock
-from mooring.live.service import LiveScheduler, Pace
+from mooring.live.service import ClientLimits, LiveScheduler
 from mooring.scheduler.assembly import build_scheduler
 from running_cluster import a_process
 
@@ -172,12 +172,12 @@ async def until(holds: Any, patience_s: float = PATIENCE_S) -> None:
         await asyncio.sleep(0.02)
 
 
-def in_haste(reports: list[str]) -> Conduct:
+def in_haste(reports: list[str]) -> ReflectorOptions:
     async def sleep(for_s: float) -> None:
         await asyncio.sleep(max(for_s / SPEED, min(for_s, SHORT_S)))
 
     timing = Timing(lambda: time.monotonic() * SPEED, sleep)
-    return Conduct(timing, silence_s=0.0, report=lambda text, fault: reports.append(f"{text} {fault!r}"))
+    return ReflectorOptions(timing, silence_s=0.0, report=lambda text, fault: reports.append(f"{text} {fault!r}"))
 
 
 async def prepare(client: ApiClient) -> None:
@@ -210,9 +210,14 @@ async def soak(server: str, seed: int) -> Outcome:
         config.default(), WallClock(), report=lambda text, fault: reports.append(f"{text} {fault!r}")
     )
     async with (
-        ApiClient(Access(server), "test/1", -1) as client,
+        ApiClient(ConnectionSettings(server), "test/1", -1) as client,
         FaultProxy(server, FAULTS, seed) as proxy,
-        LiveScheduler(scheduler, Access(proxy.url), Pace(time_limit_s=TIME_LIMIT_S), conduct=in_haste([])) as live,
+        LiveScheduler(
+            scheduler,
+            ConnectionSettings(proxy.url),
+            ClientLimits(time_limit_s=TIME_LIMIT_S),
+            reflector_options=in_haste([]),
+        ) as live,
     ):
         await prepare(client)
         history = History()

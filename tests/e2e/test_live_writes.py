@@ -13,7 +13,7 @@ import pytest
 
 from fault_proxy import CALM, FaultProxy
 from mooring.apiclient.client import ApiClient
-from mooring.apiclient.reach import Access
+from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.framework import config
 from mooring.kit import loops
 from mooring.kit.clock import WallClock
@@ -122,9 +122,9 @@ class Life:
 async def live_through(server: str) -> Day:
     day = Day()
     async with (
-        ApiClient(Access(server), "test/1", -1) as client,
+        ApiClient(ConnectionSettings(server), "test/1", -1) as client,
         FaultProxy(server, CALM, seed=1) as proxy,
-        LiveScheduler(build_scheduler(config.default(), WallClock()), Access(proxy.url)) as live,
+        LiveScheduler(build_scheduler(config.default(), WallClock()), ConnectionSettings(proxy.url)) as live,
     ):
         proxy.writes = day.writes
         await live.settle()

@@ -3,7 +3,7 @@
 from asking import PODS, ask
 from mooring.apiserver.admission.deletion import Deletion
 from mooring.framework.intents import Evict, PatchStatus, Record
-from mooring.live.pacemaker import FLUSH_NS
+from mooring.live.periodic_tasks import FLUSH_NS
 from mooring.model.meta import Condition
 from mooring.model.pod import Pod
 from mooring.model.resources import RESOURCES

@@ -1,19 +1,19 @@
 """A glance at a running cluster: what it counts is what there is."""
 
 from asking import NODES, PODS
-from mooring.embedded.pulse import Pulse
+from mooring.embedded.cluster_statistics import ClusterStatistics
 from virtual_cluster import VirtualCluster
 
 
-def counted(pulse: Pulse) -> dict[str, int]:
-    return {state: count for state, count in pulse.glance().pods.items() if count}
+def counted(pulse: ClusterStatistics) -> dict[str, int]:
+    return {state: count for state, count in pulse.summary().pods.items() if count}
 
 
 def test_pods_are_counted_by_what_they_are_doing() -> None:
     cluster = VirtualCluster()
     cluster.node(cpu="4")
     cluster.pod("before")
-    pulse = Pulse(cluster.cluster)
+    pulse = ClusterStatistics(cluster.cluster)
     cluster.pod("running")
     cluster.pod("too-large", cpu="100")
     cluster.pod("short", restartPolicy="Never", metadata={"annotations": {"mooring.dev/run-seconds": "1"}})
@@ -28,45 +28,45 @@ def test_pods_are_counted_by_what_they_are_doing() -> None:
 def test_why_pods_wait_is_told_until_they_do_not() -> None:
     cluster = VirtualCluster()
     cluster.node(cpu="4")
-    pulse = Pulse(cluster.cluster)
+    pulse = ClusterStatistics(cluster.cluster)
     cluster.pod("large", cpu="5")
-    ((name, why),) = pulse.glance().pending
+    ((name, why),) = pulse.summary().pending
     assert name == "default/large"
     assert why.startswith("0/1 nodes are available: 1 Insufficient cpu.")
     cluster.ask("DELETE", f"{PODS}/large")
-    assert pulse.glance().pending == []
+    assert pulse.summary().pending == []
     cluster.pod("larger", cpu="6")
-    assert [name for name, _ in pulse.glance().pending] == ["default/larger"]
+    assert [name for name, _ in pulse.summary().pending] == ["default/larger"]
     cluster.node("big", cpu="8")
     cluster.wait(30)
-    assert pulse.glance().pending == []
+    assert pulse.summary().pending == []
 
 
 def test_only_the_latest_are_told() -> None:
     cluster = VirtualCluster()
     cluster.node(cpu="1")
-    pulse = Pulse(cluster.cluster)
+    pulse = ClusterStatistics(cluster.cluster)
     for number in range(8):
         cluster.pod(f"p{number}", cpu="2")
-    glance = pulse.glance()
-    assert [name for name, _ in glance.pending] == [f"default/p{number}" for number in (7, 6, 5, 4, 3)]
-    assert len(glance.events) == 5
-    assert glance.events[-1].startswith("FailedScheduling  p7  0/1 nodes are available")
+    summary = pulse.summary()
+    assert [name for name, _ in summary.pending] == [f"default/p{number}" for number in (7, 6, 5, 4, 3)]
+    assert len(summary.events) == 5
+    assert summary.events[-1].startswith("FailedScheduling  p7  0/1 nodes are available")
 
 
 def test_the_pace_is_of_the_last_seconds() -> None:
     cluster = VirtualCluster()
     cluster.node(cpu="100")
-    pulse = Pulse(cluster.cluster)
-    assert (pulse.glance().created_per_s, pulse.glance().bound_per_s) == (0.0, 0.0)
+    pulse = ClusterStatistics(cluster.cluster)
+    assert (pulse.summary().created_per_s, pulse.summary().bound_per_s) == (0.0, 0.0)
     for number in range(6):
         cluster.pod(f"p{number}")
     cluster.wait(2)
-    glance = pulse.glance()
-    assert (glance.created_per_s, glance.bound_per_s) == (3.0, 3.0)
+    summary = pulse.summary()
+    assert (summary.created_per_s, summary.bound_per_s) == (3.0, 3.0)
     for _ in range(5):
         cluster.wait(2)
-        last = pulse.glance()
+        last = pulse.summary()
     assert (last.created_per_s, last.bound_per_s) == (0.0, 0.0)
 
 
@@ -76,10 +76,10 @@ def test_how_full_the_nodes_are() -> None:
     cluster.node("a", cpu="8")
     cluster.pod("p", cpu="2", nodeSelector={})
     where = cluster.place("p")
-    loads = Pulse(cluster.cluster).glance().nodes
+    loads = ClusterStatistics(cluster.cluster).summary().nodes
     assert [load.name for load in loads] == ["a", "b"]
     assert {load.name: load.pods for load in loads} == {"a": int(where == "a"), "b": int(where == "b")}
     assert {load.cpu for load in loads} == {0.0, 2 / (8 if where == "a" else 4)}
     cluster.ask("DELETE", f"{NODES}/{where}")
     cluster.wait(1)
-    assert where not in [load.name for load in Pulse(cluster.cluster).glance().nodes]
+    assert where not in [load.name for load in ClusterStatistics(cluster.cluster).summary().nodes]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from asking import MERGE_PATCH, NODES, PODS, a_manifest, ask
 from cluster_api import an_api
-from mooring.apiserver.access import Api
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.embedded.store_feed import StoreFeed
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
@@ -49,7 +49,7 @@ def _place(item: KubeObject) -> tuple[str, str]:
     return type(item).__name__, f"{item.namespace}/{item.name}"
 
 
-def a_feed(api: Api) -> tuple[Listener, list[str]]:
+def a_feed(api: ResourceApi) -> tuple[Listener, list[str]]:
     listener, reports = Listener(), []
     scheduler: Any = listener
     StoreFeed(api.store, scheduler, lambda text, fault: reports.append(text))
@@ -112,12 +112,12 @@ def test_a_pod_whose_spec_stays_keeps_what_was_worked_out_of_it() -> None:
     ask(api, "POST", PODS, a_manifest())
     first = listener.held["Pod", "default/p"]
     assert isinstance(first, Pod)
-    shape, kin = first.shape, first.kin
+    shape, label_set = first.shape, first.label_set
     ask(api, "PATCH", f"{PODS}/p/status", {"status": {"phase": "Running"}}, MERGE_PATCH)
     second = listener.held["Pod", "default/p"]
     assert isinstance(second, Pod)
     assert second is not first
-    assert (second.shape, second.kin) == (shape, kin)
+    assert (second.shape, second.label_set) == (shape, label_set)
     assert second.shape is shape
     ask(api, "PATCH", f"{PODS}/p", {"metadata": {"labels": {"app": "a"}}}, MERGE_PATCH)
     third = listener.held["Pod", "default/p"]
@@ -147,7 +147,7 @@ def test_the_scheduler_believes_what_is_true(steps: list[tuple[str, str, int]]) 
     assert not reports
 
 
-def _do(api: Api, what: str, name: str, number: int) -> None:
+def _do(api: ResourceApi, what: str, name: str, number: int) -> None:
     """Some of it is refused, which is fine."""
     path = f"{PODS}/{name}"
     match what:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from build import a_cluster, a_node, a_pod
 from mooring.cluster.cluster import Cluster
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.points import (
     FilterPlugin,
     NodeNames,
@@ -36,13 +36,15 @@ def only(*names: str) -> NodeNames:
     return NodeNames(frozenset(names))
 
 
-def names_of(cycle: Cycle, rows: Rows) -> list[str]:
-    return [cycle.nodes.names[row] for row in np.arange(cycle.nodes.height)[rows] if cycle.nodes.alive[row]]
+def names_of(context: SchedulingContext, rows: Rows) -> list[str]:
+    return [context.nodes.names[row] for row in np.arange(context.nodes.height)[rows] if context.nodes.alive[row]]
 
 
-def column(cycle: Cycle, rows: Rows, by_node: Mapping[str, int]) -> Any:
+def column(context: SchedulingContext, rows: Rows, by_node: Mapping[str, int]) -> Any:
     """What is said about each row; 0 where nothing is said."""
-    return np.array([by_node.get(cycle.nodes.names[row], 0) for row in np.arange(cycle.nodes.height)[rows]], np.int64)
+    return np.array(
+        [by_node.get(context.nodes.names[row], 0) for row in np.arange(context.nodes.height)[rows]], np.int64
+    )
 
 
 class Fake(Plugin):
@@ -58,12 +60,12 @@ class Fake(Plugin):
             raise self.answer
         return self.answer
 
-    def note(self, cycle: Cycle, rows: Rows) -> None:
-        self.asked.append(names_of(cycle, rows))
+    def note(self, context: SchedulingContext, rows: Rows) -> None:
+        self.asked.append(names_of(context, rows))
 
 
 class FakePreFilter(Fake, PreFilterPlugin):
-    def pre_filter(self, cycle: Cycle) -> Any:
+    def pre_filter(self, context: SchedulingContext) -> Any:
         self.asked.append([])
         return self.say()
 
@@ -72,7 +74,7 @@ class FixedPreFilter(Fake, PreFilterPlugin):
     """Its answer belongs to the shape."""
 
     @reads(Reads.SHAPE)
-    def pre_filter(self, cycle: Cycle) -> Any:
+    def pre_filter(self, context: SchedulingContext) -> Any:
         self.asked.append([])
         return self.say()
 
@@ -80,12 +82,12 @@ class FixedPreFilter(Fake, PreFilterPlugin):
 class FakeFilter(Fake, FilterPlugin):
     """Answers with codes by node name, or with whatever else it was given."""
 
-    def filter(self, cycle: Cycle, rows: Rows) -> Any:
-        self.note(cycle, rows)
+    def filter(self, context: SchedulingContext, rows: Rows) -> Any:
+        self.note(context, rows)
         said = self.say()
-        return column(cycle, rows, said) if isinstance(said, dict) else said
+        return column(context, rows, said) if isinstance(said, dict) else said
 
-    def rejection(self, cycle: Cycle, code: int) -> Rejection:
+    def rejection(self, context: SchedulingContext, code: int) -> Rejection:
         return curable(f"{self.name} said {code}")
 
 
@@ -93,27 +95,27 @@ class KeptFilter(FakeFilter):
     """The same, but its answers are kept from one attempt to the next."""
 
     @reads(Reads.ROW)
-    def filter(self, cycle: Cycle, rows: Rows) -> Any:
-        return super().filter(cycle, rows)
+    def filter(self, context: SchedulingContext, rows: Rows) -> Any:
+        return super().filter(context, rows)
 
 
 class FakePreScore(Fake, PreScorePlugin):
-    def pre_score(self, cycle: Cycle, rows: Rows) -> Any:
-        self.note(cycle, rows)
+    def pre_score(self, context: SchedulingContext, rows: Rows) -> Any:
+        self.note(context, rows)
         return self.say()
 
 
 class FakeScore(Fake, ScorePlugin):
-    def score(self, cycle: Cycle, rows: Rows) -> Any:
-        self.note(cycle, rows)
+    def score(self, context: SchedulingContext, rows: Rows) -> Any:
+        self.note(context, rows)
         said = self.say()
-        return column(cycle, rows, said) if isinstance(said, dict) else said
+        return column(context, rows, said) if isinstance(said, dict) else said
 
 
 class KeptScore(FakeScore):
     @reads(Reads.ROW)
-    def score(self, cycle: Cycle, rows: Rows) -> Any:
-        return super().score(cycle, rows)
+    def score(self, context: SchedulingContext, rows: Rows) -> Any:
+        return super().score(context, rows)
 
 
 class NormalizedScore(FakeScore):
@@ -124,8 +126,8 @@ class NormalizedScore(FakeScore):
         self.normalized = normalized
         self.given: list[tuple[list[int], list[str]]] = []
 
-    def normalize(self, cycle: Cycle, scores: Any, rows: Rows) -> Any:
-        self.given.append((scores.tolist(), names_of(cycle, rows)))
+    def normalize(self, context: SchedulingContext, scores: Any, rows: Rows) -> Any:
+        self.given.append((scores.tolist(), names_of(context, rows)))
         if isinstance(self.normalized, Exception):
             raise self.normalized
         return 100 - scores if self.normalized is None else np.array(self.normalized, np.int64)
@@ -133,8 +135,8 @@ class NormalizedScore(FakeScore):
 
 class KeptNormalizedScore(NormalizedScore):
     @reads(Reads.NODE)
-    def score(self, cycle: Cycle, rows: Rows) -> Any:
-        return super().score(cycle, rows)
+    def score(self, context: SchedulingContext, rows: Rows) -> Any:
+        return super().score(context, rows)
 
 
 def a_profile(*plugins: Fake, weights: Mapping[str, int] | None = None, percentage: int | None = None) -> Profile:
@@ -269,9 +271,9 @@ def test_only_named_nodes_are_asked_about() -> None:
 class Both(FakePreFilter, FakeFilter):
     """PreFilter gives the answer, and the filter rejects everything."""
 
-    def filter(self, cycle: Cycle, rows: Rows) -> Any:
-        self.note(cycle, rows)
-        return column(cycle, rows, dict.fromkeys(NODES, 1))
+    def filter(self, context: SchedulingContext, rows: Rows) -> Any:
+        self.note(context, rows)
+        return column(context, rows, dict.fromkeys(NODES, 1))
 
 
 def test_a_plugin_that_skips_is_not_asked_to_filter() -> None:
@@ -420,8 +422,8 @@ def test_where_all_nodes_score_the_same_one_is_normalised_for_all(kind: type[Nor
 class SkippedScore(FakePreScore, FakeScore):
     """PreScore gives the answer, and the score is too high."""
 
-    def score(self, cycle: Cycle, rows: Rows) -> Any:
-        return column(cycle, rows, {"n2": 1})
+    def score(self, context: SchedulingContext, rows: Rows) -> Any:
+        return column(context, rows, {"n2": 1})
 
 
 def test_a_plugin_that_skips_pre_score_gives_no_scores() -> None:
@@ -467,7 +469,7 @@ def test_without_score_plugins_the_first_node_found_is_taken_and_the_next_search
 class Oblivious(FakeFilter):
     """Rejects, and then does not know why."""
 
-    def rejection(self, cycle: Cycle, code: int) -> Rejection:
+    def rejection(self, context: SchedulingContext, code: int) -> Rejection:
         raise PluginError("boom")
 
 

@@ -320,7 +320,7 @@ def shown(decision: Decision) -> Decision:
         case NoFit():
             return replace(decision, failure=None)
         case Placement():
-            return replace(decision, cycle=None)
+            return replace(decision, context=None)
     return decision
 
 

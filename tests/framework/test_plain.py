@@ -7,7 +7,7 @@ import pytest
 
 from build import a_cluster, a_node, a_pod
 from mooring.cluster.cluster import Cluster
-from mooring.framework.cycle import Cycle, Keepsakes
+from mooring.framework.context import KeptValues, SchedulingContext
 from mooring.framework.plain import NodeView, PlainPlugin, lift
 from mooring.framework.points import FilterPlugin, Handle, ScorePlugin
 from mooring.framework.registry import Registry
@@ -25,8 +25,8 @@ def a_row_of_nodes() -> Cluster:
     return a_cluster(*nodes, *pods)
 
 
-def a_cycle(cluster: Cluster | None = None) -> Cycle:
-    return Cycle(a_pod("new"), cluster or a_row_of_nodes(), 0, Keepsakes())
+def a_context(cluster: Cluster | None = None) -> SchedulingContext:
+    return SchedulingContext(a_pod("new"), cluster or a_row_of_nodes(), 0, KeptValues())
 
 
 def build(plain: type[PlainPlugin], args: Any = None) -> Any:
@@ -71,17 +71,17 @@ class AtMostOnePod(PlainPlugin):
 
 
 def test_reasons_become_codes_and_codes_are_told_as_reasons() -> None:
-    plugin, cycle = build(AtMostOnePod), a_cycle()
-    codes = plugin.filter(cycle, ALL)
+    plugin, context = build(AtMostOnePod), a_context()
+    codes = plugin.filter(context, ALL)
     assert (codes.tolist(), codes.dtype) == ([0, 1, 2], np.int64)
-    assert plugin.rejection(cycle, 1) == final("node(s) were called one")
-    assert plugin.rejection(cycle, 2) == Rejection(("node(s) had 2 pods",), Code.Unschedulable)
+    assert plugin.rejection(context, 1) == final("node(s) were called one")
+    assert plugin.rejection(context, 2) == Rejection(("node(s) had 2 pods",), Code.Unschedulable)
 
 
 def test_the_same_reason_has_the_same_code() -> None:
-    plugin, cycle = build(AtMostOnePod), a_cycle()
-    assert plugin.filter(cycle, np.array([2, 2, 0])).tolist() == [1, 1, 0]
-    assert plugin.filter(cycle, np.array([2])).tolist() == [1]
+    plugin, context = build(AtMostOnePod), a_context()
+    assert plugin.filter(context, np.array([2, 2, 0])).tolist() == [1, 1, 0]
+    assert plugin.filter(context, np.array([2])).tolist() == [1]
 
 
 def test_only_the_rows_asked_for_are_looked_at() -> None:
@@ -93,7 +93,7 @@ def test_only_the_rows_asked_for_are_looked_at() -> None:
         def filter(self, pod: Pod, node: NodeView) -> None:
             seen.append(node.name)
 
-    assert build(Curious).filter(a_cycle(), np.array([2, 0])).tolist() == [0, 0]
+    assert build(Curious).filter(a_context(), np.array([2, 0])).tolist() == [0, 0]
     assert seen == ["two", "none"]
 
 
@@ -106,7 +106,7 @@ def test_a_filter_that_answers_with_something_else_fails(answer: Any) -> None:
             return answer
 
     with pytest.raises(TypeError) as caught:
-        build(Odd).filter(a_cycle(), ALL)
+        build(Odd).filter(a_context(), ALL)
     assert str(caught.value) == f"filter must return a reason or nothing, not {answer!r}"
 
 
@@ -132,14 +132,14 @@ class FewerPodsScaled(PlainPlugin):
 
 
 def test_scores_become_a_column() -> None:
-    scores = build(FewerPods).score(a_cycle(), np.array([2, 0]))
+    scores = build(FewerPods).score(a_context(), np.array([2, 0]))
     assert (scores.tolist(), scores.dtype) == ([80, 100], np.int64)
 
 
 def test_scores_are_normalized_together() -> None:
-    plugin, cycle = build(FewerPodsScaled), a_cycle()
+    plugin, context = build(FewerPodsScaled), a_context()
     assert type(plugin).normalizes()
-    assert plugin.normalize(cycle, plugin.score(cycle, ALL), ALL).tolist() == [100, 50, 0]
+    assert plugin.normalize(context, plugin.score(context, ALL), ALL).tolist() == [100, 50, 0]
     assert not lift(FewerPods).normalizes()  # type: ignore[attr-defined]
 
 
@@ -151,7 +151,7 @@ def test_a_score_must_be_a_whole_number() -> None:
             return 0.5
 
     with pytest.raises(TypeError, match=r"^score must return a whole number, not 0\.5$"):
-        build(Half).score(a_cycle(), ALL)
+        build(Half).score(a_context(), ALL)
 
 
 def test_normalize_must_keep_the_number_of_scores() -> None:
@@ -162,7 +162,7 @@ def test_normalize_must_keep_the_number_of_scores() -> None:
             return scores[1:]
 
     with pytest.raises(ValueError, match=r"^normalize returned 2 scores for 3 nodes$"):
-        build(Lossy).normalize(a_cycle(), np.zeros(3, np.int64), ALL)
+        build(Lossy).normalize(a_context(), np.zeros(3, np.int64), ALL)
 
 
 # ---- The class
@@ -194,4 +194,4 @@ def test_arguments_arrive_as_they_are_written() -> None:
         def filter(self, pod: Pod, node: NodeView) -> str | None:
             return None if node.name in self.args["nodes"] else "node(s) were not picked"
 
-    assert build(Picky, {"nodes": ["one"]}).filter(a_cycle(), ALL).tolist() == [1, 0, 1]
+    assert build(Picky, {"nodes": ["one"]}).filter(a_context(), ALL).tolist() == [1, 0, 1]

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from build import a_pod
-from mooring.apiclient.quick_client import QuickClient
-from mooring.apiclient.reach import Access
+from mooring.apiclient.connection_settings import ConnectionSettings
+from mooring.apiclient.lean_client import LeanClient
 from mooring.apiclient.unanswered import ConnectionLost, ConnectionRefused, Unreadable
 from mooring.live.api_writer import ApiWriter
 from mooring.model.api_errors import ApiError, conflict, internal_error, invalid, not_found, too_many_requests
@@ -32,10 +32,10 @@ def run(main: Coroutine[Any, Any, None]) -> None:
 @asynccontextmanager
 async def a_writer(url: str, time: Time, draw: float = 0.0) -> AsyncIterator[ApiWriter]:
     async with (
-        QuickClient(Access(url), "binder", timing=time.timing()) as binder,
-        QuickClient(Access(url), "statuses", timing=time.timing()) as statuses,
-        QuickClient(Access(url), "objects", timing=time.timing()) as objects,
-        QuickClient(Access(url), "events", timing=time.timing()) as events,
+        LeanClient(ConnectionSettings(url), "binder", timing=time.timing()) as binder,
+        LeanClient(ConnectionSettings(url), "statuses", timing=time.timing()) as statuses,
+        LeanClient(ConnectionSettings(url), "objects", timing=time.timing()) as objects,
+        LeanClient(ConnectionSettings(url), "events", timing=time.timing()) as events,
     ):
         yield ApiWriter(binder, statuses, objects, events, time.timing(), lambda: draw)
 

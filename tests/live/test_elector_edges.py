@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from electing import LEASE, TIMES, a_lease
+from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.credentials import CredentialsError
-from mooring.apiclient.reach import Access
 from mooring.apiclient.throttle import Timing
 from mooring.apiclient.unanswered import Unanswered
 from mooring.framework.config import default as default_configuration
@@ -75,7 +75,7 @@ def test_the_client_of_the_lease_says_so_and_gives_up_in_time() -> None:
     async def main() -> None:
         async with a_recorder(always(said(200, a_lease("a")))) as recorder:
             connection = default_configuration().client_connection
-            async with lease_client(Access(recorder.url), "agent", connection, TIMES) as client:
+            async with lease_client(ConnectionSettings(recorder.url), "agent", connection, TIMES) as client:
                 await client.get(LEASE.path)
                 assert (client._limits.request_s, client._limits.connections) == (5, 2)
                 assert client._limits.answer_bytes == 1 << 20

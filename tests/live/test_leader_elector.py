@@ -9,7 +9,7 @@ import pytest
 from cluster_api import an_api
 from electing import LEASE, SILENT, a_lease
 from mooring.apiclient.client import ApiClient
-from mooring.apiclient.reach import Access
+from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.unanswered import ConnectionRefused
 from mooring.apiserver.server.http import HttpServer
 from mooring.framework.config import default as default_configuration
@@ -317,7 +317,7 @@ def test_two_over_http_hand_over_when_the_first_lets_go() -> None:
     async def main() -> None:
         api = an_api()
         server = HttpServer(api)
-        access = Access(f"http://127.0.0.1:{await server.start('127.0.0.1', 0)}")
+        access = ConnectionSettings(f"http://127.0.0.1:{await server.start('127.0.0.1', 0)}")
         config = default_configuration()
         times = ElectionTimes(10, 5, 0.1)
         started: list[str] = []

@@ -8,8 +8,8 @@ from math import inf
 import pytest
 
 from electing import LEASE, SILENT
-from mooring.apiclient.kubeconfig.loading import find_access
-from mooring.apiclient.reach import Access
+from mooring.apiclient.connection_settings import ConnectionSettings
+from mooring.apiclient.kubeconfig.loading import find_connection
 from mooring.framework.config import default as default_configuration
 from mooring.kit.fence import Fence, elapsed_s
 from mooring.live.leader_election import ElectionTimes
@@ -34,7 +34,7 @@ class Told:
         )
 
 
-def a_thread(access: Access, fence: Fence, told: Told, times: ElectionTimes = TIMES) -> LeaseThread:
+def a_thread(access: ConnectionSettings, fence: Fence, told: Told, times: ElectionTimes = TIMES) -> LeaseThread:
     settings = ElectorSettings("me", LEASE, times)
     connection = default_configuration().client_connection
     return LeaseThread(access, connection, "mooring-tests", settings, told.callbacks, fence, SILENT)
@@ -55,7 +55,7 @@ def test_a_main_loop_that_is_busy_for_longer_than_a_lease_does_not_lose_it() -> 
 
         async def main() -> None:
             fence, told = Fence(), Told()
-            thread = a_thread(find_access(cluster.kubeconfig), fence, told)
+            thread = a_thread(find_connection(cluster.kubeconfig), fence, told)
             thread.start()
             await until(lambda: "leads" in told.news)
             ends = time.monotonic() + 2 * TIMES.lease_duration_s
@@ -80,7 +80,7 @@ def test_a_loss_is_told_to_the_main_loop_and_the_fence_is_shut() -> None:
 
         async def main() -> None:
             fence, told = Fence(), Told()
-            thread = a_thread(find_access(cluster.kubeconfig), fence, told)
+            thread = a_thread(find_connection(cluster.kubeconfig), fence, told)
             thread.start()
             await until(lambda: "leads" in told.news)
             stolen, headers = {"spec": {"holderIdentity": "thief"}}, {"Content-Type": "application/merge-patch+json"}
@@ -97,7 +97,7 @@ def test_a_loss_is_told_to_the_main_loop_and_the_fence_is_shut() -> None:
 def test_a_thread_that_is_stopped_before_it_has_begun_ends_as_asked() -> None:
     async def main() -> None:
         told = Told()
-        thread = a_thread(Access(nowhere()), Fence(), told)
+        thread = a_thread(ConnectionSettings(nowhere()), Fence(), told)
         thread.stop()
         thread.start()
         async with asyncio.timeout(20):
@@ -111,7 +111,7 @@ def test_a_thread_that_is_stopped_before_it_has_begun_ends_as_asked() -> None:
 def test_a_bug_in_the_thread_shuts_the_fence_and_is_raised_on_the_main_loop() -> None:
     async def main() -> None:
         fence = Fence(elapsed_s() + 3600)
-        thread = a_thread(Access(nowhere()), fence, Told())
+        thread = a_thread(ConnectionSettings(nowhere()), fence, Told())
 
         async def broken() -> None:
             raise ZeroDivisionError
@@ -128,7 +128,7 @@ def test_a_bug_in_the_thread_shuts_the_fence_and_is_raised_on_the_main_loop() ->
 
 def test_a_main_loop_that_is_closed_is_no_trouble_for_the_thread() -> None:
     async def main() -> LeaseThread:
-        thread = a_thread(Access(nowhere()), Fence(inf), Told())
+        thread = a_thread(ConnectionSettings(nowhere()), Fence(inf), Told())
         thread.start()
         return thread
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from build import a_node, a_pod
-from mooring.apiclient.reach import Access
-from mooring.apiclient.reflectors.reflector import Conduct
+from mooring.apiclient.connection_settings import ConnectionSettings
+from mooring.apiclient.reflectors.reflector import ReflectorOptions
 from mooring.apiclient.throttle import Timing
 from mooring.framework import config
 from mooring.kit.clock import WallClock
@@ -34,8 +34,10 @@ class Bug(Exception):
     pass
 
 
-def a_live(server: str, conduct: Conduct | None = None) -> LiveScheduler:
-    live = LiveScheduler(build_scheduler(config.default(), WallClock()), Access(server), conduct=conduct)
+def a_live(server: str, reflector_options: ReflectorOptions | None = None) -> LiveScheduler:
+    live = LiveScheduler(
+        build_scheduler(config.default(), WallClock()), ConnectionSettings(server), reflector_options=reflector_options
+    )
     live.scheduler.handle(ObjectAdded(a_node("n1")))
     return live
 
@@ -143,7 +145,7 @@ def test_waits_between_tries_pass_in_the_time_that_was_handed_in() -> None:
             return busy.pop(0) if busy and request.path.endswith("/binding") else said(201)
 
         async with a_recorder(answer) as server:
-            live = a_live(server.url, Conduct(Timing(lambda: 0.0, sleep)))
+            live = a_live(server.url, ReflectorOptions(Timing(lambda: 0.0, sleep)))
             async with blind(live, asyncio.Event()):
                 live.scheduler.handle(ObjectAdded(POD))
                 scheduling = asyncio.create_task(live.schedule())

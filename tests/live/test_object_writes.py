@@ -6,7 +6,7 @@ import pytest
 
 from build_storage import a_claim
 from cluster_api import an_api
-from mooring.apiserver.access import Api
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.framework.intents import Write
 from mooring.live.object_writes import body_of, carry_out, request_of, resource_of
 from mooring.model.api_errors import ApiError
@@ -17,7 +17,7 @@ CLAIMS = resource_of(PersistentVolumeClaim)
 MARK = {"metadata": {"annotations": {"a": "b"}}}
 
 
-def an_api_with_a_claim() -> Api:
+def an_api_with_a_claim() -> ResourceApi:
     api = an_api()
     requests = {"requests": {"storage": "1Gi"}}
     spec = {"accessModes": ["ReadWriteOnce"], "resources": requests, "volumeMode": "Filesystem", "dataSource": None}

@@ -10,9 +10,9 @@ import pytest
 
 from mooring.apiclient.unanswered import TimedOut
 from mooring.kit.logs import Log
-from mooring.live.endpoints.access import AccessSettings, Doorkeeper, ReviewFailed, open_door
+from mooring.live.endpoints.access import AccessSettings, RequestAuthorizer, ReviewFailed, open_door
 from mooring.live.endpoints.callers import ANONYMOUS, Caller, CallingUser, certified_user, is_loopback
-from mooring.live.endpoints.remembered import MOST, Remembered
+from mooring.live.endpoints.review_cache import MOST, ReviewCache
 from mooring.model.api_errors import ApiError, internal_error
 
 T = TypeVar("T")
@@ -54,7 +54,7 @@ class Door:
     reviews: FakeReviews = field(default_factory=FakeReviews)
     now_s: float = 0.0
 
-    def keeper(self, settings: AccessSettings | None = None, is_alone: bool = False) -> Doorkeeper:
+    def keeper(self, settings: AccessSettings | None = None, is_alone: bool = False) -> RequestAuthorizer:
         client = None if is_alone else self.reviews
         return open_door(settings or AccessSettings(), client, client, lambda: self.now_s, SILENT)
 
@@ -278,7 +278,7 @@ def test_those_who_ask_at_once_share_one_review_and_may_leave() -> None:
 
 def test_memory_is_bounded() -> None:
     async def main() -> None:
-        remembered: Remembered[int, int] = Remembered(lambda value: 10, lambda: 0)
+        remembered: ReviewCache[int, int] = ReviewCache(lambda value: 10, lambda: 0)
 
         async def answer() -> int:
             return 1

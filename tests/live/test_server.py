@@ -15,14 +15,14 @@ import aiohttp
 import pytest
 
 from cluster_api import an_api
+from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.certificate_files import CertificateFiles
 from mooring.apiclient.credentials.certificates import KeyPair
 from mooring.apiclient.credentials.credentials import Identity
-from mooring.apiclient.reach import Access
 from mooring.apiserver.server.http import HttpServer
 from mooring.kit.clock import WallClock
 from mooring.kit.logs import Log
-from mooring.live.endpoints.access import AccessSettings, Doorkeeper, open_door
+from mooring.live.endpoints.access import AccessSettings, RequestAuthorizer, open_door
 from mooring.live.endpoints.client_authorities import CONFIG_MAP, AuthorityError, ClientAuthorities
 from mooring.live.endpoints.health import Health, health_pages
 from mooring.live.endpoints.pages import Pages, Sources
@@ -50,7 +50,7 @@ def the_pages(metrics: Callable[[], bytes] = lambda: b"m 1\n", set_verbosity: An
 @asynccontextmanager
 async def serving(
     pages: Pages | None = None,
-    doorkeeper: Doorkeeper = ALONE,
+    doorkeeper: RequestAuthorizer = ALONE,
     limits: WebLimits | None = None,
     tls: ServerTls | None = None,
 ) -> AsyncIterator[tuple[WebServer, int]]:
@@ -157,7 +157,7 @@ class SlowReviews:
         return {"status": {"allowed": True}}
 
 
-def a_slow_door(reviews: SlowReviews) -> Doorkeeper:
+def a_slow_door(reviews: SlowReviews) -> RequestAuthorizer:
     return open_door(AccessSettings(), reviews, reviews, time.monotonic, SILENT)
 
 
@@ -467,7 +467,7 @@ def test_tokens_are_reviewed_by_an_api_server_and_its_config_map_is_read() -> No
         published = {"metadata": {"name": "extension-apiserver-authentication"}, "data": data}
         api.create(RESOURCES["", "v1", "configmaps"], "kube-system", published)
         behind = HttpServer(api, token="good-token")
-        access = Access(f"http://{HOST}:{await behind.start(HOST, 0)}")
+        access = ConnectionSettings(f"http://{HOST}:{await behind.start(HOST, 0)}")
         async with review_client(replace(access, credentials=Identity(token=b"good-token")), "tests") as client:
             authorities = ClientAuthorities(None, client, SILENT)
             await authorities.look_up()

@@ -1,8 +1,8 @@
 """Metrics of watches, as a reflector's record feeds them."""
 
 from mooring.apiclient.client import ApiClient
-from mooring.apiclient.reach import Access
-from mooring.apiclient.reflectors.reflector import Conduct
+from mooring.apiclient.connection_settings import ConnectionSettings
+from mooring.apiclient.reflectors.reflector import ReflectorOptions
 from mooring.apiclient.reflectors.reflectors import Reflectors
 from mooring.apiclient.reflectors.watch_record import WatchEnd
 from mooring.apiclient.reflectors.watched import WATCHED
@@ -25,8 +25,8 @@ class Silence:
 def test_the_page_shows_how_watches_ended_and_how_long_there_was_none() -> None:
     now_s = [0.0]
     timing = Timing(lambda: now_s[0])
-    source = ApiClient(Access("http://127.0.0.1:1"), "test/1")
-    reflectors = Reflectors(source, Silence(), WATCHED[:2], Conduct(timing))
+    source = ApiClient(ConnectionSettings("http://127.0.0.1:1"), "test/1")
+    reflectors = Reflectors(source, Silence(), WATCHED[:2], ReflectorOptions(timing))
     metrics = ServiceMetrics(VirtualClock())
     read_watches(reflectors.members, metrics.registry)
     nodes, pods = (member.record for member in reflectors.members)

@@ -1,14 +1,14 @@
 """Answers about pods that only some of their labels decide."""
 
-from mooring.model.kin import kin_of
-from mooring.model.kin_cases import KinCases
+from mooring.model.label_set import kin_of
+from mooring.model.label_set_cases import LabelSetCases
 from mooring.model.selectors import LabelRule, Selector
 
 APP = Selector((LabelRule("app", "Exists"),))
 
 
 def test_labels_that_no_selector_asks_about_make_no_case_of_their_own() -> None:
-    cases: KinCases[str] = KinCases([APP])
+    cases: LabelSetCases[str] = LabelSetCases([APP])
     asked = []
 
     def build() -> str:
@@ -26,14 +26,14 @@ def test_labels_that_no_selector_asks_about_make_no_case_of_their_own() -> None:
 
 
 def test_selectors_with_more_keys_than_a_pod_has_labels() -> None:
-    cases: KinCases[int] = KinCases([Selector(tuple(LabelRule(f"k{i}", "Exists") for i in range(10)))])
+    cases: LabelSetCases[int] = LabelSetCases([Selector(tuple(LabelRule(f"k{i}", "Exists") for i in range(10)))])
     assert cases.get(kin_of("default", {"k1": "a"}), lambda: 1) == 1
     assert cases.get(kin_of("default", {"k2": "a"}), lambda: 2) == 2
     assert cases.get(kin_of("default", {"k1": "a", "z": "z"}), lambda: 3) == 1
 
 
 def test_cases_are_bounded() -> None:
-    cases: KinCases[int] = KinCases([APP])
-    for i in range(3 * KinCases.LIMIT):
+    cases: LabelSetCases[int] = LabelSetCases([APP])
+    for i in range(3 * LabelSetCases.LIMIT):
         cases.get(kin_of("default", {"app": f"a{i}"}), lambda: 0)
-    assert len(cases._answers) <= KinCases.LIMIT
+    assert len(cases._answers) <= LabelSetCases.LIMIT

@@ -12,18 +12,18 @@ from mooring.model.pod_spec import PodStatus
 
 def test_an_assumed_pod_looks_as_if_bound_and_keeps_what_was_worked_out() -> None:
     pod = a_pod(cpu="1", metadata={"uid": "u"})
-    shape, kin = pod.shape, pod.kin
+    shape, label_set = pod.shape, pod.label_set
     placed = pod.with_node("n1")
     assert (placed.spec.node_name, pod.spec.node_name) == ("n1", "")
     assert placed.shape is shape
-    assert placed.kin is kin
+    assert placed.label_set is label_set
     assert placed.metadata == pod.metadata
     assert vars(placed) == vars(pod), "nothing is worked out a second time"
 
 
 def test_another_status_or_version_keeps_what_was_worked_out() -> None:
     pod = a_pod(cpu="1", labels={"a": "b"})
-    assert pod.shape and pod.kin and pod.id
+    assert pod.shape and pod.label_set and pod.id
     running, newer = pod.with_status(PodStatus(phase="Running")), pod.with_version("7")
     assert (running.status.phase, pod.status.phase) == ("Running", "")
     assert (newer.metadata.resource_version, newer.metadata.labels) == ("7", {"a": "b"})
@@ -35,7 +35,7 @@ def test_another_pod_of_the_template_shares_its_shape_and_has_an_id_of_its_own()
     assert template.id == "u"
     other = template.with_name("p-1", uid="u-1")
     assert (other.name, other.id) == ("p-1", "u-1")
-    assert other.__dict__["shape"] is template.shape and other.__dict__["kin"] is template.kin
+    assert other.__dict__["shape"] is template.shape and other.__dict__["label_set"] is template.label_set
 
 
 # What a pod takes over from its older form
@@ -49,10 +49,10 @@ def with_status(pod: Pod, **status: Any) -> Pod:
 
 def test_a_change_of_status_keeps_spec_and_shape() -> None:
     old = a_pod(cpu="1", metadata={"uid": "u"})
-    shape, kin = old.shape, old.kin
+    shape, label_set = old.shape, old.label_set
     new = with_status(old, phase="Running", podIP="10.0.0.1")
     new.inherit(old)
-    assert new.spec is old.spec and new.__dict__["shape"] is shape and new.__dict__["kin"] is kin
+    assert new.spec is old.spec and new.__dict__["shape"] is shape and new.__dict__["label_set"] is label_set
 
 
 def test_a_binding_keeps_the_shape_and_not_the_spec() -> None:
@@ -79,13 +79,13 @@ def test_a_binding_keeps_the_shape_and_not_the_spec() -> None:
 )
 def test_what_changes_requests_is_worked_out_anew(new: Pod) -> None:
     old = a_pod(cpu="1")
-    assert old.shape and old.kin
+    assert old.shape and old.label_set
     new.inherit(old)
-    assert "shape" not in new.__dict__ and "kin" not in new.__dict__
+    assert "shape" not in new.__dict__ and "label_set" not in new.__dict__
 
 
 def test_a_new_label_is_another_kin_of_the_same_shape() -> None:
     old, new = a_pod(cpu="1"), a_pod(cpu="1", labels={"a": "b"})
-    assert old.shape and old.kin
+    assert old.shape and old.label_set
     new.inherit(old)
-    assert new.__dict__["shape"] is old.shape and new.kin is not old.kin
+    assert new.__dict__["shape"] is old.shape and new.label_set is not old.label_set

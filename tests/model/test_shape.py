@@ -1,11 +1,11 @@
-"""Shapes and kin: shared by pods of one template, and what a shape works out."""
+"""Shapes and label set: shared by pods of one template, and what a shape works out."""
 
 from typing import Any
 
 import pytest
 
 from build import a_pod
-from mooring.model.kin import kin_of
+from mooring.model.label_set import kin_of
 from mooring.model.shape import tagged
 
 MI = 1 << 20
@@ -14,7 +14,7 @@ MI = 1 << 20
 def test_pods_of_one_template_share_shape_and_kin() -> None:
     one, two = (a_pod(name, cpu="1", labels={"app": "web"}, nodeName=name) for name in ("a", "b"))
     assert one.shape is two.shape
-    assert one.kin is two.kin
+    assert one.label_set is two.label_set
 
 
 DIFFERENCES: list[Any] = [
@@ -51,10 +51,10 @@ def test_what_does_not_make_another_shape(difference: dict[str, Any]) -> None:
 
 
 def test_kin_are_namespace_and_labels_in_any_order() -> None:
-    kin = kin_of("n", {"a": "1", "b": "2"})
-    assert kin_of("n", {"b": "2", "a": "1"}) is kin
-    assert kin_of("m", {"a": "1", "b": "2"}) is not kin
-    assert kin_of("n", {"a": "1"}) is not kin
+    label_set = kin_of("n", {"a": "1", "b": "2"})
+    assert kin_of("n", {"b": "2", "a": "1"}) is label_set
+    assert kin_of("m", {"a": "1", "b": "2"}) is not label_set
+    assert kin_of("n", {"a": "1"}) is not label_set
 
 
 def test_amounts_in_table_units() -> None:

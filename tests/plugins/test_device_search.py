@@ -11,11 +11,11 @@ from mooring.cluster.claims.claim_ledger import ClaimLedger
 from mooring.model.devices import ResourceClaim, ResourceSlice
 from mooring.plugins.devices import search as device_search
 from mooring.plugins.devices.demand import Fatal, read_demand
+from mooring.plugins.devices.device_views import view_of
 from mooring.plugins.devices.features import DeviceFeatures
-from mooring.plugins.devices.landscape import Group
+from mooring.plugins.devices.node_groups import Group
 from mooring.plugins.devices.pools import gather_pools
 from mooring.plugins.devices.search import Effort, InvalidPools, TookTooLong, search
-from mooring.plugins.devices.sites import view_of
 
 OWN = f'device.attributes["{DRIVER}"]'
 NUMA = a_slice("s1", a_device("d0", numa=0), a_device("d1", numa=1), a_device("d2", numa=0))

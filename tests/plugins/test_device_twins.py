@@ -21,12 +21,12 @@ from mooring.model.pod_spec import NodeSelector
 from mooring.model.selectors import compile_node_selector
 from mooring.plugins.devices import search as device_search
 from mooring.plugins.devices.demand import Fatal, read_demand
+from mooring.plugins.devices.device_views import SliceView, view_of
 from mooring.plugins.devices.features import DeviceFeatures
-from mooring.plugins.devices.landscape import Group
-from mooring.plugins.devices.offers import INVALID_POOLS, NO_CHOICE, Market
+from mooring.plugins.devices.node_groups import Group
+from mooring.plugins.devices.offers import INVALID_POOLS, NO_CHOICE, DeviceOfferCache
 from mooring.plugins.devices.pools import gather_pools
 from mooring.plugins.devices.search import Choice, InvalidPools, search
-from mooring.plugins.devices.sites import SliceView, view_of
 
 FEATURES = DeviceFeatures()
 
@@ -151,7 +151,7 @@ def disturb(random: Random, cluster: Cluster) -> None:
 def test_a_market_says_what_one_without_memory_says(seed: int) -> None:
     random = Random(seed)
     cluster = a_cluster(*NODES, a_class(), *(a_random_slice(random) for _ in range(4)))
-    market = Market(FEATURES, None)
+    market = DeviceOfferCache(FEATURES, None)
     for _ in range(12):
         claims = random.sample(CLAIMS, random.randint(1, 2))
         rows = np.array(sorted(random.sample(range(4), random.randint(1, 4))), np.intp)

@@ -11,7 +11,7 @@ from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_allo
 from mooring.cluster.cluster import Cluster
 from mooring.framework.config.args import DynamicResourcesArgs
 from mooring.framework.config.durations import Duration
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.intents import Intent, Write
 from mooring.framework.points import Handle
 from mooring.framework.services import SchedulerServices
@@ -21,7 +21,7 @@ from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.plugins.devices.dynamic_resources import DynamicResources
 from mooring.plugins.devices.state import ClaimState
-from volume_asking import a_cycle, verdicts
+from volume_asking import a_context, verdicts
 
 NOW_NS = 1_769_904_000 * NS_PER_S
 NODES = (a_node("a"), a_node("b"))
@@ -90,16 +90,16 @@ def test_pods_wait_for_their_claims(pod: Pod, items: list[KubeObject], text: str
     expected = None if text is None else final(text)
     assert a_plugin(cluster).pre_enqueue(pod) == expected
     if text is not None:
-        assert a_plugin().pre_filter(a_cycle(cluster, pod)) == expected
+        assert a_plugin().pre_filter(a_context(cluster, pod)) == expected
 
 
 def test_pods_without_claims_are_left_alone() -> None:
-    cycle = a_cycle(a_world(), a_pod())
+    context = a_context(a_world(), a_pod())
     plugin = a_plugin()
-    assert plugin.pre_filter(cycle) is SKIP
-    assert plugin.score(cycle, slice(0, 2)) is None
-    assert plugin.reserve(cycle, "a") is None
-    assert plugin.pre_bind(cycle, "a") is None
+    assert plugin.pre_filter(context) is SKIP
+    assert plugin.score(context, slice(0, 2)) is None
+    assert plugin.reserve(context, "a") is None
+    assert plugin.pre_bind(context, "a") is None
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
@@ -173,21 +173,21 @@ def test_nodes(items: list[Any], names: list[str], rejected: dict[str, str]) -> 
 def test_a_claim_that_another_pod_is_getting() -> None:
     cluster = a_world(a_claim("c"))
     plugin = a_plugin()
-    cycle = a_cycle(cluster, pod_with("c"))
-    plugin.pre_filter(cycle)
-    plugin.reserve(cycle, "a")
+    context = a_context(cluster, pod_with("c"))
+    plugin.pre_filter(context)
+    plugin.reserve(context, "a")
     other = {"": "resource claim default/c is in the process of being allocated"}
     assert told(cluster, pod_with("c"), plugin) == other
-    plugin.unreserve(cycle, "a")
+    plugin.unreserve(context, "a")
     assert told(cluster, pod_with("c"), plugin) == {}
 
 
 def test_devices_that_are_reserved_are_taken() -> None:
     cluster = a_world(a_claim("c"), a_claim("d"))
     plugin = a_plugin()
-    cycle = a_cycle(cluster, pod_with("c"))
-    plugin.pre_filter(cycle)
-    plugin.reserve(cycle, "b")
+    context = a_context(cluster, pod_with("c"))
+    plugin.pre_filter(context)
+    plugin.reserve(context, "b")
     assert told(cluster, pod_with("d"), plugin) == {"b": NO_CHOICE}
 
 
@@ -247,18 +247,18 @@ def after_filter(cluster: Cluster, pod: Pod) -> tuple[str, list[Intent]]:
     """What PostFilter says, and what it wants."""
     wanted: list[Intent] = []
     plugin = DynamicResources(None, Handle(services=SchedulerServices(now_ns=lambda: NOW_NS, want=wanted.append)))
-    cycle = a_cycle(cluster, pod)
-    verdicts(plugin, cluster, pod, cycle)
-    failure: Any = _Failure(cycle)
+    context = a_context(cluster, pod)
+    verdicts(plugin, cluster, pod, context)
+    failure: Any = _Failure(context)
     answer = plugin.post_filter(failure).rejection
     assert answer == Rejection(answer.reasons, answer.code)
     return answer.message, wanted
 
 
 class _Failure:
-    def __init__(self, cycle: Cycle) -> None:
+    def __init__(self, context: SchedulingContext) -> None:
         self.attempt = self
-        self.cycle = cycle
+        self.context = context
 
 
 FAR = {"allocation": an_allocation("a/d0", node="gone")}
@@ -294,7 +294,7 @@ def test_no_claims_give_way() -> None:
 
 
 def test_an_attempt_that_ended_before_is_an_error() -> None:
-    failure: Any = _Failure(a_cycle(a_world(), a_pod()))
+    failure: Any = _Failure(a_context(a_world(), a_pod()))
     with pytest.raises(PluginError, match="^not found$"):
         a_plugin().post_filter(failure)
 
@@ -312,11 +312,11 @@ def worth(*claims: Any) -> list[int] | None:
         a_slice("b", a_device("d0", model="t4"), a_device("d1", model="h100"), node="b"),
         *claims,
     )
-    plugin, cycle = a_plugin(), a_cycle(cluster, pod_with(*(claim.name for claim in claims)))
-    verdicts(plugin, cluster, cycle.pod, cycle)
+    plugin, context = a_plugin(), a_context(cluster, pod_with(*(claim.name for claim in claims)))
+    verdicts(plugin, cluster, context.pod, context)
     rows = np.arange(2)
-    scores = plugin.score(cycle, rows)
-    return None if scores is None else [*scores.tolist(), *plugin.normalize(cycle, scores, rows).tolist()]
+    scores = plugin.score(context, rows)
+    return None if scores is None else [*scores.tolist(), *plugin.normalize(context, scores, rows).tolist()]
 
 
 def test_the_sooner_an_alternative_the_better() -> None:
@@ -337,10 +337,10 @@ def test_claims_that_have_their_devices_count_beside_those_that_get_them() -> No
 
 
 def reserved(cluster: Cluster, pod: Pod, node_name: str) -> ClaimState:
-    plugin, cycle = a_plugin(), a_cycle(cluster, pod)
-    verdicts(plugin, cluster, pod, cycle)
-    assert plugin.reserve(cycle, node_name) is None
-    state: ClaimState = cycle.state.read(plugin.name)
+    plugin, context = a_plugin(), a_context(cluster, pod)
+    verdicts(plugin, cluster, pod, context)
+    assert plugin.reserve(context, node_name) is None
+    state: ClaimState = context.state.read(plugin.name)
     return state
 
 

@@ -52,12 +52,12 @@ def clusters(draw: st.DrawFn) -> Cluster:
 @given(clusters(), amounts, amounts)
 def test_few_rows_are_answered_as_among_many(plugin: Any, cluster: Cluster, cpu: int, memory: int) -> None:
     pod = a_pod("new", cpu=f"{cpu}m", memory=f"{memory}Mi")
-    cycle = Runner(Profile("test", None, {})).open(pod, cluster).cycle
+    context = Runner(Profile("test", None, {})).open(pod, cluster).context
     height = cluster.nodes.height
     for ask in (plugin.score, getattr(plugin, "filter", plugin.score)):
-        together = ask(cycle, slice(0, height))
+        together = ask(context, slice(0, height))
         expected = [0] * height if together is None else together.tolist()
         for rows in (*([row] for row in range(height)), [*range(height - 1)], [height - 1, 0]):
-            answer = ask(cycle, np.array(rows, np.intp))
+            answer = ask(context, np.array(rows, np.intp))
             told = [0] * len(rows) if answer is None else answer.tolist()
             assert told == [expected[row] for row in rows]

@@ -9,7 +9,7 @@ from gangs import GangWorld, a_group, a_member
 from hinting import wakes
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.pod_groups import PodGroups
-from mooring.framework.cycle import GROUP_TRIAL, Cycle, Keepsakes
+from mooring.framework.context import GROUP_TRIAL, KeptValues, SchedulingContext
 from mooring.framework.events import ASSIGNED_POD_ADD, UNSCHEDULABLE_POD_ADD, Action, ClusterEvent
 from mooring.framework.points import Handle, Wait
 from mooring.framework.services import SchedulerServices
@@ -37,8 +37,8 @@ def plugin_at(services: SchedulerServices) -> GangScheduling:
     return GangScheduling(None, Handle(services=services))
 
 
-def a_cycle(pod: Pod, services: SchedulerServices) -> Cycle:
-    return Cycle(pod, services.cluster or Cluster(), 0, Keepsakes())
+def a_context(pod: Pod, services: SchedulerServices) -> SchedulingContext:
+    return SchedulingContext(pod, services.cluster or Cluster(), 0, KeptValues())
 
 
 A, B, C = a_member("a"), a_member("b"), a_member("c")
@@ -79,19 +79,19 @@ def test_nobody_is_held_back_where_groups_are_not_kept() -> None:
     assert services.cluster is not None
     services.cluster.groups = None
     assert plugin_at(services).pre_enqueue(A) is None
-    assert plugin_at(services).permit(a_cycle(A, services), "n1") is None
+    assert plugin_at(services).permit(a_context(A, services), "n1") is None
 
 
 def test_permit_has_no_objection_outside_of_gangs() -> None:
     services = the_services(A, min_count=None)
-    assert plugin_at(services).permit(a_cycle(A, services), "n1") is None
-    assert plugin_at(services).permit(a_cycle(a_pod(), services), "n1") is None
+    assert plugin_at(services).permit(a_context(A, services), "n1") is None
+    assert plugin_at(services).permit(a_context(a_pod(), services), "n1") is None
 
 
 def test_permit_fails_without_the_group() -> None:
     services = the_services(A, has_group=False)
     with pytest.raises(PluginError, match="not found"):
-        plugin_at(services).permit(a_cycle(A, services), "n1")
+        plugin_at(services).permit(a_context(A, services), "n1")
 
 
 def assumed(services: SchedulerServices, *pods: Pod) -> SchedulerServices:
@@ -105,7 +105,7 @@ def test_a_gang_that_is_not_complete_waits_and_calls_for_the_others() -> None:
     services = assumed(the_services(A, B, C), A, B)
     called: list[str] = []
     services = replace(services, activate=lambda pods: called.extend(pod.name for pod in pods))
-    assert plugin_at(services).permit(a_cycle(B, services), "n1") == WAIT
+    assert plugin_at(services).permit(a_context(B, services), "n1") == WAIT
     assert called == ["c"]
 
 
@@ -114,7 +114,7 @@ def test_the_last_one_lets_the_others_go() -> None:
     waiting = {
         pod.name: services.waiting.hold(pod, "n1", {"GangScheduling": 300}, 0) for pod in (A, a_member("x", "other"))
     }
-    assert plugin_at(services).permit(a_cycle(B, services), "n1") is None
+    assert plugin_at(services).permit(a_context(B, services), "n1") is None
     assert {name for name, each in waiting.items() if each.release is not None} == {"a"}
 
 
@@ -122,11 +122,11 @@ def test_nothing_follows_from_a_trial() -> None:
     services = assumed(the_services(A, B, C), A, B)
     services = replace(services, activate=lambda pods: pytest.fail("no pod is to be activated"))
     held = services.waiting.hold(A, "n1", {"GangScheduling": 300}, 0)
-    cycle = a_cycle(C, services)
-    cycle.state.write(GROUP_TRIAL, True)
-    assert plugin_at(services).permit(cycle, "n1") == WAIT
+    context = a_context(C, services)
+    context.state.write(GROUP_TRIAL, True)
+    assert plugin_at(services).permit(context, "n1") == WAIT
     assumed(services, C)
-    assert plugin_at(services).permit(cycle, "n1") is None
+    assert plugin_at(services).permit(context, "n1") is None
     assert held.release is None
 
 

@@ -19,7 +19,7 @@ from mooring.cluster.nodes.ranks import PodRanks
 from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.framework.config import default
 from mooring.framework.config.args import DefaultPreemptionArgs
-from mooring.framework.failure import FitFailure
+from mooring.framework.fit_error import FitError
 from mooring.framework.points import Handle, Nomination, NoRoom
 from mooring.framework.runner import Runner
 from mooring.framework.status import Code, curable, final
@@ -47,7 +47,7 @@ def a_plugin(**args: Any) -> DefaultPreemption:
     return DefaultPreemption(DefaultPreemptionArgs(**args), Handle())
 
 
-def failing(pod: Pod, cluster: Cluster, **options: Any) -> FitFailure:
+def failing(pod: Pod, cluster: Cluster, **options: Any) -> FitError:
     """The failure of a pod that must not fit."""
     found = failure_of(pod, cluster, **options)
     assert found is not None, "the pod fits, so there is nothing to test"
@@ -56,7 +56,7 @@ def failing(pod: Pod, cluster: Cluster, **options: Any) -> FitFailure:
 
 def failure_of(
     pod: Pod, cluster: Cluster, seed: int = 0, nominated: NominatedLoad | None = None, **options: Any
-) -> FitFailure | None:
+) -> FitError | None:
     cluster.nominated = nominated or cluster.nominated
     decision = decide(the_runner(), pod, cluster, DecideOptions(**options), seed)
     return decision.failure if isinstance(decision, NoFit) else None
@@ -500,7 +500,7 @@ class World:
             case ("withdraw", pod):
                 self.nominated.withdraw(a_pod(pod).id)
 
-    def failure(self, pod: Pod) -> FitFailure | None:
+    def failure(self, pod: Pod) -> FitError | None:
         return failure_of(pod, self.cluster, nominated=self.nominated)
 
 
@@ -532,9 +532,9 @@ def in_one_order(victims: Iterable[Pod]) -> list[Pod]:
     return found
 
 
-def singly(failure: FitFailure) -> Findings:
+def singly(failure: FitError) -> Findings:
     """Node by node, with nothing kept."""
-    nodes = failure.attempt.cycle.nodes
+    nodes = failure.attempt.context.nodes
     ranks = PodRanks(nodes)
     ranks.refresh()
     dry_run = DryRun(failure, ranks, Trial(ranks), [])

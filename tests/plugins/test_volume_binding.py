@@ -10,7 +10,7 @@ from mooring.framework.config.args import UtilizationShapePoint, VolumeBindingAr
 from mooring.framework.points import Handle
 from mooring.framework.status import SKIP, Code, PluginError
 from mooring.plugins.volumes.volume_binding import VolumeBinding
-from volume_asking import a_cycle, reasons, verdicts
+from volume_asking import a_context, reasons, verdicts
 
 PLUGIN = VolumeBinding(None, Handle())
 POD = a_pod("p", metadata={"uid": "u"}, volumes=using("c"))
@@ -71,15 +71,15 @@ def test_a_pod_is_refused(pod: Any, objects: list[Any], text: str) -> None:
 def test_a_class_without_mode_is_an_error() -> None:
     cluster = a_cluster(a_node("n"), a_claim("c"), a_class(mode=None))
     with pytest.raises(PluginError, match='^VolumeBindingMode not set for StorageClass "wait"$'):
-        PLUGIN.pre_filter(a_cycle(cluster, POD))
+        PLUGIN.pre_filter(a_context(cluster, POD))
 
 
 def test_a_pod_without_claims_is_skipped() -> None:
     for pod in (a_pod(), a_pod(volumes=[{"name": "d", "emptyDir": {}}])):
-        cycle = a_cycle(a_cluster(a_node("n")), pod)
-        assert PLUGIN.pre_filter(cycle) is SKIP
-        assert PLUGIN.reserve(cycle, "n") is None
-        assert PLUGIN.pre_bind(cycle, "n") is None
+        context = a_context(a_cluster(a_node("n")), pod)
+        assert PLUGIN.pre_filter(context) is SKIP
+        assert PLUGIN.reserve(context, "n") is None
+        assert PLUGIN.pre_bind(context, "n") is None
 
 
 ZONAL = on(ZONE, "a")
@@ -208,10 +208,10 @@ def a_scorer(*shape: tuple[int, int]) -> VolumeBinding:
 
 def scores(plugin: VolumeBinding, *objects: Any, claims: tuple[str, ...] = ("c",)) -> list[int]:
     cluster = a_cluster(a_node("n1", labels={HOST: "n1"}), a_node("n2", labels={HOST: "n2"}), *objects)
-    cycle = a_cycle(cluster, a_pod(volumes=using(*claims)))
-    assert plugin.pre_filter(cycle) is None
-    assert plugin.pre_score(cycle, slice(0, 2)) is None
-    found = plugin.score(cycle, slice(0, 2))
+    context = a_context(cluster, a_pod(volumes=using(*claims)))
+    assert plugin.pre_filter(context) is None
+    assert plugin.pre_score(context, slice(0, 2)) is None
+    found = plugin.score(context, slice(0, 2))
     return [0, 0] if found is None else found.tolist()
 
 
@@ -268,4 +268,4 @@ def test_the_shape_can_be_turned_around() -> None:
 
 
 def test_without_the_gate_nothing_is_scored() -> None:
-    assert PLUGIN.pre_score(a_cycle(a_cluster(a_node("n")), POD), slice(0, 1)) is SKIP
+    assert PLUGIN.pre_score(a_context(a_cluster(a_node("n")), POD), slice(0, 1)) is SKIP

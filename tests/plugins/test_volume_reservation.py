@@ -13,7 +13,7 @@ from build import a_cluster, a_node, a_pod
 from build_storage import HOST, a_claim, a_class, a_csi_node, a_volume, on, using
 from mooring.cluster.cluster import Cluster
 from mooring.framework.config.args import VolumeBindingArgs
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.intents import Write, WriteFault
 from mooring.framework.points import Handle, Pause, PodGone
 from mooring.framework.services import SchedulerServices
@@ -22,7 +22,7 @@ from mooring.kit.clock import NS_PER_S
 from mooring.model.pod import Pod
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.plugins.volumes.volume_binding import VolumeBinding
-from volume_asking import a_cycle, verdicts
+from volume_asking import a_context, verdicts
 
 POD = a_pod("p", volumes=using("c"))
 
@@ -35,9 +35,9 @@ class Bench:
         self.cluster = a_cluster(a_node("n1", labels={HOST: "n1"}), a_node("n2", labels={HOST: "n2"}), *objects)
         services = SchedulerServices(now_ns=lambda: self.now_ns)
         self.plugin = VolumeBinding(VolumeBindingArgs(bind_timeout_seconds=timeout_s), Handle(services=services))
-        self.cycle = a_cycle(self.cluster, pod)
-        assert verdicts(self.plugin, self.cluster, pod, self.cycle)["n1"] is None
-        assert self.plugin.reserve(self.cycle, "n1") is None
+        self.context = a_context(self.cluster, pod)
+        assert verdicts(self.plugin, self.cluster, pod, self.context)["n1"] is None
+        assert self.plugin.reserve(self.context, "n1") is None
 
     @property
     def storage(self) -> Any:
@@ -45,7 +45,7 @@ class Bench:
 
     def begin(self) -> Any:
         """The work, and its first step."""
-        self.work = cast("Any", self.plugin.pre_bind(self.cycle, "n1"))
+        self.work = cast("Any", self.plugin.pre_bind(self.context, "n1"))
         return next(self.work)
 
     def write_all(self) -> Any:
@@ -100,7 +100,7 @@ def test_a_volume_that_is_there_is_assumed_to_be_the_claims() -> None:
     assert msgspec.to_builtins(volume.spec.claim_ref) == {**reference, "uid": "uid-c", "resourceVersion": "1"}
     assert volume.metadata.annotations == {"pv.kubernetes.io/bound-by-controller": "yes"}
     assert bench.storage.volumes["pv"].spec.claim_ref is None
-    bench.plugin.unreserve(bench.cycle, "n1")
+    bench.plugin.unreserve(bench.context, "n1")
     assert bench.storage.volume("pv").spec.claim_ref is None
 
 
@@ -122,7 +122,7 @@ def test_a_claim_without_volume_is_assumed_to_have_its_node() -> None:
     assert bench.storage.claim("default/c").metadata.annotations == {"volume.kubernetes.io/selected-node": "n1"}
     other = verdicts(bench.plugin, bench.cluster, a_pod("q", volumes=using("c")))
     assert [name for name, rejection in other.items() if rejection is None] == ["n1"]
-    bench.plugin.unreserve(bench.cycle, "n1")
+    bench.plugin.unreserve(bench.context, "n1")
     assert not bench.storage.claim("default/c").metadata.annotations
 
 
@@ -139,14 +139,14 @@ def test_volumes_that_changed_since_the_node_was_looked_at_are_looked_at_again()
     volumes = [a_volume("pv"), a_volume("pw"), a_volume("px", size="5Gi")]
     cluster = a_cluster(a_node("n1"), a_claim("c"), a_claim("d"), a_class(provisioner=""), *volumes)
     plugin, pod = VolumeBinding(None, Handle()), a_pod(volumes=using("c", "d"))
-    cycle = a_cycle(cluster, pod)
-    verdicts(plugin, cluster, pod, cycle)
+    context = a_context(cluster, pod)
+    verdicts(plugin, cluster, pod, context)
     cluster.put(a_volume("pw", version="2", phase="Released"))
-    assert plugin.reserve(cycle, "n1") is None
-    assert [volume.name for volume, _ in cycle.state.read(plugin.name).reservation.volumes] == ["pv", "px"]
-    plugin.unreserve(cycle, "n1")
+    assert plugin.reserve(context, "n1") is None
+    assert [volume.name for volume, _ in context.state.read(plugin.name).reservation.volumes] == ["pv", "px"]
+    plugin.unreserve(context, "n1")
     cluster.put(a_volume("px", version="2", phase="Released"))
-    rejection = plugin.reserve(cycle, "n1")
+    rejection = plugin.reserve(context, "n1")
     assert rejection is not None
     assert rejection.message == "node(s) didn't find available persistent volumes to bind"
 
@@ -154,13 +154,13 @@ def test_volumes_that_changed_since_the_node_was_looked_at_are_looked_at_again()
 def test_what_cannot_be_assumed_is_an_error_and_all_is_given_back() -> None:
     cluster = a_cluster(a_node("n1"), a_claim("c"), a_claim("d"), a_class(), a_volume("pv"))
     plugin, pod = VolumeBinding(None, Handle()), a_pod(volumes=using("c", "d"))
-    cycle = a_cycle(cluster, pod)
-    verdicts(plugin, cluster, pod, cycle)
+    context = a_context(cluster, pod)
+    verdicts(plugin, cluster, pod, context)
     cluster.put(a_claim("d", version="2"))
     with pytest.raises(
         PluginError, match=r'^PersistentVolumeClaim "default/d" is out of sync \(stored: 2, assume: 1\)$'
     ):
-        plugin.reserve(cycle, "n1")
+        plugin.reserve(context, "n1")
     assert cluster.storage.volume("pv") is cluster.storage.volumes["pv"]
 
 
@@ -169,7 +169,7 @@ def test_what_cannot_be_assumed_is_an_error_and_all_is_given_back() -> None:
 
 def test_without_anything_reserved_there_is_nothing_to_do() -> None:
     bench = Bench(a_claim("c", volume="pv"), a_volume("pv"))
-    assert bench.plugin.pre_bind(bench.cycle, "n1") is None
+    assert bench.plugin.pre_bind(bench.context, "n1") is None
 
 
 def test_volumes_are_written_before_claims() -> None:
@@ -323,7 +323,7 @@ class GivingVolumes(RuleBasedStateMachine):
         claims = [a_claim(f"c{i}", size=f"{1 + i % 2}Gi") for i in range(8)]
         self.cluster: Cluster = a_cluster(*nodes, *claims, a_class(provisioner=""))
         self.plugin = VolumeBinding(None, Handle())
-        self.held: dict[str, tuple[Cycle, str]] = {}
+        self.held: dict[str, tuple[SchedulingContext, str]] = {}
         self.version = 1
 
     @rule(index=st.integers(0, 5), size=st.sampled_from(["1Gi", "2Gi"]), node=st.sampled_from([None, "n1", "n2"]))
@@ -345,29 +345,29 @@ class GivingVolumes(RuleBasedStateMachine):
         if any(str(claim) in held.split("-") for claim in claims for held in self.held):
             return
         pod = a_pod(name, volumes=using(*(f"c{i}" for i in claims)))
-        cycle = a_cycle(self.cluster, pod)
-        fitting = [node for node, no in verdicts(self.plugin, self.cluster, pod, cycle).items() if no is None]
+        context = a_context(self.cluster, pod)
+        fitting = [node for node, no in verdicts(self.plugin, self.cluster, pod, context).items() if no is None]
         if fitting:
             node = fitting[pick % len(fitting)]
-            assert self.plugin.reserve(cycle, node) is None
-            self.held[name] = (cycle, node)
+            assert self.plugin.reserve(context, node) is None
+            self.held[name] = (context, node)
 
     @precondition(lambda self: bool(self.held))
     @rule(pick=st.integers(0, 9))
     def give_back(self, pick: int) -> None:
         name = sorted(self.held)[pick % len(self.held)]
-        cycle, node = self.held.pop(name)
-        self.plugin.unreserve(cycle, node)
+        context, node = self.held.pop(name)
+        self.plugin.unreserve(context, node)
 
     @invariant()
     def no_volume_is_given_twice(self) -> None:
-        given = [volume.name for cycle, _ in self.held.values() for volume, _ in self._reserved(cycle)]
+        given = [volume.name for context, _ in self.held.values() for volume, _ in self._reserved(context)]
         assert len(given) == len(set(given))
 
     @invariant()
     def who_has_a_volume_is_known(self) -> None:
-        for cycle, node_name in self.held.values():
-            for volume, claim in self._reserved(cycle):
+        for context, node_name in self.held.values():
+            for volume, claim in self._reserved(context):
                 found = self.cluster.storage.volume(volume.name)
                 assert found is not None and found.spec.claim_ref is not None
                 assert found.spec.claim_ref.name == claim.name
@@ -378,13 +378,13 @@ class GivingVolumes(RuleBasedStateMachine):
         assert self.cluster.storage.check() == []
 
     def _drop_holders(self, volume_name: str) -> None:
-        for name, (cycle, node) in list(self.held.items()):
-            if any(volume.name == volume_name for volume, _ in self._reserved(cycle)):
+        for name, (context, node) in list(self.held.items()):
+            if any(volume.name == volume_name for volume, _ in self._reserved(context)):
                 del self.held[name]
-                self.plugin.unreserve(cycle, node)
+                self.plugin.unreserve(context, node)
 
-    def _reserved(self, cycle: Cycle) -> list[tuple[PersistentVolume, PersistentVolumeClaim]]:
-        volumes: list[tuple[PersistentVolume, PersistentVolumeClaim]] = cycle.state.read(
+    def _reserved(self, context: SchedulingContext) -> list[tuple[PersistentVolume, PersistentVolumeClaim]]:
+        volumes: list[tuple[PersistentVolume, PersistentVolumeClaim]] = context.state.read(
             self.plugin.name
         ).reservation.volumes
         return volumes

@@ -9,7 +9,7 @@ from build_storage import a_claim, using
 from mooring.framework.points import Handle
 from mooring.framework.status import SKIP, Code
 from mooring.plugins.volumes.volume_restrictions import VolumeRestrictions
-from volume_asking import a_cycle, reasons, verdicts
+from volume_asking import a_context, reasons, verdicts
 
 PLUGIN = VolumeRestrictions(None, Handle())
 LONE = ("ReadWriteOncePod",)
@@ -66,13 +66,13 @@ def test_a_disk_can_be_used_once_on_a_node(wanted: Any, used: Any, collide: bool
 def test_in_a_what_if_the_disks_of_the_pods_there_count() -> None:
     holder = a_pod("p", nodeName="n1", volumes=gce("d"))
     cluster = a_cluster(a_node("n1"), holder)
-    cycle = a_cycle(cluster, a_pod("new", volumes=gce("d")))
-    assert PLUGIN.pre_filter(cycle) is None
+    context = a_context(cluster, a_pod("new", volumes=gce("d")))
+    assert PLUGIN.pre_filter(context) is None
     sketch = cluster.nodes.sketch()
     sketch.release(holder, 0)
-    assert PLUGIN.filter(cycle.on(sketch, cycle.state), slice(0, 1)) is None
+    assert PLUGIN.filter(context.on(sketch, context.state), slice(0, 1)) is None
     sketch.hold(holder, 0)
-    codes = PLUGIN.filter(cycle.on(sketch, cycle.state), slice(0, 1))
+    codes = PLUGIN.filter(context.on(sketch, context.state), slice(0, 1))
     assert codes is not None and codes.tolist() == [1]
 
 
@@ -98,7 +98,7 @@ IDLE: dict[str, tuple[Any, Any]] = {
 @pytest.mark.parametrize(("claim", "user"), IDLE.values(), ids=IDLE.keys())
 def test_without_a_conflict_it_skips(claim: Any, user: Any) -> None:
     cluster = a_cluster(a_node("n"), claim, user)
-    assert PLUGIN.pre_filter(a_cycle(cluster, a_pod("new", volumes=using("c")))) is SKIP
+    assert PLUGIN.pre_filter(a_context(cluster, a_pod("new", volumes=using("c")))) is SKIP
 
 
 def test_a_claim_that_is_not_there_refuses_the_pod() -> None:
@@ -108,19 +108,19 @@ def test_a_claim_that_is_not_there_refuses_the_pod() -> None:
 
 
 def test_a_pod_without_volumes_is_skipped() -> None:
-    assert PLUGIN.pre_filter(a_cycle(a_cluster(a_node("n")), a_pod())) is SKIP
+    assert PLUGIN.pre_filter(a_context(a_cluster(a_node("n")), a_pod())) is SKIP
     assert not PLUGIN.concerns(a_pod())
 
 
 def test_in_a_what_if_pods_are_counted_by_claim_names_whatever_their_namespace() -> None:
     """Parity: a pod of another namespace that uses a claim of the same name seems to free it by leaving."""
     cluster = a_cluster(a_node("n"), a_claim("c", modes=LONE), a_pod("p", nodeName="n", volumes=using("c")))
-    cycle = a_cycle(cluster, a_pod("new", volumes=using("c")))
-    assert PLUGIN.pre_filter(cycle) is None
+    context = a_context(cluster, a_pod("new", volumes=using("c")))
+    assert PLUGIN.pre_filter(context) is None
     stranger = a_pod("q", namespace="other", volumes=using("c", "d"))
-    state = cycle.state.clone()
-    PLUGIN.remove_pod(cycle.on(cluster.nodes, state), stranger, 0)
-    assert PLUGIN.filter(cycle.on(cluster.nodes, state), slice(0, 1)) is None
-    PLUGIN.add_pod(cycle.on(cluster.nodes, state), stranger, 0)
-    assert PLUGIN.filter(cycle.on(cluster.nodes, state), slice(0, 1)) is not None
-    assert PLUGIN.filter(cycle, slice(0, 1)) is not None
+    state = context.state.clone()
+    PLUGIN.remove_pod(context.on(cluster.nodes, state), stranger, 0)
+    assert PLUGIN.filter(context.on(cluster.nodes, state), slice(0, 1)) is None
+    PLUGIN.add_pod(context.on(cluster.nodes, state), stranger, 0)
+    assert PLUGIN.filter(context.on(cluster.nodes, state), slice(0, 1)) is not None
+    assert PLUGIN.filter(context, slice(0, 1)) is not None

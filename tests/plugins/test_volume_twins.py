@@ -25,7 +25,7 @@ from build_storage import (
 )
 from mooring.cluster.claims.volumes_on_nodes import volumes_of_row
 from mooring.cluster.cluster import Cluster
-from mooring.framework.cycle import Cycle, Keepsakes
+from mooring.framework.context import KeptValues, SchedulingContext
 from mooring.framework.points import Handle
 from mooring.framework.status import SKIP, Rejection
 from mooring.model.pod import Pod
@@ -129,8 +129,8 @@ def clusters(draw: st.DrawFn) -> Cluster:
     return cluster
 
 
-def a_cycle(cluster: Cluster, pod: Pod) -> Cycle:
-    return Cycle(pod, cluster, 0, Keepsakes())
+def a_context(cluster: Cluster, pod: Pod) -> SchedulingContext:
+    return SchedulingContext(pod, cluster, 0, KeptValues())
 
 
 def _asked(draw: st.DrawFn, cluster: Cluster) -> Any:
@@ -158,31 +158,31 @@ def test_volume_binding_decides_as_a_loop_over_nodes_and_volumes(data: st.DataOb
 
 def _compare_with_twin(cluster: Cluster, pod: Pod, rows: Any) -> None:
     plugin = VolumeBinding(None, Handle())
-    cycle = a_cycle(cluster, pod)
-    assert plugin.pre_filter(cycle) is None
-    codes = plugin.filter(cycle, rows)
-    in_what_if = plugin.filter(cycle.on(cluster.nodes.sketch(), cycle.state), rows)
+    context = a_context(cluster, pod)
+    assert plugin.pre_filter(context) is None
+    codes = plugin.filter(context, rows)
+    in_what_if = plugin.filter(context.on(cluster.nodes.sketch(), context.state), rows)
     assert (codes is None) == (in_what_if is None) and (codes is None or (codes == in_what_if).all())
     for i, row in enumerate(np.arange(cluster.nodes.height)[rows].tolist()):
         node = cluster.nodes.nodes[row]
         assert node is not None
         reasons, bindings, made = binding_verdict(cluster, pod, node)
         code = 0 if codes is None else int(codes[i])
-        assert list(plugin.rejection(cycle, code).reasons) == reasons
+        assert list(plugin.rejection(context, code).reasons) == reasons
         if not reasons:
-            assert _reserved(cluster, plugin, cycle, node.name) == (bindings, made)
+            assert _reserved(cluster, plugin, context, node.name) == (bindings, made)
 
 
-def _reserved(cluster: Cluster, plugin: VolumeBinding, cycle: Cycle, node_name: str) -> Any:
+def _reserved(cluster: Cluster, plugin: VolumeBinding, context: SchedulingContext, node_name: str) -> Any:
     """What a reservation would assume; it is given back at once."""
     before = {name: cluster.storage.volume(name) for name in cluster.storage.volumes}
-    plugin.reserve(cycle, node_name)
-    state: BindingState = cycle.state.read(plugin.name)
+    plugin.reserve(context, node_name)
+    state: BindingState = context.state.read(plugin.name)
     found = (
         [(volume.name, claim.name) for volume, claim in state.reservation.volumes],
         [claim.name for claim in state.reservation.claims],
     )
-    plugin.unreserve(cycle, node_name)
+    plugin.unreserve(context, node_name)
     assert before == {name: cluster.storage.volume(name) for name in cluster.storage.volumes}
     assert cluster.storage.check() == []
     return found
@@ -226,11 +226,11 @@ def test_volumes_are_counted_as_by_a_loop_over_pods(data: st.DataObject) -> None
         cluster.put(a_pod(f"p{i}", nodeName=draw(st.sampled_from(NAMES)), volumes=using(*draw(some))))
         _change_something(draw, cluster)
         pod = a_pod("new", volumes=using(*draw(st.lists(st.sampled_from(CLAIMS), min_size=1, max_size=3))))
-        cycle = a_cycle(cluster, pod)
-        assert plugin.pre_filter(cycle) is None
-        codes = plugin.filter(cycle, slice(0, cluster.nodes.height))
+        context = a_context(cluster, pod)
+        assert plugin.pre_filter(context) is None
+        codes = plugin.filter(context, slice(0, cluster.nodes.height))
         found = [0] * len(NAMES) if codes is None else codes.tolist()
-        in_what_if = plugin.filter(cycle.on(cluster.nodes.sketch(), cycle.state), np.arange(len(NAMES)))
+        in_what_if = plugin.filter(context.on(cluster.nodes.sketch(), context.state), np.arange(len(NAMES)))
         assert found == ([0] * len(NAMES) if in_what_if is None else in_what_if.tolist())
         assert found == [2 * _is_exceeded(cluster, pod, name) for name in cluster.nodes.names]
 
@@ -294,18 +294,18 @@ def test_zones_are_compared_as_by_a_loop_over_nodes(data: st.DataObject) -> None
     nodes = [a_node(name, labels=data.draw(labels)) for name in NAMES]
     volumes = [a_volume(f"pv{i}", labels=data.draw(volume_labels)) for i in range(2)]
     cluster = a_cluster(*nodes, *volumes, *(a_claim(f"c{i}", volume=f"pv{i}") for i in range(2)))
-    plugin, cycle = VolumeZone(None, Handle()), a_cycle(cluster, a_pod(volumes=using("c0", "c1")))
+    plugin, context = VolumeZone(None, Handle()), a_context(cluster, a_pod(volumes=using("c0", "c1")))
     wanted = [
         (key, {part.strip() for part in volume.labels[key].split("__")})
         for volume in volumes
         for key in keys
         if key in volume.labels and "" not in {part.strip() for part in volume.labels[key].split("__")}
     ]
-    answer = plugin.pre_filter(cycle)
+    answer = plugin.pre_filter(context)
     assert (answer is SKIP) == (not wanted)
     if answer is SKIP:
         return
-    codes = plugin.filter(cycle, slice(0, len(nodes)))
+    codes = plugin.filter(context, slice(0, len(nodes)))
     for row, node in enumerate(nodes):
         fits = not any(key in node.labels for key in keys) or all(
             node.labels.get(key, node.labels.get(key.replace("failure-domain.beta.", "topology."))) in values
@@ -328,4 +328,4 @@ def test_what_is_kept_of_a_row_is_what_is_worked_out_anew() -> None:
 def test_a_rejection_is_no_verdict() -> None:
     """The twin knows only pods whose claims are usable; those that are not never get as far as nodes."""
     plugin = VolumeBinding(None, Handle())
-    assert isinstance(plugin.pre_filter(a_cycle(Cluster(), a_pod(volumes=using("c")))), Rejection)
+    assert isinstance(plugin.pre_filter(a_context(Cluster(), a_pod(volumes=using("c")))), Rejection)

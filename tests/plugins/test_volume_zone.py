@@ -9,7 +9,7 @@ from build_storage import ZONE, a_claim, a_class, a_volume, using
 from mooring.framework.points import Handle
 from mooring.framework.status import SKIP, Code
 from mooring.plugins.volumes.volume_zone import VolumeZone
-from volume_asking import a_cycle, verdicts
+from volume_asking import a_context, verdicts
 
 PLUGIN = VolumeZone(None, Handle())
 BETA = "failure-domain.beta.kubernetes.io/zone"
@@ -56,7 +56,7 @@ SKIPPED: dict[str, tuple[Any, list[Any]]] = {
 
 @pytest.mark.parametrize(("pod", "objects"), SKIPPED.values(), ids=SKIPPED.keys())
 def test_a_pod_is_skipped(pod: Any, objects: list[Any]) -> None:
-    assert PLUGIN.pre_filter(a_cycle(a_cluster(a_node("n"), *objects), pod)) is SKIP
+    assert PLUGIN.pre_filter(a_context(a_cluster(a_node("n"), *objects), pod)) is SKIP
 
 
 NODES: dict[str, tuple[dict[str, str], dict[str, str], bool]] = {

@@ -22,7 +22,7 @@ from mooring.framework.status import Rejection, final
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
-from mooring.queue.queue import PARKED_FLUSH_PERIOD_S, SchedulingQueue
+from mooring.queue.queue import UNSCHEDULABLE_FLUSH_PERIOD_S, SchedulingQueue
 
 PROFILE = "default-scheduler"
 
@@ -67,15 +67,15 @@ class Listener(Plugin):
 
 
 class FakeFilter(Listener, FilterPlugin):
-    def filter(self, cycle: Any, rows: Rows) -> Codes | None:
+    def filter(self, context: Any, rows: Rows) -> Codes | None:
         return None
 
-    def rejection(self, cycle: Any, code: int) -> NoReturn:
+    def rejection(self, context: Any, code: int) -> NoReturn:
         raise NotImplementedError
 
 
 class FakeScore(Listener, ScorePlugin):
-    def score(self, cycle: Any, rows: Rows) -> Scores | None:
+    def score(self, context: Any, rows: Rows) -> Scores | None:
         return None
 
 
@@ -156,13 +156,13 @@ class Rig:
         return self.clock.now_ns() / NS_PER_S
 
     def at(self, time_s: float, *, ticks: bool = True) -> None:
-        """Let time pass until then: completed backoffs are flushed each second, parked pods every 30."""
+        """Let time pass until then: completed backoffs are flushed each second, unschedulable pods every 30."""
         until_ns = round(time_s * NS_PER_S)
         while ticks and (tick_ns := (self.clock.now_ns() // NS_PER_S + 1) * NS_PER_S) <= until_ns:
             self.clock.advance_ns(tick_ns - self.clock.now_ns())
             self.queue.flush_backoff()
-            if tick_ns % (PARKED_FLUSH_PERIOD_S * NS_PER_S) == 0:
-                self.queue.flush_parked()
+            if tick_ns % (UNSCHEDULABLE_FLUSH_PERIOD_S * NS_PER_S) == 0:
+                self.queue.flush_unschedulable()
         self.clock.advance_ns(until_ns - self.clock.now_ns())
 
     def add(self, *pods: Pod) -> None:
@@ -178,12 +178,12 @@ class Rig:
     def reject(self, entry: QueuedPod, *plugins: str, pending: Sequence[str] = ()) -> str:
         """The attempt failed: rejected by these plugins, or if there are none with an error."""
         entry.reject_by(plugins, pending)
-        return self.queue.park(entry)
+        return self.queue.add_unschedulable(entry)
 
     def fail(self, entry: QueuedPod) -> str:
         return self.reject(entry)
 
-    def parked(self, pod: Pod, *plugins: str, pending: Sequence[str] = ()) -> QueuedPod:
+    def unschedulable(self, pod: Pod, *plugins: str, pending: Sequence[str] = ()) -> QueuedPod:
         """Add a pod, try it, and have it rejected by these plugins; by Fit if none are named."""
         self.add(pod)
         entry = self.pop()

@@ -10,14 +10,14 @@ from mooring.cluster.cluster import Cluster
 from mooring.framework.events import Change, ClusterEvent
 from mooring.queue.counters import QueueCounters
 from mooring.queue.entry import QueuedPod
-from mooring.queue.hints import Happening
+from mooring.queue.hints import ObservedEvent
 from mooring.queue.in_flight import InFlight
 
 CLUSTER = Cluster()
 
 
-def a_happening(event: ClusterEvent = NODE_ADD) -> Happening:
-    return Happening(event, Change(None, None, CLUSTER), event.label)
+def a_happening(event: ClusterEvent = NODE_ADD) -> ObservedEvent:
+    return ObservedEvent(event, Change(None, None, CLUSTER), event.label)
 
 
 def an_entry(name: str) -> QueuedPod:
@@ -85,7 +85,7 @@ class FlightMachine(RuleBasedStateMachine):
         self.counters = QueueCounters()
         self.flights = InFlight(self.counters)
         self.flights.TRIM = 4
-        self.log: list[str | Happening] = []
+        self.log: list[str | ObservedEvent] = []
 
     @rule(uid=uids)
     def start(self, uid: str) -> None:
@@ -95,10 +95,10 @@ class FlightMachine(RuleBasedStateMachine):
 
     @rule(event=st.sampled_from([NODE_ADD, NODE_LABEL]))
     def record(self, event: ClusterEvent) -> None:
-        happening = a_happening(event)
-        self.flights.record(happening)
+        observed = a_happening(event)
+        self.flights.record(observed)
         if self.log:
-            self.log.append(happening)
+            self.log.append(observed)
 
     @rule(uid=uids)
     def finish(self, uid: str) -> None:

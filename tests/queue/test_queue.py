@@ -41,8 +41,8 @@ def test_a_new_pod_that_a_gate_holds_back_is_parked() -> None:
 
 def test_adding_a_pod_again_takes_it_from_wherever_it_was() -> None:
     rig = Rig()
-    rig.parked(a_pending("parked"))
-    rig.parked(a_pending("backoff"))
+    rig.unschedulable(a_pending("parked"))
+    rig.unschedulable(a_pending("backoff"))
     rig.queue.wake(NODE_ADD, admits=lambda pod: pod.name == "backoff")
     assert (rig.where("parked"), rig.where("backoff")) == ("unschedulable", "backoff")
     rig.add(a_pending("parked"), a_pending("backoff"))
@@ -73,9 +73,9 @@ def test_pods_are_taken_by_priority_then_by_age_then_as_they_came() -> None:
 def test_a_nanosecond_of_age_counts_even_where_seconds_cannot_show_it() -> None:
     rig = Rig()
     rig.clock.advance_ns(1_770_000_000 * 10**9)
-    rig.parked(older := a_pending("older"))
+    rig.unschedulable(older := a_pending("older"))
     rig.clock.advance_ns(1)
-    rig.parked(newer := a_pending("newer"))
+    rig.unschedulable(newer := a_pending("newer"))
     rig.queue.activate([newer, older])
     assert [rig.pop().pod.name for _ in range(2)] == ["older", "newer"]
 
@@ -93,7 +93,7 @@ def test_a_popped_pod_is_in_flight_until_it_is_done() -> None:
 
 def test_an_idle_scheduler_takes_rejected_pods_out_of_backoff() -> None:
     rig = Rig()
-    rig.parked(a_pending())
+    rig.unschedulable(a_pending())
     rig.queue.wake(NODE_ADD)
     assert (rig.where(), rig.queue.has_next()) == ("backoff", True)
     assert rig.pop().attempts == 2
@@ -103,7 +103,7 @@ def test_an_idle_scheduler_takes_rejected_pods_out_of_backoff() -> None:
 
 def test_active_pods_come_before_those_in_backoff() -> None:
     rig = Rig()
-    rig.parked(a_pending("important", 10))
+    rig.unschedulable(a_pending("important", 10))
     rig.queue.wake(NODE_ADD)
     rig.add(a_pending("plain"))
     assert [rig.pop().pod.name for _ in range(2)] == ["plain", "important"]
@@ -135,7 +135,7 @@ def test_a_second_entry_of_a_pod_in_flight_is_dropped_and_reported() -> None:
 
 def test_a_rejected_pod_waits_for_an_event() -> None:
     rig = Rig()
-    entry = rig.parked(a_pending())
+    entry = rig.unschedulable(a_pending())
     assert rig.where() == "unschedulable"
     assert (entry.unschedulable_count, entry.consecutive_errors) == (1, 0)
     assert rig.queue.counters.incoming["unschedulable", "ScheduleAttemptFailure"] == 1
@@ -253,13 +253,13 @@ def test_a_pod_that_is_queued_cannot_be_parked_but_its_attempt_is_over(place: st
     if place in ("active", "gated"):
         rig.add(a_pending(uid="new", **(GATED if place == "gated" else {})))
     else:
-        rig.parked(a_pending(uid="new"))
+        rig.unschedulable(a_pending(uid="new"))
         if place == "backoff":
             rig.queue.wake(NODE_ADD)
     assert rig.where() == place
     old.reject_by(["Fit"])
     with pytest.raises(AlreadyQueued, match=f"^{text}$"):
-        rig.queue.park(old)
+        rig.queue.add_unschedulable(old)
     assert (old.unschedulable_count, rig.queue.is_in_flight("old"), rig.where()) == (0, False, place)
     assert rig.queue.check() == []
 
@@ -292,7 +292,7 @@ def test_a_failed_pod_starts_anew_in_age_backoff_and_flush() -> None:
 
 def test_the_gauge_of_rejected_pods_goes_up_at_the_end_of_an_attempt_and_down_at_the_next() -> None:
     rig = Rig()
-    rig.parked(a_pending(), "Fit", "Other")
+    rig.unschedulable(a_pending(), "Fit", "Other")
     gauge = rig.queue.counters.unschedulable
     assert gauge == {("Fit", PROFILE): 1, ("Other", PROFILE): 1}
     rig.queue.wake(NODE_ADD)
@@ -310,8 +310,8 @@ def test_the_gauge_of_rejected_pods_goes_up_at_the_end_of_an_attempt_and_down_at
 
 def test_entries_are_listed_in_the_order_in_which_they_will_leave() -> None:
     rig = Rig()
-    rig.parked(a_pending("parked"))
-    rig.parked(a_pending("backoff"))
+    rig.unschedulable(a_pending("parked"))
+    rig.unschedulable(a_pending("backoff"))
     rig.queue.wake(NODE_ADD, admits=lambda pod: pod.name == "backoff")
     rig.add(a_pending("error", 9))
     rig.fail(rig.pop())
@@ -365,7 +365,7 @@ def test_the_story_of_a_pod() -> None:
 def test_a_queue_to_which_nobody_listens_works_the_same() -> None:
     rig = Rig()
     rig.queue._tell = rig.queue._places.tell = None
-    entry = rig.parked(a_pending())
+    entry = rig.unschedulable(a_pending())
     rig.queue.wake(NODE_ADD)
     assert rig.pop() is entry
     assert rig.stories == []

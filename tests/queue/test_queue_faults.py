@@ -19,7 +19,7 @@ def places(rig: Rig) -> Any:
 def a_full_rig() -> Rig:
     """One pod in each place; their names say where."""
     rig = Rig()
-    rig.parked(a_pending("parked"))
+    rig.unschedulable(a_pending("parked"))
     rig.add(a_pending("gated", schedulingGates=[{"name": "wait"}]))
     rig.add(a_pending("backoff"))
     rig.fail(rig.pop())
@@ -71,7 +71,7 @@ def test_the_check_finds_what_is_wrong(case: str) -> None:
 def test_the_check_looks_everywhere() -> None:
     rig = a_full_rig()
     entry(rig, "backoff").backoff_until_ns = None
-    places(rig).parked.gated += 1
+    places(rig).unschedulable.gated += 1
     rig.queue._in_flight._counts["NodeAdd"] += 1
     rig.queue.nominations._by_node["n1"] = {}
     assert rig.queue.check() == [
@@ -136,9 +136,9 @@ def test_a_move_that_fails_leaves_the_pod_where_it_is(name: str) -> None:
 
 def test_a_parked_pod_that_cannot_back_off_stays_parked() -> None:
     rig = a_full_rig()
-    parked = entry(rig, "parked")
+    unschedulable = entry(rig, "parked")
     with mock.patch.object(KeyedHeap, "push", side_effect=Fault), pytest.raises(Fault):
-        places(rig).to_backoff(parked, "Test")
+        places(rig).to_backoff(unschedulable, "Test")
     assert rig.where("parked") == "unschedulable" and rig.queue.check() == []
 
 
@@ -175,7 +175,7 @@ def test_keys_that_cannot_be_compared_leave_the_heap_in_order() -> None:
 
 def test_a_hint_that_fails_wakes_the_pod() -> None:
     rig = Rig()
-    rig.parked(a_pending())
+    rig.unschedulable(a_pending())
     rig.fit.answer = fault = Fault("boom")
     rig.queue.wake(NODE_ADD)
     assert rig.where() == "backoff"
@@ -190,8 +190,8 @@ def test_a_gated_pod_that_an_event_does_not_concern_keeps_it_from_no_other() -> 
     gated = a_pending("gated", schedulingGates=[{"name": "wait"}])
     rig.add(gated)
     entry(rig, "gated").unschedulable_plugins = ("Gate", "Fit")
-    places(rig).parked.put(entry(rig, "gated"))
-    rig.parked(a_pending("parked"))
+    places(rig).unschedulable.put(entry(rig, "gated"))
+    rig.unschedulable(a_pending("parked"))
     rig.queue.wake(NODE_ADD)
     assert (rig.where("gated"), rig.where("parked")) == ("gated", "backoff")
 
@@ -209,8 +209,8 @@ def test_after_the_strongest_answer_no_more_hints_are_asked() -> None:
 
 def test_a_gated_pod_is_reconsidered_when_what_held_it_back_is_over() -> None:
     rig = a_full_rig()
-    gated, parked = entry(rig, "gated"), entry(rig, "parked")
-    for pod in (a_pending("gated", uid="another"), parked.pod, a_pending("unknown")):
+    gated, unschedulable = entry(rig, "gated"), entry(rig, "parked")
+    for pod in (a_pending("gated", uid="another"), unschedulable.pod, a_pending("unknown")):
         rig.queue.reconsider(pod)
     assert (rig.where("gated"), rig.where("parked")) == ("gated", "unschedulable"), "none of them is gated"
     rig.queue.reconsider(gated.pod)

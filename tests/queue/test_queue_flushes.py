@@ -14,7 +14,7 @@ GATED: dict[str, Any] = {"schedulingGates": [{"name": "a"}]}
 
 def test_completed_backoffs_become_active_without_meeting_the_gates_again() -> None:
     rig = Rig()
-    rig.parked(a_pending("rejected"))
+    rig.unschedulable(a_pending("rejected"))
     rig.queue.wake(NODE_ADD)
     rig.add(a_pending("error"))
     rig.fail(rig.pop())
@@ -33,19 +33,19 @@ def test_completed_backoffs_become_active_without_meeting_the_gates_again() -> N
 @pytest.mark.parametrize(("waited_s", "is_flushed"), [(300, False), (300.000000001, True)])
 def test_a_pod_is_flushed_when_it_waited_longer_than_five_minutes(waited_s: float, is_flushed: bool) -> None:
     rig = Rig()
-    entry = rig.parked(a_pending())
+    entry = rig.unschedulable(a_pending())
     rig.at(waited_s, ticks=False)
-    rig.queue.flush_parked()
+    rig.queue.flush_unschedulable()
     assert (rig.where(), entry.was_flushed) == ("active" if is_flushed else "unschedulable", is_flushed)
     assert rig.queue.counters.flushed == is_flushed
     rig.end()
 
 
 def test_a_flushed_pod_still_backs_off() -> None:
-    rig = Rig(max_parked_s=0.5)
-    rig.parked(a_pending())
+    rig = Rig(max_unschedulable_s=0.5)
+    rig.unschedulable(a_pending())
     rig.at(0.6)
-    rig.queue.flush_parked()
+    rig.queue.flush_unschedulable()
     assert (rig.where(), rig.queue.counters.incoming["backoff", "UnschedulableTimeout"]) == ("backoff", 1)
 
 
@@ -71,7 +71,7 @@ def test_a_flush_is_an_event_for_pods_in_flight_only_if_it_flushed_something() -
 @pytest.mark.parametrize(("placed", "rescued"), [(True, 1), (False, 0)])
 def test_a_pod_that_is_placed_after_a_flush_was_rescued(placed: bool, rescued: int) -> None:
     rig = Rig()
-    rig.parked(a_pending("waits"))
+    rig.unschedulable(a_pending("waits"))
     rig.at(330)
     rig.queue.done(rig.pop().uid, placed=placed)
     assert (rig.queue.counters.flushed, rig.queue.counters.rescued) == (1, rescued)
@@ -79,7 +79,7 @@ def test_a_pod_that_is_placed_after_a_flush_was_rescued(placed: bool, rescued: i
 
 def test_a_pod_that_is_rejected_again_after_a_flush_was_not_rescued() -> None:
     rig = Rig()
-    entry = rig.parked(a_pending())
+    entry = rig.unschedulable(a_pending())
     rig.at(330)
     rig.reject(rig.pop(), "Fit")
     assert (entry.was_flushed, rig.queue.counters.rescued) == (False, 0)
@@ -105,7 +105,7 @@ def test_a_closed_queue_has_nothing_in_flight_and_gives_out_what_is_left() -> No
 def test_nobody_leaves_backoff_early_when_that_is_turned_off() -> None:
     rig = Rig(pop_from_backoff=False)
     rig.at(0.2)
-    rig.parked(a_pending("low", 1))
+    rig.unschedulable(a_pending("low", 1))
     rig.queue.wake(NODE_ADD)
     assert (rig.queue.pop(), rig.queue.has_next(), rig.where("low")) == (None, False, "backoff")
     assert rig.queue.next_release_ns() == 1_200_000_001
@@ -116,7 +116,7 @@ def test_nobody_leaves_backoff_early_when_that_is_turned_off() -> None:
 
 def test_gates_are_then_met_on_the_way_out_of_backoff() -> None:
     rig = Rig(pop_from_backoff=False)
-    rig.parked(a_pending())
+    rig.unschedulable(a_pending())
     rig.gate.objects_to = lambda pod: True
     rig.queue.wake(NODE_ADD)
     assert rig.where() == "backoff"

@@ -37,7 +37,7 @@ from mooring.framework.points import Plugin
 from mooring.model.meta import KubeObject
 from mooring.queue.counters import QueueCounters
 from mooring.queue.entry import QueuedPod
-from mooring.queue.hints import Happening, HintMap, Hints, Worth, registrations_of
+from mooring.queue.hints import HintMap, Hints, ObservedEvent, QueueingStrategy, registrations_of
 from recording_caller import NOW_NS, RecordingCaller
 
 CLUSTER = Cluster()
@@ -151,20 +151,20 @@ class Asking:
         self.hints = Hints(maps, self.counters, lambda text, error: report.append((text, error)), callers)
         self.entry = QueuedPod(a_pending(), 0)
 
-    def worth(self, event: ClusterEvent, new: KubeObject | None = None) -> Worth:
-        return self.hints.worth_requeuing(self.entry, Happening(event, Change(None, new, CLUSTER), event.label))
+    def worth(self, event: ClusterEvent, new: KubeObject | None = None) -> QueueingStrategy:
+        return self.hints.strategy_for(self.entry, ObservedEvent(event, Change(None, new, CLUSTER), event.label))
 
 
 def test_an_event_that_nobody_waits_for_is_worth_nothing() -> None:
     asking = Asking()
     asking.entry.reject_by(["One"])
-    assert asking.worth(POD_DELETE) is Worth.SKIP
+    assert asking.worth(POD_DELETE) is QueueingStrategy.SKIP
 
 
 def test_only_plugins_that_rejected_the_pod_are_asked() -> None:
     asking = Asking()
     asking.entry.reject_by(["Two"])
-    assert asking.worth(NODE_ADD) is Worth.AFTER_BACKOFF
+    assert asking.worth(NODE_ADD) is QueueingStrategy.AFTER_BACKOFF
     assert (asking.one.asked, asking.two.asked) == ([], ["pod"])
 
 
@@ -172,9 +172,9 @@ def test_one_yes_is_enough() -> None:
     asking = Asking()
     asking.entry.reject_by(["One", "Two"])
     asking.one.answer = False
-    assert asking.worth(NODE_ADD) is Worth.AFTER_BACKOFF
+    assert asking.worth(NODE_ADD) is QueueingStrategy.AFTER_BACKOFF
     asking.two.answer = False
-    assert asking.worth(NODE_ADD) is Worth.SKIP
+    assert asking.worth(NODE_ADD) is QueueingStrategy.SKIP
     assert +asking.counters.hints == {
         ("One", "NodeAdd", "QueueSkip"): 2,
         ("Two", "NodeAdd", "Queue"): 1,
@@ -190,30 +190,30 @@ def test_all_hints_of_a_plugin_are_asked_until_one_says_yes() -> None:
     entry = QueuedPod(a_pending(), 0)
     entry.reject_by(["Fit"])
     plugin.answer = False
-    happening = Happening(NODE_ADD, Change(None, None, CLUSTER), "NodeAdd")
-    assert (hints.worth_requeuing(entry, happening), len(plugin.asked)) == (Worth.SKIP, 2)
+    observed = ObservedEvent(NODE_ADD, Change(None, None, CLUSTER), "NodeAdd")
+    assert (hints.strategy_for(entry, observed), len(plugin.asked)) == (QueueingStrategy.SKIP, 2)
     plugin.answer = True
-    assert (hints.worth_requeuing(entry, happening), len(plugin.asked)) == (Worth.AFTER_BACKOFF, 3)
+    assert (hints.strategy_for(entry, observed), len(plugin.asked)) == (QueueingStrategy.AFTER_BACKOFF, 3)
 
 
 def test_a_registration_without_hint_says_yes() -> None:
     asking = Asking()
     asking.entry.reject_by(["One"])
-    assert asking.worth(NODE_TAINT) is Worth.AFTER_BACKOFF
+    assert asking.worth(NODE_TAINT) is QueueingStrategy.AFTER_BACKOFF
     assert asking.one.asked == []
 
 
 @pytest.mark.parametrize(
     ("rejected", "pending", "says_yes", "worth"),
     [
-        pytest.param(["One"], ["Two"], ["One", "Two"], Worth.IMMEDIATELY, id="the one that waits says yes"),
-        pytest.param(["One"], ["Two"], ["One"], Worth.AFTER_BACKOFF, id="only the other says yes"),
-        pytest.param(["One"], ["Two"], [], Worth.SKIP, id="nobody says yes"),
-        pytest.param(["Two"], ["Two"], ["Two"], Worth.IMMEDIATELY, id="one that rejects and waits"),
+        pytest.param(["One"], ["Two"], ["One", "Two"], QueueingStrategy.IMMEDIATELY, id="the one that waits says yes"),
+        pytest.param(["One"], ["Two"], ["One"], QueueingStrategy.AFTER_BACKOFF, id="only the other says yes"),
+        pytest.param(["One"], ["Two"], [], QueueingStrategy.SKIP, id="nobody says yes"),
+        pytest.param(["Two"], ["Two"], ["Two"], QueueingStrategy.IMMEDIATELY, id="one that rejects and waits"),
     ],
 )
 def test_pending_plugins_wake_at_once(
-    rejected: list[str], pending: list[str], says_yes: list[str], worth: Worth
+    rejected: list[str], pending: list[str], says_yes: list[str], worth: QueueingStrategy
 ) -> None:
     asking = Asking()
     asking.entry.reject_by(rejected, pending)
@@ -227,21 +227,21 @@ def test_a_hint_that_fails_counts_as_yes_and_is_reported() -> None:
     asking = Asking()
     asking.entry.reject_by(["One"])
     error = asking.one.answer = ValueError("broken")
-    assert asking.worth(NODE_ADD) is Worth.AFTER_BACKOFF
+    assert asking.worth(NODE_ADD) is QueueingStrategy.AFTER_BACKOFF
     assert asking.reports == [("the hint of plugin One for NodeAdd failed on pod default/pod", error)]
     assert +asking.counters.hints == {("One", "NodeAdd", "Error"): 1}
 
 
 def test_without_rejectors_any_event_is_worth_an_attempt() -> None:
-    assert Asking().worth(NODE_CONDITION) is Worth.AFTER_BACKOFF
+    assert Asking().worth(NODE_CONDITION) is QueueingStrategy.AFTER_BACKOFF
 
 
 def test_a_wildcard_is_worth_an_attempt_unless_it_names_another_pod() -> None:
     asking = Asking()
     asking.entry.reject_by(["One"])
-    assert asking.worth(UNSCHEDULABLE_TIMEOUT) is Worth.AFTER_BACKOFF
-    assert asking.worth(FORCE_ACTIVATE, asking.entry.pod) is Worth.AFTER_BACKOFF
-    assert asking.worth(FORCE_ACTIVATE, a_pending("other")) is Worth.SKIP
+    assert asking.worth(UNSCHEDULABLE_TIMEOUT) is QueueingStrategy.AFTER_BACKOFF
+    assert asking.worth(FORCE_ACTIVATE, asking.entry.pod) is QueueingStrategy.AFTER_BACKOFF
+    assert asking.worth(FORCE_ACTIVATE, a_pending("other")) is QueueingStrategy.SKIP
     assert asking.one.asked == []
 
 
@@ -249,7 +249,7 @@ def test_a_pod_of_an_unknown_profile_is_woken_by_anything() -> None:
     asking = Asking()
     asking.entry = QueuedPod(a_pending(schedulerName="unknown"), 0)
     asking.entry.reject_by(["One"])
-    assert asking.worth(NODE_CONDITION) is Worth.AFTER_BACKOFF
+    assert asking.worth(NODE_CONDITION) is QueueingStrategy.AFTER_BACKOFF
     text = "no profile is named unknown, so pod default/pod is woken by any event"
     assert asking.reports == [(text, None)]
 

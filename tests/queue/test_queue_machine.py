@@ -98,11 +98,11 @@ class QueueMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.in_flight)
     @rule(data=st.data(), plugins=PLUGINS, pending=PLUGINS)
-    def park(self, data: st.DataObject, plugins: list[str], pending: list[str]) -> None:
+    def add_unschedulable(self, data: st.DataObject, plugins: list[str], pending: list[str]) -> None:
         entry = data.draw(st.sampled_from(list(self.in_flight.values())))
         entry.pod = self.rig.known.get(entry.key, entry.pod)
         entry.reject_by(plugins, pending)
-        place = self.rig.queue.park(entry)
+        place = self.rig.queue.add_unschedulable(entry)
         assert place != "unschedulable" or plugins or pending
         del self.in_flight[entry.key]
         self.queued[entry.key] = entry.pod
@@ -141,7 +141,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule()
     def flush(self) -> None:
         self.rig.queue.flush_backoff()
-        self.rig.queue.flush_parked()
+        self.rig.queue.flush_unschedulable()
         assert all(
             entry.backoff_until_ns is not None and entry.backoff_until_ns + NS_PER_S > self.rig.clock.now_ns()
             for entry in self.rig.queue._places.backoff

@@ -38,7 +38,7 @@ class Queue:
         entry = self.queue.pop()
         assert entry is not None
         entry.reject_by(plugins)
-        place = self.queue.park(entry)
+        place = self.queue.add_unschedulable(entry)
         assert self.queue.check() == []
         return place
 
@@ -49,7 +49,7 @@ def test_a_member_is_taken_wherever_it_waits() -> None:
     assert entry is not None and world.queue.is_in_flight(A.id)
     assert world.queue.pop_member(A) is None  # it is in flight
     entry.reject_by(["NodeResourcesFit"])
-    assert world.queue.park(entry) == "backoff"
+    assert world.queue.add_unschedulable(entry) == "backoff"
     assert world.queue.pop_member(A) is entry
     assert entry.attempts == world.queue.attempts == 2
     assert world.queue.check() == []

@@ -34,7 +34,7 @@ GATED: dict[str, Any] = {"schedulingGates": [{"name": "a"}]}
 )
 def test_a_woken_pod_backs_off_or_becomes_active(at_s: float, place: str) -> None:
     rig = Rig()
-    rig.parked(a_pending())
+    rig.unschedulable(a_pending())
     rig.at(at_s)
     rig.queue.wake(NODE_ADD)
     assert (rig.where(), rig.queue.counters.incoming[place, "NodeAdd"]) == (place, 1)
@@ -43,7 +43,7 @@ def test_a_woken_pod_backs_off_or_becomes_active(at_s: float, place: str) -> Non
 
 def test_a_pod_whose_pending_plugin_is_served_becomes_active_though_it_should_back_off() -> None:
     rig = Rig(a_filter("Permit", NODE_LABEL))
-    rig.parked(a_pending(), pending=["Permit"])
+    rig.unschedulable(a_pending(), pending=["Permit"])
     rig.queue.wake(NODE_LABEL)
     assert rig.where() == "active"
     rig.end()
@@ -52,16 +52,16 @@ def test_a_pod_whose_pending_plugin_is_served_becomes_active_though_it_should_ba
 def test_a_hint_that_says_no_leaves_the_pod() -> None:
     rig = Rig()
     rig.fit.answer = False
-    rig.parked(a_pending())
+    rig.unschedulable(a_pending())
     rig.queue.wake(NODE_ADD)
     assert (rig.where(), rig.fit.asked) == ("unschedulable", ["pod"])
 
 
 def test_only_pods_whose_rejectors_listen_are_looked_at() -> None:
     rig = Rig(other := a_filter("Other", NODE_LABEL))
-    rig.parked(a_pending("a"), "Fit")
-    rig.parked(a_pending("b"), "Other")
-    rig.parked(a_pending("c"), "Fit", "Other")
+    rig.unschedulable(a_pending("a"), "Fit")
+    rig.unschedulable(a_pending("b"), "Other")
+    rig.unschedulable(a_pending("c"), "Fit", "Other")
     rig.queue.wake(ASSIGNED_POD_DELETE)
     assert (rig.fit.asked, other.asked) == (["a", "c"], [])
     assert [rig.where(name) for name in "abc"] == ["backoff", "unschedulable", "backoff"]
@@ -69,8 +69,8 @@ def test_only_pods_whose_rejectors_listen_are_looked_at() -> None:
 
 def test_who_does_not_pass_the_check_of_the_waker_is_left() -> None:
     rig = Rig()
-    rig.parked(a_pending("low", 1))
-    rig.parked(a_pending("high", 10))
+    rig.unschedulable(a_pending("low", 1))
+    rig.unschedulable(a_pending("high", 10))
     rig.queue.wake(ASSIGNED_POD_DELETE, admits=lambda pod: pod.priority <= 5)
     assert (rig.where("low"), rig.where("high")) == ("backoff", "unschedulable")
     assert rig.fit.asked == ["low"]
@@ -89,7 +89,7 @@ def test_events_do_not_touch_active_and_backing_off_pods() -> None:
 
 def test_a_wildcard_wakes_everyone() -> None:
     rig = Rig()
-    rig.parked(a_pending("rejected"))
+    rig.unschedulable(a_pending("rejected"))
     rig.add(a_pending("gated", **GATED))
     rig.gate.objects_to = lambda pod: False
     rig.queue.wake(UNSCHEDULABLE_TIMEOUT)
@@ -128,7 +128,7 @@ def test_a_gated_pod_that_its_gate_still_holds_back_stays_and_comes_in_anew() ->
 
 def test_a_rejector_that_is_no_plugin_can_be_served() -> None:
     rig = Rig(other_rejectors={"Extender": EVERYTHING})
-    rig.parked(a_pending(), "Extender")
+    rig.unschedulable(a_pending(), "Extender")
     rig.queue.wake(NODE_CONDITION)
     assert rig.where() == "backoff"
 
@@ -136,14 +136,14 @@ def test_a_rejector_that_is_no_plugin_can_be_served() -> None:
 def test_a_hint_that_fails_wakes_the_pod() -> None:
     rig = Rig()
     rig.fit.answer = ValueError("broken")
-    rig.parked(a_pending())
+    rig.unschedulable(a_pending())
     rig.queue.wake(NODE_ADD)
     assert (rig.where(), len(rig.reports)) == ("backoff", 1)
 
 
 def test_hints_see_the_change() -> None:
     rig = Rig()
-    rig.parked(a_pending())
+    rig.unschedulable(a_pending())
     rig.queue.wake(NODE_ADD, None, node := a_node("n1"))
     change = rig.fit.changes[-1]
     assert (change.old, change.new) == (None, node)
@@ -152,7 +152,7 @@ def test_hints_see_the_change() -> None:
 def test_taints_wake_whoever_waits_for_nodes() -> None:
     rig = Rig()
     rig.fit.answer = False
-    rig.parked(a_pending())
+    rig.unschedulable(a_pending())
     rig.queue.wake(NODE_TAINT)
     assert (rig.where(), rig.fit.asked) == ("backoff", [])
 
@@ -160,8 +160,8 @@ def test_taints_wake_whoever_waits_for_nodes() -> None:
 def test_each_profile_has_its_own_listeners() -> None:
     one, two = a_filter("Fit", NODE_ADD), a_filter("Fit", NODE_LABEL)
     rig = Rig(profiles={PROFILE: a_profile(one), "second": a_profile(two, name="second")})
-    rig.parked(a_pending("a"))
-    rig.parked(a_pending("b", schedulerName="second"))
+    rig.unschedulable(a_pending("a"))
+    rig.unschedulable(a_pending("b", schedulerName="second"))
     rig.queue.wake(NODE_LABEL)
     assert (rig.where("a"), rig.where("b"), one.asked) == ("unschedulable", "backoff", [])
     assert rig.queue.counters.unschedulable == {("Fit", PROFILE): 1, ("Fit", "second"): 1}
@@ -180,7 +180,7 @@ def test_an_active_pod_is_replaced_and_moves_to_its_new_turn() -> None:
 
 def test_a_pod_in_backoff_is_replaced_and_stays() -> None:
     rig = Rig()
-    entry = rig.parked(old := a_pending())
+    entry = rig.unschedulable(old := a_pending())
     rig.queue.wake(NODE_ADD)
     until_ns = entry.backoff_until_ns
     assert rig.queue.update(old, new := a_pending(labels={"a": "1"})) == "backoff"
@@ -195,7 +195,7 @@ def test_an_update_wakes_a_parked_pod_if_a_rejector_says_so(at_s: float, answer:
     rig = Rig()
     rig.gate.answer = answer
     rig.gate.objects_to = lambda pod: False
-    entry = rig.parked(old := a_pending(**GATED), "Gate")
+    entry = rig.unschedulable(old := a_pending(**GATED), "Gate")
     rig.at(at_s)
     assert rig.queue.update(old, new := a_pending()) == place
     assert (entry.pod, rig.gate.asked) == (new, ["pod"])
@@ -228,7 +228,7 @@ def test_an_update_reaches_a_gated_pod_though_its_gate_did_not_register_it() -> 
 
 def test_the_first_event_of_an_update_that_helps_is_enough() -> None:
     rig = Rig(labels := a_filter("Labels", POD_LABEL, POD_TOLERATION))
-    rig.parked(old := a_pending(), "Labels")
+    rig.unschedulable(old := a_pending(), "Labels")
     rig.queue.update(old, a_pending(labels={"a": "1"}, tolerations=[{"key": "a"}]))
     assert (rig.where(), labels.asked) == ("backoff", ["pod"])
     assert rig.queue.counters.incoming["backoff", "UnschedulablePodUpdatePodLabel"] == 1
@@ -236,14 +236,14 @@ def test_the_first_event_of_an_update_that_helps_is_enough() -> None:
 
 def test_each_event_of_an_update_is_tried_until_one_helps() -> None:
     rig = Rig(tolerations := a_filter("Tolerations", POD_TOLERATION))
-    rig.parked(old := a_pending(), "Tolerations")
+    rig.unschedulable(old := a_pending(), "Tolerations")
     rig.queue.update(old, a_pending(labels={"a": "1"}, tolerations=[{"key": "a"}]))
     assert (rig.where(), tolerations.asked) == ("backoff", ["pod"])
 
 
 def test_without_the_old_pod_the_queued_one_serves() -> None:
     rig = Rig(a_filter("Labels", POD_LABEL))
-    entry = rig.parked(a_pending(), "Labels")
+    entry = rig.unschedulable(a_pending(), "Labels")
     assert rig.queue.update(None, new := a_pending(labels={"a": "1"})) == "backoff"
     assert entry.pod is new
 
@@ -258,7 +258,7 @@ def test_without_the_old_pod_an_update_in_flight_is_unspecific() -> None:
 
 def test_an_update_that_concerns_no_rejector_leaves_a_parked_pod_but_replaces_it() -> None:
     rig = Rig()
-    entry = rig.parked(old := a_pending())
+    entry = rig.unschedulable(old := a_pending())
     assert rig.queue.update(old, new := a_pending(labels={"a": "1"})) == "unschedulable"
     assert entry.pod is new
     assert rig.queue.counters.incoming["unschedulable", "UnschedulablePodUpdatePodLabel"] == 0
@@ -296,15 +296,15 @@ def test_a_pod_replaced_by_another_of_its_name_is_known_by_its_new_uid() -> None
 
 def test_a_deleted_pod_is_gone_from_wherever_it_was() -> None:
     rig = Rig()
-    rig.parked(parked := a_pending("parked"))
-    rig.parked(backoff := a_pending("backoff"))
+    rig.unschedulable(unschedulable := a_pending("parked"))
+    rig.unschedulable(backoff := a_pending("backoff"))
     rig.queue.wake(NODE_ADD, admits=lambda pod: pod.name == "backoff")
     rig.add(active := a_pending("active"), gated := a_pending("gated", **GATED), error := a_pending("error", -1))
     in_flight = rig.pop()
     assert in_flight.pod is active
     rig.fail(rig.pop())
     rig.add(active)
-    for pod in (parked, backoff, active, gated, error):
+    for pod in (unschedulable, backoff, active, gated, error):
         rig.queue.delete(pod)
         assert rig.where(pod.name) is None
     assert rig.queue.entries() == []
@@ -324,7 +324,7 @@ def test_deleting_a_pod_in_flight_changes_nothing() -> None:
 
 def test_only_parked_pods_are_taken_off_the_gauge_when_deleted() -> None:
     rig = Rig()
-    rig.parked(pod := a_pending())
+    rig.unschedulable(pod := a_pending())
     rig.queue.wake(NODE_ADD)
     rig.queue.delete(pod)
     assert +rig.queue.counters.unschedulable == {("Fit", PROFILE): 1}
@@ -335,24 +335,24 @@ def test_only_parked_pods_are_taken_off_the_gauge_when_deleted() -> None:
 
 def test_activating_takes_pods_out_of_backoff_and_parking() -> None:
     rig = Rig()
-    rig.parked(parked := a_pending("parked"))
+    rig.unschedulable(unschedulable := a_pending("parked"))
     rig.add(error := a_pending("error"))
     rig.fail(rig.pop())
-    rig.queue.activate([parked, error, a_pending("unknown")])
+    rig.queue.activate([unschedulable, error, a_pending("unknown")])
     assert (rig.where("parked"), rig.where("error")) == ("active", "active")
     assert rig.queue.counters.incoming["active", "ForceActivate"] == 2
-    rig.queue.activate([parked])
+    rig.queue.activate([unschedulable])
     assert rig.queue.counters.incoming["active", "ForceActivate"] == 2
     rig.end()
 
 
 def test_a_gate_can_hold_back_an_activated_pod_if_it_was_parked() -> None:
     rig = Rig()
-    rig.parked(parked := a_pending("parked"))
+    rig.unschedulable(unschedulable := a_pending("parked"))
     rig.add(error := a_pending("error"))
     rig.fail(rig.pop())
     rig.gate.objects_to = lambda pod: True
-    rig.queue.activate([parked, error])
+    rig.queue.activate([unschedulable, error])
     assert (rig.where("parked"), rig.where("error")) == ("gated", "active")
     rig.end()
 

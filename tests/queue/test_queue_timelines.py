@@ -173,7 +173,7 @@ def test_a_preemptor_whose_victims_are_still_going_is_gated_and_looked_at_again(
 def test_a_preemption_that_failed_is_followed_by_an_activation() -> None:
     preemption = a_gate("Preemption", POD_DELETE)
     rig = Rig(preemption)
-    entry = rig.parked(a_pending())
+    entry = rig.unschedulable(a_pending())
     preemption.objects_to = lambda pod: True
     rig.queue.wake(ASSIGNED_POD_DELETE)
     assert rig.where() == "gated"
@@ -200,7 +200,7 @@ def test_a_pod_in_backoff_that_is_updated_stays_there() -> None:
 
 def test_a_flush_counts_as_an_event_for_all_that_are_in_flight() -> None:
     rig = Rig()
-    rig.parked(a_pending("old"))
+    rig.unschedulable(a_pending("old"))
     rig.at(329.9)
     rig.add(a_pending("new"))
     entry = rig.pop()

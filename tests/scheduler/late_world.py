@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from mooring.framework import config
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.intents import Bind, Evict, Intent, PatchStatus, Record
 from mooring.framework.memo import PASSED
 from mooring.framework.points import PermitPlugin, Wait
@@ -26,7 +26,7 @@ from mooring.model.pod import Pod
 from mooring.model.shape import HostPort
 from mooring.plugins.builtin import in_tree
 from mooring.queue.entry import QueuedPod
-from mooring.queue.queue import PARKED_FLUSH_PERIOD_S
+from mooring.queue.queue import UNSCHEDULABLE_FLUSH_PERIOD_S
 from mooring.scheduler.assembly import build_runners, build_scheduler
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Decision, NoFit, Placement
@@ -59,7 +59,7 @@ class Gatekeeper(PermitPlugin):
     name = "Gatekeeper"
     mood: Mood = "wait"
 
-    def permit(self, cycle: Cycle, node_name: str) -> Rejection | Wait | None:
+    def permit(self, context: SchedulingContext, node_name: str) -> Rejection | Wait | None:
         if self.mood == "wait":
             return Wait(10)
         return None if self.mood == "go" else curable("not today")
@@ -116,14 +116,14 @@ def _difference(old: KubeObject | None, new: KubeObject | None) -> str:
 
 
 @dataclass(slots=True)
-class ParkedSince:
-    """What happened to the verdicts about a pod since it was parked."""
+class UnschedulableSince:
+    """What happened to the verdicts about a pod since it was unschedulable."""
 
     timestamp_ns: int
     verdicts: dict[str, int] | None = None
     """Node -> the filter that rejects it, by its place in the profile."""
     turns: list[Cause] = field(default_factory=list)
-    """The call that parked it (the pod's own victims may leave in it), and all that changed a verdict since."""
+    """The call that unschedulable it (the pod's own victims may leave in it), and all that changed a verdict since."""
 
     def note(self, decision: Decision, names: list[str], cause: Cause) -> None:
         verdicts = _verdicts(decision, names)
@@ -144,7 +144,7 @@ def _verdicts(decision: Decision, names: list[str]) -> dict[str, int]:
 Ref = tuple[type[KubeObject], str]
 
 
-class LateWorld:
+class DelayedCluster:
     """The API server's objects, what is on its way to and from the scheduler, and the clock."""
 
     def __init__(self) -> None:
@@ -169,7 +169,7 @@ class LateWorld:
         self.requests: dict[str, deque[Intent]] = defaultdict(deque)
         """By pod: what the scheduler wants and nobody has done yet."""
         self.answers: dict[str, deque[Callable[[], None]]] = defaultdict(deque)
-        self.parked_since: dict[str, ParkedSince] = {}
+        self.unschedulable_since: dict[str, UnschedulableSince] = {}
         """By uid."""
         self.shared_ports: set[HostPort] = set()
         """Ports that two pods of a node have held at the same time, which only others than the scheduler can bring
@@ -337,7 +337,7 @@ class LateWorld:
         self.clock.advance_ns(NS_PER_S - self.clock.now_ns() % NS_PER_S)
         self._seconds += 1
         self._call(Cause("a second passed"), lambda: self.scheduler.handle(SecondPassed()))
-        if self._seconds % PARKED_FLUSH_PERIOD_S == 0:
+        if self._seconds % UNSCHEDULABLE_FLUSH_PERIOD_S == 0:
             self._call(Cause("half a minute passed"), lambda: self.scheduler.handle(HalfMinutePassed()))
 
     def _holders(self) -> list[Pod]:
@@ -435,21 +435,21 @@ class LateWorld:
         assert scheduler.check() == []
         return scheduler
 
-    def parked(self) -> list[QueuedPod]:
+    def unschedulable(self) -> list[QueuedPod]:
         """The pods that wait for an event."""
         queue = self.scheduler.core.queue
         return [entry for entry in queue.entries() if queue.where(entry.key) == "unschedulable"]
 
     def _note_verdicts(self, cause: Cause) -> None:
-        """See what each parked pod would be told now."""
+        """See what each unschedulable pod would be told now."""
         core, since = self.scheduler.core, {}
-        for entry in self.parked():
+        for entry in self.unschedulable():
             decision = decide(self._judges[entry.profile], entry.pod, core.cluster, DecideOptions())
-            told = since[entry.uid] = self.parked_since.get(entry.uid) or ParkedSince(entry.timestamp_ns)
+            told = since[entry.uid] = self.unschedulable_since.get(entry.uid) or UnschedulableSince(entry.timestamp_ns)
             if told.timestamp_ns != entry.timestamp_ns:
-                told = since[entry.uid] = ParkedSince(entry.timestamp_ns)
+                told = since[entry.uid] = UnschedulableSince(entry.timestamp_ns)
             told.note(decision, core.cluster.nodes.names, cause)
-        self.parked_since = since
+        self.unschedulable_since = since
 
 
 def verdict(scheduler: Scheduler, pod: Pod) -> Decision:

@@ -8,7 +8,7 @@ import pytest
 
 from build import a_node, a_pod
 from mooring.framework import config
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
 from mooring.framework.points import Codes, FilterPlugin, PermitPlugin, PreBindPlugin, ReservePlugin, Rows, Wait
 from mooring.framework.status import Code, Rejection, curable, final
@@ -40,25 +40,25 @@ class Listener(FilterPlugin, ReservePlugin, PermitPlugin, PreBindPlugin):
         self.heard.append(f"{pod.name} hears of {change.old.name}, which is {self.where(change.old.key)}")
         return False
 
-    def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
-        if cycle.pod.name != "other" and "filter" not in self.says:
+    def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
+        if context.pod.name != "other" and "filter" not in self.says:
             return None
-        return np.ones(len(cycle.nodes.alive[rows]), np.int64)
+        return np.ones(len(context.nodes.alive[rows]), np.int64)
 
-    def rejection(self, cycle: Cycle, code: int) -> Rejection:
+    def rejection(self, context: SchedulingContext, code: int) -> Rejection:
         meaning: Rejection = self.says.get("filter", final("no"))
         return meaning
 
-    def reserve(self, cycle: Cycle, node_name: str) -> Any:
+    def reserve(self, context: SchedulingContext, node_name: str) -> Any:
         return self.says.get("reserve")
 
-    def unreserve(self, cycle: Cycle, node_name: str) -> None:
+    def unreserve(self, context: SchedulingContext, node_name: str) -> None:
         pass
 
-    def permit(self, cycle: Cycle, node_name: str) -> Any:
+    def permit(self, context: SchedulingContext, node_name: str) -> Any:
         return self.says.get("permit")
 
-    def pre_bind(self, cycle: Cycle, node_name: str) -> Any:
+    def pre_bind(self, context: SchedulingContext, node_name: str) -> Any:
         answer = self.says.get("pre_bind")
         if isinstance(answer, Exception):
             raise answer

@@ -7,7 +7,7 @@ import pytest
 
 from build import a_node, a_pod
 from mooring.framework import config
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.intents import Bind, Evict, Intent, PatchStatus, Record
 from mooring.framework.points import (
     BindPlugin,
@@ -58,19 +58,19 @@ class Says(Plugin):
 class P(Says, ReservePlugin, PermitPlugin, PreBindPlugin, PostBindPlugin):
     name = "P"
 
-    def reserve(self, cycle: Cycle, node_name: str) -> Any:
+    def reserve(self, context: SchedulingContext, node_name: str) -> Any:
         return self.answer("reserve")
 
-    def unreserve(self, cycle: Cycle, node_name: str) -> None:
+    def unreserve(self, context: SchedulingContext, node_name: str) -> None:
         self.answer("unreserve")
 
-    def permit(self, cycle: Cycle, node_name: str) -> Any:
+    def permit(self, context: SchedulingContext, node_name: str) -> Any:
         return self.answer("permit")
 
-    def pre_bind(self, cycle: Cycle, node_name: str) -> Any:
+    def pre_bind(self, context: SchedulingContext, node_name: str) -> Any:
         return self.answer("preBind")
 
-    def post_bind(self, cycle: Cycle, node_name: str) -> None:
+    def post_bind(self, context: SchedulingContext, node_name: str) -> None:
         self.answer("postBind")
 
 
@@ -81,7 +81,7 @@ class Q(P):
 class Binder(Says, BindPlugin):
     name = "Binder"
 
-    def bind(self, cycle: Cycle, node_name: str) -> Any:
+    def bind(self, context: SchedulingContext, node_name: str) -> Any:
         return self.answer("bind")
 
 
@@ -372,7 +372,7 @@ def test_when_nobody_wants_to_bind_the_pod_backs_off_and_nothing_is_said() -> No
     class Shy(BindPlugin):
         name = "Shy"
 
-        def bind(self, cycle: Cycle, node_name: str) -> Any:
+        def bind(self, context: SchedulingContext, node_name: str) -> Any:
             return SKIP
 
     world, pod = World({}), a_big_pod()

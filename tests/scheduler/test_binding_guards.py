@@ -15,7 +15,7 @@ from mooring.framework.status import SKIP, Code, curable
 from mooring.framework.waiting import Release
 from mooring.queue.entry import QueuedPod
 from mooring.scheduler import bind
-from mooring.scheduler.failure import Failure
+from mooring.scheduler.failure import AttemptFailure
 from mooring.scheduler.inputs import BindAnswered, CallAnswered, ObjectAdded, ObjectRemoved, SecondPassed
 from recording_caller import RecordingCaller
 
@@ -82,9 +82,9 @@ def test_a_pod_that_is_gone_is_not_counted_elsewhere(successor: Any) -> None:
 def test_a_pod_that_holds_room_already_gets_no_more() -> None:
     world, pod = World({}), a_big_pod()
     world.core.cache.assume(pod, "n1")
-    runner, cycle = world.core.runners["default-scheduler"], mock.Mock()
-    failure = bind.hold(world.core, QueuedPod(pod, 0), runner, cycle, "n1")
-    assert isinstance(failure, Failure) and failure.code is Code.Error
+    runner, context = world.core.runners["default-scheduler"], mock.Mock()
+    failure = bind.hold(world.core, QueuedPod(pod, 0), runner, context, "n1")
+    assert isinstance(failure, AttemptFailure) and failure.code is Code.Error
     assert failure.message == "pod uid-pod(default/pod) is in the cache, so can't be assumed"
     assert world.on_node() == ["pod"] and world.log == []
 
@@ -213,7 +213,7 @@ def test_each_point_is_measured_under_its_name() -> None:
     world, pod = World({"permit P": Wait(10), "bind Binder": None}), a_big_pod()
     world.attempt(pod)
     caller = RecordingCaller(plugins=("P", "Q", "Binder"))
-    world.core.bindings[pod.id].cycle.call = caller.call
+    world.core.bindings[pod.id].context.call = caller.call
     world.waiting(pod).allow("P")
     world.release()
     assert caller.seen == ["PreBind P", "PreBind Q", "Bind Binder", "PostBind P", "PostBind Q"]
@@ -223,7 +223,7 @@ def test_giving_back_is_measured_under_its_name() -> None:
     world, pod = World({"permit P": Wait(10)}), a_big_pod()
     world.attempt(pod)
     caller = RecordingCaller(plugins=("P", "Q", "Binder"))
-    world.core.bindings[pod.id].cycle.call = caller.call
+    world.core.bindings[pod.id].context.call = caller.call
     world.waiting(pod).reject("P", "no")
     world.release()
     assert caller.seen == ["Unreserve Q", "Unreserve P"]

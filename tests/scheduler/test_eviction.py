@@ -4,7 +4,7 @@ from typing import Any
 
 from build import a_node, a_pod
 from mooring.framework import config
-from mooring.framework.failure import FitFailure
+from mooring.framework.fit_error import FitError
 from mooring.framework.intents import Evict, PatchStatus, Record
 from mooring.framework.points import Handle, Nomination, NoRoom, PostFilterPlugin
 from mooring.framework.status import curable
@@ -34,7 +34,7 @@ class Watcher(PostFilterPlugin):
         super().__init__(None, Handle())
         self.told: list[str] = []
 
-    def post_filter(self, failure: FitFailure) -> NoRoom:
+    def post_filter(self, failure: FitError) -> NoRoom:
         return NoRoom(curable())
 
     def eviction_began(self, pod: Pod) -> None:

@@ -12,7 +12,7 @@ from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
 from mooring.scheduler.assembly import build_scheduler
-from mooring.scheduler.failure import Failure, cut, error, fail, refused
+from mooring.scheduler.failure import AttemptFailure, cut, error, fail, refused
 from mooring.scheduler.inputs import ObjectAdded
 from mooring.scheduler.scheduler import Scheduler
 
@@ -23,7 +23,7 @@ CONFIG = config.from_object(
         "profiles": [{"schedulerName": "default-scheduler"}],
     }
 )
-NO_ROOM = Failure("no room", plugins=frozenset(("NodeResourcesFit",)))
+NO_ROOM = AttemptFailure("no room", plugins=frozenset(("NodeResourcesFit",)))
 
 
 def our_pod(uid: str = "u1", **more: Any) -> Pod:
@@ -61,11 +61,11 @@ EVENT = ("Warning", "FailedScheduling", "Scheduling", "no room")
 CONDITION = ("PodScheduled", "False", "Unschedulable", "no room")
 
 
-def leaving(nominate: str | None) -> Failure:
-    return Failure("no room", plugins=NO_ROOM.plugins, nominate=nominate)
+def leaving(nominate: str | None) -> AttemptFailure:
+    return AttemptFailure("no room", plugins=NO_ROOM.plugins, nominate=nominate)
 
 
-PATCHES: dict[str, tuple[dict[str, Any], Failure, tuple[Any, ...] | None, str | None]] = {
+PATCHES: dict[str, tuple[dict[str, Any], AttemptFailure, tuple[Any, ...] | None, str | None]] = {
     "the first failure": ({}, NO_ROOM, (CONDITION, None), None),
     "an error has another reason": (
         {},
@@ -95,7 +95,7 @@ PATCHES: dict[str, tuple[dict[str, Any], Failure, tuple[Any, ...] | None, str | 
 
 @pytest.mark.parametrize(("status", "failure", "patch", "nominated"), PATCHES.values(), ids=PATCHES.keys())
 def test_what_is_written(
-    status: dict[str, Any], failure: Failure, patch: tuple[Any, ...] | None, nominated: str | None
+    status: dict[str, Any], failure: AttemptFailure, patch: tuple[Any, ...] | None, nominated: str | None
 ) -> None:
     scheduler, entry = in_flight(our_pod(status=status))
     fail(scheduler.core, entry, failure)
@@ -118,15 +118,15 @@ def test_a_nomination_in_memory_that_the_status_does_not_show_yet_is_taken_back(
     assert scheduler.core.queue.nominations.node_of("u1") is None
 
 
-REQUEUED: dict[str, tuple[Failure, str, tuple[str, ...]]] = {
+REQUEUED: dict[str, tuple[AttemptFailure, str, tuple[str, ...]]] = {
     "a plugin rejected it": (NO_ROOM, "unschedulable", ("NodeResourcesFit",)),
     "two plugins rejected it": (
-        Failure("no", plugins=frozenset(("TaintToleration", "NodeName"))),
+        AttemptFailure("no", plugins=frozenset(("TaintToleration", "NodeName"))),
         "unschedulable",
         ("NodeName", "TaintToleration"),
     ),
     "an error: only its backoff decides": (error("boom"), "backoff", ()),
-    "nobody is to blame": (Failure("no disk"), "backoff", ()),
+    "nobody is to blame": (AttemptFailure("no disk"), "backoff", ()),
     "a plugin that speaks after the node was chosen": (
         refused(Rejection(("no disk",), plugin="VolumeBinding")),
         "unschedulable",
@@ -136,7 +136,7 @@ REQUEUED: dict[str, tuple[Failure, str, tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize(("failure", "place", "rejectors"), REQUEUED.values(), ids=REQUEUED.keys())
-def test_where_the_pod_goes(failure: Failure, place: str, rejectors: tuple[str, ...]) -> None:
+def test_where_the_pod_goes(failure: AttemptFailure, place: str, rejectors: tuple[str, ...]) -> None:
     scheduler, entry = in_flight(our_pod())
     entry.reject_by(["ImageLocality"])
     fail(scheduler.core, entry, failure)
@@ -214,7 +214,7 @@ def test_an_event_note_has_at_most_1024_bytes(note: str, shown: str) -> None:
 
 def test_only_the_event_is_cut_short_and_not_the_condition() -> None:
     scheduler, entry = in_flight(our_pod())
-    fail(scheduler.core, entry, Failure("x" * 2000, plugins=NO_ROOM.plugins))
+    fail(scheduler.core, entry, AttemptFailure("x" * 2000, plugins=NO_ROOM.plugins))
     event, patch = written(scheduler)
     assert event[3] == "x" * 1020 + " ..."
     assert patch[0][3] == "x" * 2000
@@ -229,4 +229,4 @@ REFUSALS: dict[str, tuple[tuple[str, ...], str]] = {
 
 @pytest.mark.parametrize(("reasons", "message"), REFUSALS.values(), ids=REFUSALS.keys())
 def test_what_a_refusal_of_the_chosen_node_says(reasons: tuple[str, ...], message: str) -> None:
-    assert refused(Rejection(reasons, plugin="P")) == Failure(message, "Unschedulable", frozenset(("P",)))
+    assert refused(Rejection(reasons, plugin="P")) == AttemptFailure(message, "Unschedulable", frozenset(("P",)))

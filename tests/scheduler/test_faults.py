@@ -8,9 +8,9 @@ import pytest
 
 from build import a_node, a_pod
 from mooring.framework import config
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.events import NODE, Action, ClusterEvent, Registration
-from mooring.framework.failure import FitFailure
+from mooring.framework.fit_error import FitError
 from mooring.framework.intents import Bind, Evict, Intent, PatchStatus
 from mooring.framework.points import (
     BindPlugin,
@@ -97,25 +97,25 @@ class Bad(
         found: Rejection | None = self.answer("pre_enqueue", pod)
         return found
 
-    def pre_filter(self, cycle: Cycle) -> Any:
-        return self.answer("pre_filter", cycle.pod)
+    def pre_filter(self, context: SchedulingContext) -> Any:
+        return self.answer("pre_filter", context.pod)
 
-    def add_pod(self, cycle: Cycle, pod: Pod, row: int) -> None:
-        self.answer("add_pod", cycle.pod)
+    def add_pod(self, context: SchedulingContext, pod: Pod, row: int) -> None:
+        self.answer("add_pod", context.pod)
 
-    def remove_pod(self, cycle: Cycle, pod: Pod, row: int) -> None:
-        self.answer("remove_pod", cycle.pod)
+    def remove_pod(self, context: SchedulingContext, pod: Pod, row: int) -> None:
+        self.answer("remove_pod", context.pod)
 
-    def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
-        found: Codes | None = self.answer("filter", cycle.pod, len(cycle.nodes.alive[rows]))
+    def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
+        found: Codes | None = self.answer("filter", context.pod, len(context.nodes.alive[rows]))
         return found
 
-    def rejection(self, cycle: Cycle, code: int) -> Rejection:
-        found: Rejection = self.answer("rejection", cycle.pod)
+    def rejection(self, context: SchedulingContext, code: int) -> Rejection:
+        found: Rejection = self.answer("rejection", context.pod)
         return found
 
-    def post_filter(self, failure: FitFailure) -> Any:
-        return self.answer("post_filter", failure.attempt.cycle.pod)
+    def post_filter(self, failure: FitError) -> Any:
+        return self.answer("post_filter", failure.attempt.context.pod)
 
     def eviction_began(self, pod: Pod) -> None:
         self.answer("eviction_began", pod)
@@ -123,33 +123,33 @@ class Bad(
     def eviction_ended(self, pod: Pod) -> None:
         self.answer("eviction_ended", pod)
 
-    def pre_score(self, cycle: Cycle, rows: Rows) -> Any:
-        return self.answer("pre_score", cycle.pod)
+    def pre_score(self, context: SchedulingContext, rows: Rows) -> Any:
+        return self.answer("pre_score", context.pod)
 
-    def score(self, cycle: Cycle, rows: Rows) -> Any:
-        return self.answer("score", cycle.pod, len(cycle.nodes.alive[rows]))
+    def score(self, context: SchedulingContext, rows: Rows) -> Any:
+        return self.answer("score", context.pod, len(context.nodes.alive[rows]))
 
-    def normalize(self, cycle: Cycle, scores: Any, rows: Rows) -> Any:
-        found = self.answer("normalize", cycle.pod, scores)
+    def normalize(self, context: SchedulingContext, scores: Any, rows: Rows) -> Any:
+        found = self.answer("normalize", context.pod, scores)
         return scores if found is None else found
 
-    def reserve(self, cycle: Cycle, node_name: str) -> Any:
-        return self.answer("reserve", cycle.pod)
+    def reserve(self, context: SchedulingContext, node_name: str) -> Any:
+        return self.answer("reserve", context.pod)
 
-    def unreserve(self, cycle: Cycle, node_name: str) -> None:
-        self.answer("unreserve", cycle.pod)
+    def unreserve(self, context: SchedulingContext, node_name: str) -> None:
+        self.answer("unreserve", context.pod)
 
-    def permit(self, cycle: Cycle, node_name: str) -> Any:
-        return self.answer("permit", cycle.pod)
+    def permit(self, context: SchedulingContext, node_name: str) -> Any:
+        return self.answer("permit", context.pod)
 
-    def pre_bind(self, cycle: Cycle, node_name: str) -> Any:
-        return self.answer("pre_bind", cycle.pod)
+    def pre_bind(self, context: SchedulingContext, node_name: str) -> Any:
+        return self.answer("pre_bind", context.pod)
 
-    def bind(self, cycle: Cycle, node_name: str) -> Any:
-        return self.answer("bind", cycle.pod)
+    def bind(self, context: SchedulingContext, node_name: str) -> Any:
+        return self.answer("bind", context.pod)
 
-    def post_bind(self, cycle: Cycle, node_name: str) -> None:
-        self.answer("post_bind", cycle.pod)
+    def post_bind(self, context: SchedulingContext, node_name: str) -> None:
+        self.answer("post_bind", context.pod)
 
 
 _ENABLED = {"enabled": [{"name": "Bad"}]}
@@ -423,7 +423,7 @@ def test_what_comes_too_late_to_matter_is_reported(says: dict[str, Any], report:
 # ---- a pod that is deleted leaves nothing behind
 
 
-def parked(world: World) -> Pod:
+def unschedulable(world: World) -> Pod:
     pod = world.add(a_pending("bad", cpu="9"))
     world.work()
     assert world.queue.where(pod.key) == "unschedulable"
@@ -488,7 +488,7 @@ def preempting(world: World) -> Pod:
 STATES: list[Callable[[World], Pod]] = [
     active,
     gated,
-    parked,
+    unschedulable,
     backing_off,
     waiting,
     allowed,

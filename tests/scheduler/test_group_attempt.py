@@ -8,7 +8,7 @@ import pytest
 
 from build import a_pod
 from gangs import BOTH_GATES, GangWorld, a_member
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.intents import PatchStatus
 from mooring.framework.points import PermitPlugin, ReservePlugin
 from mooring.framework.status import PluginError, Rejection, curable
@@ -273,18 +273,18 @@ class Fussy(ReservePlugin, PermitPlugin):
     answer: ClassVar[Any]
     reserved: ClassVar[list[str]]
 
-    def reserve(self, cycle: Cycle, node_name: str) -> Rejection | None:
-        self.reserved.append(cycle.pod.name)
-        return self._say(cycle, "reserve")
+    def reserve(self, context: SchedulingContext, node_name: str) -> Rejection | None:
+        self.reserved.append(context.pod.name)
+        return self._say(context, "reserve")
 
-    def unreserve(self, cycle: Cycle, node_name: str) -> None:
-        self.reserved.remove(cycle.pod.name)
+    def unreserve(self, context: SchedulingContext, node_name: str) -> None:
+        self.reserved.remove(context.pod.name)
 
-    def permit(self, cycle: Cycle, node_name: str) -> Rejection | None:
-        return self._say(cycle, "permit")
+    def permit(self, context: SchedulingContext, node_name: str) -> Rejection | None:
+        return self._say(context, "permit")
 
-    def _say(self, cycle: Cycle, point: str) -> Rejection | None:
-        if cycle.pod.name != "b" or point != self.at:
+    def _say(self, context: SchedulingContext, point: str) -> Rejection | None:
+        if context.pod.name != "b" or point != self.at:
             return None
         if isinstance(self.answer, Exception):
             raise self.answer

@@ -9,7 +9,7 @@ from mooring.framework.plugin_caller import PluginCaller, call_plainly
 from mooring.framework.points import Handle, Nomination, NoRoom, PostFilterPlugin
 from mooring.framework.status import PluginError, curable, final
 from mooring.scheduler.extenders.steps import at_once
-from mooring.scheduler.make_room import Room, make_room
+from mooring.scheduler.post_filter import PostFilterResult, run_post_filter_plugins
 
 
 class Answering(PostFilterPlugin):
@@ -50,8 +50,8 @@ ROWS: dict[str, tuple[list[Any], Nomination | None, str, bool]] = {
 def test_what_comes_of_it(answers: list[Any], nomination: Nomination | None, message: str, clears: bool) -> None:
     plugins = tuple(Answering(answer) for answer in answers)
     runner: Any = SimpleNamespace(profile=SimpleNamespace(post_filters=plugins), caller=PluginCaller())
-    failure: Any = SimpleNamespace(attempt=SimpleNamespace(cycle=SimpleNamespace(call=call_plainly)))
-    room: Room = at_once(make_room(runner, failure))
+    failure: Any = SimpleNamespace(attempt=SimpleNamespace(context=SimpleNamespace(call=call_plainly)))
+    room: PostFilterResult = at_once(run_post_filter_plugins(runner, failure))
     told = room.message.partition(f" ({__file__}, line ")[0]
     assert (room.nomination, told, room.clear_nomination) == (nomination, message, clears)
     assert room.found_by is (None if nomination is None else plugins[answers.index(nomination)])

@@ -8,7 +8,7 @@ import pytest
 from build import a_node, a_pod
 from build_storage import a_claim
 from mooring.framework import config
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.intents import Bind, Intent, PatchStatus, Record, Write, WriteFault
 from mooring.framework.points import Pause, PodGone, PreBindPlugin, ReservePlugin, Work
 from mooring.framework.status import PluginError, Rejection, curable
@@ -35,13 +35,13 @@ class Worker(PreBindPlugin, ReservePlugin):
         self.has_given_back = False
         self.was_closed = False
 
-    def pre_bind(self, cycle: Cycle, node_name: str) -> Work | Rejection | None:
+    def pre_bind(self, context: SchedulingContext, node_name: str) -> Work | Rejection | None:
         return type(self).script(self)
 
-    def reserve(self, cycle: Cycle, node_name: str) -> None:
+    def reserve(self, context: SchedulingContext, node_name: str) -> None:
         return None
 
-    def unreserve(self, cycle: Cycle, node_name: str) -> None:
+    def unreserve(self, context: SchedulingContext, node_name: str) -> None:
         self.has_given_back = True
 
 

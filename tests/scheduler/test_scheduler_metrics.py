@@ -7,7 +7,7 @@ import pytest
 
 from build import a_node, a_pod
 from mooring.framework import config
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.intents import Bind, Evict
 from mooring.framework.metered_caller import is_sampled
 from mooring.framework.points import PermitPlugin, PreBindPlugin, ReservePlugin, Wait
@@ -40,16 +40,16 @@ class Doorman(ReservePlugin, PermitPlugin, PreBindPlugin):
             raise answer
         return answer
 
-    def reserve(self, cycle: Cycle, node_name: str) -> Rejection | None:
+    def reserve(self, context: SchedulingContext, node_name: str) -> Rejection | None:
         return self._answer("Reserve")  # type: ignore[no-any-return]
 
-    def unreserve(self, cycle: Cycle, node_name: str) -> None:
+    def unreserve(self, context: SchedulingContext, node_name: str) -> None:
         self._answer("Unreserve")
 
-    def permit(self, cycle: Cycle, node_name: str) -> Rejection | Wait | None:
+    def permit(self, context: SchedulingContext, node_name: str) -> Rejection | Wait | None:
         return self._answer("Permit")  # type: ignore[no-any-return]
 
-    def pre_bind(self, cycle: Cycle, node_name: str) -> Any:
+    def pre_bind(self, context: SchedulingContext, node_name: str) -> Any:
         return self._answer("PreBind")
 
 

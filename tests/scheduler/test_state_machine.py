@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from late_world import CAREFUL, DEFAULT, BindOutcome, Cause, LateWorld, Mood, ParkedSince, verdict
+from late_world import CAREFUL, DEFAULT, BindOutcome, Cause, DelayedCluster, Mood, UnschedulableSince, verdict
 
 from build import a_node, a_pod
 from mooring.model.affinity import AffinityTerm
@@ -98,26 +98,26 @@ LATE = [
 """What does not happen for a while."""
 
 
-def _relabel(world: LateWorld, pod: Pod, app: str) -> None:
+def _relabel(world: DelayedCluster, pod: Pod, app: str) -> None:
     metadata = msgspec.structs.replace(pod.metadata, labels={"app": app})
     world.change(Pod(metadata=metadata, spec=pod.spec, status=pod.status))
 
 
-def _change_spec(world: LateWorld, pod: Pod, **changes: Any) -> None:
+def _change_spec(world: DelayedCluster, pod: Pod, **changes: Any) -> None:
     if not pod.spec.node_name:
         spec = msgspec.structs.replace(pod.spec, **changes)
         world.change(Pod(metadata=pod.metadata, spec=spec, status=pod.status))
 
 
-def _bind_elsewhere(world: LateWorld, pod: Pod) -> None:
+def _bind_elsewhere(world: DelayedCluster, pod: Pod) -> None:
     if not pod.spec.node_name and not pod.is_terminating:
         world.bind(pod, NODE_NAMES[-1])
 
 
-POD_CHANGES: dict[str, Callable[[LateWorld, Pod], None]] = {
-    "deleted": LateWorld.delete,
-    "deleted at once": LateWorld.delete,
-    "terminating": LateWorld.terminate,
+POD_CHANGES: dict[str, Callable[[DelayedCluster, Pod], None]] = {
+    "deleted": DelayedCluster.delete,
+    "deleted at once": DelayedCluster.delete,
+    "terminating": DelayedCluster.terminate,
     "finished": lambda world, pod: world.finish(pod) if pod.spec.node_name else None,
     "relabelled a": lambda world, pod: _relabel(world, pod, "a"),
     "relabelled b": lambda world, pod: _relabel(world, pod, "b"),
@@ -135,7 +135,7 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = LateWorld()
+        self.world = DelayedCluster()
         self.made = 0
 
     @initialize(made=st.lists(NODES, min_size=2, max_size=len(NODE_NAMES)))
@@ -296,7 +296,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         assert not any(core.cache.is_assumed(uid) for uid in nominated)
         for uid, node in nominated.items():
             promised = next(pod for pod in core.cluster.nominated.on(node) if pod.id == uid)
-            assert promised.shape is waiting[uid].shape and promised.kin is waiting[uid].kin
+            assert promised.shape is waiting[uid].shape and promised.label_set is waiting[uid].label_set
 
     @invariant()
     def nobody_was_rescued(self) -> None:
@@ -320,9 +320,11 @@ class SchedulerMachine(RuleBasedStateMachine):
         for _ in range(331):
             world.pass_second()
         world.come_to_rest()
-        assert not any(world.parked_since.get(uid) is since for uid, since in stranded.items()), "they wait for ever"
+        assert not any(world.unschedulable_since.get(uid) is since for uid, since in stranded.items()), (
+            "they wait for ever"
+        )
 
-    def _check_rest(self) -> dict[str, ParkedSince]:
+    def _check_rest(self) -> dict[str, UnschedulableSince]:
         """At rest nobody waits that a scheduler would place which starts now. Returns those who do, and may."""
         world, core = self.world, self.world.scheduler.core
         self.is_in_order()
@@ -334,18 +336,18 @@ class SchedulerMachine(RuleBasedStateMachine):
         fresh = world.fresh()
         assert core.queue.nominations._node_of == fresh.core.queue.nominations._node_of
         stranded = {}
-        for entry in world.parked():
+        for entry in world.unschedulable():
             now = verdict(world.scheduler, entry.pod)
             anew = verdict(fresh, entry.pod)
             if not world.shared_ports.intersection(entry.pod.shape.host_ports):
                 assert _told(now) == _told(anew), f"{entry.key}: {_told(now)}, but a fresh scheduler: {_told(anew)}"
             if isinstance(anew, Placement):
-                assert excuse(entry, world.parked_since[entry.uid].turns) is not None, self._story(entry)
-                stranded[entry.uid] = world.parked_since[entry.uid]
+                assert excuse(entry, world.unschedulable_since[entry.uid].turns) is not None, self._story(entry)
+                stranded[entry.uid] = world.unschedulable_since[entry.uid]
         return stranded
 
     def _story(self, entry: QueuedPod) -> str:
-        causes = "\n".join(map(str, self.world.parked_since[entry.uid].turns))
+        causes = "\n".join(map(str, self.world.unschedulable_since[entry.uid].turns))
         spec = msgspec.json.encode(entry.pod).decode()
         story = "\n".join(self.world.stories[entry.key][-12:])
         return (
@@ -367,7 +369,7 @@ def _told(decision: Decision) -> str:
 def excuse(entry: QueuedPod, turns: list[Cause]) -> str | None:
     """The rule of upstream by which a pod may wait although it would fit; None: it was lost.
 
-    `turns` is what changed the verdict about some node since the pod was parked: one of them should have woken it.
+    `turns` is what changed the verdict about some node since the pod was unschedulable: one of them should have woken it.
     """
     return next((name for name, applies in EXCUSES.items() if any(applies(entry, turn) for turn in turns)), None)
 
@@ -476,21 +478,21 @@ TestScheduler.settings = settings(
 # ---- Each excuse is needed: a story in which upstream's rules strand a pod
 
 
-def _many_terms(world: LateWorld) -> None:
+def _many_terms(world: DelayedCluster) -> None:
     _nodes(world, n0={ZONE: "a"})
     guard = _pod(world, "guard", on="n0", app="b", **away(term("a", ZONE), term("b", HOST)))
     _pod(world, "waits")
     world.delete(guard)
 
 
-def _node_goes(world: LateWorld) -> None:
+def _node_goes(world: DelayedCluster) -> None:
     _nodes(world, n0={ZONE: "a"}, n1={ZONE: "a"})
     _pod(world, "guard", on="n1", app="b", **away(term("a", ZONE)))
     _pod(world, "waits")
     world.delete(world.store[Node, "n1"])
 
 
-def _bound_elsewhere(world: LateWorld) -> None:
+def _bound_elsewhere(world: DelayedCluster) -> None:
     _nodes(world, n0={})
     first = _pod(world, "first", rests=False, cpu="3")
     world.attempt()
@@ -499,21 +501,21 @@ def _bound_elsewhere(world: LateWorld) -> None:
     world.bind(first, "n3")
 
 
-def _last_neighbour_changes(world: LateWorld) -> None:
+def _last_neighbour_changes(world: DelayedCluster) -> None:
     _nodes(world, n0={ZONE: "a"}, n1={ZONE: "b"})
     friend = _pod(world, "friend", on="n0", cpu="3")
     _pod(world, "waits", **near(term("a", ZONE)))
     _relabel(world, friend, "b")
 
 
-def _node_comes(world: LateWorld) -> None:
+def _node_comes(world: DelayedCluster) -> None:
     _nodes(world, n0={ZONE: "a"})
     _pod(world, "guard", on="n0", app="b", **away(term("a", ZONE)))
     _pod(world, "waits")
     _nodes(world, n1={ZONE: "b"})
 
 
-def _node_is_counted_no_more(world: LateWorld) -> None:
+def _node_is_counted_no_more(world: DelayedCluster) -> None:
     _nodes(world, n0={ZONE: "a", "disk": "ssd"}, n1={ZONE: "b", "disk": "ssd"})
     _pod(world, "friend", on="n0")
     _pod(world, "full", on="n1", app="b", cpu="3")
@@ -521,13 +523,13 @@ def _node_is_counted_no_more(world: LateWorld) -> None:
     world.change(a_node("n1", cpu="3", labels={HOST: "n1", ZONE: "b", "disk": "hdd"}))
 
 
-def _nodes(world: LateWorld, **labels: dict[str, str]) -> None:
+def _nodes(world: DelayedCluster, **labels: dict[str, str]) -> None:
     for name, more in labels.items():
         world.create(a_node(name, cpu="3", labels={HOST: name, **more}))
     world.come_to_rest()
 
 
-def _pod(world: LateWorld, name: str, app: str = "a", on: str = "", rests: bool = True, **more: Any) -> Pod:
+def _pod(world: DelayedCluster, name: str, app: str = "a", on: str = "", rests: bool = True, **more: Any) -> Pod:
     spec = {"cpu": "1", "schedulerName": DEFAULT, "nodeName": on, **more}
     pod = a_pod(name, labels={"app": app}, metadata={"uid": f"uid-{name}"}, **spec)
     world.create(pod)
@@ -537,7 +539,7 @@ def _pod(world: LateWorld, name: str, app: str = "a", on: str = "", rests: bool 
     return pod
 
 
-STORIES: dict[str, Callable[[LateWorld], None]] = {
+STORIES: dict[str, Callable[[DelayedCluster], None]] = {
     "an unwanted neighbour of several terms": _many_terms,
     "only spread heeds nodes that go": _node_goes,
     "room that is left for other room": _bound_elsewhere,
@@ -549,15 +551,15 @@ STORIES: dict[str, Callable[[LateWorld], None]] = {
 
 @pytest.mark.parametrize("name", EXCUSES)
 def test_a_pod_is_stranded_as_upstream_strands_it(name: str) -> None:
-    world = LateWorld()
+    world = DelayedCluster()
     STORIES[name](world)
     world.come_to_rest()
-    (entry,) = world.parked()
+    (entry,) = world.unschedulable()
     assert entry.pod.name == "waits"
     assert isinstance(verdict(world.fresh(), entry.pod), Placement)
-    assert excuse(entry, world.parked_since[entry.uid].turns) == name
+    assert excuse(entry, world.unschedulable_since[entry.uid].turns) == name
     for _ in range(331):
         world.pass_second()
     world.come_to_rest()
-    assert world.parked() == []
+    assert world.unschedulable() == []
     assert world.scheduler.core.queue.counters.rescued == 1

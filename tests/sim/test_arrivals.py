@@ -72,7 +72,7 @@ def test_a_pod_may_be_written_out() -> None:
     first, second = (arrival.pod for arrival in arrivals_of([{"pod": pod, "count": 2}]))
     assert (first.key, second.key) == ("data/db-0", "data/db-1")
     assert first.spec.node_selector == {"disk": "ssd"}
-    assert first.shape is second.shape and first.kin is second.kin, "worked out once"
+    assert first.shape is second.shape and first.label_set is second.label_set, "worked out once"
     assert first.id != second.id
 
 

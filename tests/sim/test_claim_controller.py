@@ -7,14 +7,14 @@ from device_building import a_claim, a_class, a_device, a_slice, claiming, given
 from mooring.framework import config
 from mooring.model.devices import ResourceClaim
 from mooring.model.pod import Pod
-from mooring.sim.stage import Stage
+from mooring.sim.simulated_cluster import SimulatedCluster
 
 OWNER = {"kind": "Pod", "name": "p", "uid": "uid-p", "controller": True}
 
 
-def a_stage(*items: Any) -> Stage:
+def a_stage(*items: Any) -> SimulatedCluster:
     """A node with one device."""
-    stage = Stage([a_node("a"), a_class(), a_slice("s", a_device("d0"), node="a"), *items], config.default())
+    stage = SimulatedCluster([a_node("a"), a_class(), a_slice("s", a_device("d0"), node="a"), *items], config.default())
     for pod in stage.pending:
         stage.driver.create(pod)
     stage.driver.settle()
@@ -26,13 +26,13 @@ def a_pod_with(name: str, claim: str) -> Pod:
     return claiming(pod, claim)
 
 
-def claim_in(stage: Stage, name: str) -> ResourceClaim | None:
+def claim_in(stage: SimulatedCluster, name: str) -> ResourceClaim | None:
     found = stage.driver.objects.get(("ResourceClaim", f"default/{name}"))
     assert found is None or isinstance(found, ResourceClaim)
     return found
 
 
-def nodes_of(stage: Stage) -> dict[str, str]:
+def nodes_of(stage: SimulatedCluster) -> dict[str, str]:
     return {pod.name: pod.spec.node_name for pod in stage.driver.pods()}
 
 

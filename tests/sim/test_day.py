@@ -7,7 +7,7 @@ import pytest
 
 from build import a_node, a_pod
 from mooring.framework import config as configuration
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.events import Registration
 from mooring.framework.points import Codes, FilterPlugin, Plugin, PreBindPlugin, Rows
 from mooring.framework.status import Rejection, curable
@@ -29,7 +29,7 @@ def a_day(*entries: dict[str, Any], objects: list[KubeObject] | None = None) -> 
 def run(*entries: dict[str, Any], until_s: float | None = None, objects: list[KubeObject] | None = None) -> DayReport:
     day = a_day(*entries, objects=objects)
     report = day.run(None if until_s is None else round(until_s * NS_PER_S))
-    assert day._stage.scheduler.check() == []
+    assert day._simulated.scheduler.check() == []
     return report
 
 
@@ -157,18 +157,18 @@ def test_the_same_day_twice_is_the_same() -> None:
 
 
 class Once(FilterPlugin):
-    """Rejects a pod the first time and hears of nothing: only the flush of parked pods helps."""
+    """Rejects a pod the first time and hears of nothing: only the flush of unschedulable pods helps."""
 
     name = "Once"
     seen = False
 
-    def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
-        if cycle.pod.name != "odd-0" or self.seen:
+    def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
+        if context.pod.name != "odd-0" or self.seen:
             return None
         self.seen = True
-        return np.ones(len(cycle.nodes.alive[rows]), np.int64)
+        return np.ones(len(context.nodes.alive[rows]), np.int64)
 
-    def rejection(self, cycle: Cycle, code: int) -> Rejection:
+    def rejection(self, context: SchedulingContext, code: int) -> Rejection:
         return curable("not at first sight")
 
     def events(self) -> list[Registration]:
@@ -193,7 +193,7 @@ def test_a_pod_that_nothing_woke_is_rescued_and_counted() -> None:
 class Never(PreBindPlugin):
     name = "Never"
 
-    def pre_bind(self, cycle: Cycle, node_name: str) -> None:
+    def pre_bind(self, context: SchedulingContext, node_name: str) -> None:
         raise RuntimeError("never")
 
 

@@ -51,8 +51,8 @@ def test_a_second_pod_with_the_claim_goes_where_its_volume_will_be() -> None:
 class Refuses(VolumeBinding):
     """Claims everything, then says no."""
 
-    def reserve(self, cycle: Any, node_name: str) -> Any:
-        super().reserve(cycle, node_name)
+    def reserve(self, context: Any, node_name: str) -> Any:
+        super().reserve(context, node_name)
         return curable("not now")
 
 

@@ -13,7 +13,7 @@ from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.sim.driver import Driver
-from mooring.sim.stage import Stage
+from mooring.sim.simulated_cluster import SimulatedCluster
 from mooring.sim.writes import WriteRefused, after
 
 NODES = [a_node(name, labels={HOST: name, ZONE: zone}) for name, zone in (("n1", "a"), ("n2", "b"))]
@@ -25,7 +25,7 @@ def a_user(name: str, *claims: str) -> Pod:
 
 def played(*objects: KubeObject, seconds: int = 3) -> Driver:
     """The cluster after a few seconds with these objects, pods last."""
-    stage = Stage([*NODES, *objects], config.default())
+    stage = SimulatedCluster([*NODES, *objects], config.default())
     for pod in stage.pending:
         stage.driver.create(pod)
     stage.driver.settle()
@@ -118,7 +118,7 @@ def test_many_pods_and_local_volumes_come_together_one_to_one() -> None:
 
 def test_without_controllers_the_wait_ends_in_an_error() -> None:
     objects = [*NODES, a_claim("c"), a_class()]
-    stage = Stage(objects, config.default())
+    stage = SimulatedCluster(objects, config.default())
     stage.driver.on_changed = None
     stage.driver.create(a_user("p", "c"))
     stage.driver.settle()

@@ -6,7 +6,7 @@ import pytest
 
 from build import a_node, a_pod
 from mooring.framework import config as configuration
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.events import Registration
 from mooring.framework.plain import PlainPlugin
 from mooring.framework.points import (
@@ -196,23 +196,23 @@ class Guard(ReservePlugin, PermitPlugin, PreBindPlugin, PostBindPlugin):
 
     name = "Guard"
 
-    def reserve(self, cycle: Cycle, node_name: str) -> Rejection | None:
-        return curable("reserved for others") if cycle.pod.labels.get("guard") == "reserve" else None
+    def reserve(self, context: SchedulingContext, node_name: str) -> Rejection | None:
+        return curable("reserved for others") if context.pod.labels.get("guard") == "reserve" else None
 
-    def unreserve(self, cycle: Cycle, node_name: str) -> None:
-        if cycle.pod.labels.get("guard") == "unreserve":
+    def unreserve(self, context: SchedulingContext, node_name: str) -> None:
+        if context.pod.labels.get("guard") == "unreserve":
             raise PluginError("cannot give back")
 
-    def permit(self, cycle: Cycle, node_name: str) -> Rejection | Wait | None:
-        return Wait(30) if cycle.pod.labels.get("guard") in ("permit", "unreserve") else None
+    def permit(self, context: SchedulingContext, node_name: str) -> Rejection | Wait | None:
+        return Wait(30) if context.pod.labels.get("guard") in ("permit", "unreserve") else None
 
-    def pre_bind(self, cycle: Cycle, node_name: str) -> Rejection | None:
-        if cycle.pod.labels.get("guard") == "pre-bind":
+    def pre_bind(self, context: SchedulingContext, node_name: str) -> Rejection | None:
+        if context.pod.labels.get("guard") == "pre-bind":
             raise PluginError("no volume")
         return None
 
-    def post_bind(self, cycle: Cycle, node_name: str) -> None:
-        if cycle.pod.labels.get("guard") == "post-bind":
+    def post_bind(self, context: SchedulingContext, node_name: str) -> None:
+        if context.pod.labels.get("guard") == "post-bind":
             raise PluginError("nobody to tell")
 
     def events(self) -> list[Registration]:
@@ -280,7 +280,7 @@ def test_what_plugins_fail_at_beside_the_way_is_noted() -> None:
 class BindsItself(BindPlugin):
     name = "BindsItself"
 
-    def bind(self, cycle: Cycle, node_name: str) -> None:
+    def bind(self, context: SchedulingContext, node_name: str) -> None:
         return None
 
 

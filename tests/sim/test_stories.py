@@ -6,7 +6,7 @@ import pytest
 
 from build import a_node, a_pod
 from mooring.framework import config
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.events import Registration
 from mooring.framework.points import PermitPlugin, Wait
 from mooring.kit.clock import NS_PER_S, VirtualClock
@@ -25,7 +25,7 @@ class Patience(PermitPlugin):
 
     name = "Patience"
 
-    def permit(self, cycle: Cycle, node_name: str) -> Wait | None:
+    def permit(self, cycle: SchedulingContext, node_name: str) -> Wait | None:
         return Wait(20) if "patient" in cycle.pod.labels else None
 
     def events(self) -> list[Registration]:

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
+from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.credentials import Grant
 from mooring.apiclient.lines import LineSplitter
-from mooring.apiclient.reach import Access
 from mooring.apiclient.refusals import failed_status, refusal
 from mooring.apiclient.throttle import Throttle, Timing
 from mooring.apiclient.transport import Params, Request, Transport
@@ -87,7 +87,7 @@ class ApiClient:
 
     def __init__(
         self,
-        access: Access,
+        access: ConnectionSettings,
         user_agent: str,
         qps: float = 50.0,
         burst: int = 100,

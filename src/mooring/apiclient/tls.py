@@ -5,12 +5,12 @@ import tempfile
 from pathlib import Path
 from typing import NoReturn
 
+from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.certificates import KeyPair
 from mooring.apiclient.credentials.credentials import CredentialsError
-from mooring.apiclient.reach import Access
 
 
-def client_context(access: Access, pair: KeyPair | None) -> ssl.SSLContext:
+def client_context(access: ConnectionSettings, pair: KeyPair | None) -> ssl.SSLContext:
     """Trust the given authority alone, or this machine's authorities if none is given."""
     # Not create_default_context: from Python 3.13 on it refuses authorities of old clusters, which Go takes.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -28,7 +28,7 @@ def client_context(access: Access, pair: KeyPair | None) -> ssl.SSLContext:
     return context
 
 
-def _trust(context: ssl.SSLContext, access: Access) -> None:
+def _trust(context: ssl.SSLContext, access: ConnectionSettings) -> None:
     # As in Go, whatever is in the list is trusted, even if it is signed by something that is not.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     try:

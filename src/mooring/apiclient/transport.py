@@ -15,11 +15,11 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
+from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.certificates import KeyPair
 from mooring.apiclient.credentials.credentials import CredentialsError, Grant
 from mooring.apiclient.fenced_body import FencedBody
 from mooring.apiclient.proxies import proxy_of
-from mooring.apiclient.reach import Access
 from mooring.apiclient.tls import client_context
 from mooring.apiclient.unanswered import Unanswered, unanswered
 from mooring.kit.fence import NO_FENCE, Fence
@@ -54,7 +54,7 @@ class Transport:
     """The connections of one client. They stay open between requests, and watches hold one each."""
 
     def __init__(
-        self, access: Access, headers: Mapping[str, str], max_connections: int, fence: Fence = NO_FENCE
+        self, access: ConnectionSettings, headers: Mapping[str, str], max_connections: int, fence: Fence = NO_FENCE
     ) -> None:
         self._access = access
         self._fence = fence

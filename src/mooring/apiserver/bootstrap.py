@@ -1,6 +1,6 @@
 """What every cluster has from the start: namespaces, the system's priority classes, the service of the API itself."""
 
-from mooring.apiserver.access import Api
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.model.json_objects import JsonObject
 from mooring.model.resources import RESOURCES
 
@@ -24,7 +24,7 @@ _SERVICE: JsonObject = {
 }
 
 
-def furnish(api: Api) -> None:
+def create_initial_objects(api: ResourceApi) -> None:
     """Create whatever of it is not there yet."""
     for name in NAMESPACES:
         _ensure(api, "", "namespaces", {"metadata": {"name": name}})
@@ -34,7 +34,7 @@ def furnish(api: Api) -> None:
     _ensure(api, "", "services", _SERVICE)
 
 
-def _ensure(api: Api, group: str, plural: str, item: JsonObject) -> None:
+def _ensure(api: ResourceApi, group: str, plural: str, item: JsonObject) -> None:
     resource = RESOURCES[group, "v1", plural]
     namespace = item["metadata"].get("namespace", "default") if resource.namespaced else ""
     if api.find(resource, namespace, item["metadata"]["name"]) is None:

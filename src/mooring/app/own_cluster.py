@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from mooring.apiclient.client import ApiClient
-from mooring.apiclient.reach import Access
+from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.unanswered import Unreadable
 from mooring.apiserver.identity import ROOT, id_in, prefix_of
 from mooring.model.api_errors import ApiError
@@ -18,7 +18,7 @@ class NotOurs(Exception):
         super().__init__(f"{server} is not a cluster that `mooring up` started: nothing was changed")
 
 
-async def own_access(access: Access, user_agent: str) -> Access:
+async def own_connection(access: ConnectionSettings, user_agent: str) -> ConnectionSettings:
     """Access to the same cluster below the path that only this cluster serves. It reads one document and writes nothing.
 
     Raises NotOurs; ApiError (401) where the server does not say, because it does not know the user.

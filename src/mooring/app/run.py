@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mooring.apiclient.reach import Access
+from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.framework.config.feature_gates import told_gates
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.config.written import as_object
@@ -32,7 +32,7 @@ from mooring.live.endpoints.server import WebLimits, WebServer
 from mooring.live.endpoints.server_tls import ServerTls, serving_pair
 from mooring.live.leader_elector import Callbacks, elector_settings, new_identity
 from mooring.live.lease_thread import LeaseThread
-from mooring.live.service import USER_AGENT, LiveScheduler, Pace
+from mooring.live.service import USER_AGENT, ClientLimits, LiveScheduler
 from mooring.live.service_metrics import ServiceMetrics
 from mooring.live.snapshot import snapshot
 from mooring.live.watch_readings import read_watches
@@ -59,8 +59,8 @@ class ServingSettings:
     key: Path | None = None
     directory: Path | None = None
     client_authority: Path | None = None
-    authentication: Access | None = None
-    authorization: Access | None = None
+    authentication: ConnectionSettings | None = None
+    authorization: ConnectionSettings | None = None
     looks_up: bool = True
     is_lookup_needed: bool = False
     access: AccessSettings = field(default_factory=AccessSettings)
@@ -69,13 +69,13 @@ class ServingSettings:
 @dataclass(frozen=True, slots=True)
 class RunSettings:
     config: KubeSchedulerConfiguration
-    access: Access
-    lease_access: Access
+    access: ConnectionSettings
+    lease_access: ConnectionSettings
     """The same for the thread of the lease, which shares no credentials with the scheduler: they keep state."""
     registry: Registry | None = None
-    pace: Pace = field(default_factory=Pace)
+    pace: ClientLimits = field(default_factory=ClientLimits)
     serving: ServingSettings = field(default_factory=ServingSettings)
-    max_parked_s: float = 300.0
+    max_unschedulable_s: float = 300.0
     flags: Mapping[str, str] = field(default_factory=dict)
     is_dry_run: bool = False
     gates: Mapping[str, bool] | None = None
@@ -117,7 +117,7 @@ class Running:
             tell=self._tell if self._logs.verbosity >= STORY_VERBOSITY else None,
             report=self._report,
             observer=self._metrics.of_scheduler,
-            max_parked_s=settings.max_parked_s,
+            max_unschedulable_s=settings.max_unschedulable_s,
             gates=settings.gates,
         )
 

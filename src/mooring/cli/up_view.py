@@ -6,7 +6,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from mooring.embedded.pulse import Glance, NodeLoad
+from mooring.embedded.cluster_statistics import ClusterSummary, NodeLoad
 
 _BAR = 20
 _MOST_ROWS = 12
@@ -15,21 +15,21 @@ _STATES = ("Pending", "Running", "Terminating", "Succeeded", "Failed")
 
 
 class UpView:
-    """Renders what a Pulse shows."""
+    """Renders what a ClusterStatistics shows."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._since = time.monotonic()
 
-    def draw(self, glance: Glance, width: int) -> RenderableType:
-        parts: list[RenderableType] = [self._head(), Text(_pods_line(glance)), Text("")]
-        parts.append(_node_bars(glance.nodes) if len(glance.nodes) <= _MOST_ROWS else _histogram(glance.nodes))
-        if glance.pending:
+    def draw(self, summary: ClusterSummary, width: int) -> RenderableType:
+        parts: list[RenderableType] = [self._head(), Text(_pods_line(summary)), Text("")]
+        parts.append(_node_bars(summary.nodes) if len(summary.nodes) <= _MOST_ROWS else _histogram(summary.nodes))
+        if summary.pending:
             parts += [Text(""), Text("waiting", style="bold")]
-            parts += [Text(_cut(f"  {name}: {why}", width)) for name, why in glance.pending]
-        if glance.events:
+            parts += [Text(_cut(f"  {name}: {why}", width)) for name, why in summary.pending]
+        if summary.events:
             parts += [Text(""), Text("events", style="bold")]
-            parts += [Text(_cut(f"  {event}", width), style="dim") for event in glance.events]
+            parts += [Text(_cut(f"  {event}", width), style="dim") for event in summary.events]
         return Group(*parts)
 
     def _head(self) -> Text:
@@ -39,9 +39,9 @@ class UpView:
         )
 
 
-def _pods_line(glance: Glance) -> str:
-    counts = [f"{glance.pods[state]:,} {state.lower()}" for state in _STATES if glance.pods.get(state)]
-    pace = f"{glance.created_per_s:,.0f} created/s   {glance.bound_per_s:,.0f} bound/s"
+def _pods_line(summary: ClusterSummary) -> str:
+    counts = [f"{summary.pods[state]:,} {state.lower()}" for state in _STATES if summary.pods.get(state)]
+    pace = f"{summary.created_per_s:,.0f} created/s   {summary.bound_per_s:,.0f} bound/s"
     return f"pods   {'   '.join(counts) or 'none'}   |   {pace}"
 
 

@@ -2,7 +2,7 @@
 
 from hashlib import blake2b
 
-from mooring.apiserver.access import Api
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.controllers.cluster_kinds import EVENTS
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
@@ -10,7 +10,7 @@ from mooring.model.json_objects import JsonObject
 WARNING, NORMAL = "Warning", "Normal"
 
 
-def tell(api: Api, source: str, item: JsonObject, reason: str, message: str, type: str = NORMAL) -> None:
+def tell(api: ResourceApi, source: str, item: JsonObject, reason: str, message: str, type: str = NORMAL) -> None:
     """Say of an object what happened to it. Where that cannot be written, as in a namespace that ends, it is left."""
     meta = item["metadata"]
     namespace = meta.get("namespace", "default")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from mooring.apiserver.access import Api
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.controllers.cluster_kinds import POD_STORE
 from mooring.controllers.control_loop import Controller
 from mooring.controllers.discovery import discovered
@@ -24,7 +24,7 @@ from mooring.controllers.workloads.disruption_budgets import DisruptionBudgets
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class SimulationSettings:
     """How the simulated part of the cluster behaves."""
 
     heartbeat_s: float = 5.0
@@ -32,9 +32,9 @@ class Pace:
     root_certificate: str = ""
 
 
-def cluster_services(api: Api, pace: Pace | None = None) -> list[Controller]:
+def cluster_services(api: ResourceApi, pace: SimulationSettings | None = None) -> list[Controller]:
     """Kubelets, node and volume controllers, garbage collection and the rest, for one ControlLoop."""
-    pace = pace or Pace()
+    pace = pace or SimulationSettings()
     pods_by_node = Index(api.store, POD_STORE, by_node)
     heartbeats = NodeHeartbeats(api, pace.heartbeat_s)
     return [

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from typing import Protocol
 
-from mooring.apiserver.access import Api
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, Write
 from mooring.kit.clock import NS_PER_S
 from mooring.model.api_errors import ApiError
@@ -47,7 +47,9 @@ Task = tuple[int, Key]
 class ControlLoop:
     """All controllers of a cluster."""
 
-    def __init__(self, api: Api, controllers: Sequence[Controller], report: Report = lambda text, error: None) -> None:
+    def __init__(
+        self, api: ResourceApi, controllers: Sequence[Controller], report: Report = lambda text, error: None
+    ) -> None:
         """`report` is told of faults that are no refusals: they are tried again, but somebody should know."""
         self._api = api
         self._controllers = controllers

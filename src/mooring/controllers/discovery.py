@@ -6,11 +6,11 @@ from importlib import import_module
 from types import ModuleType
 
 from mooring import controllers
-from mooring.apiserver.access import Api
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.controllers.control_loop import Controller
 
 
-def discovered(api: Api) -> list[Controller]:
+def discovered(api: ResourceApi) -> list[Controller]:
     """One of each class that a module of a room names in `CONTROLLERS`, in the order of the modules' names.
 
     Controllers that share tables with others, or have a pace, are put together by hand: cluster_services, workloads.

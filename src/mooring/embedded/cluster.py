@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mooring.apiserver.access import Api
-from mooring.apiserver.bootstrap import furnish
+from mooring.apiserver.bootstrap import create_initial_objects
 from mooring.apiserver.journal import Journal, JournalError
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.server.health import STORAGE
 from mooring.apiserver.store import Store, Write
 from mooring.controllers.assembly import all_controllers
@@ -64,14 +64,14 @@ class EmbeddedCluster:
             self._journal = Journal(settings.data_dir, settings.accepts_loss)
             for loss in self._journal.losses:
                 report(loss, None)
-        self.api = Api(
+        self.api = ResourceApi(
             self._journal.open_store() if self._journal is not None else Store(),
             clock,
             taints_new_nodes=settings.taints_new_nodes,
         )
         self.is_new = not self.api.store.version
         """Whether nothing was kept from an earlier time."""
-        furnish(self.api)
+        create_initial_objects(self.api)
         self.scheduler = build_scheduler(
             settings.config,
             clock,

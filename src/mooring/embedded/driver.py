@@ -2,15 +2,15 @@
 
 import msgspec
 
-from mooring.apiserver.access import Api
 from mooring.apiserver.admission.binding import PODS
 from mooring.apiserver.event_forms import stored_form
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Exists, Missing
 from mooring.framework.intents import Bind, Call, Evict, Intent, PatchStatus, Record, Write, WriteFault
 from mooring.live.event_series import EventSeries, NewEvent, Repetition
 from mooring.live.extenders.calls import ExtenderCalls
 from mooring.live.object_writes import carry_out
-from mooring.live.pacemaker import Pacemaker
+from mooring.live.periodic_tasks import PeriodicTasks
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
 from mooring.model.meta import Condition
@@ -26,11 +26,11 @@ EVENTS = RESOURCES["events.k8s.io", "v1", "events"]
 class EmbeddedDriver:
     """Lets the scheduler act and time pass. It hears of changes elsewhere: `app.store_feed` tells it."""
 
-    def __init__(self, api: Api, scheduler: Scheduler, instance: str) -> None:
+    def __init__(self, api: ResourceApi, scheduler: Scheduler, instance: str) -> None:
         self._api = api
         self._scheduler = scheduler
         self._series = EventSeries(instance)
-        self._pacemaker = Pacemaker(scheduler, api.clock, self._sweep)
+        self._pacemaker = PeriodicTasks(scheduler, api.clock, self._sweep)
         self.extenders: ExtenderCalls | None = None
         """Asks the extenders, where there are any."""
         self.attempts = 0

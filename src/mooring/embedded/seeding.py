@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from mooring.apiserver.access import Api
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
@@ -48,7 +48,7 @@ def default_class(items: Iterable[JsonObject]) -> list[JsonObject]:
     return [] if any(item.get("kind") == "StorageClass" for item in items) else [_DEFAULT_CLASS]
 
 
-def seed(api: Api, items: Iterable[JsonObject]) -> list[str]:
+def seed(api: ResourceApi, items: Iterable[JsonObject]) -> list[str]:
     """Create the objects, in an order in which they find each other. Returns what was refused, in words.
 
     An object that is there already is left as it is. Namespaces that objects name are made where they are missing, as
@@ -73,7 +73,7 @@ def seed(api: Api, items: Iterable[JsonObject]) -> list[str]:
     return refusals
 
 
-def _create(api: Api, resource: KindSpec, item: JsonObject, uids: dict[str, str]) -> None:
+def _create(api: ResourceApi, resource: KindSpec, item: JsonObject, uids: dict[str, str]) -> None:
     written = item.get("metadata") or {}
     metadata = {key: value for key, value in written.items() if key not in (*_SERVER_OWNED, *_ENDING)}
     owners = [owner for owner in metadata.pop("ownerReferences", None) or () if owner.get("uid") in uids]

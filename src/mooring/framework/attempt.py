@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.nodes.table import FEW
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.faults import describe
 from mooring.framework.memo import NARROWED_OUT, PASSED, Question, ShapeMemo
 from mooring.framework.plugin_caller import ERROR, SUCCESS
@@ -81,11 +81,11 @@ class ScoreCard:
 class Attempt:
     """One attempt: call pre_filter, filter and score, in this order."""
 
-    __slots__ = ("_memo", "_no_filter", "_no_score", "cycle", "runner")
+    __slots__ = ("_memo", "_no_filter", "_no_score", "context", "runner")
 
-    def __init__(self, runner: PreparedProfile, cycle: Cycle, memo: ShapeMemo) -> None:
+    def __init__(self, runner: PreparedProfile, context: SchedulingContext, memo: ShapeMemo) -> None:
         self.runner = runner
-        self.cycle = cycle
+        self.context = context
         self._memo = memo
         self._no_filter: set[str] = set()
         self._no_score: set[str] = set()
@@ -111,7 +111,7 @@ class Attempt:
         narrowing = Narrowing()
         refused: PodRejected | None = None
         for plugin, is_fixed in plan.steps:
-            outcome = self._outcome("PreFilter", plugin, is_fixed, plugin.pre_filter, self.cycle)
+            outcome = self._outcome("PreFilter", plugin, is_fixed, plugin.pre_filter, self.context)
             if outcome is None:
                 continue
             if outcome is SKIP:
@@ -143,16 +143,16 @@ class Attempt:
             status = SUCCESS
         finally:
             caller.ended("Filter", status, began_ns)
-        caller.filtered(self._no_filter, verdicts.first, self.cycle.nodes.alive_count)
+        caller.filtered(self._no_filter, verdicts.first, self.context.nodes.alive_count)
         return verdicts
 
     def _filter(self, narrowing: Narrowing) -> Verdicts:
-        cycle = self.cycle
-        verdicts = Verdicts(self._memo.first_rejections(cycle, self._kept_filters))
+        context = self.context
+        verdicts = Verdicts(self._memo.first_rejections(context, self._kept_filters))
         if narrowing.names is not None:
-            verdicts.first = _keep_only(verdicts.first, narrowing.names, cycle)
+            verdicts.first = _keep_only(verdicts.first, narrowing.names, context)
         for index, plugin in self.runner.asked_filters:
-            if plugin.name not in self._no_filter and _concerns(plugin, cycle):
+            if plugin.name not in self._no_filter and _concerns(plugin, context):
                 self._ask_filter(index, plugin, verdicts)
         return verdicts
 
@@ -161,7 +161,7 @@ class Attempt:
         return [
             (index, plugin)
             for index, plugin in enumerate(self.runner.filters)
-            if plugin.name not in self._no_filter and _concerns(plugin, self.cycle)
+            if plugin.name not in self._no_filter and _concerns(plugin, self.context)
         ]
 
     def extensions(self) -> list[PreFilterExtensions]:
@@ -177,7 +177,7 @@ class Attempt:
         """What a code of the filter with this index means."""
         plugin = self.runner.filters[index]
         try:
-            return plugin.rejection(self.cycle, code).by(plugin.name)
+            return plugin.rejection(self.context, code).by(plugin.name)
         except Exception as fault:
             raise AttemptError(f'running "{plugin.name}" filter plugin: {describe(fault)}') from fault
 
@@ -191,13 +191,13 @@ class Attempt:
 
     def _ask_filter(self, index: int, plugin: FilterPlugin, verdicts: Verdicts) -> None:
         """Parity: a node is asked about only when all filters before this one let it pass."""
-        height = self.cycle.nodes.height
+        height = self.context.nodes.height
         still_in = verdicts.first > index
         asked = int(np.count_nonzero(still_in))
         if not asked:
             return
         rows: Rows = slice(0, height) if asked == height else np.flatnonzero(still_in)
-        codes = ask_filter(plugin, self.cycle, rows, asked)
+        codes = ask_filter(plugin, self.context, rows, asked)
         if codes is None:
             return
         everywhere = codes
@@ -234,10 +234,10 @@ class Attempt:
         return card
 
     def _totals(self, rows: Rows, explain: bool) -> ScoreCard:
-        runner, cycle = self.runner, self.cycle
+        runner, context = self.runner, self.context
         if not runner.scores:
-            return ScoreCard(rows, np.ones(len(cycle.nodes.alive[rows]), np.int64))
-        card = ScoreCard(rows, self._memo.score_sum(cycle, self._kept_scores, runner.summed)[rows].copy())
+            return ScoreCard(rows, np.ones(len(context.nodes.alive[rows]), np.int64))
+        card = ScoreCard(rows, self._memo.score_sum(context, self._kept_scores, runner.summed)[rows].copy())
         for index, plugin in enumerate(runner.scores):
             if plugin.name in self._no_score or (index in runner.summed and not explain):
                 continue
@@ -252,23 +252,23 @@ class Attempt:
         plan = self._memo.pre_score_plan or self.runner.pre_score_plan
         self._no_score.update(plan.skipped)
         for plugin, is_fixed in plan.steps:
-            if self._outcome("PreScore", plugin, is_fixed, plugin.pre_score, self.cycle, rows) is SKIP:
+            if self._outcome("PreScore", plugin, is_fixed, plugin.pre_score, self.context, rows) is SKIP:
                 self._no_score.add(plugin.name)
         if self._memo.pre_score_plan is None:
             self._memo.pre_score_plan = self._memo.settle("PreScore", plan)
 
     def _scores_of(self, index: int, plugin: ScorePlugin, rows: Rows) -> Scores | int:
         """What a plugin gives, normalised and checked; one number where it is the same for all nodes."""
-        count = len(self.cycle.nodes.alive[rows])
+        count = len(self.context.nodes.alive[rows])
         if self.runner.score_reads[index] is Reads.CLUSTER:
-            raw = _score(plugin, self.cycle, rows, count)
+            raw = _score(plugin, self.context, rows, count)
         else:
             column = self._memo.score(index)
             raw = None if column is None else column[rows]
         if index in self.runner.summed or not plugin.normalizes():
             return 0 if raw is None else raw
         # Hot: a plugin without anything to tell nodes apart is normalised for one node instead of thousands.
-        scores = _normalize(plugin, self.cycle, np.zeros(1, np.int64) if raw is None else raw, rows)
+        scores = _normalize(plugin, self.context, np.zeros(1, np.int64) if raw is None else raw, rows)
         return int(scores[0]) if raw is None else scores
 
     def _kept_scores(self) -> list[Question]:
@@ -285,7 +285,7 @@ class Attempt:
         if is_fixed and key in self._memo.outcomes:
             return self._memo.outcomes[key]
         try:
-            outcome = self.cycle.call(point, plugin.name, ask, *args)
+            outcome = self.context.call(point, plugin.name, ask, *args)
         except Exception as fault:
             raise AttemptError(f'running {point} plugin "{plugin.name}": {describe(fault)}') from fault
         if is_fixed:
@@ -299,33 +299,33 @@ class _FilterQuestion:
 
     plugin: FilterPlugin
 
-    def __call__(self, cycle: Cycle, rows: Rows) -> Codes | None:
-        return ask_filter(self.plugin, cycle, rows, _count(cycle, rows))
+    def __call__(self, context: SchedulingContext, rows: Rows) -> Codes | None:
+        return ask_filter(self.plugin, context, rows, _count(context, rows))
 
 
 @dataclass(frozen=True, slots=True)
 class _ScoreQuestion:
     plugin: ScorePlugin
 
-    def __call__(self, cycle: Cycle, rows: Rows) -> Scores | None:
-        return _score(self.plugin, cycle, rows, _count(cycle, rows))
+    def __call__(self, context: SchedulingContext, rows: Rows) -> Scores | None:
+        return _score(self.plugin, context, rows, _count(context, rows))
 
 
-def _count(cycle: Cycle, rows: Rows) -> int:
-    return len(cycle.nodes.alive[rows]) if isinstance(rows, slice) else len(rows)
+def _count(context: SchedulingContext, rows: Rows) -> int:
+    return len(context.nodes.alive[rows]) if isinstance(rows, slice) else len(rows)
 
 
-def _concerns(plugin: FilterPlugin, cycle: Cycle) -> bool:
+def _concerns(plugin: FilterPlugin, context: SchedulingContext) -> bool:
     try:
-        return plugin.concerns(cycle.pod)
+        return plugin.concerns(context.pod)
     except Exception as fault:
         raise AttemptError(f'running "{plugin.name}" filter plugin: {describe(fault)}') from fault
 
 
-def ask_filter(plugin: FilterPlugin, cycle: Cycle, rows: Rows, asked: int) -> Codes | None:
+def ask_filter(plugin: FilterPlugin, context: SchedulingContext, rows: Rows, asked: int) -> Codes | None:
     """A filter's codes for so many rows; whatever it raises, and a wrong number of codes, ends the attempt."""
     try:
-        codes: Codes | None = cycle.call("Filter", plugin.name, plugin.filter, cycle, rows)
+        codes: Codes | None = context.call("Filter", plugin.name, plugin.filter, context, rows)
         if codes is not None:
             _check_form(codes, asked, "codes")
     except Exception as fault:
@@ -333,9 +333,9 @@ def ask_filter(plugin: FilterPlugin, cycle: Cycle, rows: Rows, asked: int) -> Co
     return codes
 
 
-def _score(plugin: ScorePlugin, cycle: Cycle, rows: Rows, asked: int) -> Scores | None:
+def _score(plugin: ScorePlugin, context: SchedulingContext, rows: Rows, asked: int) -> Scores | None:
     try:
-        scores: Scores | None = cycle.call("Score", plugin.name, plugin.score, cycle, rows)
+        scores: Scores | None = context.call("Score", plugin.name, plugin.score, context, rows)
         if scores is not None:
             _check_form(scores, asked, "scores")
     except Exception as fault:
@@ -345,10 +345,10 @@ def _score(plugin: ScorePlugin, cycle: Cycle, rows: Rows, asked: int) -> Scores 
     return scores
 
 
-def _normalize(plugin: ScorePlugin, cycle: Cycle, scores: Scores, rows: Rows) -> Scores:
+def _normalize(plugin: ScorePlugin, context: SchedulingContext, scores: Scores, rows: Rows) -> Scores:
     try:
         asked = len(scores)
-        scores = cycle.call("ScoreExtensionNormalize", plugin.name, plugin.normalize, cycle, scores, rows)
+        scores = context.call("ScoreExtensionNormalize", plugin.name, plugin.normalize, context, scores, rows)
         _check_form(scores, asked, "scores")
     except Exception as fault:
         text = f'running Normalize on Score plugins: plugin "{plugin.name}" failed with: {describe(fault)}'
@@ -391,9 +391,9 @@ def _narrow(narrowing: Narrowing, names: frozenset[str], plugin: str) -> PodReje
     return PodRejected(final(text), frozenset(narrowing.plugins))
 
 
-def _keep_only(first: NDArray[np.int8], names: frozenset[str], cycle: Cycle) -> NDArray[np.int8]:
+def _keep_only(first: NDArray[np.int8], names: frozenset[str], context: SchedulingContext) -> NDArray[np.int8]:
     kept = np.full(len(first), NARROWED_OUT, np.int8)
-    rows = [cycle.nodes.row_book[name] for name in names if name in cycle.nodes.row_book]
+    rows = [context.nodes.row_book[name] for name in names if name in context.nodes.row_book]
     kept[rows] = first[rows]
     return kept
 

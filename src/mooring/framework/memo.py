@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.nodes.table import NodeTable, few_rows
-from mooring.framework.cycle import Cycle, Keepsakes
+from mooring.framework.context import KeptValues, SchedulingContext
 from mooring.framework.points import Reads, Rows
 from mooring.framework.status import SKIP
 
-Answer = Callable[[Cycle, Rows], NDArray[np.int64] | None]
+Answer = Callable[[SchedulingContext, Rows], NDArray[np.int64] | None]
 
 PASSED = 127
 """In a column of first rejections: no filter rejects the row."""
@@ -52,9 +52,9 @@ class KeptColumns:
         self._node_position = 0
         self._position = 0
 
-    def refresh(self, cycle: Cycle) -> Rows | None:
+    def refresh(self, context: SchedulingContext) -> Rows | None:
         """Ask again where something was touched. Returns the rows whose answers may be new; None: there are none."""
-        nodes = cycle.nodes
+        nodes = context.nodes
         node_rows, rows = self._touched_nodes(nodes), self._touched(nodes)
         if rows is None:
             return None
@@ -62,7 +62,7 @@ class KeptColumns:
             for question in self._questions:
                 asked = node_rows if question.reads is Reads.NODE else rows
                 if asked is not None:
-                    self._put(question, asked, question.ask(cycle, asked), nodes.capacity)
+                    self._put(question, asked, question.ask(context, asked), nodes.capacity)
         except BaseException:
             self._capacity = 0  # or else what was left unasked would pass for answered next time
             raise
@@ -109,7 +109,7 @@ class ShapeMemo:
     """
 
     def __init__(self) -> None:
-        self.keepsakes = Keepsakes()
+        self.kept_values = KeptValues()
         self.outcomes: dict[tuple[str, str], Any] = {}
         """What PreFilter and PreScore plugins said that read only the shape, by point and plugin name."""
         self.pre_filter_plan: Plan | None = None
@@ -129,14 +129,14 @@ class ShapeMemo:
             tuple(step for step in plan.steps if said.get(step[0].name, step) not in (None, SKIP)),
         )
 
-    def first_rejections(self, cycle: Cycle, questions: Callable[[], list[Question]]) -> NDArray[np.int8]:
+    def first_rejections(self, context: SchedulingContext, questions: Callable[[], list[Question]]) -> NDArray[np.int8]:
         """For each row the index of the first kept filter that rejects it, else PASSED, or DEAD. Do not write to it."""
-        nodes = cycle.nodes
+        nodes = context.nodes
         if self._filters is None:
             asked = questions()
             self._filters = KeptColumns(asked)
             self._filter_order = sorted((question.index for question in asked), reverse=True)
-        rows = self._filters.refresh(cycle)
+        rows = self._filters.refresh(context)
         if len(self._first) != nodes.capacity:
             self._first = np.full(nodes.capacity, DEAD, np.int8)
         few = few_rows(rows) if rows is not None else None
@@ -169,15 +169,15 @@ class ShapeMemo:
         return self._filters.columns.get(index) if self._filters else None
 
     def score_sum(
-        self, cycle: Cycle, questions: Callable[[], list[Question]], weights: dict[int, int]
+        self, context: SchedulingContext, questions: Callable[[], list[Question]], weights: dict[int, int]
     ) -> NDArray[np.int64]:
         """For each row the sum of the kept scores named in `weights`, times their weight. Do not write to it."""
-        nodes = cycle.nodes
+        nodes = context.nodes
         if self._scores is None:
             asked = questions()
             self._scores = KeptColumns(asked)
             self._summed = {question.index: weights[question.index] for question in asked if question.index in weights}
-        rows = self._scores.refresh(cycle)
+        rows = self._scores.refresh(context)
         if len(self._sum) != nodes.capacity:
             self._sum = np.zeros(nodes.capacity, np.int64)
         few = few_rows(rows) if rows is not None else None

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mooring.cluster.nodes.table import NOWHERE, NodeTable
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.points import Codes, FilterPlugin, Handle, Plugin, Rows, ScorePlugin, Scores
 from mooring.framework.status import Rejection, curable
 from mooring.model.node import Node, Taint
@@ -133,11 +133,11 @@ class _LiftedFilter(_Lifted, FilterPlugin):
         self._rejections: list[Rejection] = []
         self._rejection_book: dict[str | Rejection, int] = {}
 
-    def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
-        answers = (self._plugin.filter(cycle.pod, node) for node in _views(cycle, rows))
+    def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
+        answers = (self._plugin.filter(context.pod, node) for node in _views(context, rows))
         return np.fromiter((self._encode(answer) for answer in answers), np.int64)
 
-    def rejection(self, cycle: Cycle, code: int) -> Rejection:
+    def rejection(self, context: SchedulingContext, code: int) -> Rejection:
         return self._rejections[code - 1]
 
     def _encode(self, answer: str | Rejection | None) -> int:
@@ -153,8 +153,8 @@ class _LiftedFilter(_Lifted, FilterPlugin):
 
 
 class _LiftedScore(_Lifted, ScorePlugin):
-    def score(self, cycle: Cycle, rows: Rows) -> Scores | None:
-        return np.array([self._score(cycle.pod, node) for node in _views(cycle, rows)], np.int64)
+    def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
+        return np.array([self._score(context.pod, node) for node in _views(context, rows)], np.int64)
 
     def _score(self, pod: Pod, node: NodeView) -> int:
         score = self._plugin.score(pod, node)
@@ -164,7 +164,7 @@ class _LiftedScore(_Lifted, ScorePlugin):
 
 
 class _LiftedNormalizedScore(_LiftedScore):
-    def normalize(self, cycle: Cycle, scores: Scores, rows: Rows) -> Scores:
+    def normalize(self, context: SchedulingContext, scores: Scores, rows: Rows) -> Scores:
         normalized = self._plugin.normalize(scores.tolist())
         if len(normalized) != len(scores):
             raise ValueError(f"normalize returned {len(normalized)} scores for {len(scores)} nodes")
@@ -173,6 +173,6 @@ class _LiftedNormalizedScore(_LiftedScore):
         return np.array(normalized, np.int64)
 
 
-def _views(cycle: Cycle, rows: Rows) -> list[NodeView]:
-    nodes = cycle.nodes
+def _views(context: SchedulingContext, rows: Rows) -> list[NodeView]:
+    nodes = context.nodes
     return [NodeView(nodes, row) for row in np.arange(nodes.height)[rows].tolist()]

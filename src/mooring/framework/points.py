@@ -37,9 +37,9 @@ from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 
 if TYPE_CHECKING:
-    from mooring.framework.cycle import Cycle
+    from mooring.framework.context import SchedulingContext
     from mooring.framework.events import Registration
-    from mooring.framework.failure import FitFailure
+    from mooring.framework.fit_error import FitError
 
 Rows = slice | NDArray[np.intp]
 """Which rows of the node table are meant; index a column with it."""
@@ -134,7 +134,7 @@ class QueueSortPlugin(Plugin):
 
 class PreFilterPlugin(Plugin):
     @abstractmethod
-    def pre_filter(self, cycle: "Cycle") -> NodeNames | Rejection | Skip | None:
+    def pre_filter(self, context: "SchedulingContext") -> NodeNames | Rejection | Skip | None:
         """SKIP leaves the plugin's `filter` out of this attempt."""
 
 
@@ -145,19 +145,19 @@ class PreFilterExtensions(PreFilterPlugin):
     """
 
     @abstractmethod
-    def add_pod(self, cycle: "Cycle", pod: Pod, row: int) -> None: ...
+    def add_pod(self, context: "SchedulingContext", pod: Pod, row: int) -> None: ...
 
     @abstractmethod
-    def remove_pod(self, cycle: "Cycle", pod: Pod, row: int) -> None: ...
+    def remove_pod(self, context: "SchedulingContext", pod: Pod, row: int) -> None: ...
 
 
 class FilterPlugin(Plugin):
     @abstractmethod
-    def filter(self, cycle: "Cycle", rows: Rows) -> Codes | None:
+    def filter(self, context: "SchedulingContext", rows: Rows) -> Codes | None:
         """A code for each row; None: all pass."""
 
     @abstractmethod
-    def rejection(self, cycle: "Cycle", code: int) -> Rejection:
+    def rejection(self, context: "SchedulingContext", code: int) -> Rejection:
         """What a code that `filter` gave means. Asked only for what is shown to people."""
 
 
@@ -188,7 +188,7 @@ class Victims:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """From PostFilter, where others have a say in it (`FitFailure.is_reviewed`): every way to make room."""
+    """From PostFilter, where others have a say in it (`FitError.is_reviewed`): every way to make room."""
 
     victims: dict[str, Victims]
     """By name of the node."""
@@ -198,7 +198,7 @@ class Candidates:
 
 class PostFilterPlugin(Plugin):
     @abstractmethod
-    def post_filter(self, failure: "FitFailure") -> Nomination | NoRoom | Candidates:
+    def post_filter(self, failure: "FitError") -> Nomination | NoRoom | Candidates:
         """Find room for a pod that fits nowhere, or say why that cannot be done. Others act on what it finds."""
 
     def eviction_began(self, pod: Pod) -> None:
@@ -210,16 +210,16 @@ class PostFilterPlugin(Plugin):
 
 class PreScorePlugin(Plugin):
     @abstractmethod
-    def pre_score(self, cycle: "Cycle", rows: Rows) -> Skip | None:
+    def pre_score(self, context: "SchedulingContext", rows: Rows) -> Skip | None:
         """`rows` are the feasible nodes. SKIP leaves the plugin's `score` out of this attempt."""
 
 
 class ScorePlugin(Plugin):
     @abstractmethod
-    def score(self, cycle: "Cycle", rows: Rows) -> Scores | None:
+    def score(self, context: "SchedulingContext", rows: Rows) -> Scores | None:
         """Any integer for each row, the higher the better; None: 0 for all. Must end in 0..100 after `normalize`."""
 
-    def normalize(self, cycle: "Cycle", scores: Scores, rows: Rows) -> Scores:
+    def normalize(self, context: "SchedulingContext", scores: Scores, rows: Rows) -> Scores:
         """Bring the scores of all feasible nodes to 0..100. Must not write to `scores`.
 
         When `score` gave None it is asked with a single 0, and what it says holds for all nodes.
@@ -233,11 +233,11 @@ class ScorePlugin(Plugin):
 
 class ReservePlugin(Plugin):
     @abstractmethod
-    def reserve(self, cycle: "Cycle", node_name: str) -> Rejection | None:
+    def reserve(self, context: "SchedulingContext", node_name: str) -> Rejection | None:
         """Claim what the pod will use on the node that was chosen for it."""
 
     @abstractmethod
-    def unreserve(self, cycle: "Cycle", node_name: str) -> None:
+    def unreserve(self, context: "SchedulingContext", node_name: str) -> None:
         """Give it back. Called for all plugins in reverse order, also for those that had not claimed anything yet."""
 
 
@@ -251,7 +251,7 @@ class Wait:
 
 class PermitPlugin(Plugin):
     @abstractmethod
-    def permit(self, cycle: "Cycle", node_name: str) -> Rejection | Wait | None: ...
+    def permit(self, context: "SchedulingContext", node_name: str) -> Rejection | Wait | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,18 +275,18 @@ It is closed when the pod is preempted meanwhile."""
 
 class PreBindPlugin(Plugin):
     @abstractmethod
-    def pre_bind(self, cycle: "Cycle", node_name: str) -> Work | Rejection | None: ...
+    def pre_bind(self, context: "SchedulingContext", node_name: str) -> Work | Rejection | None: ...
 
 
 class BindPlugin(Plugin):
     @abstractmethod
-    def bind(self, cycle: "Cycle", node_name: str) -> Bind | Rejection | Skip | None:
+    def bind(self, context: "SchedulingContext", node_name: str) -> Bind | Rejection | Skip | None:
         """Say how to bind the pod to the node (`Bind`: as usual; None: it is done). SKIP hands it to the next plugin."""
 
 
 class PostBindPlugin(Plugin):
     @abstractmethod
-    def post_bind(self, cycle: "Cycle", node_name: str) -> None: ...
+    def post_bind(self, context: "SchedulingContext", node_name: str) -> None: ...
 
 
 POINTS: dict[str, type[Plugin]] = {

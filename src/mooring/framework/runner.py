@@ -6,7 +6,7 @@ from weakref import ref
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.attempt import Attempt
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.memo import ShapeMemo
 from mooring.framework.plugin_caller import PluginCaller
 from mooring.framework.prepared import PreparedProfile, SearchCursor
@@ -33,7 +33,7 @@ class Runner(PreparedProfile):
         """Begin an attempt to place a pod."""
         cluster.nodes.settle()
         memo = self._memo(pod.shape, cluster.nodes)
-        return Attempt(self, Cycle(pod, cluster, seed, memo.keepsakes, self.caller.call_for(seed)), memo)
+        return Attempt(self, SchedulingContext(pod, cluster, seed, memo.kept_values, self.caller.call_for(seed)), memo)
 
     def _memo(self, shape: PodShape, nodes: NodeTable) -> ShapeMemo:
         """What is kept for the shape. It follows one table; for a fork of it nothing is kept."""

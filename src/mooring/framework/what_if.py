@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from mooring.cluster.nodes.table import NodeTable
 from mooring.cluster.pods.nominated import Load, NominatedLoad
 from mooring.framework.attempt import Attempt, AttemptError, Verdicts, ask_filter
-from mooring.framework.cycle import Cycle, CycleState
+from mooring.framework.context import CycleState, SchedulingContext
 from mooring.framework.faults import describe
 from mooring.framework.memo import PASSED
 from mooring.framework.points import PreFilterExtensions, Reads
@@ -34,7 +34,7 @@ def leave_room(attempt: Attempt, verdicts: Verdicts, nominated: NominatedLoad) -
 
     Parity: where it fails with them, that verdict stands, not the one without them.
     """
-    load = nominated.load_beside(attempt.cycle.pod)
+    load = nominated.load_beside(attempt.context.pod)
     rows = np.flatnonzero((load.pod_count[: len(verdicts.first)] > 0) & (verdicts.first >= 0))
     if not len(rows):
         return
@@ -59,12 +59,12 @@ def verdicts_with(attempt: Attempt, rows: RowArray, load: Load, nominated: Nomin
         with Batch(attempt, rows, None) as batch:
             batch.shift(rows, load.requested[:, rows], load.pod_count[rows])
             return batch.ask(rows)
-    nodes = attempt.cycle.nodes.sketch()
+    nodes = attempt.context.nodes.sketch()
     first = np.full(len(rows), PASSED, np.int8)
     codes: dict[int, NDArray[np.int64]] = {}
     for i, row in enumerate(rows.tolist()):
         one = OneNode(attempt, nodes, row)
-        for pod in nominated.beside(attempt.cycle.pod, nodes.names[row]):
+        for pod in nominated.beside(attempt.context.pod, nodes.names[row]):
             one.add(pod)
         found = one.ask()
         first[i] = found.first[0]
@@ -73,7 +73,7 @@ def verdicts_with(attempt: Attempt, rows: RowArray, load: Load, nominated: Nomin
     return Verdicts(first, codes)
 
 
-def ask_again(attempt: Attempt, cycle: Cycle, rows: RowArray) -> Verdicts:
+def ask_again(attempt: Attempt, context: SchedulingContext, rows: RowArray) -> Verdicts:
     """The verdicts of these rows in a what-if, aligned with `rows`. What reads only nodes is not asked again."""
     first = np.full(len(rows), PASSED, np.int8)
     verdicts = Verdicts(first)
@@ -86,7 +86,7 @@ def ask_again(attempt: Attempt, cycle: Cycle, rows: RowArray) -> Verdicts:
             codes = None if kept is None else kept[rows] * still_in
         else:
             asked = rows if still_in.all() else rows[still_in]
-            answer = ask_filter(plugin, cycle, asked, len(asked))
+            answer = ask_filter(plugin, context, asked, len(asked))
             codes = None if answer is None else np.zeros(len(rows), np.int64)
             if codes is not None:
                 codes[still_in] = answer
@@ -104,7 +104,7 @@ class OneNode:
         self._nodes = nodes
         self._row = row
         self._rows = np.array([row], np.intp)
-        self._state = attempt.cycle.state.clone()
+        self._state = attempt.context.state.clone()
         self._extensions = attempt.extensions()
 
     def add(self, pod: Pod) -> None:
@@ -138,8 +138,8 @@ class OneNode:
         index = int(found.first[0])
         return self._attempt.rejection(index, int(found.codes[index][0]))
 
-    def _cycle(self, state: CycleState) -> Cycle:
-        return self._attempt.cycle.on(self._nodes, state)
+    def _cycle(self, state: CycleState) -> SchedulingContext:
+        return self._attempt.context.on(self._nodes, state)
 
 
 class Batch:
@@ -151,7 +151,7 @@ class Batch:
 
     def __init__(self, attempt: Attempt, rows: RowArray, load: Load | None) -> None:
         self._attempt = attempt
-        self._nodes = attempt.cycle.nodes
+        self._nodes = attempt.context.nodes
         self._rows = rows
         self._requested = self._nodes.requested[:, rows]
         self._pod_count = self._nodes.pod_count[rows]
@@ -176,7 +176,7 @@ class Batch:
 
     def ask(self, rows: RowArray) -> Verdicts:
         """The verdicts of some of the rows; crowded ones must pass both ways."""
-        found = ask_again(self._attempt, self._attempt.cycle, rows)
+        found = ask_again(self._attempt, self._attempt.context, rows)
         crowded = self._is_crowded[rows] if self._load is not None else None
         if self._load is None or crowded is None or not crowded.any():
             return found
@@ -192,16 +192,16 @@ class Batch:
         requested, pods = load.requested[:, rows], load.pod_count[rows]
         self.shift(rows, requested, pods)
         try:
-            return ask_again(self._attempt, self._attempt.cycle, rows)
+            return ask_again(self._attempt, self._attempt.context, rows)
         finally:
             self.shift(rows, -requested, -pods)
 
 
-def _tell(extensions: Sequence[PreFilterExtensions], cycle: Cycle, pod: Pod, row: int, what: str) -> None:
+def _tell(extensions: Sequence[PreFilterExtensions], context: SchedulingContext, pod: Pod, row: int, what: str) -> None:
     for plugin in extensions:
         try:
             tell = plugin.add_pod if what == "AddPod" else plugin.remove_pod
-            cycle.call(f"PreFilterExtension{what}", plugin.name, tell, cycle, pod, row)
+            context.call(f"PreFilterExtension{what}", plugin.name, tell, context, pod, row)
         except Exception as fault:
             name = getattr(plugin, "name", type(plugin).__name__)
             raise AttemptError(f'running {what} on PreFilter plugin "{name}": {describe(fault)}') from fault

@@ -6,8 +6,8 @@ from typing import Protocol
 
 import msgspec
 
-from mooring.apiclient.quick_client import QuickClient
-from mooring.apiclient.reflectors.retry_pace import Random
+from mooring.apiclient.lean_client import LeanClient
+from mooring.apiclient.reflectors.retry_backoff import Random
 from mooring.apiclient.throttle import Timing
 from mooring.apiclient.unanswered import ConnectionLost, ConnectionRefused, Unreadable
 from mooring.model.api_errors import ApiError
@@ -45,11 +45,11 @@ class Writer(Protocol):
 class ApiWriter:
     """Raises ApiError where the server refuses, Unanswered where nobody knows whether it did."""
 
-    binder: QuickClient
-    statuses: QuickClient
-    objects: QuickClient
+    binder: LeanClient
+    statuses: LeanClient
+    objects: LeanClient
     """Claims and volumes: pods wait for them to be bound, so they must not wait behind hundreds of statuses."""
-    events: QuickClient
+    events: LeanClient
     timing: Timing
     draw: Random = random.random
 

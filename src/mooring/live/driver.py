@@ -26,7 +26,7 @@ from mooring.live.api_writer import Writer
 from mooring.live.event_writer import EventWriter
 from mooring.live.extenders.calls import ExtenderCalls
 from mooring.live.object_writes import body_of, request_of
-from mooring.live.pacemaker import Pacemaker
+from mooring.live.periodic_tasks import PeriodicTasks
 from mooring.live.status_writer import StatusWriter
 from mooring.model.api_errors import ApiError
 from mooring.model.pod import Pod
@@ -87,7 +87,7 @@ class LiveDriver:
 
         Their status does not say that they are not scheduled: it would stay on a pod that runs.
         """
-        self._pacemaker = Pacemaker(scheduler, clock, events.sweep)
+        self._pacemaker = PeriodicTasks(scheduler, clock, events.sweep)
         self.bound = 0
         self.report: Callable[[Record], None] = _tell
         """Says in the log what the scheduler recorded."""

@@ -30,8 +30,8 @@ def dump(scheduler: Scheduler, log: Log) -> None:
     """Nodes with their pods, then the queue."""
     log.info("Dump of cached NodeInfo", nodes="\n".join(_nodes(scheduler)))
     counts = scheduler.pending_counts()
-    parked = counts["unschedulable"] + counts["gated"]
-    summary = f"activeQ:{counts['active']}; backoffQ:{counts['backoff']}; unschedulablePods:{parked}"
+    unschedulable = counts["unschedulable"] + counts["gated"]
+    summary = f"activeQ:{counts['active']}; backoffQ:{counts['backoff']}; unschedulablePods:{unschedulable}"
     pods = "\n".join(_pod_line(entry.pod) for entry in scheduler.queued_pods())
     log.info("Dump of scheduling queue", summary=summary, pods=pods)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mooring.apiclient.credentials.credentials import CredentialsError
-from mooring.apiclient.reflectors.retry_pace import Random
+from mooring.apiclient.reflectors.retry_backoff import Random
 from mooring.apiclient.throttle import Timing
 from mooring.apiclient.unanswered import Unanswered
 from mooring.framework.intents import Record

@@ -12,8 +12,8 @@ from random import SystemRandom
 from typing import Any, Literal, Protocol, TypeVar
 
 from mooring.apiclient.client import ApiClient, Limits
+from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.credentials import CredentialsError
-from mooring.apiclient.reach import Access
 from mooring.apiclient.throttle import Timing
 from mooring.apiclient.transport import Params
 from mooring.apiclient.unanswered import Unanswered
@@ -110,7 +110,7 @@ def elector_settings(config: LeaderElectionConfiguration, identity: str, compone
 
 
 def lease_client(
-    access: Access, base_user_agent: str, connection: ClientConnectionConfiguration, times: ElectionTimes
+    access: ConnectionSettings, base_user_agent: str, connection: ClientConnectionConfiguration, times: ElectionTimes
 ) -> ApiClient:
     """A client for the lease alone: a flood of other requests must not keep a leader from renewing."""
     limits = Limits(request_s=times.request_s, answer_bytes=_LEASE_BYTES, connections=2)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from mooring.apiclient.client import ApiClient
-from mooring.apiclient.reach import Access
+from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.framework.config.types import ClientConnectionConfiguration
 from mooring.kit.fence import Fence
 from mooring.kit.logs import Log
@@ -23,7 +23,7 @@ class LeaseThread:
 
     def __init__(
         self,
-        access: Access,
+        access: ConnectionSettings,
         connection: ClientConnectionConfiguration,
         user_agent: str,
         settings: ElectorSettings,

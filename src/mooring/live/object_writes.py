@@ -4,9 +4,9 @@ from functools import cache
 
 import msgspec
 
-from mooring.apiserver.access import Api
 from mooring.apiserver.patches.merge_patch import apply_merge_patch
 from mooring.apiserver.patches.strategic_merge import apply_strategic_merge_patch
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.framework.intents import Write
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
@@ -44,7 +44,7 @@ def request_of(write: Write) -> tuple[str, str]:
     return "/".join(parts), STRATEGIC_MERGE_PATCH if write.form == "strategic" else MERGE_PATCH
 
 
-def carry_out(api: Api, write: Write) -> KubeObject | None:
+def carry_out(api: ResourceApi, write: Write) -> KubeObject | None:
     """Do it in this process. Returns the object as it is now, None for one that was deleted. Raises ApiError."""
     resource, body = resource_of(write.kind), body_of(write)
     if write.method == "DELETE":

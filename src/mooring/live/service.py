@@ -11,9 +11,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from mooring.apiclient.client import ApiClient, Observe
-from mooring.apiclient.quick_client import QuickClient
-from mooring.apiclient.reach import Access
-from mooring.apiclient.reflectors.reflector import Conduct, WatchSource
+from mooring.apiclient.connection_settings import ConnectionSettings
+from mooring.apiclient.lean_client import LeanClient
+from mooring.apiclient.reflectors.reflector import ReflectorOptions, WatchSource
 from mooring.apiclient.reflectors.reflectors import Reflectors
 from mooring.apiclient.reflectors.watched import WATCHED, WATCHED_FOR_GROUPS
 from mooring.kit.clock import Clock, WallClock
@@ -40,7 +40,7 @@ EVENT_WRITERS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class ClientLimits:
     """Requests a second of each client; a negative number is no limit. And how long a write may take."""
 
     qps: float = -1.0
@@ -74,11 +74,11 @@ class LiveScheduler:
     def __init__(
         self,
         scheduler: Scheduler,
-        access: Access,
-        pace: Pace | None = None,
+        access: ConnectionSettings,
+        pace: ClientLimits | None = None,
         clock: Clock | None = None,
         is_dry_run: bool = False,
-        conduct: Conduct | None = None,
+        reflector_options: ReflectorOptions | None = None,
         observe: Observe | None = None,
         fence: Fence = NO_FENCE,
     ) -> None:
@@ -86,12 +86,12 @@ class LiveScheduler:
         self.scheduler = scheduler
         self._clock = clock or WallClock()
         self._stack = AsyncExitStack()
-        pace, conduct = pace or Pace(), conduct or Conduct(report=_tell)
-        timing = conduct.timing
+        pace, reflector_options = pace or ClientLimits(), reflector_options or ReflectorOptions(report=_tell)
+        timing = reflector_options.timing
         agent = f"{USER_AGENT}/scheduler"
         self._watcher = ApiClient(access, agent, pace.qps, pace.burst, timing=timing, observe=observe)
         quick = partial(
-            QuickClient,
+            LeanClient,
             access,
             agent,
             qps=pace.qps,
@@ -120,7 +120,7 @@ class LiveScheduler:
                 scheduler, originals.whole, self.driver.go_on, is_dry_run=is_dry_run, fence=fence
             )
         watched = (*WATCHED, *WATCHED_FOR_GROUPS) if scheduler.schedules_groups else WATCHED
-        self.reflectors = Reflectors(source, listener, watched, conduct)
+        self.reflectors = Reflectors(source, listener, watched, reflector_options)
         self._watching: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from mooring.kit.lazy import lazy
-from mooring.model.kin import Kin
-from mooring.model.kin_cases import KinCases
+from mooring.model.label_set import LabelSet
+from mooring.model.label_set_cases import LabelSetCases
 from mooring.model.meta import int32
 from mooring.model.pod_spec import Affinity, PodAffinity, PodAffinityTerm
 from mooring.model.selectors import EVERYTHING, NOTHING, Selector, SelectorError, compile_selector
@@ -76,24 +76,26 @@ class PodTerms:
     def anti_affinity_keys(self) -> frozenset[str]:
         return frozenset(term.topology_key for term in self.anti_affinity)
 
-    def want(self, kin: Kin) -> bool:
-        """Whether there are affinity terms, and all of them mean pods of this kin.
+    def want(self, label_set: LabelSet) -> bool:
+        """Whether there are affinity terms, and all of them mean pods of this label set.
 
         Namespace selectors are tried against no labels at all: this is for hints, see there.
         """
-        return bool(self.affinity) and self._wanted.get(kin, lambda: _all_speak_of(self.affinity, kin))
+        return bool(self.affinity) and self._wanted.get(label_set, lambda: _all_speak_of(self.affinity, label_set))
 
-    def avoid(self, kin: Kin) -> bool:
+    def avoid(self, label_set: LabelSet) -> bool:
         """The same for anti-affinity terms."""
-        return bool(self.anti_affinity) and self._avoided.get(kin, lambda: _all_speak_of(self.anti_affinity, kin))
+        return bool(self.anti_affinity) and self._avoided.get(
+            label_set, lambda: _all_speak_of(self.anti_affinity, label_set)
+        )
 
     @lazy
-    def _wanted(self) -> KinCases[bool]:
-        return KinCases(term.selector for term in self.affinity)
+    def _wanted(self) -> LabelSetCases[bool]:
+        return LabelSetCases(term.selector for term in self.affinity)
 
     @lazy
-    def _avoided(self) -> KinCases[bool]:
-        return KinCases(term.selector for term in self.anti_affinity)
+    def _avoided(self) -> LabelSetCases[bool]:
+        return LabelSetCases(term.selector for term in self.anti_affinity)
 
     @property
     def fault(self) -> str | None:
@@ -103,8 +105,8 @@ class PodTerms:
         return self.faults[0] if len(self.faults) == 1 else f"[{', '.join(self.faults)}]"
 
 
-def _all_speak_of(terms: tuple[AffinityTerm, ...], kin: Kin) -> bool:
-    return all(term.speaks_of(kin.namespace, kin.labels, NO_LABELS) for term in terms)
+def _all_speak_of(terms: tuple[AffinityTerm, ...], label_set: LabelSet) -> bool:
+    return all(term.speaks_of(label_set.namespace, label_set.labels, NO_LABELS) for term in terms)
 
 
 T = TypeVar("T")
@@ -155,7 +157,7 @@ def _compile(term: PodAffinityTerm, namespace: str) -> AffinityTerm:
 
 @dataclass(frozen=True, slots=True)
 class PodPredicate:
-    """A question about a pod that only its namespace and labels answer, so it is asked once for each kin."""
+    """A question about a pod that only its namespace and labels answer, so it is asked once for each label set."""
 
     selector: Selector
     namespaces: frozenset[str]

@@ -1,6 +1,6 @@
 """Pod shapes: what pods of one template have in common, worked out once and shared by all of them.
 
-A *shape* is the scheduling-relevant part of a pod's template, without its labels (kin.py). Shapes are interned, so
+A *shape* is the scheduling-relevant part of a pod's template, without its labels (label set.py). Shapes are interned, so
 identity is equality.
 """
 

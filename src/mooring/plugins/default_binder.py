@@ -1,6 +1,6 @@
 """DefaultBinder: binds the pod to its node through the API server."""
 
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.intents import Bind
 from mooring.framework.points import BindPlugin
 
@@ -8,5 +8,5 @@ from mooring.framework.points import BindPlugin
 class DefaultBinder(BindPlugin):
     name = "DefaultBinder"
 
-    def bind(self, cycle: Cycle, node_name: str) -> Bind:
-        return Bind(cycle.pod, node_name)
+    def bind(self, context: SchedulingContext, node_name: str) -> Bind:
+        return Bind(context.pod, node_name)

@@ -22,7 +22,7 @@ class QueueCounters:
     hints: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     """Counter: (plugin, event label, outcome) -> hints that were asked."""
     flushed: int = 0
-    """Counter: pods that got another chance only because they had been parked for too long."""
+    """Counter: pods that got another chance only because they had been unschedulable for too long."""
     rescued: int = 0
     """Counter: those of them that were then placed. Each is a wake-up that was lost."""
 

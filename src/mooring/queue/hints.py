@@ -32,7 +32,7 @@ REJECTING = (PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, ReservePlugin, Per
 _NODE_TAINTED = Registration(ClusterEvent(NODE, Action.UPDATE_NODE_TAINT))
 
 
-class Happening(NamedTuple):
+class ObservedEvent(NamedTuple):
     """An event with the objects that it is about, and its label worked out once."""
 
     event: ClusterEvent
@@ -40,7 +40,7 @@ class Happening(NamedTuple):
     label: str
 
 
-class Worth(IntEnum):
+class QueueingStrategy(IntEnum):
     """What an event is worth to a pod that was rejected; the greater, the stronger."""
 
     SKIP = 0
@@ -89,7 +89,7 @@ class HintMap:
     def listeners(self, event: ClusterEvent) -> Listeners:
         """Who wants to hear of an event. There are few kinds of events, so each is matched once.
 
-        Hot: all parked pods are asked about one event after another, and hashing an event takes 0.6 µs.
+        Hot: all unschedulable pods are asked about one event after another, and hashing an event takes 0.6 µs.
         """
         if self._last is not None and self._last[0] is event:
             return self._last[1]
@@ -131,30 +131,32 @@ class Hints:
         """All events that a plugin registered, in any profile."""
         return tuple(event for hint_map in self._maps.values() for event in hint_map.events_of(plugin))
 
-    def worth_requeuing(self, entry: QueuedPod, happening: Happening) -> Worth:
+    def strategy_for(self, entry: QueuedPod, observed: ObservedEvent) -> QueueingStrategy:
         """What an event is worth to a pod."""
         rejectors = entry.rejectors
         if not rejectors:
-            return Worth.AFTER_BACKOFF
-        if happening.event.is_wildcard:
-            return _worth_of_wildcard(entry, happening.change)
+            return QueueingStrategy.AFTER_BACKOFF
+        if observed.event.is_wildcard:
+            return _strategy_for_wildcard(entry, observed.change)
         hint_map = self._maps.get(entry.profile)
         if hint_map is None:
             self._report(f"no profile is named {entry.profile}, so pod {entry.key} is woken by any event", None)
-            return Worth.AFTER_BACKOFF
-        listeners = hint_map.listeners(happening.event)
+            return QueueingStrategy.AFTER_BACKOFF
+        listeners = hint_map.listeners(observed.event)
         for plugin in rejectors:  # those that wait for an event come first, so the first yes is the strongest
-            if plugin in listeners and any(self._ask(plugin, hint, entry, happening) for hint in listeners[plugin]):
-                return Worth.IMMEDIATELY if plugin in entry.pending_plugins else Worth.AFTER_BACKOFF
-        return Worth.SKIP
+            if plugin in listeners and any(self._ask(plugin, hint, entry, observed) for hint in listeners[plugin]):
+                return (
+                    QueueingStrategy.IMMEDIATELY if plugin in entry.pending_plugins else QueueingStrategy.AFTER_BACKOFF
+                )
+        return QueueingStrategy.SKIP
 
-    def _ask(self, plugin: str, hint: Hint | None, entry: QueuedPod, happening: Happening) -> bool:
+    def _ask(self, plugin: str, hint: Hint | None, entry: QueuedPod, observed: ObservedEvent) -> bool:
         """Ask one hint. One that fails counts as a yes: an attempt in vain costs less than a pod that is stranded."""
-        caller, label = self._callers[entry.profile], happening.label
+        caller, label = self._callers[entry.profile], observed.label
         began_ns = caller.began()
         outcome = "Queue"
         try:
-            if hint is not None and not hint(entry.pod, happening.change):
+            if hint is not None and not hint(entry.pod, observed.change):
                 outcome = "QueueSkip"
         except Exception as error:  # a plugin may raise anything
             outcome = "Error"
@@ -164,9 +166,9 @@ class Hints:
         return outcome != "QueueSkip"
 
 
-def _worth_of_wildcard(entry: QueuedPod, change: Change) -> Worth:
+def _strategy_for_wildcard(entry: QueuedPod, change: Change) -> QueueingStrategy:
     """A wildcard that names a pod is meant for that pod alone."""
     new = change.new
     if new is not None and (new.uid or new.key) != entry.uid:
-        return Worth.SKIP
-    return Worth.AFTER_BACKOFF
+        return QueueingStrategy.SKIP
+    return QueueingStrategy.AFTER_BACKOFF

@@ -1,14 +1,14 @@
 """Pods in flight, and what happened in the cluster since each of them took off.
 
 An attempt sees the cluster as it was when it began. If it fails, the events that came meanwhile decide whether the pod
-is parked or tried again; without them a wake-up that comes during an attempt would be lost.
+is unschedulable or tried again; without them a wake-up that comes during an attempt would be lost.
 """
 
 from collections import OrderedDict
 
 from mooring.queue.counters import POD_POPPED, QueueCounters
 from mooring.queue.entry import QueuedPod
-from mooring.queue.hints import Happening
+from mooring.queue.hints import ObservedEvent
 
 
 class InFlight:
@@ -26,7 +26,7 @@ class InFlight:
         # Hot: the oldest start is asked for at each end. In a plain dict that search walks over all that were deleted.
         self._starts: OrderedDict[str, int] = OrderedDict()
         self._entries: dict[str, QueuedPod] = {}
-        self._events: list[Happening] = []
+        self._events: list[ObservedEvent] = []
         self._base = 0
         """The position of the first item of `_events`."""
         self._forgotten = 0
@@ -54,13 +54,13 @@ class InFlight:
         self._counts[POD_POPPED] += 1
         return True
 
-    def record(self, happening: Happening) -> None:
+    def record(self, observed: ObservedEvent) -> None:
         """Keep an event for all that are in flight; if nothing is, nobody will ask for it."""
         if self._starts:
-            self._events.append(happening)
-            self._counts[happening.label] += 1
+            self._events.append(observed)
+            self._counts[observed.label] += 1
 
-    def since_start(self, uid: str) -> list[Happening] | None:
+    def since_start(self, uid: str) -> list[ObservedEvent] | None:
         """What happened since the pod's attempt began; None: no attempt of it is under way."""
         start = self._starts.get(uid)
         return None if start is None else self._events[start - self._base :]
@@ -76,8 +76,8 @@ class InFlight:
 
     def _forget(self, position: int) -> None:
         """Drop the events before a position."""
-        for happening in self._events[self._forgotten - self._base : position - self._base]:
-            self._counts[happening.label] -= 1
+        for observed in self._events[self._forgotten - self._base : position - self._base]:
+            self._counts[observed.label] -= 1
         self._forgotten = position
         cut = position - self._base
         if cut == len(self._events) or cut >= max(self.TRIM, len(self._events) // 2):

@@ -11,10 +11,10 @@ from mooring.queue.backoff import BackoffQueue
 from mooring.queue.counters import QueueCounters
 from mooring.queue.entry import Place, QueuedPod
 from mooring.queue.gates import Gates
-from mooring.queue.hints import Report, Worth
+from mooring.queue.hints import QueueingStrategy, Report
 from mooring.queue.nominations import Nominations
-from mooring.queue.parked import Parked
 from mooring.queue.story import Tell, moved
+from mooring.queue.unschedulable_pods import UnschedulablePods
 
 _NOMINATING = frozenset((UNSCHEDULABLE_POD_ADD.label, UNSCHEDULABLE_POD_UPDATE.label))
 """When pods become active by these, their status says where they are nominated."""
@@ -22,7 +22,7 @@ _NOMINATING = frozenset((UNSCHEDULABLE_POD_ADD.label, UNSCHEDULABLE_POD_UPDATE.l
 
 @dataclass(slots=True)
 class Places:
-    """Active, backoff and parked pods; a pod is in one of them at most.
+    """Active, backoff and unschedulable pods; a pod is in one of them at most.
 
     Each move takes a label: what caused it, as metrics call it. It answers where the pod is now, which may be among the
     gated ones although it was meant to go elsewhere.
@@ -30,7 +30,7 @@ class Places:
 
     active: KeyedHeap[QueuedPod]
     backoff: BackoffQueue
-    parked: Parked
+    unschedulable: UnschedulablePods
     gates: Gates
     nominations: Nominations
     counters: QueueCounters
@@ -41,29 +41,29 @@ class Places:
     """Pods may be taken out of backoff early. So they meet the gates on their way in, and not again when they leave."""
 
     def get(self, key: str) -> QueuedPod | None:
-        return self.active.get(key) or self.parked.get(key) or self.backoff.get(key)
+        return self.active.get(key) or self.unschedulable.get(key) or self.backoff.get(key)
 
     def where(self, key: str) -> Place | None:
         if key in self.active:
             return "active"
         if key in self.backoff:
             return "backoff"
-        parked = self.parked.get(key)
-        if parked is None:
+        unschedulable = self.unschedulable.get(key)
+        if unschedulable is None:
             return None
-        return "gated" if parked.is_gated else "unschedulable"
+        return "gated" if unschedulable.is_gated else "unschedulable"
 
     def __iter__(self) -> Iterator[QueuedPod]:
-        """All pods: active and backoff in the order in which they will leave, parked as they came."""
+        """All pods: active and backoff in the order in which they will leave, unschedulable as they came."""
         yield from self.active.sorted()
         yield from self.backoff
-        yield from self.parked
+        yield from self.unschedulable
 
-    def requeue(self, entry: QueuedPod, worth: Worth, label: str) -> Place:
+    def requeue(self, entry: QueuedPod, worth: QueueingStrategy, label: str) -> Place:
         """Bring a pod to where it belongs after something happened that was worth this much to it."""
-        if worth is Worth.SKIP:
+        if worth is QueueingStrategy.SKIP:
             return self.to_parked(entry, label)
-        if worth is Worth.AFTER_BACKOFF and self.backoff.rule.holds(entry, self.clock.now_ns()):
+        if worth is QueueingStrategy.AFTER_BACKOFF and self.backoff.rule.holds(entry, self.clock.now_ns()):
             return self.to_backoff(entry, label)
         return self.to_active(entry, label)
 
@@ -73,7 +73,7 @@ class Places:
         if entry.initial_attempt_ns is None:
             entry.initial_attempt_ns = self.clock.now_ns()
         self.active.push(entry)  # first: should it fail, the pod stays where it is
-        self.parked.remove(entry.key)
+        self.unschedulable.remove(entry.key)
         self.backoff.remove(entry.key)
         self.counters.incoming["active", label] += 1
         if label in _NOMINATING:
@@ -86,13 +86,13 @@ class Places:
             return self._to_gated(entry, label)
         if not self.backoff.push(entry):
             self.report(f"pod {entry.key} was in both backoff heaps", None)
-        self.parked.remove(entry.key)
+        self.unschedulable.remove(entry.key)
         self.counters.incoming["backoff", label] += 1
         self._tell(entry, label, "backoff")
         return "backoff"
 
     def to_parked(self, entry: QueuedPod, label: str) -> Place:
-        if self.parked.put(entry):
+        if self.unschedulable.put(entry):
             self.counters.incoming["unschedulable", label] += 1
         place: Place = "gated" if entry.is_gated else "unschedulable"
         self._tell(entry, label, place)
@@ -114,13 +114,13 @@ class Places:
         elif entry.key in self.backoff:
             self.backoff.update(entry)
         else:
-            self.parked.put(entry)
+            self.unschedulable.put(entry)
 
     def remove(self, key: str) -> QueuedPod | None:
         entry = self.active.remove(key) or self.backoff.remove(key)
         if entry is None:
-            entry = self.parked.remove(key)
-            # Parity: only parked pods are taken off the gauge; those deleted elsewhere stay on it.
+            entry = self.unschedulable.remove(key)
+            # Parity: only unschedulable pods are taken off the gauge; those deleted elsewhere stay on it.
             if entry is not None:
                 self.counters.release(entry)
         return entry
@@ -132,13 +132,13 @@ class Places:
 
     def check(self) -> list[str]:
         problems = [f"active {problem}" for problem in self.active.check()]
-        problems += self.backoff.check() + self.parked.check()
+        problems += self.backoff.check() + self.unschedulable.check()
         for entry in self.active:
             if entry.is_gated:
                 problems.append(f"{entry.key}: active, but gated")
             if entry.initial_attempt_ns is None:
                 problems.append(f"{entry.key}: active, but it never became so")
-            if entry.key in self.backoff or entry.key in self.parked:
+            if entry.key in self.backoff or entry.key in self.unschedulable:
                 problems.append(f"{entry.key}: active, and in another place too")
-        problems += [f"{e.key}: in backoff, and parked too" for e in self.backoff if e.key in self.parked]
+        problems += [f"{e.key}: in backoff, and parked too" for e in self.backoff if e.key in self.unschedulable]
         return problems

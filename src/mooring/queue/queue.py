@@ -36,16 +36,16 @@ from mooring.queue.backoff import BackoffQueue, BackoffRule
 from mooring.queue.counters import QueueCounters
 from mooring.queue.entry import Place, QueuedPod
 from mooring.queue.gates import Gates
-from mooring.queue.hints import Happening, HintMap, Hints, Report, Worth
+from mooring.queue.hints import HintMap, Hints, ObservedEvent, QueueingStrategy, Report
 from mooring.queue.in_flight import InFlight
 from mooring.queue.nominations import Lookup, Nominations
-from mooring.queue.parked import Parked
 from mooring.queue.places import Places
 from mooring.queue.pod_changes import pod_events
 from mooring.queue.story import ATTEMPT_FAILED, BACKOFF_COMPLETE, POPPED_EARLY, Tell, taken
+from mooring.queue.unschedulable_pods import UnschedulablePods
 
-PARKED_FLUSH_PERIOD_S = 30
-"""How often `flush_parked` is to be called; `flush_backoff` every second (backoff.next_tick_ns)."""
+UNSCHEDULABLE_FLUSH_PERIOD_S = 30
+"""How often `flush_unschedulable` is to be called; `flush_backoff` every second (backoff.next_tick_ns)."""
 
 _ALREADY_THERE: dict[Place, str] = {
     "active": "the active queue",
@@ -77,7 +77,7 @@ class SchedulingQueue:
         initial_backoff_s: float = 1,
         nominated: NominatedLoad | None = None,
         max_backoff_s: float = 10,
-        max_parked_s: float = 300,
+        max_unschedulable_s: float = 300,
         pop_from_backoff: bool = True,
         other_rejectors: Mapping[str, Sequence[Registration]] | None = None,
         callers: Mapping[str, PluginCaller] | None = None,
@@ -93,7 +93,7 @@ class SchedulingQueue:
         self._cluster = cluster
         self._tell = tell
         self._report = report or _ignore
-        self._max_parked_ns = round(max_parked_s * NS_PER_S)
+        self._max_unschedulable_ns = round(max_unschedulable_s * NS_PER_S)
         self._in_flight = InFlight(counters)
         maps = {name: HintMap.of(profile, other_rejectors or {}) for name, profile in profiles.items()}
         callers = callers or {name: PluginCaller() for name in profiles}
@@ -104,7 +104,7 @@ class SchedulingQueue:
         self._places = Places(
             active=KeyedHeap(attrgetter("key"), order),
             backoff=BackoffQueue(rule, order if pop_from_backoff else None),
-            parked=Parked(profiles),
+            unschedulable=UnschedulablePods(profiles),
             gates=Gates(profiles, self._hints.events_of, counters, self._report, callers),
             nominations=self.nominations,
             counters=counters,
@@ -132,21 +132,21 @@ class SchedulingQueue:
         old = old or entry.pod
         self.nominations.update(old, new)
         self._places.replace_pod(entry, new)
-        if entry.key in self._places.parked:
+        if entry.key in self._places.unschedulable:
             self._wake_updated(entry, old, new)
         return self._places.where(entry.key)
 
     def _wake_updated(self, entry: QueuedPod, old: Pod, new: Pod) -> None:
-        """See whether a parked pod was changed in a way that can cure its rejection.
+        """See whether a unschedulable pod was changed in a way that can cure its rejection.
 
         Parity: unlike other events, its own update reaches a gated pod even if the gating plugin did not register it.
         """
         for event in pod_events(old, new):
-            happening = self._happening(event, old, new)
-            worth = self._hints.worth_requeuing(entry, happening)
-            if worth is Worth.SKIP:
+            observed = self._happening(event, old, new)
+            worth = self._hints.strategy_for(entry, observed)
+            if worth is QueueingStrategy.SKIP:
                 continue
-            if self._places.requeue(entry, worth, happening.label) in ("active", "backoff"):
+            if self._places.requeue(entry, worth, observed.label) in ("active", "backoff"):
                 return
 
     def delete(self, pod: Pod) -> None:
@@ -209,7 +209,7 @@ class SchedulingQueue:
             self.counters.rescued += 1
         self._in_flight.finish(uid)
 
-    def park(self, entry: QueuedPod) -> Place:
+    def add_unschedulable(self, entry: QueuedPod) -> Place:
         """The attempt failed. The entry bears the present pod and its rejectors (`reject_by`); none: it was an error.
 
         The pod waits for an event, or if one came during the attempt, or after an error, for its backoff to end.
@@ -240,13 +240,13 @@ class SchedulingQueue:
         """Whether the pod is scheduled together with others."""
         return self._cluster.groups is not None and entry.pod.group_key is not None
 
-    def _worth_of_flight(self, entry: QueuedPod) -> Worth:
+    def _worth_of_flight(self, entry: QueuedPod) -> QueueingStrategy:
         """What the events during the attempt are worth to the pod: the strongest counts.
 
         Parity: members of a pod group always come back, as what one of them waits for is not what the group waits for.
         """
         if not entry.rejectors or self._is_member(entry):
-            return Worth.AFTER_BACKOFF
+            return QueueingStrategy.AFTER_BACKOFF
         happenings = self._in_flight.since_start(entry.uid)
         if happenings is None:
             self._report(
@@ -254,11 +254,11 @@ class SchedulingQueue:
                 "If you see this error log, it's likely a bug in the scheduler",
                 None,
             )
-            return Worth.AFTER_BACKOFF
-        strongest = Worth.IMMEDIATELY if entry.pending_plugins else Worth.AFTER_BACKOFF
-        worth = Worth.SKIP
-        for happening in happenings:
-            worth = max(worth, self._hints.worth_requeuing(entry, happening))
+            return QueueingStrategy.AFTER_BACKOFF
+        strongest = QueueingStrategy.IMMEDIATELY if entry.pending_plugins else QueueingStrategy.AFTER_BACKOFF
+        worth = QueueingStrategy.SKIP
+        for observed in happenings:
+            worth = max(worth, self._hints.strategy_for(entry, observed))
             if worth is strongest:
                 break
         return worth
@@ -272,34 +272,34 @@ class SchedulingQueue:
         new: KubeObject | None = None,
         admits: Callable[[Pod], bool] | None = None,
     ) -> None:
-        """Something happened in the cluster: requeue the parked pods that it could help and that `admits` lets in.
+        """Something happened in the cluster: requeue the unschedulable pods that it could help and that `admits` lets in.
 
         Pods in flight get to know of it when they come back, whatever `admits` says of them.
         """
-        if not self._places.parked and not self._in_flight:
+        if not self._places.unschedulable and not self._in_flight:
             return  # Hot: the usual case; 0.2 µs
         interested = self._hints.interested(event)
         if not interested and not event.is_wildcard:
             return
-        happening = self._happening(event, old, new)
-        parked = self._places.parked
-        entries = list(parked) if event.is_wildcard else parked.rejected_by(interested)
-        self._wake(entries if admits is None else [entry for entry in entries if admits(entry.pod)], happening)
-        self._in_flight.record(happening)
+        observed = self._happening(event, old, new)
+        unschedulable = self._places.unschedulable
+        entries = list(unschedulable) if event.is_wildcard else unschedulable.rejected_by(interested)
+        self._wake(entries if admits is None else [entry for entry in entries if admits(entry.pod)], observed)
+        self._in_flight.record(observed)
 
-    def _wake(self, entries: Iterable[QueuedPod], happening: Happening) -> None:
-        """Requeue those of these parked pods that the event could help."""
+    def _wake(self, entries: Iterable[QueuedPod], observed: ObservedEvent) -> None:
+        """Requeue those of these unschedulable pods that the event could help."""
         for entry in entries:
-            if entry.is_gated and not _concerns_gate(happening.event, entry):
+            if entry.is_gated and not _concerns_gate(observed.event, entry):
                 continue
-            worth = self._hints.worth_requeuing(entry, happening)
-            if worth is not Worth.SKIP and self._places.parked.remove(entry.key) is not None:
-                self._places.requeue(entry, worth, happening.label)
+            worth = self._hints.strategy_for(entry, observed)
+            if worth is not QueueingStrategy.SKIP and self._places.unschedulable.remove(entry.key) is not None:
+                self._places.requeue(entry, worth, observed.label)
 
     def activate(self, pods: Iterable[Pod]) -> None:
-        """Make pods active whatever they wait for; only gates can still hold back those that are parked.
+        """Make pods active whatever they wait for; only gates can still hold back those that are unschedulable.
 
-        One that is in flight will back off instead of being parked if its attempt fails.
+        One that is in flight will back off instead of being unschedulable if its attempt fails.
         """
         for pod in pods:
             place = self._places.where(pod.key)
@@ -312,31 +312,33 @@ class SchedulingQueue:
 
     def reconsider(self, pod: Pod) -> None:
         """What held a pod back at the gate is over: queue it as the event would have done that it was held back from."""
-        entry = self._places.parked.get(pod.key)
+        entry = self._places.unschedulable.get(pod.key)
         if entry is not None and entry.uid == pod.id and entry.is_gated:
-            self._places.requeue(entry, Worth.AFTER_BACKOFF, FORCE_ACTIVATE.label)
+            self._places.requeue(entry, QueueingStrategy.AFTER_BACKOFF, FORCE_ACTIVATE.label)
 
     def flush_backoff(self) -> None:
         """Make the pods active whose backoff is over. To be called on each whole second."""
         for entry in self._places.backoff.pop_complete(self._clock.now_ns()):
             self._places.to_active(entry, BACKOFF_COMPLETE, from_backoff=True)
 
-    def flush_parked(self) -> None:
-        """Requeue the pods that have been parked for too long. To be called at the start, then every 30 seconds.
+    def flush_unschedulable(self) -> None:
+        """Requeue the pods that have been unschedulable for too long. To be called at the start, then every 30 seconds.
 
         It is a safety net: a pod that is placed thereafter missed an event (`counters.rescued`).
         """
         now_ns = self._clock.now_ns()
-        since_ns = now_ns - self._max_parked_ns
-        overdue = [entry for entry in self._places.parked if max(entry.timestamp_ns, entry.flushed_ns) < since_ns]
+        since_ns = now_ns - self._max_unschedulable_ns
+        overdue = [
+            entry for entry in self._places.unschedulable if max(entry.timestamp_ns, entry.flushed_ns) < since_ns
+        ]
         if not overdue:
             return
         for entry in overdue:
             entry.was_flushed, entry.flushed_ns = True, now_ns
-        happening = self._happening(UNSCHEDULABLE_TIMEOUT, None, None)
-        self._wake(overdue, happening)
+        observed = self._happening(UNSCHEDULABLE_TIMEOUT, None, None)
+        self._wake(overdue, observed)
         self.counters.flushed += sum(entry.was_flushed for entry in overdue)
-        self._in_flight.record(happening)
+        self._in_flight.record(observed)
 
     def close(self) -> None:
         """No attempt will come back; what is left can still be popped."""
@@ -358,17 +360,17 @@ class SchedulingQueue:
         return self._places.get(key)
 
     def entries(self) -> list[QueuedPod]:
-        """All pods that wait: active and backoff in the order in which they will leave, parked as they came."""
+        """All pods that wait: active and backoff in the order in which they will leave, unschedulable as they came."""
         return list(self._places)
 
     def pending_counts(self) -> dict[Place, int]:
         """The gauge of pending pods."""
         places = self._places
-        gated = places.parked.gated
+        gated = places.unschedulable.gated
         return {
             "active": len(places.active),
             "backoff": len(places.backoff),
-            "unschedulable": len(places.parked) - gated,
+            "unschedulable": len(places.unschedulable) - gated,
             "gated": gated,
         }
 
@@ -382,7 +384,7 @@ class SchedulingQueue:
 
     def summary(self) -> str:
         places = self._places
-        sizes = len(places.active), len(places.backoff), len(places.parked)
+        sizes = len(places.active), len(places.backoff), len(places.unschedulable)
         return "activeQ:{}; backoffQ:{}; unschedulablePods:{}".format(*sizes)
 
     def check(self) -> list[str]:
@@ -394,8 +396,8 @@ class SchedulingQueue:
         entry = self._places.get(key)
         return None if entry is None else entry.pod
 
-    def _happening(self, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None) -> Happening:
-        return Happening(event, Change(old, new, self._cluster), event.label)
+    def _happening(self, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None) -> ObservedEvent:
+        return ObservedEvent(event, Change(old, new, self._cluster), event.label)
 
 
 def _order_of(profile: Profile, report: Report) -> Callable[[QueuedPod], Any]:

@@ -51,7 +51,7 @@ def build_scheduler(
     tell: Tell | None = None,
     report: Report | None = None,
     observer: Observer | None = None,
-    max_parked_s: float = 300,
+    max_unschedulable_s: float = 300,
     gates: Mapping[str, bool] | None = None,
 ) -> Scheduler:
     """A scheduler without I/O as the configuration describes it. `observer` sees what happens: metrics are one."""
@@ -67,7 +67,7 @@ def build_scheduler(
         options,
         initial_backoff_s=config.pod_initial_backoff_seconds,
         max_backoff_s=config.pod_max_backoff_seconds,
-        max_parked_s=max_parked_s,
+        max_unschedulable_s=max_unschedulable_s,
         tell=tell,
         report=report,
         observer=observer,

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from mooring.cluster.nodes.table import ClusterError
 from mooring.framework.config.types import Extender
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.events import ASSIGNED_POD_DELETE
 from mooring.framework.faults import describe
 from mooring.framework.intents import Bind, CallReply, PatchStatus, Record
@@ -19,29 +19,31 @@ from mooring.queue.entry import QueuedPod
 from mooring.scheduler.binding import Binding
 from mooring.scheduler.core import Core
 from mooring.scheduler.extenders.bind import call_binder, refusal, skip
-from mooring.scheduler.failure import Failure, error, fail, refused
+from mooring.scheduler.failure import AttemptFailure, error, fail, refused
 from mooring.scheduler.pre_bind import BindingFailure, prepare
 
 T = TypeVar("T")
 
 
-def begin_binding(core: Core, entry: QueuedPod, runner: Runner, cycle: Cycle, node_name: str) -> None:
+def begin_binding(core: Core, entry: QueuedPod, runner: Runner, context: SchedulingContext, node_name: str) -> None:
     """A node was chosen: hold the room there, claim what the plugins need, and ask whether the pod may go."""
-    binding = hold(core, entry, runner, cycle, node_name)
-    if isinstance(binding, Failure):
+    binding = hold(core, entry, runner, context, node_name)
+    if isinstance(binding, AttemptFailure):
         fail(core, entry, binding)
     else:
-        send_off(core, binding)
+        run_permit(core, binding)
 
 
-def hold(core: Core, entry: QueuedPod, runner: Runner, cycle: Cycle, node_name: str) -> Binding | Failure:
+def hold(
+    core: Core, entry: QueuedPod, runner: Runner, context: SchedulingContext, node_name: str
+) -> Binding | AttemptFailure:
     """Hold the room on the node, and claim what the plugins need; or why that cannot be done."""
     try:
         pod = core.cache.assume(entry.pod, node_name)
     except ClusterError as fault:
         return error(str(fault))
     core.queue.nominations.delete(entry.uid)
-    binding = Binding(entry, pod, runner, cycle)
+    binding = Binding(entry, pod, runner, context)
     failure = _at("Reserve", _reserve, binding)
     if failure is None:
         return binding
@@ -49,11 +51,11 @@ def hold(core: Core, entry: QueuedPod, runner: Runner, cycle: Cycle, node_name: 
     return failure
 
 
-def send_off(core: Core, binding: Binding) -> None:
+def run_permit(core: Core, binding: Binding) -> None:
     """The room is held: ask whether the pod may go."""
     entry, pod, node_name = binding.entry, binding.pod, binding.node_name
     waits = _at("Permit", _permit, binding)
-    if isinstance(waits, Failure):
+    if isinstance(waits, AttemptFailure):
         back_out(core, binding)
         fail(core, entry, waits)
         return
@@ -66,7 +68,7 @@ def send_off(core: Core, binding: Binding) -> None:
         core.story(pod, f"has room on {node_name} and waits for {', '.join(patience)}")
         core.outbox.append(PatchStatus(entry.pod, nominated_node_name=node_name))
     else:
-        go_on(core, binding)
+        run_pre_bind(core, binding)
 
 
 def release(core: Core, pod_id: str, release: Release) -> None:
@@ -76,14 +78,14 @@ def release(core: Core, pod_id: str, release: Release) -> None:
         return
     core.observer.wait_on_permit_ended(_status_of_release(release), binding.step_began_ns)
     if release.is_allowed:
-        go_on(core, binding)
+        run_pre_bind(core, binding)
     elif release.is_error:
         give_up(core, binding, error(f"waiting on permit for pod: {release.message}"), is_rejected=False)
     else:
         give_up(core, binding, refused(Rejection((release.message,), plugin=release.plugin)), is_rejected=True)
 
 
-def go_on(core: Core, binding: Binding) -> None:
+def run_pre_bind(core: Core, binding: Binding) -> None:
     """PreBind and Bind: from here on the pod is no longer in flight."""
     core.queue.done(binding.entry.uid)
     binding.step_began_ns = binding.runner.caller.began()
@@ -144,7 +146,7 @@ def _post_bind(core: Core, binding: Binding) -> None:
             core.report(f"PostBind of plugin {plugin.name} failed on pod {binding.pod.key}", fault)
 
 
-def give_up(core: Core, binding: Binding, failure: Failure, is_rejected: bool, elsewhere: str = "") -> None:
+def give_up(core: Core, binding: Binding, failure: AttemptFailure, is_rejected: bool, elsewhere: str = "") -> None:
     """A binding failed: give everything back, requeue the pod, and let others know that there is room again.
 
     A pod of which the server says that it is `elsewhere` already is not requeued, but counted there. The watch may have
@@ -202,7 +204,7 @@ def _status(outcome: object) -> str:
     """What metrics call what came of a point."""
     if isinstance(outcome, tuple):
         outcome = outcome[0]
-    if isinstance(outcome, Failure):
+    if isinstance(outcome, AttemptFailure):
         return outcome.code.name
     return Code.Wait.name if outcome else SUCCESS
 
@@ -213,12 +215,14 @@ def _status_of_release(release: Release) -> str:
     return ERROR if release.is_error else Code.Unschedulable.name
 
 
-def _call(binding: Binding, plugin: Plugin, point: str, ask: Callable[[Cycle, str], T]) -> T:
-    answer: T = binding.cycle.call(point, plugin.name, ask, binding.cycle, binding.node_name)
+def _call(binding: Binding, plugin: Plugin, point: str, ask: Callable[[SchedulingContext, str], T]) -> T:
+    answer: T = binding.context.call(point, plugin.name, ask, binding.context, binding.node_name)
     return answer
 
 
-def _ask(binding: Binding, plugin: Plugin, point: str, ask: Callable[[Cycle, str], T]) -> T | Failure:
+def _ask(
+    binding: Binding, plugin: Plugin, point: str, ask: Callable[[SchedulingContext, str], T]
+) -> T | AttemptFailure:
     """What a plugin says of the pod and its node. Whatever it raises is a failure of this pod, with the plugin named."""
     try:
         return _call(binding, plugin, point, ask)
@@ -226,14 +230,14 @@ def _ask(binding: Binding, plugin: Plugin, point: str, ask: Callable[[Cycle, str
         return error(f'running {point} plugin "{plugin.name}": {describe(fault)}')
 
 
-def _nonsense(point: str, plugin: Plugin, answer: object) -> Failure:
+def _nonsense(point: str, plugin: Plugin, answer: object) -> AttemptFailure:
     return error(f'running {point} plugin "{plugin.name}": unexpected answer {answer!r}')
 
 
-def _reserve(binding: Binding) -> Failure | None:
+def _reserve(binding: Binding) -> AttemptFailure | None:
     for plugin in binding.runner.profile.reserves:
         answer = _ask(binding, plugin, "Reserve", plugin.reserve)
-        if isinstance(answer, Failure):
+        if isinstance(answer, AttemptFailure):
             return answer
         if isinstance(answer, Rejection):
             return refused(answer.by(plugin.name))
@@ -242,16 +246,16 @@ def _reserve(binding: Binding) -> Failure | None:
     return None
 
 
-def ask_permits(binding: Binding) -> Failure | dict[str, float]:
+def ask_permits(binding: Binding) -> AttemptFailure | dict[str, float]:
     """The plugins that want the pod to wait, with their time limit in seconds; or why it may not go at all."""
     return _at("Permit", _permit, binding)
 
 
-def _permit(binding: Binding) -> Failure | dict[str, float]:
+def _permit(binding: Binding) -> AttemptFailure | dict[str, float]:
     waits: dict[str, float] = {}
     for plugin in binding.runner.profile.permits:
         answer = _ask(binding, plugin, "Permit", plugin.permit)
-        if isinstance(answer, Failure):
+        if isinstance(answer, AttemptFailure):
             return answer
         if isinstance(answer, Rejection):
             return refused(answer.by(plugin.name))
@@ -276,10 +280,10 @@ def _bind(core: Core, binding: Binding) -> BindingFailure | None:
         answer = _ask(binding, plugin, "Bind", plugin.bind)
         if answer is SKIP:
             continue
-        if isinstance(answer, Failure):
+        if isinstance(answer, AttemptFailure):
             return answer, False
         if isinstance(answer, Rejection):
-            return Failure(answer.message, code=answer.code), True
+            return AttemptFailure(answer.message, code=answer.code), True
         if isinstance(answer, Bind):
             core.outbox.append(answer)
         elif answer is None:

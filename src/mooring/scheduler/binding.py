@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.runner import Runner
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
@@ -16,7 +16,7 @@ class Binding:
     pod: Pod
     """As it is assumed: with its node."""
     runner: Runner
-    cycle: Cycle
+    context: SchedulingContext
     has_waited: bool = False
     """On Permit, or for the work of PreBind: then the pod's status was asked to name the node."""
     step_began_ns: int = 0

@@ -15,7 +15,7 @@ from mooring.scheduler.decide import DecideOptions, deciding
 from mooring.scheduler.decision import Decision
 from mooring.scheduler.evictions import Evictions
 from mooring.scheduler.extenders.calls import ExtenderCalls
-from mooring.scheduler.extenders.interest import Panel
+from mooring.scheduler.extenders.interest import InterestedExtenders
 from mooring.scheduler.extenders.steps import Steps
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.outbox import Outbox
@@ -23,7 +23,7 @@ from mooring.scheduler.pre_bind_runs import PreBindRuns
 
 Tell = Callable[[Pod, str], None]
 Report = Callable[[str, Exception | None], None]
-Deciding = Callable[[Runner, Pod, Cluster, DecideOptions, int, Panel | None], Steps[Decision]]
+Deciding = Callable[[Runner, Pod, Cluster, DecideOptions, int, InterestedExtenders | None], Steps[Decision]]
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.attempt import Attempt, AttemptError, Narrowing, PodRejected, ScoreCard, Verdicts
 from mooring.framework.config.types import Extender
-from mooring.framework.failure import FitFailure
+from mooring.framework.fit_error import FitError
 from mooring.framework.memo import NARROWED_OUT, PASSED
 from mooring.framework.points import Rows
 from mooring.framework.runner import Runner
@@ -32,7 +32,7 @@ from mooring.scheduler.decision import (
     rejections_by_node,
 )
 from mooring.scheduler.extenders.filter import passing, still_passes
-from mooring.scheduler.extenders.interest import Panel
+from mooring.scheduler.extenders.interest import InterestedExtenders
 from mooring.scheduler.extenders.scores import add_scores
 from mooring.scheduler.extenders.steps import Steps, at_once
 from mooring.scheduler.search import cut_short, nodes_to_find
@@ -80,43 +80,50 @@ def decide(runner: Runner, pod: Pod, cluster: Cluster, options: DecideOptions, s
 
 
 def deciding(
-    runner: Runner, pod: Pod, cluster: Cluster, options: DecideOptions, seed: int = 0, panel: Panel | None = None
+    runner: Runner,
+    pod: Pod,
+    cluster: Cluster,
+    options: DecideOptions,
+    seed: int = 0,
+    interested: InterestedExtenders | None = None,
 ) -> Steps[Decision]:
-    """Where the pod should go, or why nowhere. It waits for the replies of the extenders in `panel`, if there are any.
+    """Where the pod should go, or why nowhere. It waits for the replies of the extenders in `interested`, if there are any.
 
     The cluster must not change until the steps are over.
     """
     try:
-        return (yield from _deciding(runner.open(pod, cluster, seed), options, panel))
+        return (yield from _deciding(runner.open(pod, cluster, seed), options, interested))
     except AttemptError as error:
         return DecisionError(str(error))
 
 
-def _deciding(attempt: Attempt, options: DecideOptions, panel: Panel | None) -> Steps[Decision]:
+def _deciding(attempt: Attempt, options: DecideOptions, interested: InterestedExtenders | None) -> Steps[Decision]:
     screened = _screen(attempt, options)
     if isinstance(screened, NoFit):
-        return _reviewed(screened, panel)
+        return _reviewed(screened, interested)
     verdicts, narrowing = screened
     promised = _promised_row(attempt, verdicts)
-    if promised is not None and (panel is None or (yield from still_passes(panel, attempt, verdicts, promised))):
+    if promised is not None and (
+        interested is None or (yield from still_passes(interested, attempt, verdicts, promised))
+    ):
         return _place(attempt, verdicts, narrowing, _take_promised(verdicts, promised), None, options)
     feasible, scoring = _feasible_rows(attempt, verdicts, options), attempt
-    if panel is not None:
-        feasible, scoring = yield from passing(panel, attempt, verdicts, feasible)
-    found = len(attempt.cycle.nodes.alive[feasible])
+    if interested is not None:
+        feasible, scoring = yield from passing(interested, attempt, verdicts, feasible)
+    found = len(attempt.context.nodes.alive[feasible])
     if not found:
-        return _reviewed(_no_fit(attempt, verdicts, narrowing, options), panel)
+        return _reviewed(_no_fit(attempt, verdicts, narrowing, options), interested)
     card = scoring.score(feasible, options.explain) if found > 1 else None
     favoured = None
-    if panel is not None and card is not None:
-        favoured = yield from add_scores(panel, attempt, card, options.explain)
+    if interested is not None and card is not None:
+        favoured = yield from add_scores(interested, attempt, card, options.explain)
     return _place(attempt, verdicts, narrowing, feasible, card, options, favoured)
 
 
-def _reviewed(decision: NoFit, panel: Panel | None) -> NoFit:
+def _reviewed(decision: NoFit, interested: InterestedExtenders | None) -> NoFit:
     """Note whether extenders have a say in who must leave for the pod."""
-    if decision.failure is not None and panel is not None:
-        decision.failure.is_reviewed = panel.reviews_victims
+    if decision.failure is not None and interested is not None:
+        decision.failure.is_reviewed = interested.reviews_victims
     return decision
 
 
@@ -133,22 +140,22 @@ def _place(
 
     `favoured` are those that win ties against the others; None: all are equal.
     """
-    placement = _only(attempt.cycle.nodes, feasible) if card is None else _pick(attempt, card, options, favoured)
-    placement.cycle = attempt.cycle
+    placement = _only(attempt.context.nodes, feasible) if card is None else _pick(attempt, card, options, favoured)
+    placement.context = attempt.context
     _record(attempt, placement, verdicts, narrowing, feasible, card, options)
     return placement
 
 
 def _screen(attempt: Attempt, options: DecideOptions) -> tuple[Verdicts, Narrowing] | NoFit:
     """PreFilter and Filter: the verdict of each node; or that the pod goes nowhere, whatever the node."""
-    if not attempt.cycle.nodes.alive_count:
+    if not attempt.context.nodes.alive_count:
         return NoFit(Diagnosis(0))
     narrowing = attempt.pre_filter()
     if isinstance(narrowing, PodRejected):
         diagnosis = diagnose_rejected_pod(attempt, narrowing)
         return NoFit(diagnosis, Details() if options.explain else None, _failure(attempt, None, diagnosis, options))
     verdicts = attempt.filter(narrowing)
-    nominated = attempt.cycle.cluster.nominated
+    nominated = attempt.context.cluster.nominated
     if nominated:
         leave_room(attempt, verdicts, nominated)
     return verdicts, narrowing
@@ -163,7 +170,7 @@ def _no_fit(attempt: Attempt, verdicts: Verdicts, narrowing: Narrowing, options:
 
 def _promised_row(attempt: Attempt, verdicts: Verdicts) -> int | None:
     """The node that the pod was promised, if it still fits there."""
-    row = attempt.cycle.nodes.row_book.get(attempt.cycle.pod.status.nominated_node_name)
+    row = attempt.context.nodes.row_book.get(attempt.context.pod.status.nominated_node_name)
     return row if row is not None and verdicts.first[row] == PASSED else None
 
 
@@ -175,7 +182,7 @@ def _take_promised(verdicts: Verdicts, row: int) -> Rows:
 
 def _feasible_rows(attempt: Attempt, verdicts: Verdicts, options: DecideOptions) -> Rows:
     """The rows that passed every filter; a profile may ask for fewer than there are."""
-    nodes = attempt.cycle.nodes
+    nodes = attempt.context.nodes
     count = nodes.alive_count
     # Parity: where nothing tells nodes apart the first one found will do.
     is_ranked = bool(attempt.runner.scores) or options.has_ranking_extender()
@@ -192,8 +199,8 @@ def _feasible_rows(attempt: Attempt, verdicts: Verdicts, options: DecideOptions)
     return np.flatnonzero(passed)
 
 
-def _failure(attempt: Attempt, verdicts: Verdicts | None, diagnosis: Diagnosis, options: DecideOptions) -> FitFailure:
-    return FitFailure(attempt, verdicts, diagnosis.absent, options.examine_all)
+def _failure(attempt: Attempt, verdicts: Verdicts | None, diagnosis: Diagnosis, options: DecideOptions) -> FitError:
+    return FitError(attempt, verdicts, diagnosis.absent, options.examine_all)
 
 
 def _only(nodes: NodeTable, feasible: Rows) -> Placement:
@@ -203,14 +210,14 @@ def _only(nodes: NodeTable, feasible: Rows) -> Placement:
 
 def _pick(attempt: Attempt, card: ScoreCard, options: DecideOptions, favoured: NDArray[np.bool_] | None) -> Placement:
     """The node with the highest total; ties as the options say."""
-    nodes = attempt.cycle.nodes
+    nodes = attempt.context.nodes
     highest = card.totals.max()
     tied = np.flatnonzero(card.totals == highest)
     if favoured is not None and favoured[tied].any():
         tied = tied[favoured[tied]]
     if not isinstance(card.rows, slice):
         tied = card.rows[tied]
-    row = options.tie_break(nodes, tied, attempt.cycle.seed)
+    row = options.tie_break(nodes, tied, attempt.context.seed)
     return Placement(nodes.names[row], row, int(highest), len(card.totals))
 
 
@@ -224,7 +231,7 @@ def _record(
     options: DecideOptions,
 ) -> None:
     """Add to a placement what the options ask to keep of how it came about."""
-    nodes = attempt.cycle.nodes
+    nodes = attempt.context.nodes
     if options.record or options.explain:
         placement.diagnosis = diagnose(attempt, verdicts, narrowing)
         placement.best = _best(nodes, card) if card else []

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mooring.framework.attempt import Attempt, Narrowing, PodRejected, Verdicts, count_codes, rejecting_filters
-from mooring.framework.cycle import Cycle
-from mooring.framework.failure import FitFailure
+from mooring.framework.context import SchedulingContext
+from mooring.framework.fit_error import FitError
 from mooring.framework.status import Code, Rejection
 
 NO_NODES = "no nodes available to schedule pods"
@@ -75,7 +75,7 @@ class Placement:
     """The three best nodes with their totals, when more than one was feasible and records are asked for."""
     diagnosis: Diagnosis | None = None
     details: Details | None = None
-    cycle: Cycle | None = field(default=None, compare=False)
+    context: SchedulingContext | None = field(default=None, compare=False)
     """What the plugins of the binding cycle are handed."""
 
 
@@ -85,7 +85,7 @@ class NoFit:
 
     diagnosis: Diagnosis
     details: Details | None = None
-    failure: FitFailure | None = field(default=None, compare=False)
+    failure: FitError | None = field(default=None, compare=False)
     """For PostFilter; good until the cluster changes. None when there are no nodes at all."""
 
     @property
@@ -114,18 +114,18 @@ def diagnose(attempt: Attempt, verdicts: Verdicts, narrowing: Narrowing) -> Diag
     if verdicts.is_thinned:
         plugins.append(EXTENDER)
     found += [(objection, 1) for objection in verdicts.objections.values()]
-    count = attempt.cycle.nodes.alive_count
+    count = attempt.context.nodes.alive_count
     return Diagnosis(count, found, narrowing.rejection_of_others(), plugins=frozenset(plugins))
 
 
 def diagnose_rejected_pod(attempt: Attempt, refused: PodRejected) -> Diagnosis:
-    count = attempt.cycle.nodes.alive_count
+    count = attempt.context.nodes.alive_count
     return Diagnosis(count, [], refused.rejection, pod_rejected=True, plugins=refused.plugins)
 
 
 def rejections_by_node(attempt: Attempt, verdicts: Verdicts) -> dict[str, Rejection]:
     """The verdict of each node that a filter rejected."""
-    nodes = attempt.cycle.nodes
+    nodes = attempt.context.nodes
     rejected = {}
     for index in rejecting_filters(verdicts):
         codes = attempt.codes(verdicts, index)

@@ -19,7 +19,7 @@ _CUT = " ..."
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class AttemptFailure:
     """Why an attempt failed, and what becomes of the pod's nomination: None leaves it, an empty name clears it."""
 
     message: str
@@ -31,22 +31,22 @@ class Failure:
     """The status that led to it, for metrics."""
 
 
-def error(message: str) -> Failure:
+def error(message: str) -> AttemptFailure:
     """Something went wrong: nobody rejected the pod, so only its backoff decides when it is tried again."""
-    return Failure(message, SCHEDULER_ERROR, code=Code.Error)
+    return AttemptFailure(message, SCHEDULER_ERROR, code=Code.Error)
 
 
-def refused(rejection: Rejection) -> Failure:
+def refused(rejection: Rejection) -> AttemptFailure:
     """A plugin rejected the node that had been chosen."""
     reasons = ", ".join(sorted(f"1 {reason}" for reason in rejection.reasons))
     text = f"0/1 nodes are available: {reasons}." if reasons else "0/1 nodes are available:"
     plugins = frozenset((rejection.plugin,))
     pending = plugins if rejection.code is Code.Pending else frozenset()
-    return Failure(text, plugins=plugins, pending=pending, code=rejection.code)
+    return AttemptFailure(text, plugins=plugins, pending=pending, code=rejection.code)
 
 
 def fail(
-    core: Core, entry: QueuedPod, failure: Failure, promised: str | None = None, *, is_placed: bool = False
+    core: Core, entry: QueuedPod, failure: AttemptFailure, promised: str | None = None, *, is_placed: bool = False
 ) -> None:
     """Bring a pod back from a failed attempt. `promised` is a node that its status was asked to name meanwhile.
 
@@ -66,7 +66,7 @@ def fail(
         entry.pod = known
         entry.reject_by(failure.plugins, failure.pending)
         try:
-            core.queue.park(entry)
+            core.queue.add_unschedulable(entry)
         except AlreadyQueued as fault:
             core.report("a pod came back from an attempt but is queued", fault)
     core.queue.nominations.add(known, failure.nominate)
@@ -76,7 +76,7 @@ def fail(
             _write_status(core, known, failure, promised)
 
 
-def _write_status(core: Core, pod: Pod, failure: Failure, promised: str | None) -> None:
+def _write_status(core: Core, pod: Pod, failure: AttemptFailure, promised: str | None) -> None:
     """Say why in the pod's status, unless it says so already. What it was last asked to name may not be seen yet."""
     condition = Condition(
         type=POD_SCHEDULED,

@@ -6,12 +6,12 @@ from mooring.queue.entry import QueuedPod
 from mooring.scheduler.bind import begin_binding
 from mooring.scheduler.core import Core
 from mooring.scheduler.decision import Decision, NoFit, Placement
-from mooring.scheduler.extenders.attempt import panel_for, take
+from mooring.scheduler.extenders.attempt import extenders_for, take
 from mooring.scheduler.extenders.steps import Steps
 from mooring.scheduler.failure import fail
 from mooring.scheduler.groups.attempt import attempt_group
-from mooring.scheduler.make_room import Room
-from mooring.scheduler.verdict import failure_of, is_pointless, seek_room
+from mooring.scheduler.post_filter import PostFilterResult
+from mooring.scheduler.verdict import evict_victims, failure_of, is_pointless, post_filter
 
 
 def attempt(core: Core) -> Pod | None:
@@ -34,20 +34,22 @@ def attempt(core: Core) -> Pod | None:
 
 def _steps(core: Core, entry: QueuedPod, runner: Runner) -> Steps[None]:
     """Decide, make room if the pod fits nowhere, and act on it."""
-    panel = panel_for(core, entry.pod)
-    decision = yield from core.deciding(runner, entry.pod, core.cluster, core.options, core.queue.attempts, panel)
-    room = (yield from seek_room(runner, decision, panel)) if isinstance(decision, NoFit) else None
+    interested = extenders_for(core, entry.pod)
+    decision = yield from core.deciding(runner, entry.pod, core.cluster, core.options, core.queue.attempts, interested)
+    room = (yield from post_filter(runner, decision, interested)) if isinstance(decision, NoFit) else None
     _conclude(core, entry, runner, decision, room)
 
 
-def _conclude(core: Core, entry: QueuedPod, runner: Runner, decision: Decision, room: Room | None) -> None:
+def _conclude(core: Core, entry: QueuedPod, runner: Runner, decision: Decision, room: PostFilterResult | None) -> None:
     """Send the pod to its node, or back to the queue."""
-    failure, pod = failure_of(core, entry, decision, room), entry.pod
+    pod, failure = entry.pod, failure_of(core, decision, room)
+    if failure is not None:
+        evict_victims(core, pod, failure, room)
     core.observer.decided(entry)
     if failure is not None:
         fail(core, entry, failure)
     else:
-        assert isinstance(decision, Placement) and decision.cycle is not None, "a placement comes with its cycle"
+        assert isinstance(decision, Placement) and decision.context is not None, "a placement comes with its context"
         best = f"the best of {decision.feasible_count} feasible nodes (score {decision.score})"
         core.story(pod, f"goes to {decision.node}, {best if decision.feasible_count > 1 else 'the only choice'}")
-        begin_binding(core, entry, runner, decision.cycle, decision.node)
+        begin_binding(core, entry, runner, decision.context, decision.node)

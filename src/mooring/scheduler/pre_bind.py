@@ -12,10 +12,10 @@ from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.scheduler.binding import Binding
 from mooring.scheduler.core import Core
-from mooring.scheduler.failure import Failure, error
+from mooring.scheduler.failure import AttemptFailure, error
 from mooring.scheduler.pre_bind_runs import ObjectRef, PreBindRun
 
-BindingFailure = tuple[Failure, bool]
+BindingFailure = tuple[AttemptFailure, bool]
 """Why a pod cannot be bound, and whether that is a rejection."""
 
 Then = Callable[[Core, Binding, BindingFailure | None], None]
@@ -61,7 +61,7 @@ def _wake(core: Core, target: ObjectRef) -> None:
             _step(core, run, None)
 
 
-def go_on(core: Core) -> None:
+def continue_due(core: Core) -> None:
     """Time has passed: the runs whose pause is over go on."""
     for run in core.pre_bind.due(core.clock.now_ns()):
         if run.pause is not None:
@@ -146,8 +146,8 @@ def _wait(core: Core, run: PreBindRun, step: object) -> None:
 
 
 def _ask(binding: Binding, plugin: PreBindPlugin) -> Work | Rejection | None:
-    answer: Work | Rejection | None = binding.cycle.call(
-        "PreBind", plugin.name, plugin.pre_bind, binding.cycle, binding.node_name
+    answer: Work | Rejection | None = binding.context.call(
+        "PreBind", plugin.name, plugin.pre_bind, binding.context, binding.node_name
     )
     return answer
 
@@ -155,7 +155,7 @@ def _ask(binding: Binding, plugin: PreBindPlugin) -> Work | Rejection | None:
 def _verdict(plugin: Plugin, answer: object) -> BindingFailure | None:
     if isinstance(answer, Rejection):
         # Parity: the text stands alone, and no plugin counts as the one that rejected the pod.
-        return Failure(answer.message, code=answer.code), True
+        return AttemptFailure(answer.message, code=answer.code), True
     return None if answer is None else _fault(plugin, f"unexpected answer {answer!r}")
 
 

@@ -60,7 +60,7 @@ class Scheduler:
         *,
         initial_backoff_s: float = 1,
         max_backoff_s: float = 10,
-        max_parked_s: float = 300,
+        max_unschedulable_s: float = 300,
         tell: Tell | None = None,
         report: Report | None = None,
         observer: Observer | None = None,
@@ -77,7 +77,7 @@ class Scheduler:
             nominated=cluster.nominated,
             initial_backoff_s=initial_backoff_s,
             max_backoff_s=max_backoff_s,
-            max_parked_s=max_parked_s,
+            max_unschedulable_s=max_unschedulable_s,
             tell=tell,
             report=report,
             other_rejectors={EXTENDER: (_ANY_EVENT,)} if options.extenders else None,
@@ -169,12 +169,12 @@ class Scheduler:
 
     def _second_passed(self, input: SecondPassed) -> None:
         self.core.services.waiting.expire(self.core.clock.now_ns())
-        pre_bind.go_on(self.core)
+        pre_bind.continue_due(self.core)
         self.core.queue.flush_backoff()
         self.core.observer.second_passed()
 
     def _half_minute_passed(self, input: HalfMinutePassed) -> None:
-        self.core.queue.flush_parked()
+        self.core.queue.flush_unschedulable()
 
     # ---- attempts and what they lead to
 

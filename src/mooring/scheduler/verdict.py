@@ -3,15 +3,14 @@
 from mooring.framework.intents import Record
 from mooring.framework.runner import Runner
 from mooring.model.pod import Pod
-from mooring.queue.entry import QueuedPod
 from mooring.scheduler.core import Core
 from mooring.scheduler.decision import Decision, DecisionError, NoFit
 from mooring.scheduler.evict import evict
-from mooring.scheduler.extenders.interest import Panel
+from mooring.scheduler.extenders.interest import InterestedExtenders
 from mooring.scheduler.extenders.review import review
 from mooring.scheduler.extenders.steps import Steps
-from mooring.scheduler.failure import Failure, error
-from mooring.scheduler.make_room import Room, make_room
+from mooring.scheduler.failure import AttemptFailure, error
+from mooring.scheduler.post_filter import PostFilterResult, run_post_filter_plugins
 
 
 def is_pointless(core: Core, pod: Pod) -> bool:
@@ -23,39 +22,46 @@ def is_pointless(core: Core, pod: Pod) -> bool:
     return core.cache.is_assumed(pod.id)
 
 
-def seek_room(runner: Runner, decision: NoFit, panel: Panel | None) -> Steps[Room | None]:
+def post_filter(
+    runner: Runner, decision: NoFit, interested: InterestedExtenders | None
+) -> Steps[PostFilterResult | None]:
     """The pod fits nowhere: let PostFilter make room, which interested extenders review. None: there is no PostFilter."""
     failure = decision.failure
     if failure is None or not runner.profile.post_filters:
         return None
-    if panel is None:
-        return (yield from make_room(runner, failure))
-    cycle = failure.attempt.cycle
-    return (yield from make_room(runner, failure, lambda victims: review(panel, cycle.pod, cycle.nodes, victims)))
+    if interested is None:
+        return (yield from run_post_filter_plugins(runner, failure))
+    context = failure.attempt.context
+    return (
+        yield from run_post_filter_plugins(
+            runner, failure, lambda victims: review(interested, context.pod, context.nodes, victims)
+        )
+    )
 
 
-def failure_of(core: Core, entry: QueuedPod, decision: Decision, room: Room | None) -> Failure | None:
-    """Why the pod cannot be placed, after acting on the room that was found for it; None: it can."""
+def failure_of(core: Core, decision: Decision, result: PostFilterResult | None) -> AttemptFailure | None:
+    """Why the pod cannot be placed; None: it can."""
     if isinstance(decision, DecisionError):
         return error(decision.error)
-    if not isinstance(decision, NoFit):
-        return None
-    failure = no_fit(core, decision, room)
-    if failure.nominate and room is not None and room.nomination is not None and room.found_by is not None:
-        evict(core, entry.pod, room.nomination, room.found_by)
-    return failure
+    return no_fit(core, decision, result) if isinstance(decision, NoFit) else None
 
 
-def no_fit(core: Core, decision: NoFit, room: Room | None) -> Failure:
+def evict_victims(core: Core, preemptor: Pod, failure: AttemptFailure, result: PostFilterResult | None) -> None:
+    """Have the victims leave that PostFilter chose, if it nominated the pod to a node."""
+    if failure.nominate and result is not None and result.nomination is not None and result.found_by is not None:
+        evict(core, preemptor, result.nomination, result.found_by)
+
+
+def no_fit(core: Core, decision: NoFit, room: PostFilterResult | None) -> AttemptFailure:
     """The pod fits nowhere: why, and which node it is to be nominated to if room was found there."""
     plugins, pending = decision.diagnosis.plugins, decision.diagnosis.pending
     if room is None:
-        return Failure(decision.message, plugins=plugins, pending=pending)
+        return AttemptFailure(decision.message, plugins=plugins, pending=pending)
     message = f"{decision.message} {room.message}" if room.message else decision.message
     if room.nomination is None:
-        return Failure(message, plugins=plugins, pending=pending, nominate="" if room.clear_nomination else None)
+        return AttemptFailure(message, plugins=plugins, pending=pending, nominate="" if room.clear_nomination else None)
     assert room.found_by is not None
     if room.nomination.node_name not in core.cluster.nodes.row_book:
         text = f'running PostFilter plugin "{room.found_by.name}": unexpected answer {room.nomination!r}'
-        return Failure(f"{message} {text}", plugins=plugins, pending=pending, nominate=None)
-    return Failure(message, plugins=plugins, pending=pending, nominate=room.nomination.node_name)
+        return AttemptFailure(f"{message} {text}", plugins=plugins, pending=pending, nominate=None)
+    return AttemptFailure(message, plugins=plugins, pending=pending, nominate=room.nomination.node_name)

@@ -110,7 +110,7 @@ def _preemption(step: Step) -> Answer:
     assert room is not None and failure is not None
     if room.nomination is None:
         return {"message": room.message[max(room.message.find("preemption: "), 0) :]}
-    names = failure.attempt.cycle.nodes.names
+    names = failure.attempt.context.nodes.names
     answer: Answer = {"node": room.nomination.node_name}
     found = step.findings
     if found is not None:

@@ -21,7 +21,7 @@ from mooring.sim.gauge import Gauge, Span
 from mooring.sim.reading.admission import missing_namespaces
 from mooring.sim.reading.arrivals import Arrival
 from mooring.sim.results import Eviction
-from mooring.sim.stage import Stage, count
+from mooring.sim.simulated_cluster import SimulatedCluster, count
 from mooring.sim.stories import Story
 
 FINISH, ARRIVE = 0, 1
@@ -75,7 +75,7 @@ class DayReport:
     """Pod -> the node that it was bound to."""
     preempted: list[Eviction] = field(default_factory=list)
     rescued: int = 0
-    """Pods that were placed only because parked pods are tried again after five minutes: nothing had woken them."""
+    """Pods that were placed only because unschedulable pods are tried again after five minutes: nothing had woken them."""
     notes: list[str] = field(default_factory=list)
     story: Story | None = None
 
@@ -104,10 +104,10 @@ class Day:
         gates: Mapping[str, bool] | None = None,
     ) -> None:
         namespaces = missing_namespaces([*objects, *(arrival.pod for arrival in arrivals)])
-        self._stage = Stage([*objects, *namespaces], config, registry, records=False, gates=gates)
-        self._driver = self._stage.driver
-        self._begin_ns = self._stage.clock.now_ns()
-        self._arrivals = [*(Arrival(0, pod, None) for pod in self._stage.pending), *arrivals]
+        self._simulated = SimulatedCluster([*objects, *namespaces], config, registry, records=False, gates=gates)
+        self._driver = self._simulated.driver
+        self._begin_ns = self._simulated.clock.now_ns()
+        self._arrivals = [*(Arrival(0, pod, None) for pod in self._simulated.pending), *arrivals]
         self._plans: list[tuple[int, int, int, Arrival | str]] = []
         self._sequence = 0
         self._arrived: dict[str, Arrival] = {}
@@ -127,8 +127,8 @@ class Day:
         self, until_ns: int | None = None, on_progress: Progress | None = None, story: str | None = None
     ) -> DayReport:
         """Until nothing is left to happen, or this much time has passed. `story` names a pod; may raise NoSuchPod."""
-        told = self._stage.find(story, [arrival.pod for arrival in self._arrivals]) if story is not None else None
-        self._stage.stories.only = told.key if told is not None else ""
+        told = self._simulated.find(story, [arrival.pod for arrival in self._arrivals]) if story is not None else None
+        self._simulated.stories.only = told.key if told is not None else ""
         end_ns = None if until_ns is None else self._begin_ns + until_ns
         while self._step(end_ns):
             if on_progress is not None:
@@ -137,13 +137,13 @@ class Day:
 
     def _step(self, end_ns: int | None) -> bool:
         """What is due, or an attempt, or a jump to the next thing. False: that was the end."""
-        driver, now_ns = self._driver, self._stage.clock.now_ns()
+        driver, now_ns = self._driver, self._simulated.clock.now_ns()
         if (end_ns is not None and now_ns > end_ns) or self._is_stuck(now_ns):
             return False
         planned_ns = self._planned_ns()
         if planned_ns is not None and planned_ns <= now_ns:
             self._let_happen()
-            self._moved_ns, self._moved_attempts = now_ns, self._stage.scheduler.attempts
+            self._moved_ns, self._moved_attempts = now_ns, self._simulated.scheduler.attempts
             return True
         self._gauge.read()  # time is about to pass
         if driver.attempt_once() is not None:
@@ -155,7 +155,7 @@ class Day:
 
     def _is_stuck(self, now_ns: int) -> bool:
         """Whether nothing but vain attempts would follow."""
-        attempts = self._stage.scheduler.attempts - self._moved_attempts
+        attempts = self._simulated.scheduler.attempts - self._moved_attempts
         is_over = not self._plans and now_ns - self._moved_ns > PATIENCE_NS
         self._was_stopped = is_over or attempts > ATTEMPTS_A_POD * len(self._arrivals)
         return self._was_stopped
@@ -184,7 +184,7 @@ class Day:
 
     def _bound(self, pod: Pod) -> None:
         arrival = self._arrived[pod.id]
-        now_ns = self._stage.clock.now_ns()
+        now_ns = self._simulated.clock.now_ns()
         self._placements[pod.key] = pod.spec.node_name
         waits = self._waits_of(pod)
         waits.pending -= 1
@@ -199,7 +199,7 @@ class Day:
         return waits
 
     def _report(self, told: Pod | None) -> DayReport:
-        stage = self._stage
+        stage = self._simulated
         self._gauge.read()
         for eviction in stage.evictions:
             if eviction.pod.id in self._arrived:
@@ -223,11 +223,13 @@ class Day:
 
     def _notes(self) -> list[str]:
         notes = []
-        if self._stage.finished:
-            notes.append(f"{count(len(self._stage.finished), 'finished pod')} left out: finished pods use no resources")
+        if self._simulated.finished:
+            notes.append(
+                f"{count(len(self._simulated.finished), 'finished pod')} left out: finished pods use no resources"
+            )
         late = len(self._arrivals) - len(self._arrived)
         if late:
             notes.append(f"{count(late, 'pod')} would have arrived later")
         if self._was_stopped:
             notes.append("stopped: the scheduler attempted the same pods again and again without success")
-        return [*notes, *self._stage.notes()]
+        return [*notes, *self._simulated.notes()]

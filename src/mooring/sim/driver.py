@@ -23,7 +23,7 @@ from mooring.model.meta import Condition, KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import PodStatus
-from mooring.queue.queue import PARKED_FLUSH_PERIOD_S
+from mooring.queue.queue import UNSCHEDULABLE_FLUSH_PERIOD_S
 from mooring.scheduler.inputs import (
     BindAnswered,
     CallAnswered,
@@ -71,7 +71,7 @@ class Driver:
         self._names_given = 0
         """Objects that asked for a name of their own."""
         self._seconds = 0
-        self._flush_ns = clock.now_ns() + PARKED_FLUSH_PERIOD_S * NS_PER_S
+        self._flush_ns = clock.now_ns() + UNSCHEDULABLE_FLUSH_PERIOD_S * NS_PER_S
 
     # ---- the cluster changes
 
@@ -113,25 +113,25 @@ class Driver:
         self.clock.advance_ns(NS_PER_S)
         self._seconds += 1
         self.tick()
-        if self._seconds % PARKED_FLUSH_PERIOD_S == 0:
+        if self._seconds % UNSCHEDULABLE_FLUSH_PERIOD_S == 0:
             self.scheduler.handle(HalfMinutePassed())
         self.scheduler.carry_out(self._do)
 
     def next_ns(self, planned_ns: int | None = None) -> int | None:
         """When something happens next: a backoff or a wait ends, or what others have planned for then.
 
-        The flush of parked pods comes in between where there are any; it alone is nothing to wait for.
+        The flush of unschedulable pods comes in between where there are any; it alone is nothing to wait for.
         """
         times = (planned_ns, self.scheduler.next_release_ns(), self.scheduler.next_deadline_ns())
         known = [when for when in times if when is not None]
         if not known:
             return None
         next_ns = min(known)
-        if self._flush_ns < next_ns and self._has_parked():
+        if self._flush_ns < next_ns and self._has_unschedulable():
             next_ns = self._flush_ns
         return max(next_ns, self.clock.now_ns())
 
-    def _has_parked(self) -> bool:
+    def _has_unschedulable(self) -> bool:
         waiting = self.scheduler.pending_counts()
         return bool(waiting["unschedulable"] or waiting["gated"])
 
@@ -142,7 +142,7 @@ class Driver:
         self.tick()
         if self._flush_ns <= now_ns:
             self.scheduler.handle(HalfMinutePassed())
-            period_ns = PARKED_FLUSH_PERIOD_S * NS_PER_S
+            period_ns = UNSCHEDULABLE_FLUSH_PERIOD_S * NS_PER_S
             self._flush_ns += (1 + (now_ns - self._flush_ns) // period_ns) * period_ns
         self.scheduler.carry_out(self._do)
 

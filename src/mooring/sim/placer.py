@@ -7,7 +7,7 @@ import msgspec
 
 from mooring.cluster.cluster import Cluster
 from mooring.framework.config.types import KubeSchedulerConfiguration
-from mooring.framework.failure import FitFailure
+from mooring.framework.fit_error import FitError
 from mooring.framework.intents import Intent, Write
 from mooring.framework.points import Nomination, NoRoom, Plugin
 from mooring.framework.registry import Registry
@@ -22,7 +22,7 @@ from mooring.scheduler.assembly import build_runners
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
 from mooring.scheduler.extenders.steps import at_once
-from mooring.scheduler.make_room import Room, make_room
+from mooring.scheduler.post_filter import PostFilterResult, run_post_filter_plugins
 from mooring.sim.writes import after
 
 PREEMPTION_PREFIX = "preemption: "
@@ -48,7 +48,7 @@ class Step:
     outcome: Outcome
     decision: Decision | None = None
     gate: Rejection | None = None
-    room: Room | None = None
+    room: PostFilterResult | None = None
     """What preemption came to, for a pod that fits nowhere."""
     findings: Findings | None = None
     """All that preemption could have done. Of what the ranking may pick, the lowest node name is taken."""
@@ -75,7 +75,7 @@ class Placer:
             self.pending[item.key] = item
             if item.status.nominated_node_name:
                 self.nominated.promise(item, item.status.nominated_node_name)
-            _ = item.shape, item.kin  # worked out when a pod arrives, not when it is its turn
+            _ = item.shape, item.label_set  # worked out when a pod arrives, not when it is its turn
         else:
             self.cluster.put(item)
 
@@ -121,7 +121,7 @@ class Placer:
         step = Step(pod, Outcome.UNSCHEDULABLE, decision)
         if decision.failure is None:
             return step
-        step.room = at_once(make_room(runner, decision.failure))
+        step.room = at_once(run_post_filter_plugins(runner, decision.failure))
         preemption = runner.profile.plugin(DefaultPreemption.name)
         if step.room.nomination is None and preemption in runner.profile.post_filters:
             step.room = _own_words(preemption, decision.failure, step.room)
@@ -165,7 +165,7 @@ class Placer:
         return None
 
 
-def _own_words(preemption: Plugin | None, failure: FitFailure, room: Room) -> Room:
+def _own_words(preemption: Plugin | None, failure: FitError, room: PostFilterResult) -> PostFilterResult:
     """What preemption says for itself, where a PostFilter plugin before it failed and it was not asked."""
     if not isinstance(preemption, DefaultPreemption) or PREEMPTION_PREFIX in room.message:
         return room
@@ -176,14 +176,14 @@ def _own_words(preemption: Plugin | None, failure: FitFailure, room: Room) -> Ro
 def _reserve(runner: Runner, placement: Placement) -> bool:
     """Let the plugins claim what the pod will use on its node; where one cannot, all give back what they claimed."""
     plugins = runner.profile.reserves
-    assert placement.cycle is not None, "a placement comes with its cycle"
+    assert placement.context is not None, "a placement comes with its context"
     for plugin in plugins:
         try:
-            rejection = plugin.reserve(placement.cycle, placement.node)
+            rejection = plugin.reserve(placement.context, placement.node)
         except Exception:  # a plugin may raise anything
             rejection = Rejection(())
         if rejection is not None:
             for other in reversed(plugins):
-                other.unreserve(placement.cycle, placement.node)
+                other.unreserve(placement.context, placement.node)
             return False
     return True

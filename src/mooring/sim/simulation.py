@@ -22,7 +22,7 @@ from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
 from mooring.scheduler.failure import POD_SCHEDULED, SCHEDULER_ERROR
 from mooring.sim.reading.manifests import Manifests
 from mooring.sim.results import Explanation, Fate, InputError, NodeUse, NoSuchPod, PodResult, Report
-from mooring.sim.stage import Stage, count, some
+from mooring.sim.simulated_cluster import SimulatedCluster, count, some
 
 __all__ = ["InputError", "NoSuchPod", "Report", "Simulation", "note_ignored"]
 
@@ -51,8 +51,8 @@ class Simulation:
         registry: Registry | None = None,
         gates: Mapping[str, bool] | None = None,
     ) -> None:
-        self._stage = Stage(objects, config, registry, gates=gates)
-        self._driver = self._stage.driver
+        self._simulated = SimulatedCluster(objects, config, registry, gates=gates)
+        self._driver = self._simulated.driver
         self._placed_before = {pod.id for pod in self.cluster.nodes.pods()}
         self._attempts: dict[str, int] = {}
         """By key, in the order of the first attempt."""
@@ -60,7 +60,7 @@ class Simulation:
 
     @property
     def cluster(self) -> Cluster:
-        return self._stage.cluster
+        return self._simulated.cluster
 
     def run(
         self,
@@ -70,7 +70,7 @@ class Simulation:
         until_ns: int = UNTIL_NS,
     ) -> Report:
         """Place the pending pods. `explain` and `story` name pods; raises NoSuchPod when one is not there."""
-        stage = self._stage
+        stage = self._simulated
         names = [explain] if isinstance(explain, str) else explain or ()
         wanted = [*{pod.key: pod for pod in map(stage.find, names)}.values()]
         told = stage.find(story) if story is not None else None
@@ -99,7 +99,7 @@ class Simulation:
     # ---- Time
 
     def _let_time_pass(self, end_ns: int, on_progress: Progress | None) -> bool:
-        """Until nothing but the flush of parked pods is left to happen. False: that would take too long."""
+        """Until nothing but the flush of unschedulable pods is left to happen. False: that would take too long."""
         while self._attempt_all(end_ns, on_progress):
             next_ns = self._driver.next_ns()
             if next_ns is None:
@@ -112,13 +112,13 @@ class Simulation:
 
     def _attempt_all(self, end_ns: int, on_progress: Progress | None) -> bool:
         """Attempts until no one's turn is left. False: there were too many of them."""
-        total, scheduler = len(self._stage.pending), self._stage.scheduler
+        total, scheduler = len(self._simulated.pending), self._simulated.scheduler
         while (pod := self._driver.attempt_once()) is not None:
-            for key in dict.fromkeys((pod.key, *self._stage.take_decided())):
+            for key in dict.fromkeys((pod.key, *self._simulated.take_decided())):
                 self._attempts[key] = self._attempts.get(key, 0) + 1
             if on_progress is not None:
                 on_progress(len(self._attempts), total)
-            if self._stage.clock.now_ns() > end_ns or scheduler.attempts >= ATTEMPTS_A_POD * total:
+            if self._simulated.clock.now_ns() > end_ns or scheduler.attempts >= ATTEMPTS_A_POD * total:
                 return False
         return True
 
@@ -127,9 +127,9 @@ class Simulation:
     def _results(self) -> list[PodResult]:
         """Pods in the order in which they were first tried, then those that never were."""
         rank = {key: i for i, key in enumerate(self._attempts)}
-        evicted = {eviction.pod.key: eviction for eviction in self._stage.evictions}
+        evicted = {eviction.pod.key: eviction for eviction in self._simulated.evictions}
         results = []
-        for pod in sorted(self._stage.pending, key=lambda pod: rank.get(pod.key, len(rank))):
+        for pod in sorted(self._simulated.pending, key=lambda pod: rank.get(pod.key, len(rank))):
             result = self._result(pod)
             if pod.key in evicted:
                 eviction = evicted[pod.key]
@@ -139,7 +139,7 @@ class Simulation:
         return results
 
     def _result(self, pod: Pod) -> PodResult:
-        scheduler = self._stage.scheduler
+        scheduler = self._simulated.scheduler
         now = self._driver.objects.get(("Pod", pod.key))
         if not isinstance(now, Pod):
             return PodResult(pod, Fate.PREEMPTED)
@@ -149,7 +149,7 @@ class Simulation:
             return PodResult(pod, Fate.WAITING, message=held, nominated=waiting.node_name)
         counted = scheduler.placed(pod.id)  # also where only a Bind plugin says that the pod is bound
         if counted is not None:
-            choice = self._stage.choices.get(pod.key)
+            choice = self._simulated.choices.get(pod.key)
             margin = (choice.score, choice.feasible_count, choice.best) if choice is not None else ()
             return PodResult(pod, Fate.SCHEDULED, counted.spec.node_name, *margin)
         fate, message = self._why(now)
@@ -157,11 +157,11 @@ class Simulation:
 
     def _why(self, pod: Pod) -> tuple[Fate, str]:
         """Why a pod has no node."""
-        if self._stage.runner(pod) is None:
+        if self._simulated.runner(pod) is None:
             return Fate.IGNORED, f'no profile has the scheduler name "{pod.spec.scheduler_name}"'
         if pod.is_terminating:
             return Fate.IGNORED, "it is being deleted"
-        entry = self._stage.scheduler.queued(pod.key)
+        entry = self._simulated.scheduler.queued(pod.key)
         if entry is not None and entry.is_gated:
             return Fate.GATED, entry.gating_message
         condition = _scheduled_condition(pod)
@@ -174,12 +174,12 @@ class Simulation:
 
     def _explain(self, pod: Pod, result: PodResult) -> Explanation:
         """The last attempt of a pod that was pending, as it was decided."""
-        decision, runner = self._stage.explained_decisions.get(pod.key), self._stage.runner(pod)
+        decision, runner = self._simulated.explained_decisions.get(pod.key), self._simulated.runner(pod)
         explanation = Explanation(pod, decision, result.fate, result.message)
         explanation.weights = _weights(runner) if runner is not None else {}
         if isinstance(decision, NoFit):
             explanation.preemption = result.message.removeprefix(decision.message).strip()
-        explanation.victims = [e.pod.key for e in self._stage.evictions if e.preemptor == pod.key]
+        explanation.victims = [e.pod.key for e in self._simulated.evictions if e.preemptor == pod.key]
         return explanation
 
     def _explain_placed(self, pod: Pod) -> Explanation | None:
@@ -189,7 +189,7 @@ class Simulation:
         if row is None:
             return None
         node_name = fork.nodes.names[row]
-        runner = self._stage.runner(pod)
+        runner = self._simulated.runner(pod)
         if runner is None:
             fate, message = self._why(pod)
             return Explanation(pod, None, fate, message, now_on=node_name)
@@ -220,20 +220,22 @@ class Simulation:
         """What the reader should know about the input."""
         nodes = self.cluster.nodes
         notes = []
-        if self._stage.finished:
-            notes.append(f"{count(len(self._stage.finished), 'finished pod')} left out: finished pods use no resources")
+        if self._simulated.finished:
+            notes.append(
+                f"{count(len(self._simulated.finished), 'finished pod')} left out: finished pods use no resources"
+            )
         lost = [name for name, row in nodes.row_book.items() if not nodes.alive[row]]
         if lost:
             pods = sum(len(nodes.pods_on[nodes.row_book[name]]) for name in lost)
             notes.append(f"{count(pods, 'pod')} on nodes that are not in the input: {some(lost)}")
-        if self._stage.unasked:
-            extenders = count(len(self._stage.unasked), "extender")
+        if self._simulated.unasked:
+            extenders = count(len(self._simulated.unasked), "extender")
             notes.append(f"{extenders} of the configuration not called: a simulation calls no extenders")
         return notes
 
     def _closing_notes(self, results: Sequence[PodResult], passed: Duration) -> list[str]:
         """What the reader should know about how it ended."""
-        notes = self._stage.notes()
+        notes = self._simulated.notes()
         preempted = [result.pod.key for result in results if result.fate is Fate.PREEMPTED]
         if preempted:
             notes.append(
@@ -242,7 +244,7 @@ class Simulation:
             )
         if self._was_stopped:
             restless = [r.pod.key for r in results if r.fate in (Fate.UNSCHEDULABLE, Fate.WAITING, Fate.ERROR)]
-            attempts = count(self._stage.scheduler.attempts, "attempt")
+            attempts = count(self._simulated.scheduler.attempts, "attempt")
             notes.append(
                 f"stopped after {passed} of simulated time and {attempts}; "
                 f"these pods would be attempted again: {some(restless)}"

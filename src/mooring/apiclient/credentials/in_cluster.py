@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.credentials import CredentialsError, Identity, RereadFile
-from mooring.apiclient.reach import Access
 from mooring.kit.clock import Clock
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -24,14 +24,14 @@ def is_in_cluster(environment: Mapping[str, str] = os.environ, mounted: Path = S
 
 def in_cluster(
     environment: Mapping[str, str] = os.environ, mounted: Path = SERVICE_ACCOUNT, clock: Clock | None = None
-) -> Access:
+) -> ConnectionSettings:
     """The token is read again as it is rotated. Parity: without ca.crt the certificates of the machine count."""
     host, port = environment.get(_HOST), environment.get(_PORT)
     if not host or not port:
         raise CredentialsError(f"this is no pod of a cluster: {_HOST} and {_PORT} are not both set")
     token = RereadFile(mounted / "token", "service account", clock)
     token.content()  # so that a missing mount is told at once
-    return Access(
+    return ConnectionSettings(
         server=f"https://{f'[{host}]' if ':' in host else host}:{port}",
         authority_pem=_content(mounted / "ca.crt"),
         credentials=Identity(token),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.credentials import Credentials, Identity, RereadFile, Secret
 from mooring.apiclient.credentials.exec_plugin import V1, VERSIONS, ExecCredentials, Plugin
 from mooring.apiclient.credentials.in_cluster import in_cluster, is_in_cluster
@@ -21,7 +22,6 @@ from mooring.apiclient.kubeconfig.files import (
     kubeconfig_paths,
     merged,
 )
-from mooring.apiclient.reach import Access
 from mooring.kit.clock import Clock, WallClock
 
 T = TypeVar("T")
@@ -40,7 +40,9 @@ class Surroundings:
     clock: Clock = field(default_factory=WallClock)
 
 
-def find_access(path: Path | None = None, context: str = "", around: Surroundings | None = None) -> Access:
+def find_connection(
+    path: Path | None = None, context: str = "", around: Surroundings | None = None
+) -> ConnectionSettings:
     """As kubectl finds its cluster: the file given, $KUBECONFIG, ~/.kube/config, and else the pod's service account."""
     around = around or Surroundings()
     found = kubeconfig_paths(path, around.environment)
@@ -51,18 +53,18 @@ def find_access(path: Path | None = None, context: str = "", around: Surrounding
     return access_of(merged(found), context, around)
 
 
-def read_kubeconfig(path: Path, context: str = "", around: Surroundings | None = None) -> Access:
+def read_kubeconfig(path: Path, context: str = "", around: Surroundings | None = None) -> ConnectionSettings:
     return access_of(merged(kubeconfig_paths(path)), context, around or Surroundings())
 
 
-def access_of(config: Kubeconfig, context: str, around: Surroundings) -> Access:
+def access_of(config: Kubeconfig, context: str, around: Surroundings) -> ConnectionSettings:
     """The way of one context; an empty name stands for the current one."""
     chosen = _context(config, context)
     cluster = _named(config.clusters, chosen, "cluster", chosen.value.cluster)
     user = _named(config.users, chosen, "user", chosen.value.user) if chosen.value.user else None
     _check_cluster(cluster)
     authority = _authority(cluster)
-    return Access(
+    return ConnectionSettings(
         server=_server_url(cluster.value.server),
         authority_pem=authority,
         skips_verification=cluster.value.insecure_skip_tls_verify,

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from mooring.apiclient.credentials.credentials import CredentialsError
 from mooring.apiclient.reflectors.changes import ChangeListener
 from mooring.apiclient.reflectors.mirror import Mirror, Report, Statistics
-from mooring.apiclient.reflectors.retry_pace import Random, RetryPace
+from mooring.apiclient.reflectors.retry_backoff import Random, RetryBackoff
 from mooring.apiclient.reflectors.silence import SilenceLimit, Silent
 from mooring.apiclient.reflectors.unserved import advice, is_definite
 from mooring.apiclient.reflectors.watch_faults import Restart, is_expired, restart_after, rules_out_streaming
@@ -50,7 +50,7 @@ def _log(text: str, fault: Exception | None) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Conduct:
+class ReflectorOptions:
     """How reflectors pass time, draw lots and complain."""
 
     timing: Timing = field(default_factory=Timing)
@@ -70,7 +70,11 @@ class Reflector:
     """
 
     def __init__(
-        self, source: WatchSource, watched: Watched, listener: ChangeListener, conduct: Conduct | None = None
+        self,
+        source: WatchSource,
+        watched: Watched,
+        listener: ChangeListener,
+        reflector_options: ReflectorOptions | None = None,
     ) -> None:
         self.watched = watched
         self.settled = asyncio.Event()
@@ -78,10 +82,10 @@ class Reflector:
         self.refusal: ApiError | None = None
         """Why the server does not show this resource at all; None while it does, or may."""
         self._source = source
-        self._conduct = conduct or Conduct()
-        self.record = WatchRecord(self._conduct.timing)
-        self._mirror = Mirror(watched, listener, self._conduct.report)
-        self._pace = RetryPace(self._conduct.timing, self._conduct.draw)
+        self._options = reflector_options or ReflectorOptions()
+        self.record = WatchRecord(self._options.timing)
+        self._mirror = Mirror(watched, listener, self._options.report)
+        self._pace = RetryBackoff(self._options.timing, self._options.draw)
         self._must_list = True
         self._not_older_than: str | None = None
         """Of the next list. None: any will do, as none was seen; empty: the newest."""
@@ -159,7 +163,7 @@ class Reflector:
         await self._stream({**self._lasting(), **_present(resourceVersion=self._mirror.version)})
 
     def _lasting(self) -> dict[str, str]:
-        asked_s = SHORTEST_S + int(self._conduct.draw() * (LONGEST_S - SHORTEST_S))
+        asked_s = SHORTEST_S + int(self._options.draw() * (LONGEST_S - SHORTEST_S))
         lasting = {"allowWatchBookmarks": "true", "timeoutSeconds": str(asked_s)}
         return {**lasting, **_present(fieldSelector=self.watched.field_selector)}
 
@@ -170,7 +174,7 @@ class Reflector:
         once: with a pause we would fall behind further.
         """
         was_listing, told, heard = self._mirror.is_listing, self.statistics.delivered, self.statistics.events
-        began_s = self._conduct.timing.monotonic_s()
+        began_s = self._options.timing.monotonic_s()
         try:
             fault = await self._follow_to_the_end(params)
         finally:
@@ -182,7 +186,7 @@ class Reflector:
             return
         has_told = was_listing or self.statistics.delivered > told
         self._note_end(fault, has_told)
-        is_short = self._conduct.timing.monotonic_s() - began_s < SHORT_LIFE_S
+        is_short = self._options.timing.monotonic_s() - began_s < SHORT_LIFE_S
         is_empty = fault is None and self.statistics.events == heard
         if self._mirror.is_in_doubt or (is_short and is_empty):
             self._list_next(Restart.RELIST)
@@ -216,8 +220,8 @@ class Reflector:
             self.record.ended(WatchEnd.AFTER_EVENTS if has_told else WatchEnd.WITHOUT_EVENTS)
 
     async def _follow(self, params: Mapping[str, str]) -> None:
-        silence_s = BOOKMARK_S + self._conduct.silence_s
-        limit = SilenceLimit(silence_s, self._conduct.timing, f"GET {self.watched.path}")
+        silence_s = BOOKMARK_S + self._options.silence_s
+        limit = SilenceLimit(silence_s, self._options.timing, f"GET {self.watched.path}")
         stream: Any = self._source.watch(self.watched.path, params)
         self.statistics.watches += 1
         try:
@@ -250,7 +254,7 @@ class Reflector:
         if self._mirror.is_listing and restart is Restart.RELIST_NEWEST and not was_newest:
             return
         if self.refusal is not None and not self.watched.is_required:
-            await self._conduct.timing.sleep(UNSERVED_RETRY_S)
+            await self._options.timing.sleep(UNSERVED_RETRY_S)
         else:
             await self._pause()
 
@@ -262,7 +266,7 @@ class Reflector:
         self._must_list |= restart is not Restart.RESUME
 
     async def _pause(self) -> None:
-        await self._conduct.timing.sleep(self._pace.wait_s())
+        await self._options.timing.sleep(self._pace.wait_s())
 
     def _complain(self, fault: Exception) -> None:
         self.refusal = fault if isinstance(fault, ApiError) and is_definite(fault) else None
@@ -275,7 +279,7 @@ class Reflector:
             log.info("%s", text)
         elif text != self._trouble:
             self._trouble = text
-            self._conduct.report(text, None)
+            self._options.report(text, None)
 
     def _is_well(self) -> None:
         self.refusal = None

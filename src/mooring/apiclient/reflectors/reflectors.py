@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from mooring.apiclient.reflectors.changes import ChangeListener
-from mooring.apiclient.reflectors.reflector import Conduct, Reflector, WatchSource
+from mooring.apiclient.reflectors.reflector import Reflector, ReflectorOptions, WatchSource
 from mooring.apiclient.reflectors.unserved import advice
 from mooring.apiclient.reflectors.watched import WATCHED, Watched
 
@@ -20,9 +20,9 @@ class Reflectors:
         source: WatchSource,
         listener: ChangeListener,
         watched: Sequence[Watched] = WATCHED,
-        conduct: Conduct | None = None,
+        reflector_options: ReflectorOptions | None = None,
     ) -> None:
-        self.members = tuple(Reflector(source, resource, listener, conduct) for resource in watched)
+        self.members = tuple(Reflector(source, resource, listener, reflector_options) for resource in watched)
 
     async def run(self) -> None:
         """Until cancelled, or until a bug of ours ends one of them."""

@@ -1,8 +1,8 @@
 """Eviction: a deletion that asks the disruption budgets first."""
 
-from mooring.apiserver.access import OURSELVES, Api, By
 from mooring.apiserver.admission.binding import PODS
 from mooring.apiserver.admission.deletion import Deletion, check_preconditions
+from mooring.apiserver.resource_api import CONTROL_PLANE, Requester, ResourceApi
 from mooring.apiserver.written_selectors import selector_from
 from mooring.model.api_errors import budget_exhausted, too_many_requests, unexplained
 from mooring.model.json_objects import JsonObject
@@ -13,7 +13,7 @@ BUDGETS = RESOURCES["policy", "v1", "poddisruptionbudgets"]
 _PROCESSING_RETRY_S = 10
 
 
-def evict(api: Api, namespace: str, name: str, how: Deletion, by: By = OURSELVES) -> None:
+def evict(api: ResourceApi, namespace: str, name: str, how: Deletion, by: Requester = CONTROL_PLANE) -> None:
     """Delete a pod if its budget allows that, and count it there. Raises 429 if not now."""
     pod = api.get(PODS, namespace, name)
     check_preconditions(PODS, pod, how)  # before a budget is charged for what does not happen
@@ -29,7 +29,7 @@ def _needs_no_budget(pod: JsonObject) -> bool:
     return phase in FINISHED_PHASES or phase == "Pending" or bool(pod["metadata"].get("deletionTimestamp"))
 
 
-def _budget_of(api: Api, pod: JsonObject) -> JsonObject | None:
+def _budget_of(api: ResourceApi, pod: JsonObject) -> JsonObject | None:
     namespace, labels = pod["metadata"]["namespace"], pod["metadata"].get("labels", {})
     found = [
         budget
@@ -56,7 +56,7 @@ def _is_unhealthy_and_free(pod: JsonObject, budget: JsonObject) -> bool:
     return desired > 0 and status.get("currentHealthy", 0) >= desired
 
 
-def _take_one(api: Api, budget: JsonObject, pod: JsonObject, by: By) -> None:
+def _take_one(api: ResourceApi, budget: JsonObject, pod: JsonObject, by: Requester) -> None:
     status, name = budget.get("status", {}), budget["metadata"]["name"]
     if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
         why = "Cannot evict pod as it would violate the pod's disruption budget."

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from mooring.apiserver.access import Api
 from mooring.apiserver.identity import prefix_of
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.server import reading, subresources, writing
 from mooring.apiserver.server.documents import document
 from mooring.apiserver.server.forms import check_form_asked
@@ -17,7 +17,7 @@ from mooring.model.api_errors import ApiError, method_not_supported
 from mooring.model.kinds.pods import BINDING
 from mooring.model.resources import REQUESTS
 
-Handler = Callable[[Api, Target, Request], Answer]
+Handler = Callable[[ResourceApi, Target, Request], Answer]
 
 _COLLECTION: dict[str, Handler] = {
     "GET": reading.listing,
@@ -43,7 +43,7 @@ _PARTS: dict[str, dict[str, Handler]] = {
 _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
-def answer(api: Api, request: Request, address: str = "", token: str = "") -> Answer | Watch:
+def answer(api: ResourceApi, request: Request, address: str = "", token: str = "") -> Answer | Watch:
     """`address` is where clients reach the server, `token` how they get in."""
     try:
         return _answer(api, _without_prefix(api, request), address, token)
@@ -51,7 +51,7 @@ def answer(api: Api, request: Request, address: str = "", token: str = "") -> An
         return refusal(error)
 
 
-def _answer(api: Api, request: Request, address: str, token: str) -> Answer | Watch:
+def _answer(api: ResourceApi, request: Request, address: str, token: str) -> Answer | Watch:
     target = target_of(request.path)
     if target is None:
         subresources.refuse_stream(request.path)
@@ -73,7 +73,7 @@ def _answer(api: Api, request: Request, address: str, token: str) -> Answer | Wa
     return handler(api, target, request)
 
 
-def _without_prefix(api: Api, request: Request) -> Request:
+def _without_prefix(api: ResourceApi, request: Request) -> Request:
     """A request for this cluster and no other, as a usual one. The id of another cluster leads to no path."""
     prefix = f"{prefix_of(api.cluster_id)}/"
     return replace(request, path=request.path[len(prefix) - 1 :]) if request.path.startswith(prefix) else request
@@ -89,7 +89,7 @@ def _is_unserved_bulk(target: Target) -> bool:
     return not target.name and "deletecollection" not in target.resource.verbs
 
 
-def _posted(api: Api, target: Target, request: Request, token: str) -> Answer:
+def _posted(api: ResourceApi, target: Target, request: Request, token: str) -> Answer:
     if request.method != "POST" or target.name:
         raise method_not_supported(
             target.resource.plural, _VERBS.get(request.method, request.method.lower()), target.resource.group

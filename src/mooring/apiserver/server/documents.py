@@ -1,8 +1,8 @@
 """Documents about the server itself: version, health, discovery, OpenAPI."""
 
-from mooring.apiserver.access import Api
 from mooring.apiserver.identity import ROOT as IDENTITY
 from mooring.apiserver.identity import identity
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.schema import discovery, openapi, openapi_v2
 from mooring.apiserver.server.health import CHECKS, health
 from mooring.apiserver.server.media import wanted
@@ -13,7 +13,7 @@ OPEN_TO_ALL = (*(f"/{name}" for name in CHECKS), "/version")
 _PATHS = ["/api", "/apis", "/healthz", "/livez", openapi_v2.PATH, openapi.ROOT, "/readyz", "/version"]
 
 
-def document(api: Api, request: Request, address: str) -> Answer | None:
+def document(api: ResourceApi, request: Request, address: str) -> Answer | None:
     """None: there is no such document."""
     path = request.path.rstrip("/") or "/"
     if path.startswith(OPEN_TO_ALL) and path != "/version":

@@ -11,7 +11,7 @@ import msgspec
 import yaml
 from aiohttp import web
 
-from mooring.apiserver.access import Api
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.server.bodies import MAX_BODY_BYTES
 from mooring.apiserver.server.dispatch import answer
 from mooring.apiserver.server.documents import OPEN_TO_ALL
@@ -67,9 +67,9 @@ class HttpLimits:
 
 @dataclass(slots=True)
 class HttpServer:
-    """Serves an Api. Every write is made durable by `flush` before anybody hears of it."""
+    """Serves an ResourceApi. Every write is made durable by `flush` before anybody hears of it."""
 
-    api: Api
+    api: ResourceApi
     token: str = ""
     """What clients must bring; empty: nothing."""
     flush: Callable[[], None] = lambda: None

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from mooring.apiserver.access import By
 from mooring.apiserver.admission.deletion import Deletion, Propagation
+from mooring.apiserver.resource_api import Requester
 from mooring.apiserver.schema.typed_values import check_typed
 from mooring.apiserver.server.bodies import read_object
 from mooring.apiserver.server.request import Request
@@ -15,7 +15,7 @@ _UNKNOWN_MANAGER = "unknown"
 _PROPAGATIONS: tuple[Propagation, ...] = ("Background", "Foreground", "Orphan")
 
 
-def by_whom(request: Request, kind: str = "PatchOptions", is_named: bool = False) -> By:
+def by_whom(request: Request, kind: str = "PatchOptions", is_named: bool = False) -> Requester:
     """The writer. `is_named`: it must say who it is, its user agent does not do."""
     dry_run = request.query.get("dryRun", "")
     _check_dry_run(kind, dry_run)
@@ -25,7 +25,7 @@ def by_whom(request: Request, kind: str = "PatchOptions", is_named: bool = False
         raise invalid(kind, "", [field_invalid("fieldManager", manager, why)], "meta.k8s.io")
     if not manager and not is_named:
         manager = request.user_agent.partition("/")[0][:_MANAGER_CHARS] or _UNKNOWN_MANAGER
-    return By(manager, dry_run == "All")
+    return Requester(manager, dry_run == "All")
 
 
 def check_not_forced(request: Request) -> None:
@@ -56,7 +56,7 @@ class DeleteOptions(msgspec.Struct, rename="camel"):
     dry_run: list[str] | None = None
 
 
-def deletion(request: Request) -> tuple[Deletion, By]:
+def deletion(request: Request) -> tuple[Deletion, Requester]:
     """From the body if there is one, else from the query."""
     body = read_object(request.body, request.content_type, "DeleteOptions") if request.body.strip() else {}
     options = delete_options(body)
@@ -66,7 +66,7 @@ def deletion(request: Request) -> tuple[Deletion, By]:
         if "orphanDependents" in request.query:
             options.orphan_dependents = request.flag("orphanDependents")
     is_dry_run = by_whom(request, "DeleteOptions").is_dry_run or "All" in (options.dry_run or ())
-    return how_to_delete(options), By(is_dry_run=is_dry_run)
+    return how_to_delete(options), Requester(is_dry_run=is_dry_run)
 
 
 def delete_options(body: JsonObject) -> DeleteOptions:

@@ -5,8 +5,8 @@ import binascii
 
 import msgspec
 
-from mooring.apiserver.access import Api
 from mooring.apiserver.event_forms import is_event, shown_form
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.selector_text import ObjectSelector, parse_selectors
 from mooring.apiserver.server import forms
 from mooring.apiserver.server.media import wanted
@@ -41,14 +41,14 @@ class Token(msgspec.Struct):
     start: str
 
 
-def get(api: Api, target: Target, request: Request) -> Answer:
+def get(api: ResourceApi, target: Target, request: Request) -> Answer:
     item = api.get(target.resource, target.namespace, target.name)
     form = wanted(request.accept)
     shown = forms.one(target.resource, item, form, forms.included(request), api.clock.now_ns())
     return Answer(200, shown, form.media)
 
 
-def listing(api: Api, target: Target, request: Request) -> Answer:
+def listing(api: ResourceApi, target: Target, request: Request) -> Answer:
     resource, form = target.resource, wanted(request.accept)
     selector = selector_of(target, request)
     page = _page(api, target, request, selector)
@@ -83,7 +83,7 @@ def version_asked(request: Request) -> int:
     return int(text or 0)
 
 
-def _page(api: Api, target: Target, request: Request, selector: ObjectSelector) -> Page:
+def _page(api: ResourceApi, target: Target, request: Request, selector: ObjectSelector) -> Page:
     matches = None if selector.is_empty else selector.matches
     limit, version = request.number("limit") or 0, version_asked(request)
     token, match = request.query.get("continue", ""), _match(request)
@@ -107,7 +107,7 @@ def _page(api: Api, target: Target, request: Request, selector: ObjectSelector) 
         raise version_too_large(refusal.version, refusal.current) from None
 
 
-def _too_old(api: Api, refusal: TooOld, after: Key | None, target: Target) -> ApiError:
+def _too_old(api: ResourceApi, refusal: TooOld, after: Key | None, target: Target) -> ApiError:
     if after is None:
         return version_too_old(refusal.version, refusal.oldest)
     return expired(CONTINUE_EXPIRED, _encode(api.store.version, after, target))

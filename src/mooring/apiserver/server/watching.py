@@ -9,8 +9,8 @@ from itertools import chain
 
 import msgspec
 
-from mooring.apiserver.access import Api
 from mooring.apiserver.event_forms import is_event, shown_form, stored_form
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.selector_text import ObjectSelector
 from mooring.apiserver.server import forms
 from mooring.apiserver.server.media import Wanted, wanted
@@ -37,7 +37,7 @@ _encode = msgspec.json.Encoder().encode
 class Watch:
     """Lines wait here until the transport takes them; `wake` is called when one comes."""
 
-    api: Api
+    api: ResourceApi
     watcher: Watcher
     form: Wanted
     include: Include
@@ -153,7 +153,7 @@ class Watch:
         return forms.metadata_of(item) if self.form.form == "metadata" else item
 
 
-def begin_watch(api: Api, target: Target, request: Request) -> Watch:
+def begin_watch(api: ResourceApi, target: Target, request: Request) -> Watch:
     """A watch with its opening lines in it."""
     send_initial = _sends_initial(request)
     timeout_s = request.number("timeoutSeconds") or random.uniform(MIN_TIMEOUT_S, MAX_TIMEOUT_S)

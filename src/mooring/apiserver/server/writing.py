@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from mooring.apiserver.access import Api, Change
 from mooring.apiserver.event_forms import shown_form
 from mooring.apiserver.patches.json_patch import apply_json_patch
 from mooring.apiserver.patches.merge_patch import apply_merge_patch
 from mooring.apiserver.patches.strategic_merge import apply_strategic_merge_patch
+from mooring.apiserver.resource_api import Change, ResourceApi
 from mooring.apiserver.server import forms
 from mooring.apiserver.server.bodies import read_json, read_object, read_yaml
 from mooring.apiserver.server.field_checks import (
@@ -44,20 +44,20 @@ _LARGE_BYTES = 256 * 1024
 """From here on it is worth looking whether the result can be stored at all, before more is done with it."""
 
 
-def create(api: Api, target: Target, request: Request) -> Answer:
+def create(api: ResourceApi, target: Target, request: Request) -> Answer:
     given, warnings = _body(request, target.resource)
     made = api.create(target.resource, target.namespace, given, by_whom(request, "CreateOptions"))
     return _shown(api, target.resource, made, request, 201, warnings)
 
 
-def replace(api: Api, target: Target, request: Request) -> Answer:
+def replace(api: ResourceApi, target: Target, request: Request) -> Answer:
     given, warnings = _body(request, target.resource)
     by = by_whom(request, "UpdateOptions")
     made = api.change(target.resource, target.namespace, target.name, lambda _: given, by, target.subresource)
     return _shown(api, target.resource, made, request, 200, warnings)
 
 
-def patch(api: Api, target: Target, request: Request) -> Answer:
+def patch(api: ResourceApi, target: Target, request: Request) -> Answer:
     media = media_type(request.content_type)
     if media == APPLY_PATCH:
         return _apply(api, target, request)
@@ -89,7 +89,7 @@ def patcher(request: Request, resource: KindSpec | None = None, warnings: Header
     return change
 
 
-def _apply(api: Api, target: Target, request: Request) -> Answer:
+def _apply(api: ResourceApi, target: Target, request: Request) -> Answer:
     given: Any = read_yaml(request.body)
     warnings: Headers = []
     if isinstance(given, dict):
@@ -100,7 +100,7 @@ def _apply(api: Api, target: Target, request: Request) -> Answer:
     return _shown(api, target.resource, made, request, 201 if is_new else 200, warnings)
 
 
-def delete(api: Api, target: Target, request: Request) -> Answer:
+def delete(api: ResourceApi, target: Target, request: Request) -> Answer:
     how, by = deletion(request)
     resource = target.resource
     item, is_gone = api.delete(resource, target.namespace, target.name, how, by)
@@ -110,7 +110,7 @@ def delete(api: Api, target: Target, request: Request) -> Answer:
     return Answer(200, success({key: value for key, value in details.items() if value}))
 
 
-def delete_all(api: Api, target: Target, request: Request) -> Answer:
+def delete_all(api: ResourceApi, target: Target, request: Request) -> Answer:
     """Of a collection, what a selector picks. An object that goes meanwhile is no matter."""
     how, by = deletion(request)
     selector = selector_of(target, request)
@@ -149,7 +149,9 @@ def _check_size(request: Request, resource: KindSpec, item: JsonObject) -> None:
         check_size(item)
 
 
-def _shown(api: Api, resource: KindSpec, item: JsonObject, request: Request, code: int, headers: Headers) -> Answer:
+def _shown(
+    api: ResourceApi, resource: KindSpec, item: JsonObject, request: Request, code: int, headers: Headers
+) -> Answer:
     form = wanted(request.accept)
     shown = forms.one(resource, item, form, forms.included(request), api.clock.now_ns())
     return Answer(code, shown, form.media, headers)

@@ -9,10 +9,10 @@ import click
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.credentials.credentials import CredentialsError
 from mooring.apiclient.kubeconfig.files import KubeconfigError
-from mooring.apiclient.kubeconfig.loading import find_access
+from mooring.apiclient.kubeconfig.loading import find_connection
 from mooring.apiclient.unanswered import Unanswered
 from mooring.app import node_actions
-from mooring.app.own_cluster import NotOurs, own_access
+from mooring.app.own_cluster import NotOurs, own_connection
 from mooring.cli.node_template import read_node_template
 from mooring.cli.refusal import refuse
 from mooring.model.api_errors import ApiError
@@ -113,7 +113,7 @@ def _run_each(
 
 def _run(act: Act, kubeconfig: Path | None) -> None:
     async def run() -> None:
-        access = await own_access(find_access(kubeconfig), _USER_AGENT)
+        access = await own_connection(find_connection(kubeconfig), _USER_AGENT)
         async with ApiClient(access, _USER_AGENT, qps=-1) as client:
             await act(client)
 

@@ -10,11 +10,11 @@ from typing import Any
 import click
 import yaml
 
+from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.credentials import CredentialsError
 from mooring.apiclient.credentials.in_cluster import in_cluster, names_cluster
 from mooring.apiclient.kubeconfig.files import KubeconfigError
-from mooring.apiclient.kubeconfig.loading import find_access
-from mooring.apiclient.reach import Access
+from mooring.apiclient.kubeconfig.loading import find_connection
 from mooring.app.run import Running, RunSettings, ServingSettings
 from mooring.cli.configured import chosen_gates, feature_gates, idle_plugins, registry_with
 from mooring.cli.flag_values import flag_values
@@ -31,7 +31,7 @@ from mooring.live.endpoints.client_authorities import AuthorityError
 from mooring.live.endpoints.server import ListenError
 from mooring.live.endpoints.server_tls import CertificateError
 from mooring.live.leader_election import ElectionError
-from mooring.live.service import Pace
+from mooring.live.service import ClientLimits
 
 EPILOG = """
 \b
@@ -220,7 +220,7 @@ def _check_serving(flags: dict[str, Any]) -> None:
         )
 
 
-def _configuration(flags: dict[str, Any], gates: dict[str, bool]) -> tuple[KubeSchedulerConfiguration, Pace]:
+def _configuration(flags: dict[str, Any], gates: dict[str, bool]) -> tuple[KubeSchedulerConfiguration, ClientLimits]:
     """The configuration with the flags that beat it; and the limits, which count only where somebody wrote them."""
     path = flags["config"]
     written: Any = {}
@@ -241,20 +241,20 @@ def _configuration(flags: dict[str, Any], gates: dict[str, bool]) -> tuple[KubeS
     for name in _ELECTION:
         if flags[name] is not None:
             setattr(config.leader_election, name, flags[name])
-    return config, Pace(qps or -1.0, burst or config.client_connection.burst)
+    return config, ClientLimits(qps or -1.0, burst or config.client_connection.burst)
 
 
-def _access(kubeconfig: str | None, master: str | None) -> Access:
+def _access(kubeconfig: str | None, master: str | None) -> ConnectionSettings:
     try:
-        access = find_access(Path(kubeconfig) if kubeconfig else None)
+        access = find_connection(Path(kubeconfig) if kubeconfig else None)
     except KubeconfigError as fault:
         if master is None:
             refuse(fault)
-        access = Access(master.rstrip("/"))
+        access = ConnectionSettings(master.rstrip("/"))
     return replace(access, server=master.rstrip("/")) if master else access
 
 
-def _delegate(kubeconfig: str | None, flag: str) -> Access | None:
+def _delegate(kubeconfig: str | None, flag: str) -> ConnectionSettings | None:
     """How reviews are asked for. Parity: without a kubeconfig a pod uses its service account, and others ask for none."""
     if kubeconfig:
         return _access(kubeconfig, None)

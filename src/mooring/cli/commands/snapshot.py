@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 
 from mooring.apiclient.client import ApiClient
+from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.credentials import CredentialsError, Identity
-from mooring.apiclient.reach import Access
 from mooring.apiclient.unanswered import Unanswered
 from mooring.app.run import SNAPSHOT_PATH
 from mooring.cli.refusal import refuse
@@ -51,7 +51,9 @@ def snapshot(server: str, ca_file: Path | None, token_file: Path | None, output:
     except OSError as fault:
         refuse(f"{fault.filename}: cannot be read: {fault.strerror}")
     credentials = Identity(token=token.encode() if token else None)
-    access = Access(server.rstrip("/"), authority, skips_verification=ca_file is None, credentials=credentials)
+    access = ConnectionSettings(
+        server.rstrip("/"), authority, skips_verification=ca_file is None, credentials=credentials
+    )
     try:
         text = asyncio.run(_fetch(access))
     except (ApiError, Unanswered, CredentialsError) as fault:
@@ -62,6 +64,6 @@ def snapshot(server: str, ca_file: Path | None, token_file: Path | None, output:
         output.write_bytes(text)
 
 
-async def _fetch(access: Access) -> bytes:
+async def _fetch(access: ConnectionSettings) -> bytes:
     async with ApiClient(access, "mooring-snapshot", qps=-1) as client:
         return await client.get_bytes(SNAPSHOT_PATH)

@@ -29,7 +29,7 @@ from mooring.cli.refusal import refusals, refuse
 from mooring.cli.up_view import UpView, console
 from mooring.controllers.nodes.node_making import missing_nodes
 from mooring.embedded.cluster import EmbeddedCluster, EmbeddedSettings
-from mooring.embedded.pulse import Pulse
+from mooring.embedded.cluster_statistics import ClusterStatistics
 from mooring.embedded.seeding import default_class, seed
 from mooring.kit import loops
 from mooring.kit.collector import relax_collector
@@ -218,10 +218,10 @@ class _Up:
         if self.quiet or not screen.is_terminal:
             await stopped.wait()
             return
-        pulse, view = Pulse(service.cluster), UpView(service.url)
+        pulse, view = ClusterStatistics(service.cluster), UpView(service.url)
         with Live(console=screen, auto_refresh=False, transient=True) as live:
             while not stopped.is_set():
-                live.update(view.draw(pulse.glance(), screen.width), refresh=True)
+                live.update(view.draw(pulse.summary(), screen.width), refresh=True)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stopped.wait(), _FRAME_S)
 

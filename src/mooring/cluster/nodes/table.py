@@ -223,7 +223,7 @@ class NodeTable:
             or old.is_terminating != new.is_terminating
             or old.priority != new.priority
             or old.shape is not new.shape
-            or old.kin is not new.kin
+            or old.label_set is not new.label_set
         ):
             return False
         row = self._row_of_pod[old.id]
@@ -494,9 +494,9 @@ class NodeTable:
 
 
 def _work_out(pod: Pod) -> None:
-    """Work out what counting a pod depends on: it is kept with the pod's shape and kin, and may fail only here."""
+    """Work out what counting a pod depends on: it is kept with the pod's shape and label set, and may fail only here."""
     shape = pod.shape
-    _ = shape.held, shape.host_ports, pod.kin
+    _ = shape.held, shape.host_ports, pod.label_set
     if pod.spec.affinity is not None:
         shape.terms(pod.namespace)
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from mooring.cluster.nodes.labels import LabelColumns
 from mooring.cluster.pods.tally import Tally
 from mooring.model.affinity import CarriedTerm, Labels
-from mooring.model.kin import Kin
-from mooring.model.kin_cases import KinCases
+from mooring.model.label_set import LabelSet
+from mooring.model.label_set_cases import LabelSetCases
 from mooring.model.selector_index import SelectorIndex
 
 
 @dataclass(slots=True)
 class Concern:
-    """What a list of terms says about pods of one kin, added up by topology key. It may say nothing."""
+    """What a list of terms says about pods of one label set, added up by topology key. It may say nothing."""
 
     anti: dict[str, int] = field(default_factory=dict)
     """Required anti-affinity: how many terms."""
@@ -50,15 +50,15 @@ class Carriers:
         """Whether the last of them has left."""
         selectors = [carried.term.selector for carried in terms]
         self._index = SelectorIndex(selectors)
-        self._concerns: KinCases[Concern] = KinCases(selectors)
+        self._concerns: LabelSetCases[Concern] = LabelSetCases(selectors)
 
-    def concern(self, kin: Kin, namespace_labels: Labels, namespaces_version: int) -> Concern:
-        """What the terms say about pods of this kin. Do not write to it."""
-        return self._concerns.get(kin, lambda: self._concern_of(kin, namespace_labels), namespaces_version)
+    def concern(self, label_set: LabelSet, namespace_labels: Labels, namespaces_version: int) -> Concern:
+        """What the terms say about pods of this label set. Do not write to it."""
+        return self._concerns.get(label_set, lambda: self._concern_of(label_set, namespace_labels), namespaces_version)
 
-    def _concern_of(self, kin: Kin, namespace_labels: Labels) -> Concern:
-        candidates = (self.terms[number] for number in self._index.candidates(kin.labels))
-        return concern_of(candidates, kin, namespace_labels)
+    def _concern_of(self, label_set: LabelSet, namespace_labels: Labels) -> Concern:
+        candidates = (self.terms[number] for number in self._index.candidates(label_set.labels))
+        return concern_of(candidates, label_set, namespace_labels)
 
     def fork(self) -> "Carriers":
         other: Carriers = object.__new__(Carriers)
@@ -67,11 +67,11 @@ class Carriers:
         return other
 
 
-def concern_of(terms: Iterable[CarriedTerm], kin: Kin, namespace_labels: Labels) -> Concern:
+def concern_of(terms: Iterable[CarriedTerm], label_set: LabelSet, namespace_labels: Labels) -> Concern:
     """Goes through all terms."""
     sums: dict[str, dict[str, int]] = {kind: defaultdict(int) for kind in ("anti", "affinity", "preferred")}
     for carried in terms:
         weight = carried.weight if carried.kind == "preferred" else 1
-        if weight and carried.term.speaks_of(kin.namespace, kin.labels, namespace_labels):
+        if weight and carried.term.speaks_of(label_set.namespace, label_set.labels, namespace_labels):
             sums[carried.kind][carried.term.topology_key] += weight
     return Concern(dict(sums["anti"]), dict(sums["affinity"]), dict(sums["preferred"]))

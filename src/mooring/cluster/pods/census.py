@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.model.affinity import PodPredicate
-from mooring.model.kin import Kin
+from mooring.model.label_set import LabelSet
 from mooring.model.selectors import LabelRule, Selector
 
 Mask = NDArray[np.bool_]
 Ints = NDArray[np.int64]
-Members = Mapping[Kin, tuple[Mapping[int, int], Mapping[int, int]]]
-"""By kin: the number of its pods by row, those that are being deleted apart from the others."""
+Members = Mapping[LabelSet, tuple[Mapping[int, int], Mapping[int, int]]]
+"""By label set: the number of its pods by row, those that are being deleted apart from the others."""
 
 
 class Census:
@@ -27,9 +27,9 @@ class Census:
         self._index: dict[tuple[str, str | None], list[int]] = {}
         """Kins by label: (key, value), and (key, None) for any value."""
         self._namespaces: dict[str, list[int]] = {}
-        for number, kin in enumerate(members):
-            self._namespaces.setdefault(kin.namespace, []).append(number)
-            for key, value in kin.labels.items():
+        for number, label_set in enumerate(members):
+            self._namespaces.setdefault(label_set.namespace, []).append(number)
+            for key, value in label_set.labels.items():
                 self._index.setdefault((key, value), []).append(number)
                 self._index.setdefault((key, None), []).append(number)
         self._size = len(members)
@@ -67,7 +67,7 @@ class Census:
         return self.by_row(plain, with_terminating=True), self.by_row(weighted, with_terminating=True)
 
     def by_row(self, weights: Ints, with_terminating: bool) -> Ints:
-        """The sum over the pods on each row, a pod counting as much as the weight of its kin."""
+        """The sum over the pods on each row, a pod counting as much as the weight of its label set."""
         total = _sum(self._settled, weights, self._capacity)
         return total + _sum(self._terminating, weights, self._capacity) if with_terminating else total
 
@@ -93,7 +93,7 @@ class Census:
 
 
 def _flat(rows_of_kins: Iterable[Mapping[int, int]]) -> tuple[NDArray[np.intp], NDArray[np.intp], Ints]:
-    """Entry by entry: the number of the kin, the row, and how many pods."""
+    """Entry by entry: the number of the label set, the row, and how many pods."""
     entries = [(number, row, count) for number, rows in enumerate(rows_of_kins) for row, count in rows.items()]
     table = np.array(entries, np.int64).reshape(-1, 3)
     return table[:, 0].astype(np.intp), table[:, 1].astype(np.intp), table[:, 2].copy()
@@ -101,12 +101,12 @@ def _flat(rows_of_kins: Iterable[Mapping[int, int]]) -> tuple[NDArray[np.intp], 
 
 def _sum(entries: tuple[NDArray[np.intp], NDArray[np.intp], Ints], weights: Ints, capacity: int) -> Ints:
     """
-    | kin   | row   | count | weights | capacity | sums  |
+    | label set   | row   | count | weights | capacity | sums  |
     | 0 1 0 | 0 0 1 | 2 1 4 | 10 1    | 3        | 21 40 0 |
     """
-    kins, rows, counts = entries
+    label_sets, rows, counts = entries
     sums = np.zeros(capacity, np.int64)
-    weight = weights[kins]
+    weight = weights[label_sets]
     chosen = np.flatnonzero(weight)
     np.add.at(sums, rows[chosen], weight[chosen] * counts[chosen])
     return sums

@@ -7,7 +7,7 @@ from mooring.cluster.pods.carried import Carriers, Concern, concern_of
 from mooring.cluster.pods.census import Census
 from mooring.cluster.pods.tally import Tally
 from mooring.model.affinity import CarriedTerm, Labels, PodPredicate, PodTerms
-from mooring.model.kin import Kin
+from mooring.model.label_set import LabelSet
 from mooring.model.pod import Pod
 from mooring.model.selectors import Selector
 
@@ -24,8 +24,8 @@ def are_few(selectors: Iterable[Selector]) -> bool:
     return sum(1 + len(selector.rules) for selector in selectors) <= FEW_RULES
 
 
-class KinRows:
-    """Where the pods of one kin are, and which tallies count them."""
+class LabelSetRows:
+    """Where the pods of one label set are, and which tallies count them."""
 
     __slots__ = ("rows", "tallies", "terminating")
 
@@ -34,8 +34,8 @@ class KinRows:
         self.terminating: dict[int, int] = {}
         self.tallies: list[tuple[Tally, bool]] | None = None
 
-    def fork(self) -> "KinRows":
-        other = KinRows()
+    def fork(self) -> "LabelSetRows":
+        other = LabelSetRows()
         other.rows, other.terminating = dict(self.rows), dict(self.terminating)
         return other
 
@@ -48,7 +48,7 @@ class PodTallies:
 
     def __init__(self) -> None:
         self._capacity = 0
-        self._kins: dict[Kin, KinRows] = {}
+        self._label_sets: dict[LabelSet, LabelSetRows] = {}
         self._predicates: dict[tuple[tuple[PodPredicate, ...], bool], Tally] = {}
         self._carried: dict[tuple[CarriedTerm, ...], Carriers] = {}
         """By their terms: the pods that carry them. Lists that no pod carries any more are forgotten."""
@@ -57,13 +57,13 @@ class PodTallies:
         self._arrivals: list[Carriers] = []
         """In the order in which they came, those included that are gone since."""
         self._gone = 0
-        self._matches: dict[Kin, tuple[int, int, list[tuple[Concern, Tally]]]] = {}
+        self._matches: dict[LabelSet, tuple[int, int, list[tuple[Concern, Tally]]]] = {}
         self._census: Census | None = None
 
     def add(self, pod: Pod, row: int, change: int) -> None:
         """Count a pod in (+1) or out (-1)."""
         self._census = None
-        self._count_kin(pod, row, change)
+        self._count_label_set(pod, row, change)
         if pod.spec.affinity is not None:
             self._count_terms(pod, row, change)
 
@@ -82,16 +82,18 @@ class PodTallies:
     def census(self) -> Census:
         """The pods on nodes as they are now, for those who have too many predicates to have them all tallied."""
         if self._census is None:
-            members = {kin: (where.rows, where.terminating) for kin, where in self._kins.items()}
+            members = {label_set: (where.rows, where.terminating) for label_set, where in self._label_sets.items()}
             self._census = Census(members, self._capacity)
         return self._census
 
-    def terms_about(self, kin: Kin, namespace_labels: Labels, namespaces_version: int) -> list[tuple[Concern, Tally]]:
-        """What the terms of pods on nodes say about a pod of this kin, with the tally of the pods that have them.
+    def terms_about(
+        self, label_set: LabelSet, namespace_labels: Labels, namespaces_version: int
+    ) -> list[tuple[Concern, Tally]]:
+        """What the terms of pods on nodes say about a pod of this label set, with the tally of the pods that have them.
 
         Terms whose last pod left may be among them, with an empty tally.
         """
-        version, seen, found = self._matches.get(kin, (-1, 0, []))
+        version, seen, found = self._matches.get(label_set, (-1, 0, []))
         if version != namespaces_version:
             seen, found = 0, []
         if seen < len(self._arrivals) or version != namespaces_version:
@@ -99,20 +101,22 @@ class PodTallies:
             for carriers in self._arrivals[seen:]:
                 if carriers.is_gone:
                     continue
-                concern = carriers.concern(kin, namespace_labels, namespaces_version)
+                concern = carriers.concern(label_set, namespace_labels, namespaces_version)
                 if concern:
                     found.append((concern, carriers.tally))
             if len(self._matches) >= self.LIMIT:
                 self._matches.clear()
-            self._matches[kin] = (namespaces_version, len(self._arrivals), found)
+            self._matches[label_set] = (namespaces_version, len(self._arrivals), found)
         return found
 
-    def concern(self, terms: PodTerms, kin: Kin, namespace_labels: Labels, namespaces_version: int) -> Concern:
-        """What the terms of one pod, which may be on no node, say about pods of a kin."""
+    def concern(
+        self, terms: PodTerms, label_set: LabelSet, namespace_labels: Labels, namespaces_version: int
+    ) -> Concern:
+        """What the terms of one pod, which may be on no node, say about pods of a label set."""
         carriers = self._carriers.get(terms)
         if carriers is None:
-            return concern_of(terms.carried, kin, namespace_labels)
-        return carriers.concern(kin, namespace_labels, namespaces_version)
+            return concern_of(terms.carried, label_set, namespace_labels)
+        return carriers.concern(label_set, namespace_labels, namespaces_version)
 
     def grow(self, capacity: int) -> None:
         self._capacity = capacity
@@ -123,7 +127,7 @@ class PodTallies:
     def count_anew(self, pods_on: Sequence[Sequence[Pod]]) -> None:
         """Forget all counts, and count these pods (by row). Tallies that somebody holds stay the same objects."""
         self._census = None
-        self._kins.clear()
+        self._label_sets.clear()
         for tally in (*self._predicates.values(), *(carriers.tally for carriers in self._carried.values())):
             tally.clear()
         for row, pods in enumerate(pods_on):
@@ -135,16 +139,16 @@ class PodTallies:
     def fork(self) -> "PodTallies":
         other = PodTallies()
         other._capacity = self._capacity
-        other._kins = {kin: where.fork() for kin, where in self._kins.items()}
+        other._label_sets = {label_set: where.fork() for label_set, where in self._label_sets.items()}
         other._predicates = {key: tally.fork() for key, tally in self._predicates.items()}
         other._carried = {terms: carriers.fork() for terms, carriers in self._carried.items()}
         other._arrivals = list(other._carried.values())
         return other
 
-    def _count_kin(self, pod: Pod, row: int, change: int) -> None:
-        where = self._kins.get(pod.kin)
+    def _count_label_set(self, pod: Pod, row: int, change: int) -> None:
+        where = self._label_sets.get(pod.label_set)
         if where is None:
-            where = self._kins[pod.kin] = KinRows()
+            where = self._label_sets[pod.label_set] = LabelSetRows()
         terminating = pod.is_terminating
         rows = where.terminating if terminating else where.rows
         count = rows.get(row, 0) + change
@@ -153,12 +157,12 @@ class PodTallies:
         else:
             del rows[row]
         if where.tallies is None:
-            where.tallies = self._links_of(pod.kin)
+            where.tallies = self._links_of(pod.label_set)
         for tally, with_terminating in where.tallies:
             if with_terminating or not terminating:
                 tally.add(row, change)
         if not where.rows and not where.terminating:
-            del self._kins[pod.kin]
+            del self._label_sets[pod.label_set]
 
     def _count_terms(self, pod: Pod, row: int, change: int) -> None:
         terms = pod.shape.terms(pod.namespace)
@@ -191,21 +195,21 @@ class PodTallies:
 
     def _count_anew(self, predicates: tuple[PodPredicate, ...], with_terminating: bool) -> Tally:
         tally = Tally(self._capacity)
-        for kin, where in self._kins.items():
-            if all(predicate.holds(kin.namespace, kin.labels) for predicate in predicates):
+        for label_set, where in self._label_sets.items():
+            if all(predicate.holds(label_set.namespace, label_set.labels) for predicate in predicates):
                 for row, count in where.rows.items():
                     tally.add(row, count)
                 for row, count in where.terminating.items() if with_terminating else ():
                     tally.add(row, count)
         return tally
 
-    def _links_of(self, kin: Kin) -> list[tuple[Tally, bool]]:
+    def _links_of(self, label_set: LabelSet) -> list[tuple[Tally, bool]]:
         return [
             (tally, with_terminating)
             for (predicates, with_terminating), tally in self._predicates.items()
-            if all(predicate.holds(kin.namespace, kin.labels) for predicate in predicates)
+            if all(predicate.holds(label_set.namespace, label_set.labels) for predicate in predicates)
         ]
 
     def _reset_links(self) -> None:
-        for where in self._kins.values():
+        for where in self._label_sets.values():
             where.tallies = None

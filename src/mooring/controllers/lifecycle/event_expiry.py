@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from mooring.apiserver.access import Api
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, Write
 from mooring.controllers.cluster_kinds import EVENT_STORE, EVENTS
 from mooring.kit.clock import NS_PER_S
@@ -23,7 +23,7 @@ class EventExpiry:
     storages: Sequence[str] = (EVENT_STORE,)
     rest_ns = 0
 
-    def __init__(self, api: Api, kept_s: float = KEPT_S, most: int = MOST_EVENTS) -> None:
+    def __init__(self, api: ResourceApi, kept_s: float = KEPT_S, most: int = MOST_EVENTS) -> None:
         self._api = api
         self._kept_ns = round(kept_s * NS_PER_S)
         self._most = most

@@ -1,11 +1,11 @@
 """Finalizers: taken off by whoever put them on, once what they stand for is done."""
 
-from mooring.apiserver.access import Api
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 
 
-def lift(api: Api, resource: KindSpec, item: JsonObject, finalizer: str) -> None:
+def lift(api: ResourceApi, resource: KindSpec, item: JsonObject, finalizer: str) -> None:
     """Take a finalizer off an object, if it is there."""
     meta = item["metadata"]
     if finalizer not in meta.get("finalizers", ()):

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from mooring.apiserver.access import Api
 from mooring.apiserver.admission.deletion import FOREGROUND, ORPHAN, Deletion, Propagation
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, Write
 from mooring.controllers.lifecycle.finalizers import lift
 from mooring.model.api_errors import ApiError
@@ -30,7 +30,7 @@ class Garbage:
     storages: Sequence[str] = tuple(_COLLECTED)
     rest_ns = 0
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: ResourceApi) -> None:
         self._api = api
         self._living: set[str] = set()
         self._dependents: dict[str, dict[Key, None]] = {}

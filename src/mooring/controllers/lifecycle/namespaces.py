@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from mooring.apiserver.access import Api
 from mooring.apiserver.admission.deletion import Deletion
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, Write
 from mooring.controllers.cluster_kinds import CONFIG_MAPS, NAMESPACES, PODS, SERVICE_ACCOUNTS
 from mooring.kit.clock import NS_PER_S
@@ -29,7 +29,7 @@ class Namespaces:
     storages: Sequence[str] = (NAMESPACES.storage, SERVICE_ACCOUNTS.storage, CONFIG_MAPS.storage)
     rest_ns = 0
 
-    def __init__(self, api: Api, root_certificate: str = "") -> None:
+    def __init__(self, api: ResourceApi, root_certificate: str = "") -> None:
         """`root_certificate` is what clients in the cluster trust, as PEM."""
         self._api = api
         self._furniture: tuple[tuple[KindSpec, JsonObject], ...] = (

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from mooring.apiserver.access import Api
 from mooring.apiserver.admission.deletion import Deletion
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, Write
 from mooring.controllers.cluster_kinds import NODE_STORE, POD_STORE, PODS
 from mooring.controllers.index import Index
@@ -27,7 +27,7 @@ class StrandedPods:
     storages: Sequence[str] = (POD_STORE, NODE_STORE)
     rest_ns = 0
 
-    def __init__(self, api: Api, pods_by_node: Index, quarantine_s: float = QUARANTINE_S) -> None:
+    def __init__(self, api: ResourceApi, pods_by_node: Index, quarantine_s: float = QUARANTINE_S) -> None:
         self._api = api
         self._pods_by_node = pods_by_node
         self._quarantine_ns = round(quarantine_s * NS_PER_S)
@@ -76,7 +76,7 @@ class FinishedPods:
     storages: Sequence[str] = (POD_STORE,)
     rest_ns = 20 * NS_PER_S
 
-    def __init__(self, api: Api, most: int = MOST_FINISHED) -> None:
+    def __init__(self, api: ResourceApi, most: int = MOST_FINISHED) -> None:
         self._api = api
         self._most = most
         self._finished: set[Key] = set()

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from mooring.apiserver.access import Api
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, Write
 from mooring.kit.clock import NS_PER_S
 from mooring.model.resources import RESOURCES
@@ -17,7 +17,7 @@ class ResourceQuotas:
     storages: Sequence[str] = tuple({r.storage: None for r in RESOURCES.values() if r.namespaced})
     rest_ns = NS_PER_S // 20
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: ResourceApi) -> None:
         self._api = api
 
     def concerned(self, write: Write) -> Iterable[Key]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from mooring.apiserver.access import Api
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, Write
 from mooring.controllers.cluster_kinds import NODE_STORE, NODES
 from mooring.model.json_objects import JsonObject
@@ -23,7 +23,7 @@ class Devices:
     storages: Sequence[str] = (NODE_STORE,)
     rest_ns = 0
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: ResourceApi) -> None:
         self._api = api
 
     def concerned(self, write: Write) -> Iterable[Key]:

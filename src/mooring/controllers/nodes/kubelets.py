@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from mooring.apiserver.access import Api
 from mooring.apiserver.admission.deletion import Deletion
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, Write, key_of
 from mooring.controllers.cluster_events import WARNING, tell
 from mooring.controllers.cluster_kinds import NODE_STORE, POD_STORE, PODS
@@ -31,7 +31,7 @@ class Kubelets:
     storages: Sequence[str] = (POD_STORE, NODE_STORE)
     rest_ns = 0
 
-    def __init__(self, api: Api, pods_by_node: Index, usual: Script | None = None) -> None:
+    def __init__(self, api: ResourceApi, pods_by_node: Index, usual: Script | None = None) -> None:
         """`usual` is how pods behave whose annotations do not say otherwise."""
         self._api = api
         self._pods_by_node = pods_by_node

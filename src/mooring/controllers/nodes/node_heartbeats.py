@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from zlib import crc32
 
-from mooring.apiserver.access import Api
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, Write
 from mooring.controllers.cluster_kinds import LEASES, NODE_STORE, NODES
 from mooring.controllers.nodes.addresses import Addresses
@@ -25,7 +25,7 @@ class NodeHeartbeats:
     storages: Sequence[str] = (NODE_STORE,)
     rest_ns = 0
 
-    def __init__(self, api: Api, interval_s: float = 5.0, most_per_s: float = 200.0) -> None:
+    def __init__(self, api: ResourceApi, interval_s: float = 5.0, most_per_s: float = 200.0) -> None:
         """With many nodes the interval grows, so that there are never more than `most_per_s` renewals."""
         self._api = api
         self._interval_s = interval_s

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from mooring.apiserver.access import Api
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, Write
 from mooring.controllers.cluster_events import tell
 from mooring.controllers.cluster_kinds import LEASE_STORE, NODE_STORE, NODES, PODS
@@ -25,7 +25,7 @@ class NodeLifecycle:
     storages: Sequence[str] = (NODE_STORE, LEASE_STORE)
     rest_ns = 0
 
-    def __init__(self, api: Api, pods_by_node: Index, grace_ns: Callable[[], int]) -> None:
+    def __init__(self, api: ResourceApi, pods_by_node: Index, grace_ns: Callable[[], int]) -> None:
         """`grace_ns` tells how long a node may be silent."""
         self._api = api
         self._pods_by_node = pods_by_node

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from mooring.apiserver.access import Api
 from mooring.apiserver.admission.deletion import Deletion
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, Write
 from mooring.controllers.cluster_events import tell
 from mooring.controllers.cluster_kinds import NODE_STORE, POD_STORE, PODS
@@ -29,7 +29,7 @@ class TaintEviction:
     storages: Sequence[str] = (POD_STORE, NODE_STORE)
     rest_ns = 0
 
-    def __init__(self, api: Api, pods_by_node: Index) -> None:
+    def __init__(self, api: ResourceApi, pods_by_node: Index) -> None:
         self._api = api
         self._pods_by_node = pods_by_node
         self._evicting: dict[str, list[Taint]] = {}

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
-from mooring.apiserver.access import Api
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, Write
 from mooring.controllers.cluster_events import NORMAL, WARNING, tell
 from mooring.controllers.cluster_kinds import CLAIM_STORE, CLAIMS, CLASS_STORE, CLASSES, NODES, VOLUME_STORE, VOLUMES
@@ -32,7 +32,7 @@ class ClaimBinding:
     storages: Sequence[str] = (CLAIM_STORE, VOLUME_STORE, CLASS_STORE)
     rest_ns = NS_PER_S // 20
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: ResourceApi) -> None:
         self._api = api
         self._volumes_by_claim = Index(
             api.store, VOLUME_STORE, lambda volume: [key for key in (claim_key(volume),) if key]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from mooring.apiserver.access import Api
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, Write
 from mooring.controllers.cluster_kinds import CLAIMS, POD_STORE, PODS
 from mooring.rules.pod_claims import volume_claim_for
@@ -15,7 +15,7 @@ class EphemeralClaims:
     storages: Sequence[str] = (POD_STORE,)
     rest_ns = 0
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: ResourceApi) -> None:
         self._api = api
 
     def concerned(self, write: Write) -> Iterable[Key]:

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from mooring.apiserver.access import Api
 from mooring.apiserver.admission.deletion import Deletion
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, Write, key_of
 from mooring.controllers.cluster_kinds import POD_STORE, PODS
 from mooring.controllers.index import Index, owner_uid
@@ -31,7 +31,7 @@ class PodClaims:
     storages: Sequence[str] = (POD_STORE, TEMPLATES.storage)
     rest_ns = 0
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: ResourceApi) -> None:
         self._api = api
         self._waiting = Index(api.store, POD_STORE, _templates)
         self._by_owner = Index(
@@ -75,7 +75,7 @@ class ClaimRelease:
     storages: Sequence[str] = (POD_STORE, DEVICE_CLAIMS.storage)
     rest_ns = 0
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: ResourceApi) -> None:
         self._api = api
         self._by_user = Index(api.store, DEVICE_CLAIMS.storage, _users)
 

@@ -5,8 +5,8 @@ Claims and volumes are also kept from vanishing while they are in use: the final
 
 from collections.abc import Iterable, Sequence
 
-from mooring.apiserver.access import Api
 from mooring.apiserver.admission.deletion import Deletion
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, Write
 from mooring.controllers.cluster_kinds import CLAIM_STORE, CLAIMS, POD_STORE, VOLUME_STORE, VOLUMES
 from mooring.controllers.index import Index
@@ -24,7 +24,7 @@ class Volumes:
     storages: Sequence[str] = (VOLUME_STORE, CLAIM_STORE)
     rest_ns = 0
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: ResourceApi) -> None:
         self._api = api
 
     def concerned(self, write: Write) -> Iterable[Key]:
@@ -70,7 +70,7 @@ class ClaimProtection:
     storages: Sequence[str] = (CLAIM_STORE, POD_STORE)
     rest_ns = 0
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: ResourceApi) -> None:
         self._api = api
         self._users = Index(api.store, POD_STORE, used_claims)
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from mooring.apiserver.access import Api
 from mooring.apiserver.admission.deletion import Deletion
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, Write
 from mooring.controllers.cluster_events import NORMAL, WARNING, tell
 from mooring.controllers.index import Index
@@ -30,7 +30,7 @@ class CronJobs:
     storages: Sequence[str] = (CRON_JOBS.storage, JOBS.storage)
     rest_ns = NS_PER_S // 10
 
-    def __init__(self, api: Api, jobs: Index) -> None:
+    def __init__(self, api: ResourceApi, jobs: Index) -> None:
         """`jobs` are jobs by their controller."""
         self._api = api
         self._jobs = jobs

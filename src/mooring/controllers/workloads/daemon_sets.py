@@ -3,19 +3,19 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from mooring.apiserver.access import Api
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, Write
 from mooring.controllers.cluster_events import NORMAL, WARNING
 from mooring.controllers.index import Index
 from mooring.controllers.lifecycle.orphans import Orphans, Seekers
 from mooring.controllers.nodes.pod_states import available_at_ns, is_finished, is_ready, is_terminating, phase_of
 from mooring.controllers.retries import Retries
-from mooring.controllers.workloads.crews import Crews
 from mooring.controllers.workloads.daemon_nodes import Eligibility
 from mooring.controllers.workloads.daemon_pods import is_updated, node_of
+from mooring.controllers.workloads.owned_pods import OwnedPodIndex
 from mooring.controllers.workloads.ownership import covers_own_template, managers_concerned, selector_of
+from mooring.controllers.workloads.pod_claiming import claim_pods
 from mooring.controllers.workloads.pod_control import PODS, PodControl
-from mooring.controllers.workloads.recruiting import recruit
 from mooring.controllers.workloads.revisions import Revisions, hash_of
 from mooring.controllers.workloads.rollout_numbers import share_of
 from mooring.kit.clock import NS_PER_S
@@ -50,10 +50,10 @@ class DaemonSets:
     storages: Sequence[str] = (DAEMON_SETS.storage, PODS.storage, NODES.storage)
     rest_ns = NS_PER_S // 4
 
-    def __init__(self, api: Api, crews: Crews, orphans: Orphans, revisions: Index) -> None:
+    def __init__(self, api: ResourceApi, owned_pods: OwnedPodIndex, orphans: Orphans, revisions: Index) -> None:
         """`orphans` are pods without a controller, `revisions` are ControllerRevisions by their controller."""
         self._api = api
-        self._crews = crews
+        self._owned_pods = owned_pods
         self._orphans = orphans
         self._revisions = Revisions(api, DAEMON_SETS, revisions)
         self._seekers = Seekers(api.store, DAEMON_SETS.storage)
@@ -80,8 +80,8 @@ class DaemonSets:
         selector = selector_of(daemon_set)
         if selector.is_empty or not covers_own_template(daemon_set, selector):
             return None
-        crew = self._crews.of(daemon_set["metadata"]["uid"])
-        recruit(self._api, DAEMON_SETS, daemon_set, selector, crew, self._orphans)
+        owned = self._owned_pods.of(daemon_set["metadata"]["uid"])
+        claim_pods(self._api, DAEMON_SETS, daemon_set, selector, owned, self._orphans)
         revision = self._revisions.settle(daemon_set)
         rounds = self._survey(key, daemon_set, hash_of(revision))
         if "deletionTimestamp" not in daemon_set["metadata"] and (self._place(rounds) or self._update(rounds)):
@@ -96,7 +96,7 @@ class DaemonSets:
     def _survey(self, key: Key, daemon_set: JsonObject, digest: str) -> Rounds:
         """Also notes pods that are where they should not be, and failed ones whose time to be replaced has come."""
         pods: dict[str, list[JsonObject]] = {}
-        for pod in self._crews.of(daemon_set["metadata"]["uid"]).pods.values():
+        for pod in self._owned_pods.of(daemon_set["metadata"]["uid"]).pods.values():
             pods.setdefault(node_of(pod), []).append(pod)
         rounds = Rounds(daemon_set, digest, [], pods)
         eligibility = self._eligibility_of(key, daemon_set)
@@ -225,8 +225,8 @@ class DaemonSets:
 
     def _digests(self, daemon_set: JsonObject) -> set[str]:
         """Of the templates that its pods are made from."""
-        crew = self._crews.of(daemon_set["metadata"]["uid"])
-        return {dict(labels).get(REVISION_LABEL, "") for labels, _ in crew.tally}
+        owned = self._owned_pods.of(daemon_set["metadata"]["uid"])
+        return {dict(labels).get(REVISION_LABEL, "") for labels, _ in owned.tally}
 
 
 def _oldest(pods: list[JsonObject]) -> JsonObject:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
-from mooring.apiserver.access import Api
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.controllers.workloads.replica_sets import REPLICA_SETS
 from mooring.controllers.workloads.rollout_numbers import Bounds, rolling_bounds
 from mooring.model.api_errors import ApiError
@@ -24,7 +24,7 @@ _NOT_COPIED = {
 
 
 @dataclass(slots=True)
-class Look:
+class DeploymentSync:
     """A Deployment while it is looked at: its sets as they are now, and conditions on their way into its status."""
 
     deployment: JsonObject
@@ -44,14 +44,14 @@ class Look:
         return bounds_of(self.deployment)
 
 
-def look_at(deployment: JsonObject, owned: Sequence[JsonObject]) -> Look:
+def look_at(deployment: JsonObject, owned: Sequence[JsonObject]) -> DeploymentSync:
     """Parity: of several sets with the present template, the oldest is the one."""
     by_age = sorted(owned, key=_age)
     template = deployment["spec"]["template"]
     new = next((item for item in by_age if _without_hash(item["spec"]["template"]) == template), None)
     status = deployment.get("status", {})
     old = [item for item in by_age if item is not new]
-    return Look(deployment, new, old, list(status.get("conditions", ())), status.get("collisionCount", 0))
+    return DeploymentSync(deployment, new, old, list(status.get("conditions", ())), status.get("collisionCount", 0))
 
 
 def bounds_of(deployment: JsonObject) -> Bounds:
@@ -86,10 +86,10 @@ def annotations_of(item: JsonObject) -> dict[str, str]:
     return found
 
 
-def is_rescaled(look: Look) -> bool:
+def is_rescaled(sync: DeploymentSync) -> bool:
     """Whether a set with pods was sized for another number of replicas than is wanted now."""
-    wanted = str(look.deployment["spec"]["replicas"])
-    return any(replicas_of(item) and annotations_of(item).get(_DESIRED, wanted) != wanted for item in look.sets)
+    wanted = str(sync.deployment["spec"]["replicas"])
+    return any(replicas_of(item) and annotations_of(item).get(_DESIRED, wanted) != wanted for item in sync.sets)
 
 
 def most_before(replica_set: JsonObject, deployment: JsonObject) -> int:
@@ -101,41 +101,41 @@ def most_before(replica_set: JsonObject, deployment: JsonObject) -> int:
 class ReplicaSetWriter:
     """Makes and changes the sets of Deployments."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: ResourceApi) -> None:
         self._api = api
 
-    def refresh_new(self, look: Look) -> None:
+    def refresh_new(self, sync: DeploymentSync) -> None:
         """Carry the Deployment's annotations, readiness rule and a revision above all others into the new set."""
-        assert look.new is not None
-        spec, wanted = look.new["spec"], look.deployment["spec"].get("minReadySeconds", 0)
-        annotations = _annotations(look, annotations_of(look.new))
-        if annotations != annotations_of(look.new) or spec.get("minReadySeconds", 0) != wanted:
-            look.new = self._change(look.new, annotations, {**spec, "minReadySeconds": wanted})
-        self._note_revision(look)
+        assert sync.new is not None
+        spec, wanted = sync.new["spec"], sync.deployment["spec"].get("minReadySeconds", 0)
+        annotations = _annotations(sync, annotations_of(sync.new))
+        if annotations != annotations_of(sync.new) or spec.get("minReadySeconds", 0) != wanted:
+            sync.new = self._change(sync.new, annotations, {**spec, "minReadySeconds": wanted})
+        self._note_revision(sync)
 
-    def create_new(self, look: Look, replicas: int) -> None:
+    def create_new(self, sync: DeploymentSync, replicas: int) -> None:
         """The set of the present template. A name that something else has is given up for another."""
-        for collisions in count(look.collisions):
-            made = self._new_set(look, replicas, collisions)
+        for collisions in count(sync.collisions):
+            made = self._new_set(sync, replicas, collisions)
             try:
-                look.new = self._api.create(REPLICA_SETS, look.deployment["metadata"]["namespace"], made)
+                sync.new = self._api.create(REPLICA_SETS, sync.deployment["metadata"]["namespace"], made)
                 break
             except ApiError as refusal:
                 if refusal.reason != "AlreadyExists":
                     raise
-                look.collisions = collisions + 1
-        self._note_revision(look)
+                sync.collisions = collisions + 1
+        self._note_revision(sync)
 
-    def resize(self, look: Look, replica_set: JsonObject, replicas: int) -> JsonObject:
+    def resize(self, sync: DeploymentSync, replica_set: JsonObject, replicas: int) -> JsonObject:
         """Give a set its size, and a note of what the size was made for."""
-        annotations = {**annotations_of(replica_set), **_sizes(look)}
+        annotations = {**annotations_of(replica_set), **_sizes(sync)}
         changed = self._change(replica_set, annotations, {**replica_set["spec"], "replicas": replicas})
-        look.new = changed if replica_set is look.new else look.new
-        look.old = [changed if item is replica_set else item for item in look.old]
+        sync.new = changed if replica_set is sync.new else sync.new
+        sync.old = [changed if item is replica_set else item for item in sync.old]
         if replicas != replicas_of(replica_set):
             way = "up" if replicas > replicas_of(replica_set) else "down"
             name = replica_set["metadata"]["name"]
-            look.events.append(f"Scaled {way} replica set {name} from {replicas_of(replica_set)} to {replicas}")
+            sync.events.append(f"Scaled {way} replica set {name} from {replicas_of(replica_set)} to {replicas}")
         return changed
 
     def _change(self, replica_set: JsonObject, annotations: dict[str, str], spec: JsonObject) -> JsonObject:
@@ -148,8 +148,8 @@ class ReplicaSetWriter:
 
         return self._api.change(REPLICA_SETS, metadata["namespace"], metadata["name"], change)
 
-    def _new_set(self, look: Look, replicas: int, collisions: int) -> JsonObject:
-        deployment, spec = look.deployment, look.deployment["spec"]
+    def _new_set(self, sync: DeploymentSync, replicas: int, collisions: int) -> JsonObject:
+        deployment, spec = sync.deployment, sync.deployment["spec"]
         template = spec["template"]
         digest = template_hash(template, collisions)
         labels = {**template.get("metadata", {}).get("labels", {}), HASH_LABEL: digest}
@@ -158,7 +158,7 @@ class ReplicaSetWriter:
             "metadata": {
                 "name": f"{deployment['metadata']['name']}-{digest}",
                 "labels": labels,
-                "annotations": {**_annotations(look, {}), **_sizes(look)},
+                "annotations": {**_annotations(sync, {}), **_sizes(sync)},
                 "ownerReferences": [owner_reference(DEPLOYMENTS, deployment)],
             },
             "spec": {
@@ -169,25 +169,25 @@ class ReplicaSetWriter:
             },
         }
 
-    def _note_revision(self, look: Look) -> None:
+    def _note_revision(self, sync: DeploymentSync) -> None:
         """The Deployment carries the revision of its new set."""
-        assert look.new is not None
-        revision = annotations_of(look.new).get(REVISION)
-        if revision is None or annotations_of(look.deployment).get(REVISION) == revision:
+        assert sync.new is not None
+        revision = annotations_of(sync.new).get(REVISION)
+        if revision is None or annotations_of(sync.deployment).get(REVISION) == revision:
             return
-        metadata = look.deployment["metadata"]
-        annotations = {**annotations_of(look.deployment), REVISION: revision}
+        metadata = sync.deployment["metadata"]
+        annotations = {**annotations_of(sync.deployment), REVISION: revision}
 
         def change(held: JsonObject) -> JsonObject:
             return {**held, "metadata": {**held["metadata"], "annotations": annotations}}
 
-        look.deployment = self._api.change(DEPLOYMENTS, metadata["namespace"], metadata["name"], change)
+        sync.deployment = self._api.change(DEPLOYMENTS, metadata["namespace"], metadata["name"], change)
 
 
-def _annotations(look: Look, held: dict[str, str]) -> dict[str, str]:
+def _annotations(sync: DeploymentSync, held: dict[str, str]) -> dict[str, str]:
     """Those of the new set: what it has, what its Deployment has, its revision and the ones that it had before."""
-    copied = {key: text for key, text in annotations_of(look.deployment).items() if key not in _NOT_COPIED}
-    revision = max((revision_of(item) for item in look.old), default=0) + 1
+    copied = {key: text for key, text in annotations_of(sync.deployment).items() if key not in _NOT_COPIED}
+    revision = max((revision_of(item) for item in sync.old), default=0) + 1
     made = {**held, **copied}
     before = held.get(REVISION, "")
     if not before.isdecimal() or int(before) < revision:
@@ -197,8 +197,8 @@ def _annotations(look: Look, held: dict[str, str]) -> dict[str, str]:
     return made
 
 
-def _sizes(look: Look) -> dict[str, str]:
-    return {_DESIRED: str(look.bounds.replicas), _MOST: str(look.bounds.most)}
+def _sizes(sync: DeploymentSync) -> dict[str, str]:
+    return {_DESIRED: str(sync.bounds.replicas), _MOST: str(sync.bounds.most)}
 
 
 def _without_hash(template: JsonObject) -> JsonObject:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from mooring.controllers.workloads.deployment_sets import Look, available_of, replicas_of
+from mooring.controllers.workloads.deployment_sets import DeploymentSync, available_of, replicas_of
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.rfc3339 import moment_ns
 from mooring.model.json_objects import JsonObject
@@ -23,87 +23,87 @@ _NO_DEADLINE = 2**31 - 1
 _COUNTS = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas")
 
 
-def note(look: Look, type: str, status: bool | str, now: str, reason: str, message: str) -> None:
+def note(sync: DeploymentSync, type: str, status: bool | str, now: str, reason: str, message: str) -> None:
     """Set a condition. Those of Deployments also say when they were last written."""
     condition = {**workload_condition(type, status, now, reason, message), "lastUpdateTime": now}
-    look.conditions = with_workload_condition(look.conditions, condition)
+    sync.conditions = with_workload_condition(sync.conditions, condition)
 
 
-def note_pause(look: Look, now: str) -> None:
+def note_pause(sync: DeploymentSync, now: str) -> None:
     """Users are told that no deadline runs while a Deployment is paused."""
-    held = find_condition(look.conditions, PROGRESSING)
+    held = find_condition(sync.conditions, PROGRESSING)
     reason = held.get("reason", "") if held else ""
-    if not has_deadline(look) or reason == TIMED_OUT:
+    if not has_deadline(sync) or reason == TIMED_OUT:
         return
-    if look.deployment["spec"].get("paused") and reason != _PAUSED:
-        note(look, PROGRESSING, "Unknown", now, _PAUSED, "Deployment is paused")
-    elif not look.deployment["spec"].get("paused") and reason == _PAUSED:
-        note(look, PROGRESSING, "Unknown", now, _RESUMED, "Deployment is resumed")
+    if sync.deployment["spec"].get("paused") and reason != _PAUSED:
+        note(sync, PROGRESSING, "Unknown", now, _PAUSED, "Deployment is paused")
+    elif not sync.deployment["spec"].get("paused") and reason == _PAUSED:
+        note(sync, PROGRESSING, "Unknown", now, _RESUMED, "Deployment is resumed")
 
 
-def counted(look: Look, now: str) -> JsonObject:
+def counted(sync: DeploymentSync, now: str) -> JsonObject:
     """The status by the sets as they are; of conditions, only availability is judged here."""
-    counts = _counts(look)
-    status: JsonObject = {"observedGeneration": look.deployment["metadata"]["generation"]}
+    counts = _counts(sync)
+    status: JsonObject = {"observedGeneration": sync.deployment["metadata"]["generation"]}
     status |= {key: counts[key] for key in _COUNTS if counts[key]}
-    status["terminatingReplicas"] = _sum(look.sets, "terminatingReplicas")
-    if look.collisions:
-        status["collisionCount"] = look.collisions
-    if counts["availableReplicas"] >= look.bounds.fewest_available:
-        note(look, AVAILABLE, True, now, "MinimumReplicasAvailable", "Deployment has minimum availability.")
+    status["terminatingReplicas"] = _sum(sync.sets, "terminatingReplicas")
+    if sync.collisions:
+        status["collisionCount"] = sync.collisions
+    if counts["availableReplicas"] >= sync.bounds.fewest_available:
+        note(sync, AVAILABLE, True, now, "MinimumReplicasAvailable", "Deployment has minimum availability.")
     else:
         note(
-            look, AVAILABLE, False, now, "MinimumReplicasUnavailable", "Deployment does not have minimum availability."
+            sync, AVAILABLE, False, now, "MinimumReplicasUnavailable", "Deployment does not have minimum availability."
         )
-    status["conditions"] = look.conditions
+    status["conditions"] = sync.conditions
     return status
 
 
-def progressed(look: Look, now_ns: int, now: str) -> JsonObject:
+def progressed(sync: DeploymentSync, now_ns: int, now: str) -> JsonObject:
     """The status with a judgement of the rollout: complete, on its way, or stuck for too long."""
-    status = counted(look, now)
+    status = counted(sync, now)
     held = find_condition(status.get("conditions", ()), PROGRESSING)
     settled = held is not None and held.get("reason") == ROLLED_OUT
     rests = settled and status.get("replicas", 0) == status.get("updatedReplicas", 0)
-    if has_deadline(look) and not rests:
-        if is_complete(look, status):
-            message = f"{_subject(look)} has successfully progressed."
-            note(look, PROGRESSING, True, now, ROLLED_OUT, message)
-        elif _moves(look, status):
-            _note_movement(look, now)
-        elif _is_late(look, now_ns):
-            note(look, PROGRESSING, False, now, TIMED_OUT, f"{_subject(look)} has timed out progressing.")
-    look.conditions = _with_failure(look)
-    status["conditions"] = look.conditions
+    if has_deadline(sync) and not rests:
+        if is_complete(sync, status):
+            message = f"{_subject(sync)} has successfully progressed."
+            note(sync, PROGRESSING, True, now, ROLLED_OUT, message)
+        elif _moves(sync, status):
+            _note_movement(sync, now)
+        elif _is_late(sync, now_ns):
+            note(sync, PROGRESSING, False, now, TIMED_OUT, f"{_subject(sync)} has timed out progressing.")
+    sync.conditions = _with_failure(sync)
+    status["conditions"] = sync.conditions
     return status
 
 
-def is_complete(look: Look, status: JsonObject) -> bool:
-    wanted = look.bounds.replicas
+def is_complete(sync: DeploymentSync, status: JsonObject) -> bool:
+    wanted = sync.bounds.replicas
     return all(status.get(key, 0) == wanted for key in ("updatedReplicas", "replicas", "availableReplicas"))
 
 
-def late_at_ns(look: Look) -> int | None:
+def late_at_ns(sync: DeploymentSync) -> int | None:
     """When a rollout that does not move will have taken too long; None: there is nothing to wait for."""
-    held = find_condition(look.conditions, PROGRESSING)
-    if held is None or not has_deadline(look) or held.get("reason") in (ROLLED_OUT, TIMED_OUT, _PAUSED):
+    held = find_condition(sync.conditions, PROGRESSING)
+    if held is None or not has_deadline(sync) or held.get("reason") in (ROLLED_OUT, TIMED_OUT, _PAUSED):
         return None
     # Times are written in whole seconds: one more, so that the deadline has passed for certain.
-    return _deadline_ns(look, held) + NS_PER_S
+    return _deadline_ns(sync, held) + NS_PER_S
 
 
-def has_deadline(look: Look) -> bool:
-    return bool(look.deployment["spec"].get("progressDeadlineSeconds", _NO_DEADLINE) != _NO_DEADLINE)
+def has_deadline(sync: DeploymentSync) -> bool:
+    return bool(sync.deployment["spec"].get("progressDeadlineSeconds", _NO_DEADLINE) != _NO_DEADLINE)
 
 
-def _counts(look: Look) -> dict[str, int]:
-    available = sum(available_of(item) for item in look.sets)
+def _counts(sync: DeploymentSync) -> dict[str, int]:
+    available = sum(available_of(item) for item in sync.sets)
     return {
-        "replicas": _sum(look.sets, "replicas"),
-        "updatedReplicas": _sum([look.new] if look.new is not None else [], "replicas"),
-        "readyReplicas": _sum(look.sets, "readyReplicas"),
+        "replicas": _sum(sync.sets, "replicas"),
+        "updatedReplicas": _sum([sync.new] if sync.new is not None else [], "replicas"),
+        "readyReplicas": _sum(sync.sets, "readyReplicas"),
         "availableReplicas": available,
-        "unavailableReplicas": max(0, sum(replicas_of(item) for item in look.sets) - available),
+        "unavailableReplicas": max(0, sum(replicas_of(item) for item in sync.sets) - available),
     }
 
 
@@ -111,15 +111,15 @@ def _sum(sets: Sequence[JsonObject], count: str) -> int:
     return sum(item.get("status", {}).get(count, 0) for item in sets)
 
 
-def _subject(look: Look) -> str:
-    if look.new is not None:
-        return f'ReplicaSet "{look.new["metadata"]["name"]}"'
-    return f'Deployment "{look.deployment["metadata"]["name"]}"'
+def _subject(sync: DeploymentSync) -> str:
+    if sync.new is not None:
+        return f'ReplicaSet "{sync.new["metadata"]["name"]}"'
+    return f'Deployment "{sync.deployment["metadata"]["name"]}"'
 
 
-def _moves(look: Look, status: JsonObject) -> bool:
+def _moves(sync: DeploymentSync, status: JsonObject) -> bool:
     """Whether there are more new, ready or available replicas than before, or fewer old ones."""
-    before = look.deployment.get("status", {})
+    before = sync.deployment.get("status", {})
     more = any(status.get(key, 0) > before.get(key, 0) for key in _COUNTS[1:4])
     return more or _outdated(status) < _outdated(before)
 
@@ -129,33 +129,33 @@ def _outdated(status: JsonObject) -> int:
     return old
 
 
-def _note_movement(look: Look, now: str) -> None:
+def _note_movement(sync: DeploymentSync, now: str) -> None:
     """The deadline starts anew, even where neither status nor reason change."""
-    held = find_condition(look.conditions, PROGRESSING)
-    condition = workload_condition(PROGRESSING, True, now, "ReplicaSetUpdated", f"{_subject(look)} is progressing.")
+    held = find_condition(sync.conditions, PROGRESSING)
+    condition = workload_condition(PROGRESSING, True, now, "ReplicaSetUpdated", f"{_subject(sync)} is progressing.")
     condition["lastUpdateTime"] = now
-    look.conditions = [*without_condition(look.conditions, PROGRESSING), timed(held, condition, now)]
+    sync.conditions = [*without_condition(sync.conditions, PROGRESSING), timed(held, condition, now)]
 
 
-def _is_late(look: Look, now_ns: int) -> bool:
-    held = find_condition(look.conditions, PROGRESSING)
+def _is_late(sync: DeploymentSync, now_ns: int) -> bool:
+    held = find_condition(sync.conditions, PROGRESSING)
     if held is None or held.get("reason") in (ROLLED_OUT, _PAUSED):
         return False
     if held.get("reason") == TIMED_OUT:
         return True
-    return now_ns > _deadline_ns(look, held)
+    return now_ns > _deadline_ns(sync, held)
 
 
-def _deadline_ns(look: Look, progress: JsonObject) -> int:
-    deadline_s: int = look.deployment["spec"]["progressDeadlineSeconds"]
+def _deadline_ns(sync: DeploymentSync, progress: JsonObject) -> int:
+    deadline_s: int = sync.deployment["spec"]["progressDeadlineSeconds"]
     return moment_ns(progress["lastUpdateTime"]) + deadline_s * NS_PER_S
 
 
-def _with_failure(look: Look) -> list[JsonObject]:
+def _with_failure(sync: DeploymentSync) -> list[JsonObject]:
     """A set that cannot make its pods says so; the Deployment passes that on, the new set's word first."""
-    for item in [*([look.new] if look.new is not None else []), *look.old]:
+    for item in [*([sync.new] if sync.new is not None else []), *sync.old]:
         if holds(item, FAILURE):
             held = condition_of(item, FAILURE) or {}
             failure = {**held, "lastUpdateTime": held["lastTransitionTime"]}
-            return with_workload_condition(look.conditions, failure)
-    return without_condition(look.conditions, FAILURE)
+            return with_workload_condition(sync.conditions, failure)
+    return without_condition(sync.conditions, FAILURE)

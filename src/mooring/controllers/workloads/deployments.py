@@ -2,17 +2,16 @@
 
 from collections.abc import Iterable, Sequence
 
-from mooring.apiserver.access import Api
 from mooring.apiserver.admission.deletion import Deletion
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, Write
 from mooring.controllers.cluster_events import tell
 from mooring.controllers.index import Index
 from mooring.controllers.lifecycle.orphans import Orphans, Seekers, equal_labels
 from mooring.controllers.workloads import rollout_numbers as numbers
-from mooring.controllers.workloads.crews import Crews
 from mooring.controllers.workloads.deployment_sets import (
     DEPLOYMENTS,
-    Look,
+    DeploymentSync,
     ReplicaSetWriter,
     available_of,
     is_recreated,
@@ -32,6 +31,7 @@ from mooring.controllers.workloads.deployment_status import (
     note_pause,
     progressed,
 )
+from mooring.controllers.workloads.owned_pods import OwnedPodIndex
 from mooring.controllers.workloads.ownership import adopt, managers_concerned, release, selector_of
 from mooring.controllers.workloads.replica_sets import REPLICA_SETS, REST_NS
 from mooring.model.api_errors import ApiError
@@ -46,12 +46,12 @@ class Deployments:
     storages: Sequence[str] = (DEPLOYMENTS.storage, REPLICA_SETS.storage)
     rest_ns = REST_NS
 
-    def __init__(self, api: Api, sets: Index, orphan_sets: Orphans, crews: Crews) -> None:
+    def __init__(self, api: ResourceApi, sets: Index, orphan_sets: Orphans, owned_pods: OwnedPodIndex) -> None:
         """`sets` are ReplicaSets by their controller."""
         self._api = api
         self._sets = sets
         self._orphans = orphan_sets
-        self._crews = crews
+        self._owned_pods = owned_pods
         self._seekers = Seekers(api.store, DEPLOYMENTS.storage)
         self._writer = ReplicaSetWriter(api)
 
@@ -68,33 +68,33 @@ class Deployments:
         if selector.is_empty or selector.is_nothing:
             return None
         self._claim(deployment, selector)
-        look = look_at(deployment, self._sets[deployment["metadata"]["uid"]])
+        sync = look_at(deployment, self._sets[deployment["metadata"]["uid"]])
         try:
-            self._step(look)
+            self._step(sync)
         finally:
-            self._tell(look)
-        late_ns = late_at_ns(look)
+            self._tell(sync)
+        late_ns = late_at_ns(sync)
         return late_ns if late_ns is not None and late_ns > self._api.clock.now_ns() else None
 
-    def _step(self, look: Look) -> None:
-        if "deletionTimestamp" in look.deployment["metadata"]:
-            self._put(look, counted(look, self._api.now()))
+    def _step(self, sync: DeploymentSync) -> None:
+        if "deletionTimestamp" in sync.deployment["metadata"]:
+            self._put(sync, counted(sync, self._api.now()))
             return
-        note_pause(look, self._api.now())
-        if look.new is not None:
-            self._writer.refresh_new(look)
-        if look.deployment["spec"].get("paused"):
-            self._rescale(look)
-            self._forget_history(look)
-            self._put(look, counted(look, self._api.now()))
-        elif is_rescaled(look) and self._rescale(look):
-            self._put(look, counted(look, self._api.now()))
-        elif is_recreated(look.deployment):
-            self._recreate(look)
-            self._conclude(look)
+        note_pause(sync, self._api.now())
+        if sync.new is not None:
+            self._writer.refresh_new(sync)
+        if sync.deployment["spec"].get("paused"):
+            self._rescale(sync)
+            self._forget_history(sync)
+            self._put(sync, counted(sync, self._api.now()))
+        elif is_rescaled(sync) and self._rescale(sync):
+            self._put(sync, counted(sync, self._api.now()))
+        elif is_recreated(sync.deployment):
+            self._recreate(sync)
+            self._conclude(sync)
         else:
-            self._roll(look)
-            self._conclude(look)
+            self._roll(sync)
+            self._conclude(sync)
 
     def _claim(self, deployment: JsonObject, selector: Selector) -> None:
         for item in self._sets[deployment["metadata"]["uid"]]:
@@ -106,113 +106,113 @@ class Deployments:
 
     # ---- the ways to the present template
 
-    def _roll(self, look: Look) -> None:
+    def _roll(self, sync: DeploymentSync) -> None:
         """First make room for new pods, in a later look take old ones away."""
-        total = sum(replicas_of(item) for item in look.sets)
-        if look.new is None:
-            self._begin(look, numbers.grown(look.bounds, 0, total))
+        total = sum(replicas_of(item) for item in sync.sets)
+        if sync.new is None:
+            self._begin(sync, numbers.grown(sync.bounds, 0, total))
             return
-        size = numbers.grown(look.bounds, replicas_of(look.new), total)
-        if size != replicas_of(look.new):
-            self._writer.resize(look, look.new, size)
+        size = numbers.grown(sync.bounds, replicas_of(sync.new), total)
+        if size != replicas_of(sync.new):
+            self._writer.resize(sync, sync.new, size)
             return
-        old = list(look.old)
-        sizes = numbers.shrunk(look.bounds, _size(look.new), [_size(item) for item in old])
+        old = list(sync.old)
+        sizes = numbers.shrunk(sync.bounds, _size(sync.new), [_size(item) for item in old])
         for item, size in zip(old, sizes, strict=True):
             if size != replicas_of(item):
-                self._writer.resize(look, item, size)
+                self._writer.resize(sync, item, size)
 
-    def _recreate(self, look: Look) -> None:
+    def _recreate(self, sync: DeploymentSync) -> None:
         """Nothing new runs before everything old has ended."""
-        running = [item for item in look.old if replicas_of(item)]
+        running = [item for item in sync.old if replicas_of(item)]
         for item in running:
-            self._writer.resize(look, item, 0)
-        if running or any(self._has_pods(item) for item in look.old):
+            self._writer.resize(sync, item, 0)
+        if running or any(self._has_pods(item) for item in sync.old):
             return
-        if look.new is None:
-            self._begin(look, look.bounds.replicas)
-        elif replicas_of(look.new) != look.bounds.replicas:
-            self._writer.resize(look, look.new, look.bounds.replicas)
+        if sync.new is None:
+            self._begin(sync, sync.bounds.replicas)
+        elif replicas_of(sync.new) != sync.bounds.replicas:
+            self._writer.resize(sync, sync.new, sync.bounds.replicas)
 
     def _has_pods(self, replica_set: JsonObject) -> bool:
-        return self._crews.of(replica_set["metadata"]["uid"]).count("ready", "unready", "terminating") > 0
+        return self._owned_pods.of(replica_set["metadata"]["uid"]).count("ready", "unready", "terminating") > 0
 
-    def _begin(self, look: Look, replicas: int) -> None:
+    def _begin(self, sync: DeploymentSync, replicas: int) -> None:
         now = self._api.now()
         try:
-            self._writer.create_new(look, replicas)
+            self._writer.create_new(sync, replicas)
         except ApiError as refusal:
-            name = look.deployment["metadata"]["name"]
+            name = sync.deployment["metadata"]["name"]
             message = f'Failed to create new replica set "{name}": {refusal.message}'
-            note(look, PROGRESSING, False, now, "ReplicaSetCreateError", message)
-            self._put(look, counted(look, now))
+            note(sync, PROGRESSING, False, now, "ReplicaSetCreateError", message)
+            self._put(sync, counted(sync, now))
             raise
-        assert look.new is not None
-        name = look.new["metadata"]["name"]
+        assert sync.new is not None
+        name = sync.new["metadata"]["name"]
         if replicas:
-            look.events.append(f"Scaled up replica set {name} from 0 to {replicas}")
-        if has_deadline(look):
-            note(look, PROGRESSING, True, now, "NewReplicaSetCreated", f'Created new replica set "{name}"')
+            sync.events.append(f"Scaled up replica set {name} from 0 to {replicas}")
+        if has_deadline(sync):
+            note(sync, PROGRESSING, True, now, "NewReplicaSetCreated", f'Created new replica set "{name}"')
 
     # ---- another number of replicas
 
-    def _rescale(self, look: Look) -> bool:
+    def _rescale(self, sync: DeploymentSync) -> bool:
         """One set gets all of it; several, in the middle of an update, get their shares.
 
         Returns whether there is a rule for it: there is none for several sets that are to be recreated.
         """
-        active = [item for item in look.sets if replicas_of(item)]
+        active = [item for item in sync.sets if replicas_of(item)]
         if len(active) <= 1:
-            only = active[0] if active else look.new or (look.old[-1] if look.old else None)
+            only = active[0] if active else sync.new or (sync.old[-1] if sync.old else None)
             if only is not None:
-                self._writer.resize(look, only, look.bounds.replicas)
-        elif self._is_saturated(look):
-            for item in list(look.old):
-                self._writer.resize(look, item, 0)
-        elif is_recreated(look.deployment):
+                self._writer.resize(sync, only, sync.bounds.replicas)
+        elif self._is_saturated(sync):
+            for item in list(sync.old):
+                self._writer.resize(sync, item, 0)
+        elif is_recreated(sync.deployment):
             return False
         else:
-            self._share_out(look, active)
+            self._share_out(sync, active)
         return True
 
-    def _is_saturated(self, look: Look) -> bool:
-        wanted = look.bounds.replicas
-        return look.new is not None and replicas_of(look.new) == wanted == available_of(look.new)
+    def _is_saturated(self, sync: DeploymentSync) -> bool:
+        wanted = sync.bounds.replicas
+        return sync.new is not None and replicas_of(sync.new) == wanted == available_of(sync.new)
 
-    def _share_out(self, look: Look, active: list[JsonObject]) -> None:
+    def _share_out(self, sync: DeploymentSync, active: list[JsonObject]) -> None:
         """Growing favours the newest, shrinking the oldest, of sets of one size."""
-        grows = look.bounds.most >= sum(replicas_of(item) for item in active)
+        grows = sync.bounds.most >= sum(replicas_of(item) for item in active)
         by_age = list(reversed(active)) if grows else active
         favoured = sorted(by_age, key=replicas_of, reverse=True)
-        parts = [numbers.Part(replicas_of(item), most_before(item, look.deployment)) for item in favoured]
-        for item, size in zip(favoured, numbers.proportional(look.bounds, parts), strict=True):
-            self._writer.resize(look, item, size)
+        parts = [numbers.Part(replicas_of(item), most_before(item, sync.deployment)) for item in favoured]
+        for item, size in zip(favoured, numbers.proportional(sync.bounds, parts), strict=True):
+            self._writer.resize(sync, item, size)
 
     # ---- the end of a look
 
-    def _conclude(self, look: Look) -> None:
-        status = progressed(look, self._api.clock.now_ns(), self._api.now())
-        if is_complete(look, status):
-            self._forget_history(look)
-        self._put(look, status)
+    def _conclude(self, sync: DeploymentSync) -> None:
+        status = progressed(sync, self._api.clock.now_ns(), self._api.now())
+        if is_complete(sync, status):
+            self._forget_history(sync)
+        self._put(sync, status)
 
-    def _put(self, look: Look, status: JsonObject) -> None:
-        if status != look.deployment.get("status"):
-            look.deployment = self._api.put_status(DEPLOYMENTS, look.deployment, status)
+    def _put(self, sync: DeploymentSync, status: JsonObject) -> None:
+        if status != sync.deployment.get("status"):
+            sync.deployment = self._api.put_status(DEPLOYMENTS, sync.deployment, status)
 
-    def _forget_history(self, look: Look) -> None:
+    def _forget_history(self, sync: DeploymentSync) -> None:
         """Delete the sets of the oldest revisions, as far as they are empty and nobody is to go back to them."""
-        empty = [item for item in look.old if _is_empty(item)]
-        surplus = len(empty) - look.deployment["spec"].get("revisionHistoryLimit", len(empty))
+        empty = [item for item in sync.old if _is_empty(item)]
+        surplus = len(empty) - sync.deployment["spec"].get("revisionHistoryLimit", len(empty))
         for item in sorted(empty, key=revision_of)[: max(0, surplus)]:
             metadata = item["metadata"]
             how = Deletion(uid=metadata["uid"], propagation="Background")
             self._api.delete(REPLICA_SETS, metadata["namespace"], metadata["name"], how)
-            look.old = [other for other in look.old if other is not item]
+            sync.old = [other for other in sync.old if other is not item]
 
-    def _tell(self, look: Look) -> None:
-        for message in look.events:
-            tell(self._api, "deployment-controller", look.deployment, "ScalingReplicaSet", message)
+    def _tell(self, sync: DeploymentSync) -> None:
+        for message in sync.events:
+            tell(self._api, "deployment-controller", sync.deployment, "ScalingReplicaSet", message)
 
 
 def _size(replica_set: JsonObject) -> numbers.Size:

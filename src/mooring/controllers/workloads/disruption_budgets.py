@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from mooring.apiserver.access import Api
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, Write
 from mooring.controllers.cluster_kinds import BUDGET_STORE, BUDGETS, POD_STORE, PODS
 from mooring.controllers.workloads.budget_members import BudgetMembers
@@ -39,7 +39,7 @@ class DisruptionBudgets:
     )
     rest_ns = NS_PER_S // 4
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: ResourceApi) -> None:
         self._api = api
         self._members = BudgetMembers(api.store)
         self._by_owner: dict[str, set[Key]] = {}

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from mooring.apiserver.store import Key, Write
 from mooring.controllers.index import owner_uid
 from mooring.controllers.nodes.pod_states import is_finished, is_terminating, phase_of
-from mooring.controllers.workloads.crews import Crew
+from mooring.controllers.workloads.owned_pods import OwnedPods
 from mooring.kit.clock import NS_PER_S
 from mooring.model.json_objects import JsonObject
 
@@ -25,15 +25,15 @@ class Account:
     last_failure_ns: int = 0
     _seen: tuple[int, int] | None = None
 
-    def succeeded(self, crew: Crew) -> int:
-        return self.gone_succeeded + crew.count("Succeeded")
+    def succeeded(self, owned: OwnedPods) -> int:
+        return self.gone_succeeded + owned.count("Succeeded")
 
-    def failed(self, crew: Crew, only_when_ended: bool) -> int:
+    def failed(self, owned: OwnedPods, only_when_ended: bool) -> int:
         """A pod on its way out counts at once, unless its job waits for its end."""
-        ended = self.gone_failed + crew.count("Failed")
-        if only_when_ended or not crew.count("terminating"):
+        ended = self.gone_failed + owned.count("Failed")
+        if only_when_ended or not owned.count("terminating"):
             return ended
-        ending = [pod for pod in crew.pods.values() if is_terminating(pod) and not is_finished(pod)]
+        ending = [pod for pod in owned.pods.values() if is_terminating(pod) and not is_finished(pod)]
         return ended + sum(pod["metadata"]["uid"] not in self.excused for pod in ending)
 
     def note(self, succeeded: int, failed: int, now_ns: int) -> None:
@@ -59,15 +59,15 @@ class Ledger:
     def __init__(self) -> None:
         self._accounts: dict[Key, Account] = {}
 
-    def of(self, key: Key, job: JsonObject, crew: Crew) -> Account:
+    def of(self, key: Key, job: JsonObject, owned: OwnedPods) -> Account:
         """An account that is opened late takes over what the status says of pods that are gone."""
         held = self._accounts.get(key)
         if held is None or held.uid != job["metadata"]["uid"]:
             status = job.get("status", {})
             held = self._accounts[key] = Account(
                 job["metadata"]["uid"],
-                max(0, status.get("succeeded", 0) - crew.count("Succeeded")),
-                max(0, status.get("failed", 0) - crew.count("Failed", "terminating")),
+                max(0, status.get("succeeded", 0) - owned.count("Succeeded")),
+                max(0, status.get("failed", 0) - owned.count("Failed", "terminating")),
             )
         return held
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from mooring.controllers.workloads.crews import Crew
+from mooring.controllers.workloads.owned_pods import OwnedPods
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.rfc3339 import moment_ns
 from mooring.model.json_objects import JsonObject
@@ -40,13 +40,13 @@ def is_over(job: JsonObject) -> bool:
     return any(c["type"] in (COMPLETE, FAILED) and c["status"] == "True" for c in held)
 
 
-def verdict_on(job: JsonObject, counts: Counts, crew: Crew, now_ns: int) -> Verdict | None:
+def verdict_on(job: JsonObject, counts: Counts, owned: OwnedPods, now_ns: int) -> Verdict | None:
     """None: there is still work to do. A verdict that was given stands."""
     given = _given(job)
     if given is not None:
         return given
     spec = job["spec"]
-    if counts.failed > spec["backoffLimit"] or _restarted_too_often(job, crew):
+    if counts.failed > spec["backoffLimit"] or _restarted_too_often(job, owned):
         return _TOO_MANY
     if _is_done(spec, counts):
         return _REACHED
@@ -97,12 +97,12 @@ def _is_done(spec: JsonObject, counts: Counts) -> bool:
     return bool(counts.succeeded >= completions)
 
 
-def _restarted_too_often(job: JsonObject, crew: Crew) -> bool:
+def _restarted_too_often(job: JsonObject, owned: OwnedPods) -> bool:
     """Containers that are restarted in place use up the same limit."""
     spec = job["spec"]
     if spec["template"]["spec"].get("restartPolicy") != "OnFailure":
         return False
-    restarts = sum(_restarts(pod) for pod in crew.active())
+    restarts = sum(_restarts(pod) for pod in owned.active())
     return bool(restarts > 0 if spec["backoffLimit"] == 0 else restarts >= spec["backoffLimit"])
 
 

@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from mooring.apiserver.access import Api
 from mooring.apiserver.admission.deletion import Deletion
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, Write
 from mooring.controllers.cluster_events import NORMAL, WARNING
 from mooring.controllers.lifecycle.orphans import Orphans, Seekers
 from mooring.controllers.nodes.pod_states import ACTIVE, is_active, is_finished, is_terminating, phase_of
-from mooring.controllers.workloads.crews import Crew, Crews
 from mooring.controllers.workloads.deletion_order import first_to_go
 from mooring.controllers.workloads.job_indexes import parse_indexes, show_indexes
 from mooring.controllers.workloads.job_ledger import Account, Ledger
@@ -25,9 +24,10 @@ from mooring.controllers.workloads.job_verdicts import (
     verdict_on,
     wanted_active,
 )
+from mooring.controllers.workloads.owned_pods import OwnedPodIndex, OwnedPods
 from mooring.controllers.workloads.ownership import covers_own_template, manager_key, managers_concerned, selector_of
+from mooring.controllers.workloads.pod_claiming import claim_pods
 from mooring.controllers.workloads.pod_control import PODS, PodControl
-from mooring.controllers.workloads.recruiting import recruit
 from mooring.kit.clock import NS_PER_S
 from mooring.model.json_objects import JsonObject
 from mooring.model.resources import RESOURCES
@@ -39,7 +39,7 @@ _BURST = 500
 
 
 @dataclass(slots=True)
-class Shift:
+class JobSync:
     """A job while it is looked at."""
 
     job: JsonObject
@@ -67,10 +67,10 @@ class Jobs:
     storages: Sequence[str] = (JOBS.storage, PODS.storage)
     rest_ns = NS_PER_S // 10
 
-    def __init__(self, api: Api, crews: Crews, orphans: Orphans) -> None:
+    def __init__(self, api: ResourceApi, owned_pods: OwnedPodIndex, orphans: Orphans) -> None:
         """`orphans` are pods without a controller."""
         self._api = api
-        self._crews = crews
+        self._owned_pods = owned_pods
         self._orphans = orphans
         self._ledger = Ledger()
         self._seekers = Seekers(api.store, JOBS.storage)
@@ -93,13 +93,13 @@ class Jobs:
         selector = selector_of(job)
         if not covers_own_template(job, selector):
             return None
-        crew = self._crews.of(job["metadata"]["uid"])
-        recruit(self._api, JOBS, job, selector, crew, self._orphans)
-        shift = self._shift(key, job)
-        self._note_suspension(shift)
-        verdict = self._judge(shift)
-        again_ns = None if "deletionTimestamp" in job["metadata"] else self._act(shift, verdict)
-        self._report(shift, verdict)
+        owned = self._owned_pods.of(job["metadata"]["uid"])
+        claim_pods(self._api, JOBS, job, selector, owned, self._orphans)
+        sync = self._shift(key, job)
+        self._note_suspension(sync)
+        verdict = self._judge(sync)
+        again_ns = None if "deletionTimestamp" in job["metadata"] else self._act(sync, verdict)
+        self._report(sync, verdict)
         return again_ns
 
     def _expire(self, job: JsonObject) -> int | None:
@@ -113,135 +113,135 @@ class Jobs:
         self._api.delete(JOBS, metadata["namespace"], metadata["name"], how)
         return None
 
-    def _shift(self, key: Key, job: JsonObject) -> Shift:
-        crew, status = self._crew(job), job.get("status", {})
-        account = self._ledger.of(key, job, crew)
-        shift = Shift(job, account, set(), list(status.get("conditions", ())), status.get("startTime"))
-        if shift.is_indexed:
-            shift.completed = parse_indexes(status.get("completedIndexes", "")) | _completed(crew, job)
-        return shift
+    def _shift(self, key: Key, job: JsonObject) -> JobSync:
+        owned, status = self._crew(job), job.get("status", {})
+        account = self._ledger.of(key, job, owned)
+        sync = JobSync(job, account, set(), list(status.get("conditions", ())), status.get("startTime"))
+        if sync.is_indexed:
+            sync.completed = parse_indexes(status.get("completedIndexes", "")) | _completed(owned, job)
+        return sync
 
-    def _crew(self, job: JsonObject) -> Crew:
-        return self._crews.of(job["metadata"]["uid"])
+    def _crew(self, job: JsonObject) -> OwnedPods:
+        return self._owned_pods.of(job["metadata"]["uid"])
 
     # ---- the look
 
-    def _note_suspension(self, shift: Shift) -> None:
+    def _note_suspension(self, sync: JobSync) -> None:
         """The time of a job runs from its start, and anew when it is resumed."""
-        now, held = self._api.now(), condition_of(shift.job, SUSPENDED)
+        now, held = self._api.now(), condition_of(sync.job, SUSPENDED)
         is_held = held is not None and held["status"] == "True"
-        if shift.job["spec"].get("suspend"):
+        if sync.job["spec"].get("suspend"):
             if not is_held:
-                self._note(shift, SUSPENDED, True, "JobSuspended", "Job suspended")
-                self._control.tell(shift.job, NORMAL, "Suspended", "Job suspended")
+                self._note(sync, SUSPENDED, True, "JobSuspended", "Job suspended")
+                self._control.tell(sync.job, NORMAL, "Suspended", "Job suspended")
             return
         if is_held:
-            self._note(shift, SUSPENDED, False, "JobResumed", "Job resumed")
-            self._control.tell(shift.job, NORMAL, "Resumed", "Job resumed")
-            shift.started = now
-        shift.started = shift.started or now
+            self._note(sync, SUSPENDED, False, "JobResumed", "Job resumed")
+            self._control.tell(sync.job, NORMAL, "Resumed", "Job resumed")
+            sync.started = now
+        sync.started = sync.started or now
 
-    def _judge(self, shift: Shift) -> Verdict | None:
-        counts, now_ns = self._counts(shift), self._api.clock.now_ns()
-        shift.account.note(counts.succeeded, counts.failed, now_ns)
-        started = {**shift.job.get("status", {}), "startTime": shift.started}
-        return verdict_on({**shift.job, "status": started}, counts, self._crew(shift.job), now_ns)
+    def _judge(self, sync: JobSync) -> Verdict | None:
+        counts, now_ns = self._counts(sync), self._api.clock.now_ns()
+        sync.account.note(counts.succeeded, counts.failed, now_ns)
+        started = {**sync.job.get("status", {}), "startTime": sync.started}
+        return verdict_on({**sync.job, "status": started}, counts, self._crew(sync.job), now_ns)
 
-    def _counts(self, shift: Shift) -> Counts:
-        crew = self._crew(shift.job)
-        succeeded = len(shift.completed) if shift.is_indexed else shift.account.succeeded(crew)
-        return Counts(crew.count(*ACTIVE), succeeded, shift.account.failed(crew, shift.waits_for_end))
+    def _counts(self, sync: JobSync) -> Counts:
+        owned = self._crew(sync.job)
+        succeeded = len(sync.completed) if sync.is_indexed else sync.account.succeeded(owned)
+        return Counts(owned.count(*ACTIVE), succeeded, sync.account.failed(owned, sync.waits_for_end))
 
-    def _act(self, shift: Shift, verdict: Verdict | None) -> int | None:
+    def _act(self, sync: JobSync, verdict: Verdict | None) -> int | None:
         """Returns when to look again, whatever happens until then."""
         if verdict is not None:
-            self._end_all(shift, is_excused=verdict.end == COMPLETE)
+            self._end_all(sync, is_excused=verdict.end == COMPLETE)
             return None
-        counts = self._counts(shift)
-        wanted = wanted_active(shift.job, counts)
+        counts = self._counts(sync)
+        wanted = wanted_active(sync.job, counts)
         if counts.active > wanted:
-            self._reduce(shift, counts.active - wanted)
-        resumes_ns = shift.account.resumes_ns()
+            self._reduce(sync, counts.active - wanted)
+        resumes_ns = sync.account.resumes_ns()
         if counts.active < wanted and resumes_ns <= self._api.clock.now_ns():
-            self._make(shift, wanted - counts.active)
-        moments = [resumes_ns if counts.active < wanted else 0, deadline_ns(self._with_start(shift)) or 0]
+            self._make(sync, wanted - counts.active)
+        moments = [resumes_ns if counts.active < wanted else 0, deadline_ns(self._with_start(sync)) or 0]
         return min((at for at in moments if at > self._api.clock.now_ns()), default=None)
 
-    def _with_start(self, shift: Shift) -> JsonObject:
-        return {**shift.job, "status": {"startTime": shift.started}}
+    def _with_start(self, sync: JobSync) -> JsonObject:
+        return {**sync.job, "status": {"startTime": sync.started}}
 
     # ---- pods
 
-    def _make(self, shift: Shift, number: int) -> None:
-        if shift.waits_for_end:
-            number -= self._crew(shift.job).count("terminating")
-        pod = self._control.pod_of(shift.job, shift.job["spec"]["template"])
+    def _make(self, sync: JobSync, number: int) -> None:
+        if sync.waits_for_end:
+            number -= self._crew(sync.job).count("terminating")
+        pod = self._control.pod_of(sync.job, sync.job["spec"]["template"])
         pods = [pod] * max(0, min(number, _BURST))
-        if shift.is_indexed:
-            name = shift.job["metadata"]["name"]
-            pods = [with_index(pod, name, index) for index in self._free_indexes(shift, len(pods))]
-        self._control.create_many(shift.job, pods)
+        if sync.is_indexed:
+            name = sync.job["metadata"]["name"]
+            pods = [with_index(pod, name, index) for index in self._free_indexes(sync, len(pods))]
+        self._control.create_many(sync.job, pods)
 
-    def _free_indexes(self, shift: Shift, number: int) -> list[int]:
+    def _free_indexes(self, sync: JobSync, number: int) -> list[int]:
         """The lowest that are neither done nor being worked on."""
-        held = [p for p in self._crew(shift.job).pods.values() if is_active(p) or self._keeps_place(shift, p)]
-        taken = shift.completed | {index for pod in held if (index := index_of(pod)) is not None}
-        free = (index for index in range(shift.job["spec"]["completions"]) if index not in taken)
+        held = [p for p in self._crew(sync.job).pods.values() if is_active(p) or self._keeps_place(sync, p)]
+        taken = sync.completed | {index for pod in held if (index := index_of(pod)) is not None}
+        free = (index for index in range(sync.job["spec"]["completions"]) if index not in taken)
         return [index for index, _ in zip(free, range(number), strict=False)]
 
-    def _keeps_place(self, shift: Shift, pod: JsonObject) -> bool:
-        return shift.waits_for_end and is_terminating(pod) and not is_finished(pod)
+    def _keeps_place(self, sync: JobSync, pod: JsonObject) -> bool:
+        return sync.waits_for_end and is_terminating(pod) and not is_finished(pod)
 
-    def _reduce(self, shift: Shift, number: int) -> None:
+    def _reduce(self, sync: JobSync, number: int) -> None:
         """Pods that the job itself does without are no failures."""
-        surplus = first_to_go(self._crew(shift.job).active(), min(number, _BURST), self._api.clock.now_ns())
-        shift.account.excused.update(pod["metadata"]["uid"] for pod in surplus)
-        self._control.delete_many(shift.job, surplus)
+        surplus = first_to_go(self._crew(sync.job).active(), min(number, _BURST), self._api.clock.now_ns())
+        sync.account.excused.update(pod["metadata"]["uid"] for pod in surplus)
+        self._control.delete_many(sync.job, surplus)
 
-    def _end_all(self, shift: Shift, is_excused: bool) -> None:
-        active = self._crew(shift.job).active()
+    def _end_all(self, sync: JobSync, is_excused: bool) -> None:
+        active = self._crew(sync.job).active()
         if is_excused:
-            shift.account.excused.update(pod["metadata"]["uid"] for pod in active)
-        self._control.delete_many(shift.job, active)
+            sync.account.excused.update(pod["metadata"]["uid"] for pod in active)
+        self._control.delete_many(sync.job, active)
 
     # ---- status
 
-    def _note(self, shift: Shift, type: str, status: bool, reason: str, message: str) -> None:
+    def _note(self, sync: JobSync, type: str, status: bool, reason: str, message: str) -> None:
         now = self._api.now()
         condition = {**workload_condition(type, status, now, reason, message), "lastProbeTime": now}
-        shift.conditions = with_workload_condition(shift.conditions, condition)
+        sync.conditions = with_workload_condition(sync.conditions, condition)
 
-    def _report(self, shift: Shift, verdict: Verdict | None) -> None:
-        crew, counts = self._crew(shift.job), self._counts(shift)
+    def _report(self, sync: JobSync, verdict: Verdict | None) -> None:
+        owned, counts = self._crew(sync.job), self._counts(sync)
         numbers = {"active": counts.active, "succeeded": counts.succeeded, "failed": counts.failed}
         status: JsonObject = {key: number for key, number in numbers.items() if number}
-        status |= {"ready": crew.count("ready"), "terminating": crew.count("terminating")}
+        status |= {"ready": owned.count("ready"), "terminating": owned.count("terminating")}
         status["uncountedTerminatedPods"] = {}
-        if shift.started:
-            status["startTime"] = shift.started
-        if shift.completed:
-            status["completedIndexes"] = show_indexes(shift.completed)
+        if sync.started:
+            status["startTime"] = sync.started
+        if sync.completed:
+            status["completedIndexes"] = show_indexes(sync.completed)
         if verdict is not None:
-            self._conclude(shift, verdict, status)
-        if shift.conditions:
-            status["conditions"] = shift.conditions
-        if status != shift.job.get("status"):
-            self._api.put_status(JOBS, shift.job, status)
+            self._conclude(sync, verdict, status)
+        if sync.conditions:
+            status["conditions"] = sync.conditions
+        if status != sync.job.get("status"):
+            self._api.put_status(JOBS, sync.job, status)
 
-    def _conclude(self, shift: Shift, verdict: Verdict, status: JsonObject) -> None:
+    def _conclude(self, sync: JobSync, verdict: Verdict, status: JsonObject) -> None:
         """The outcome is told at once, the end only when nothing runs any more."""
-        self._note(shift, verdict.target, True, verdict.reason, verdict.message)
+        self._note(sync, verdict.target, True, verdict.reason, verdict.message)
         if status.get("active") or status["terminating"]:
             return
-        self._note(shift, verdict.end, True, verdict.reason, verdict.message)
+        self._note(sync, verdict.end, True, verdict.reason, verdict.message)
         if verdict.end == COMPLETE:
             status["completionTime"] = self._api.now()
-            self._control.tell(shift.job, NORMAL, "Completed", "Job completed")
+            self._control.tell(sync.job, NORMAL, "Completed", "Job completed")
         else:
-            self._control.tell(shift.job, WARNING, verdict.reason, verdict.message)
+            self._control.tell(sync.job, WARNING, verdict.reason, verdict.message)
 
 
-def _completed(crew: Crew, job: JsonObject) -> set[int]:
+def _completed(owned: OwnedPods, job: JsonObject) -> set[int]:
     """Indexes of pods that ended well; the job may have become smaller than some of them."""
-    ended = (index_of(pod) for pod in crew.pods.values() if phase_of(pod) == "Succeeded")
+    ended = (index_of(pod) for pod in owned.pods.values() if phase_of(pod) == "Succeeded")
     return {index for index in ended if index is not None and index < job["spec"]["completions"]}

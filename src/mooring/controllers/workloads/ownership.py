@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from mooring.apiserver.access import Api
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, Write
 from mooring.apiserver.written_selectors import selector_from
 from mooring.controllers.lifecycle.orphans import Seekers
@@ -73,7 +73,7 @@ def covers_own_template(workload: JsonObject, selector: Selector) -> bool:
 
 
 def adopt(
-    api: Api, owner_resource: KindSpec, owner: JsonObject, resource: KindSpec, orphans: Iterable[JsonObject]
+    api: ResourceApi, owner_resource: KindSpec, owner: JsonObject, resource: KindSpec, orphans: Iterable[JsonObject]
 ) -> bool:
     """Make objects the owner's. Returns whether there were any. An owner on its way out takes in nobody."""
     if "deletionTimestamp" in owner["metadata"]:
@@ -88,13 +88,13 @@ def adopt(
     return adopted
 
 
-def release(api: Api, owner: JsonObject, resource: KindSpec, owned: JsonObject) -> None:
+def release(api: ResourceApi, owner: JsonObject, resource: KindSpec, owned: JsonObject) -> None:
     """Let go of an object that the owner's selector no longer matches."""
     held = owned["metadata"].get("ownerReferences", [])
     _set_owners(api, resource, owned, [other for other in held if other["uid"] != owner["metadata"]["uid"]])
 
 
-def _set_owners(api: Api, resource: KindSpec, item: JsonObject, owners: list[JsonObject]) -> None:
+def _set_owners(api: ResourceApi, resource: KindSpec, item: JsonObject, owners: list[JsonObject]) -> None:
     metadata = item["metadata"]
 
     def change(held: JsonObject) -> JsonObject:

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from mooring.apiserver.access import Api
 from mooring.apiserver.admission.deletion import Deletion
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.controllers.cluster_events import NORMAL, WARNING, tell
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
@@ -20,7 +20,7 @@ _TOLD_ONE_BY_ONE = 20
 class PodControl:
     """In the name of one controller (`replicaset-controller`), for workloads of one kind."""
 
-    def __init__(self, api: Api, resource: KindSpec, component: str) -> None:
+    def __init__(self, api: ResourceApi, resource: KindSpec, component: str) -> None:
         self._api = api
         self._resource = resource
         self._component = component

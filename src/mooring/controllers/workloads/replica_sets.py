@@ -2,15 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 
-from mooring.apiserver.access import Api
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, Write
 from mooring.controllers.lifecycle.orphans import Orphans, Seekers
 from mooring.controllers.nodes.pod_states import ACTIVE, available_at_ns
-from mooring.controllers.workloads.crews import Crew, Crews
 from mooring.controllers.workloads.deletion_order import first_to_go
+from mooring.controllers.workloads.owned_pods import OwnedPodIndex, OwnedPods
 from mooring.controllers.workloads.ownership import covers_own_template, managers_concerned, selector_of
+from mooring.controllers.workloads.pod_claiming import claim_pods
 from mooring.controllers.workloads.pod_control import PODS, PodControl
-from mooring.controllers.workloads.recruiting import recruit
 from mooring.kit.clock import NS_PER_S
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
@@ -36,12 +36,14 @@ class ReplicaSets:
     name = "replicaset"
     rest_ns = REST_NS
 
-    def __init__(self, api: Api, crews: Crews, orphans: Orphans, resource: KindSpec = REPLICA_SETS) -> None:
+    def __init__(
+        self, api: ResourceApi, owned_pods: OwnedPodIndex, orphans: Orphans, resource: KindSpec = REPLICA_SETS
+    ) -> None:
         """`orphans` are the pods without a controller."""
         self.storages: Sequence[str] = (resource.storage, PODS.storage)
         self._api = api
         self._resource = resource
-        self._crews = crews
+        self._owned_pods = owned_pods
         self._orphans = orphans
         self._seekers = Seekers(api.store, resource.storage)
         self._control = PodControl(api, resource, f"{self.name}-controller")
@@ -58,8 +60,8 @@ class ReplicaSets:
         selector = selector_of(replica_set)
         if not covers_own_template(replica_set, selector):
             return None
-        crew = self._crews.of(replica_set["metadata"]["uid"])
-        recruit(self._api, self._resource, replica_set, selector, crew, self._orphans)
+        owned = self._owned_pods.of(replica_set["metadata"]["uid"])
+        claim_pods(self._api, self._resource, replica_set, selector, owned, self._orphans)
         refusal = self._try_to_scale(replica_set)
         again_ns = self._report(replica_set, refusal)
         if refusal is not None:
@@ -72,35 +74,35 @@ class ReplicaSets:
         if "deletionTimestamp" in replica_set["metadata"]:
             return None
         try:
-            self._scale(replica_set, self._crews.of(replica_set["metadata"]["uid"]))
+            self._scale(replica_set, self._owned_pods.of(replica_set["metadata"]["uid"]))
         except ApiError as refusal:
             return refusal
         return None
 
-    def _scale(self, replica_set: JsonObject, crew: Crew) -> None:
-        missing = replica_set["spec"]["replicas"] - crew.count(*ACTIVE)
+    def _scale(self, replica_set: JsonObject, owned: OwnedPods) -> None:
+        missing = replica_set["spec"]["replicas"] - owned.count(*ACTIVE)
         if missing > 0:
             pod = self._control.pod_of(replica_set, replica_set["spec"]["template"])
             self._control.create_many(replica_set, [pod] * min(missing, BURST))
         elif missing < 0:
-            surplus = first_to_go(crew.active(), min(-missing, BURST), self._api.clock.now_ns())
+            surplus = first_to_go(owned.active(), min(-missing, BURST), self._api.clock.now_ns())
             self._control.delete_many(replica_set, surplus)
 
     # ---- status
 
     def _report(self, replica_set: JsonObject, refusal: ApiError | None) -> int | None:
         """Write the status if it is another. Returns when the next ready pod will count as available."""
-        crew = self._crews.of(replica_set["metadata"]["uid"])
-        available, again_ns = self._available(replica_set, crew)
+        owned = self._owned_pods.of(replica_set["metadata"]["uid"])
+        available, again_ns = self._available(replica_set, owned)
         counts = {
-            "fullyLabeledReplicas": _fully_labelled(replica_set, crew),
-            "readyReplicas": crew.count("ready"),
+            "fullyLabeledReplicas": _fully_labelled(replica_set, owned),
+            "readyReplicas": owned.count("ready"),
             "availableReplicas": available,
         }
-        status: JsonObject = {"replicas": crew.count(*ACTIVE)}
+        status: JsonObject = {"replicas": owned.count(*ACTIVE)}
         status |= {key: number for key, number in counts.items() if number}
         if self._resource is REPLICA_SETS:
-            status["terminatingReplicas"] = crew.count("terminating")
+            status["terminatingReplicas"] = owned.count("terminating")
         status["observedGeneration"] = replica_set["metadata"]["generation"]
         conditions = self._conditions(replica_set, refusal)
         if conditions:
@@ -109,12 +111,12 @@ class ReplicaSets:
             self._api.put_status(self._resource, replica_set, status)
         return again_ns
 
-    def _available(self, replica_set: JsonObject, crew: Crew) -> tuple[int, int | None]:
+    def _available(self, replica_set: JsonObject, owned: OwnedPods) -> tuple[int, int | None]:
         min_ready_s = replica_set["spec"].get("minReadySeconds", 0)
         if not min_ready_s:
-            return crew.count("ready"), None
+            return owned.count("ready"), None
         now_ns = self._api.clock.now_ns()
-        moments = [at for pod in crew.active() if (at := available_at_ns(pod, min_ready_s)) is not None]
+        moments = [at for pod in owned.active() if (at := available_at_ns(pod, min_ready_s)) is not None]
         return sum(at <= now_ns for at in moments), min((at for at in moments if at > now_ns), default=None)
 
     def _conditions(self, replica_set: JsonObject, refusal: ApiError | None) -> list[JsonObject]:
@@ -128,7 +130,7 @@ class ReplicaSets:
         )
 
 
-def _fully_labelled(replica_set: JsonObject, crew: Crew) -> int:
+def _fully_labelled(replica_set: JsonObject, owned: OwnedPods) -> int:
     """How many active pods have all labels of the template."""
     wanted = frozenset(replica_set["spec"]["template"].get("metadata", {}).get("labels", {}).items())
-    return sum(number for (labels, state), number in crew.tally.items() if state in ACTIVE and wanted <= labels)
+    return sum(number for (labels, state), number in owned.tally.items() if state in ACTIVE and wanted <= labels)

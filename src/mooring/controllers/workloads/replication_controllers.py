@@ -1,8 +1,8 @@
 """The ReplicationController controller: what ReplicaSets were before they had a selector with expressions."""
 
-from mooring.apiserver.access import Api
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.controllers.lifecycle.orphans import Orphans
-from mooring.controllers.workloads.crews import Crews
+from mooring.controllers.workloads.owned_pods import OwnedPodIndex
 from mooring.controllers.workloads.replica_sets import ReplicaSets
 from mooring.model.resources import RESOURCES
 
@@ -14,5 +14,5 @@ class ReplicationControllers(ReplicaSets):
 
     name = "replication"
 
-    def __init__(self, api: Api, crews: Crews, orphans: Orphans) -> None:
-        super().__init__(api, crews, orphans, REPLICATION_CONTROLLERS)
+    def __init__(self, api: ResourceApi, owned_pods: OwnedPodIndex, orphans: Orphans) -> None:
+        super().__init__(api, owned_pods, orphans, REPLICATION_CONTROLLERS)

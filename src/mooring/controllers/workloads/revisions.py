@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from itertools import count
 
-from mooring.apiserver.access import Api
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.controllers.index import Index
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
@@ -18,7 +18,7 @@ _NOT_COPIED = "kubectl.kubernetes.io/last-applied-configuration"
 class Revisions:
     """Those of workloads of one kind; `owned` are all ControllerRevisions by their controller."""
 
-    def __init__(self, api: Api, resource: KindSpec, owned: Index) -> None:
+    def __init__(self, api: ResourceApi, resource: KindSpec, owned: Index) -> None:
         self._api = api
         self._resource = resource
         self._owned = owned

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from mooring.apiserver.access import Api
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, Write
 from mooring.controllers.cluster_events import NORMAL, WARNING
 from mooring.controllers.index import Index
@@ -16,10 +16,10 @@ from mooring.controllers.nodes.pod_states import (
     is_terminating,
     phase_of,
 )
-from mooring.controllers.workloads.crews import Crew, Crews
+from mooring.controllers.workloads.owned_pods import OwnedPodIndex, OwnedPods
 from mooring.controllers.workloads.ownership import covers_own_template, managers_concerned, selector_of
+from mooring.controllers.workloads.pod_claiming import claim_pods
 from mooring.controllers.workloads.pod_control import PODS, PodControl
-from mooring.controllers.workloads.recruiting import recruit
 from mooring.controllers.workloads.replica_sets import REST_NS
 from mooring.controllers.workloads.revisions import Revisions, name_of, template_of
 from mooring.controllers.workloads.stateful_pods import ordinal_of, ordinals_of, revision_of
@@ -76,10 +76,10 @@ class StatefulSets:
     storages: Sequence[str] = (STATEFUL_SETS.storage, PODS.storage)
     rest_ns = REST_NS
 
-    def __init__(self, api: Api, crews: Crews, orphans: Orphans, revisions: Index) -> None:
+    def __init__(self, api: ResourceApi, owned_pods: OwnedPodIndex, orphans: Orphans, revisions: Index) -> None:
         """`orphans` are pods without a controller, `revisions` are ControllerRevisions by their controller."""
         self._api = api
-        self._crews = crews
+        self._owned_pods = owned_pods
         self._orphans = orphans
         self._revisions = Revisions(api, STATEFUL_SETS, revisions)
         self._seekers = Seekers(api.store, STATEFUL_SETS.storage)
@@ -97,8 +97,8 @@ class StatefulSets:
         selector = selector_of(stateful_set)
         if not covers_own_template(stateful_set, selector):
             return None
-        crew = self._crews.of(stateful_set["metadata"]["uid"])
-        recruit(self._api, STATEFUL_SETS, stateful_set, selector, crew, self._orphans, _belongs_to(stateful_set))
+        owned = self._owned_pods.of(stateful_set["metadata"]["uid"])
+        claim_pods(self._api, STATEFUL_SETS, stateful_set, selector, owned, self._orphans, _belongs_to(stateful_set))
         line = self._line_up(stateful_set)
         if "deletionTimestamp" not in stateful_set["metadata"]:
             self._step(line)
@@ -112,8 +112,8 @@ class StatefulSets:
         return LineUp(stateful_set, self._pods(stateful_set), current, update)
 
     def _pods(self, stateful_set: JsonObject) -> dict[int, JsonObject]:
-        crew = self._crews.of(stateful_set["metadata"]["uid"])
-        numbered = ((ordinal_of(stateful_set, pod), pod) for pod in crew.pods.values())
+        owned = self._owned_pods.of(stateful_set["metadata"]["uid"])
+        numbered = ((ordinal_of(stateful_set, pod), pod) for pod in owned.pods.values())
         return {ordinal: pod for ordinal, pod in numbered if ordinal is not None}
 
     # ---- the steps
@@ -215,16 +215,16 @@ class StatefulSets:
 
     def _report(self, line: LineUp) -> int | None:
         """Write the status if it is another. Returns when the next ready pod will count as available."""
-        crew = self._crews.of(line.stateful_set["metadata"]["uid"])
-        status, again_ns = self._status(line, crew)
+        owned = self._owned_pods.of(line.stateful_set["metadata"]["uid"])
+        status, again_ns = self._status(line, owned)
         if status != line.stateful_set.get("status"):
             self._api.put_status(STATEFUL_SETS, line.stateful_set, status)
-        live = {status["currentRevision"], status["updateRevision"], *map(revision_of, crew.pods.values())}
+        live = {status["currentRevision"], status["updateRevision"], *map(revision_of, owned.pods.values())}
         self._revisions.trim(line.stateful_set, live)
         return again_ns
 
-    def _status(self, line: LineUp, crew: Crew) -> tuple[JsonObject, int | None]:
-        now_ns, pods = self._api.clock.now_ns(), list(crew.pods.values())
+    def _status(self, line: LineUp, owned: OwnedPods) -> tuple[JsonObject, int | None]:
+        now_ns, pods = self._api.clock.now_ns(), list(owned.pods.values())
         min_ready_s = line.spec.get("minReadySeconds", 0)
         ready = [pod for pod in pods if is_ready(pod) and not is_finished(pod)]
         moments = [at for pod in ready if (at := available_at_ns(pod, min_ready_s)) is not None]

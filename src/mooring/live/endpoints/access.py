@@ -7,7 +7,7 @@ from mooring.apiclient.credentials.credentials import CredentialsError
 from mooring.apiclient.unanswered import Unanswered
 from mooring.kit.logs import Log
 from mooring.live.endpoints.callers import ANONYMOUS, MASTERS, Caller, CallingUser
-from mooring.live.endpoints.remembered import Remembered
+from mooring.live.endpoints.review_cache import ReviewCache
 from mooring.live.endpoints.reviews import AccessReviews, Permission, ReviewClient, TokenReviews
 from mooring.model.api_errors import ApiError, forbidden, quoted, unauthorized
 
@@ -32,7 +32,7 @@ class AccessSettings:
                 raise ValueError(f"--authorization-always-allow-paths: a * may stand only at the end: {quoted(path)}")
 
 
-class Doorkeeper:
+class RequestAuthorizer:
     """Without `tokens`, bearer tokens say nothing; without `reviews`, only callers on this machine get further."""
 
     def __init__(
@@ -95,14 +95,14 @@ def open_door(
     authorization: ReviewClient | None,
     monotonic_s: Callable[[], float],
     log: Log,
-) -> Doorkeeper:
+) -> RequestAuthorizer:
     """A doorkeeper that asks through these clients, where there are any."""
     tokens, reviews = None, None
     if authentication is not None:
-        tokens = TokenReviews(authentication, Remembered(lambda user: settings.token_s, monotonic_s))
+        tokens = TokenReviews(authentication, ReviewCache(lambda user: settings.token_s, monotonic_s))
     if authorization is not None:
-        verdicts: Remembered[tuple[CallingUser, str, str], Permission] = Remembered(
+        verdicts: ReviewCache[tuple[CallingUser, str, str], Permission] = ReviewCache(
             lambda verdict: settings.allowed_s if verdict.allowed else settings.denied_s, monotonic_s
         )
         reviews = AccessReviews(authorization, verdicts)
-    return Doorkeeper(settings, tokens, reviews, log)
+    return RequestAuthorizer(settings, tokens, reviews, log)

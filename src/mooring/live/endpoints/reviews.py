@@ -7,11 +7,11 @@ from typing import Any, Protocol
 import msgspec
 
 from mooring.apiclient.client import ApiClient, Limits
-from mooring.apiclient.reach import Access
+from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.transport import Params
 from mooring.apiclient.unanswered import Unreadable
 from mooring.live.endpoints.callers import CallingUser
-from mooring.live.endpoints.remembered import Remembered
+from mooring.live.endpoints.review_cache import ReviewCache
 
 TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -25,7 +25,7 @@ class ReviewClient(Protocol):
     async def post(self, path: str, body: Any, params: Params | None = None) -> Any: ...
 
 
-def review_client(access: Access, user_agent: str) -> ApiClient:
+def review_client(access: ConnectionSettings, user_agent: str) -> ApiClient:
     """A client for reviews alone, so that callers cannot slow down binding."""
     return ApiClient(access, user_agent, _QPS, _BURST, limits=Limits(request_s=REVIEW_S, answer_bytes=1 << 20))
 
@@ -51,7 +51,7 @@ class _Review(msgspec.Struct):
 class TokenReviews:
     """Tokens are not kept, only their keyed digests."""
 
-    def __init__(self, client: ReviewClient, remembered: Remembered[bytes, CallingUser | None]) -> None:
+    def __init__(self, client: ReviewClient, remembered: ReviewCache[bytes, CallingUser | None]) -> None:
         self._client = client
         self._remembered = remembered
         self._salt = secrets.token_bytes(32)
@@ -78,7 +78,7 @@ class Permission(msgspec.Struct, frozen=True):
 
 class AccessReviews:
     def __init__(
-        self, client: ReviewClient, remembered: "Remembered[tuple[CallingUser, str, str], Permission]"
+        self, client: ReviewClient, remembered: "ReviewCache[tuple[CallingUser, str, str], Permission]"
     ) -> None:
         self._client = client
         self._remembered = remembered

@@ -9,7 +9,7 @@ from aiohttp import web
 from mooring.kit.connection_log import connection_log
 from mooring.kit.listener import Listener, Room
 from mooring.kit.logs import Log
-from mooring.live.endpoints.access import Doorkeeper, ReviewFailed
+from mooring.live.endpoints.access import RequestAuthorizer, ReviewFailed
 from mooring.live.endpoints.answers import PageReply, PageRequest, failure, refusal
 from mooring.live.endpoints.callers import Caller, certified_user, is_loopback
 from mooring.live.endpoints.pages import Pages
@@ -46,7 +46,7 @@ class WebLimits:
 
 
 class WebServer:
-    def __init__(self, pages: Pages, doorkeeper: Doorkeeper, log: Log, limits: WebLimits | None = None) -> None:
+    def __init__(self, pages: Pages, doorkeeper: RequestAuthorizer, log: Log, limits: WebLimits | None = None) -> None:
         self._pages = pages
         self._doorkeeper = doorkeeper
         self._log = log

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from mooring.apiserver.access import Api
 from mooring.apiserver.admission.binding import PODS
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.framework.intents import Call
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
@@ -43,7 +43,7 @@ def shown(item: dict[str, Any], is_pod: bool) -> dict[str, Any]:
     return bare
 
 
-def whole_in_store(api: Api) -> Whole:
+def whole_in_store(api: ResourceApi) -> Whole:
     """Objects of an embedded cluster."""
 
     def whole(item: KubeObject) -> Any:

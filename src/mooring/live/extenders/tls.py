@@ -4,9 +4,9 @@ import os
 import ssl
 from pathlib import Path
 
+from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.certificates import KeyPair
 from mooring.apiclient.credentials.credentials import CredentialsError
-from mooring.apiclient.reach import Access
 from mooring.apiclient.tls import client_context
 from mooring.framework.config.problems import ConfigError
 from mooring.framework.config.types import Extender, ExtenderTLSConfig
@@ -21,7 +21,7 @@ def extender_context(extender: Extender) -> ssl.SSLContext:
     if is_insecure and has_authority:
         raise _error("specifying a root certificates file with the insecure flag is not allowed")
     authority = written.ca_data or _content(written.ca_file)
-    access = Access(extender.url_prefix, authority, is_insecure, written.server_name)
+    access = ConnectionSettings(extender.url_prefix, authority, is_insecure, written.server_name)
     try:
         return client_context(access, _pair(written))
     except CredentialsError as fault:

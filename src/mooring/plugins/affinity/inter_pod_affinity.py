@@ -14,7 +14,7 @@ from mooring.cluster.pods.carried import Concern
 from mooring.cluster.pods.tallies import are_few
 from mooring.cluster.pods.tally import Tally, sum_by_code
 from mooring.framework.config.args import InterPodAffinityArgs
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.events import Registration
 from mooring.framework.points import (
     Codes,
@@ -29,8 +29,8 @@ from mooring.framework.points import (
 from mooring.framework.status import SKIP, Rejection, Skip, curable, final
 from mooring.kit.lazy import lazy
 from mooring.model.affinity import AffinityTerm, PodPredicate, predicate_of
-from mooring.model.kin import Kin
-from mooring.model.kin_cases import KinCases
+from mooring.model.label_set import LabelSet
+from mooring.model.label_set_cases import LabelSetCases
 from mooring.model.pod import Pod
 from mooring.model.workloads import Namespace
 from mooring.plugins.affinity.inter_pod_affinity_hints import EVENTS
@@ -56,16 +56,18 @@ class OwnTerms:
     preferred: tuple[Ask, ...]
 
     @lazy
-    def cases(self) -> KinCases[tuple[bool, Mapping[str, int]]]:
-        return KinCases(predicate.selector for _, predicate, _ in (*self.affinity, *self.anti_affinity))
+    def cases(self) -> LabelSetCases[tuple[bool, Mapping[str, int]]]:
+        return LabelSetCases(predicate.selector for _, predicate, _ in (*self.affinity, *self.anti_affinity))
 
-    def about(self, kin: Kin) -> tuple[bool, Mapping[str, int]]:
+    def about(self, label_set: LabelSet) -> tuple[bool, Mapping[str, int]]:
         """Whether all affinity terms speak of a pod; and how many anti-affinity terms do, by topology key."""
-        return self.cases.get(kin, lambda: self._go_through(kin))
+        return self.cases.get(label_set, lambda: self._go_through(label_set))
 
-    def _go_through(self, kin: Kin) -> tuple[bool, Mapping[str, int]]:
-        away = Counter(key for key, predicate, _ in self.anti_affinity if predicate.holds(kin.namespace, kin.labels))
-        return all(predicate.holds(kin.namespace, kin.labels) for _, predicate, _ in self.affinity), away
+    def _go_through(self, label_set: LabelSet) -> tuple[bool, Mapping[str, int]]:
+        away = Counter(
+            key for key, predicate, _ in self.anti_affinity if predicate.holds(label_set.namespace, label_set.labels)
+        )
+        return all(predicate.holds(label_set.namespace, label_set.labels) for _, predicate, _ in self.affinity), away
 
 
 @dataclass(slots=True)
@@ -118,60 +120,62 @@ class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreP
 
     # ---- Filter
 
-    def pre_filter(self, cycle: Cycle) -> Rejection | Skip | None:
-        fault = cycle.shape.terms(cycle.pod.namespace).fault
+    def pre_filter(self, context: SchedulingContext) -> Rejection | Skip | None:
+        fault = context.shape.terms(context.pod.namespace).fault
         if fault is not None:
             return final(f"parsing pod: {fault}")
-        own = self._own_terms(cycle)
-        existing = _existing_anti_affinity(cycle)
+        own = self._own_terms(context)
+        existing = _existing_anti_affinity(context)
         if not existing and not own.affinity and not own.anti_affinity:
             return SKIP
-        neighbours = Neighbours(own, _affinity_counts(cycle, own), _count_by_key(cycle, own.anti_affinity), existing)
-        cycle.state.write((self.name, "neighbours"), neighbours)
+        neighbours = Neighbours(
+            own, _affinity_counts(context, own), _count_by_key(context, own.anti_affinity), existing
+        )
+        context.state.write((self.name, "neighbours"), neighbours)
         return None
 
-    def add_pod(self, cycle: Cycle, pod: Pod, row: int) -> None:
-        _change(cycle, cycle.state.read((self.name, "neighbours")), pod, row, 1)
+    def add_pod(self, context: SchedulingContext, pod: Pod, row: int) -> None:
+        _change(context, context.state.read((self.name, "neighbours")), pod, row, 1)
 
-    def remove_pod(self, cycle: Cycle, pod: Pod, row: int) -> None:
-        _change(cycle, cycle.state.read((self.name, "neighbours")), pod, row, -1)
+    def remove_pod(self, context: SchedulingContext, pod: Pod, row: int) -> None:
+        _change(context, context.state.read((self.name, "neighbours")), pod, row, -1)
 
-    def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
+    def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
         codes: Codes | None = None
-        for code, column, closed in _barriers(cycle, cycle.state.read((self.name, "neighbours"))):
+        for code, column, closed in _barriers(context, context.state.read((self.name, "neighbours"))):
             stopped = closed[column.codes[rows]] * np.int64(code)
             codes = stopped if codes is None else np.where(codes == 0, stopped, codes)
         return codes
 
-    def rejection(self, cycle: Cycle, code: int) -> Rejection:
+    def rejection(self, context: SchedulingContext, code: int) -> Rejection:
         return _REJECTIONS[code]
 
     # ---- Score
 
-    def pre_score(self, cycle: Cycle, rows: Rows) -> Skip | None:
-        own = self._own_terms(cycle)
+    def pre_score(self, context: SchedulingContext, rows: Rows) -> Skip | None:
+        own = self._own_terms(context)
         if self._ignore_preferred_of_existing and not own.preferred:
             return SKIP
-        pull = _count_by_key(cycle, own.preferred)
-        for concern, tally in _terms_about(cycle):
-            said = concern.among(cycle.nodes.labels) if tally.total else None
+        pull = _count_by_key(context, own.preferred)
+        for concern, tally in _terms_about(context):
+            said = concern.among(context.nodes.labels) if tally.total else None
             for key, number in said.affinity.items() if said and self._hard_weight else ():
-                _add_tally(pull, cycle, key, tally, number * self._hard_weight)
+                _add_tally(pull, context, key, tally, number * self._hard_weight)
             for key, weight in said.preferred.items() if said else ():
-                _add_tally(pull, cycle, key, tally, weight)
+                _add_tally(pull, context, key, tally, weight)
         if not pull:
             return SKIP
-        cycle.state.write((self.name, "pull"), list(pull.values()))
+        context.state.write((self.name, "pull"), list(pull.values()))
         return None
 
-    def score(self, cycle: Cycle, rows: Rows) -> Scores | None:
+    def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
         total: Ints | None = None
-        for pull in cycle.state.read((self.name, "pull")):
+        for pull in context.state.read((self.name, "pull")):
             part = pull.counts[pull.column.codes[rows]]
             total = part if total is None else total + part
         return total
 
-    def normalize(self, cycle: Cycle, scores: Scores, rows: Rows) -> Scores:
+    def normalize(self, context: SchedulingContext, scores: Scores, rows: Rows) -> Scores:
         """Parity: divides before it multiplies, so 29 of 100 becomes 28."""
         lowest = scores.min()
         span = scores.max() - lowest
@@ -180,14 +184,14 @@ class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreP
         shares: NDArray[np.float64] = (scores - lowest) / float(span)
         return (100.0 * shares).astype(np.int64)
 
-    def _own_terms(self, cycle: Cycle) -> OwnTerms:
-        namespaces = cycle.cluster.versions[Namespace]
-        key = (self.name, "own", cycle.pod.namespace, namespaces)
-        return cycle.of_shape(key, lambda: _resolve(cycle))
+    def _own_terms(self, context: SchedulingContext) -> OwnTerms:
+        namespaces = context.cluster.versions[Namespace]
+        key = (self.name, "own", context.pod.namespace, namespaces)
+        return context.of_shape(key, lambda: _resolve(context))
 
 
-def _resolve(cycle: Cycle) -> OwnTerms:
-    terms, labels = cycle.shape.terms(cycle.pod.namespace), cycle.cluster.namespace_labels
+def _resolve(context: SchedulingContext) -> OwnTerms:
+    terms, labels = context.shape.terms(context.pod.namespace), context.cluster.namespace_labels
     shared: dict[PodPredicate, PodPredicate] = {}
     """Thousands of terms may each reach thousands of namespaces; where these are the same ones they are kept once."""
     sets: dict[frozenset[str], frozenset[str]] = {}
@@ -205,14 +209,14 @@ def _resolve(cycle: Cycle) -> OwnTerms:
     )
 
 
-def _affinity_counts(cycle: Cycle, own: OwnTerms) -> ByKey:
+def _affinity_counts(context: SchedulingContext, own: OwnTerms) -> ByKey:
     """Pods that all the terms speak of, by the values of each label that a term names.
 
     Of labels that no node has one is enough: it rejects every node.
     """
     if not own.affinity:
         return {}
-    nodes, predicates = cycle.nodes, tuple(predicate for _, predicate, _ in own.affinity)
+    nodes, predicates = context.nodes, tuple(predicate for _, predicate, _ in own.affinity)
     counts: Ints | None = None
     if not are_few(predicate.selector for predicate in predicates):
         counts = nodes.tallies.census().count_all(predicates)
@@ -233,17 +237,17 @@ def _affinity_counts(cycle: Cycle, own: OwnTerms) -> ByKey:
     return found
 
 
-def _count_by_key(cycle: Cycle, asks: Sequence[Ask]) -> ByKey:
+def _count_by_key(context: SchedulingContext, asks: Sequence[Ask]) -> ByKey:
     """Pods that terms speak of, times their weight, by the values of the labels that they name; keys without any left out.
 
     Labels that no node has count nowhere.
     """
-    nodes = cycle.nodes
+    nodes = context.nodes
     asks = [ask for ask in asks if nodes.labels.has(ask[0])]
     found: ByKey = {}
     if are_few(predicate.selector for _, predicate, _ in asks):
         for key, predicate, weight in asks:
-            _add_tally(found, cycle, key, nodes.tallies.matching((predicate,), with_terminating=True), weight)
+            _add_tally(found, context, key, nodes.tallies.matching((predicate,), with_terminating=True), weight)
         return found
     census = nodes.tallies.census()
     by_key: dict[str, list[Ask]] = {}
@@ -257,21 +261,23 @@ def _count_by_key(cycle: Cycle, asks: Sequence[Ask]) -> ByKey:
     return found
 
 
-def _existing_anti_affinity(cycle: Cycle) -> ByKey:
+def _existing_anti_affinity(context: SchedulingContext) -> ByKey:
     """Pods on nodes whose anti-affinity speaks of the incoming pod, by the values of the label that it names."""
     found: ByKey = {}
-    for concern, tally in _terms_about(cycle):
+    for concern, tally in _terms_about(context):
         if concern.anti and tally.total:
-            for key, number in concern.among(cycle.nodes.labels).anti.items():
-                _add_tally(found, cycle, key, tally, number)
+            for key, number in concern.among(context.nodes.labels).anti.items():
+                _add_tally(found, context, key, tally, number)
     return found
 
 
-def _barriers(cycle: Cycle, neighbours: Neighbours) -> Iterator[tuple[int, LabelColumn, Mask]]:
+def _barriers(context: SchedulingContext, neighbours: Neighbours) -> Iterator[tuple[int, LabelColumn, Mask]]:
     """The values of node labels at which a node is rejected, in the order in which upstream looks at them."""
     affinity = neighbours.affinity.values()
     # The first pod of a group may go anywhere: nobody that the terms speak of is there yet, and they speak of itself.
-    is_first = bool(affinity) and not any(d.counts.any() for d in affinity) and neighbours.own.about(cycle.pod.kin)[0]
+    is_first = (
+        bool(affinity) and not any(d.counts.any() for d in affinity) and neighbours.own.about(context.pod.label_set)[0]
+    )
     for domains in affinity:
         closed = np.zeros(len(domains.counts), np.bool_) if is_first else domains.counts <= 0
         closed[ABSENT] = True
@@ -284,42 +290,42 @@ def _barriers(cycle: Cycle, neighbours: Neighbours) -> Iterator[tuple[int, Label
         yield _EXISTING_ANTI_AFFINITY, domains.column, domains.counts > 0
 
 
-def _change(cycle: Cycle, neighbours: Neighbours, pod: Pod, row: int, change: int) -> None:
+def _change(context: SchedulingContext, neighbours: Neighbours, pod: Pod, row: int, change: int) -> None:
     """A pod comes to a node (+1) or leaves it (-1)."""
-    cluster, nodes = cycle.cluster, cycle.nodes
-    labels, version = cluster.labels_of_namespace(cycle.pod.namespace), cluster.versions[Namespace]
-    concern = nodes.tallies.concern(pod.shape.terms(pod.namespace), cycle.pod.kin, labels, version)
+    cluster, nodes = context.cluster, context.nodes
+    labels, version = cluster.labels_of_namespace(context.pod.namespace), cluster.versions[Namespace]
+    concern = nodes.tallies.concern(pod.shape.terms(pod.namespace), context.pod.label_set, labels, version)
     for key, number in concern.among(nodes.labels).anti.items():
-        _domains(neighbours.existing, cycle, key).count(row, number * change)
-    is_wanted, away = neighbours.own.about(pod.kin)
+        _domains(neighbours.existing, context, key).count(row, number * change)
+    is_wanted, away = neighbours.own.about(pod.label_set)
     for domains in neighbours.affinity.values() if is_wanted else ():
         domains.count(row, change)
     for key, number in away.items():
         if nodes.labels.has(key):
-            _domains(neighbours.anti_affinity, cycle, key).count(row, number * change)
+            _domains(neighbours.anti_affinity, context, key).count(row, number * change)
 
 
-def _domains(found: ByKey, cycle: Cycle, key: str) -> Domains:
+def _domains(found: ByKey, context: SchedulingContext, key: str) -> Domains:
     domains = found.get(key)
     if domains is None:
-        column = cycle.nodes.labels.column(key)
+        column = context.nodes.labels.column(key)
         domains = found[key] = Domains(column, np.zeros(column.width, np.int64))
     return domains
 
 
-def _add_tally(found: ByKey, cycle: Cycle, key: str, tally: Tally, weight: int) -> None:
+def _add_tally(found: ByKey, context: SchedulingContext, key: str, tally: Tally, weight: int) -> None:
     """Add weight x count for each value of the label, if any pod counts at all."""
     if not tally.total:
         return
     before = found.get(key)
-    column = cycle.nodes.labels.column(key) if before is None else before.column
+    column = context.nodes.labels.column(key) if before is None else before.column
     counts = tally.by_value(column)
     if counts.any():
         part = counts if weight == 1 else counts * weight
         found[key] = Domains(column, part if before is None else before.counts + part)
 
 
-def _terms_about(cycle: Cycle) -> list[tuple[Concern, Tally]]:
-    cluster, pod = cycle.cluster, cycle.pod
+def _terms_about(context: SchedulingContext) -> list[tuple[Concern, Tally]]:
+    cluster, pod = context.cluster, context.pod
     labels = cluster.labels_of_namespace(pod.namespace)
-    return cluster.nodes.tallies.terms_about(pod.kin, labels, cluster.versions[Namespace])
+    return cluster.nodes.tallies.terms_about(pod.label_set, labels, cluster.versions[Namespace])

@@ -25,10 +25,12 @@ def neighbours_may_fit(pod: Pod, change: Change) -> bool:
         return True
     terms = pod.shape.terms(pod.namespace)
     if old is None:
-        return new is not None and terms.want(new.kin)
+        return new is not None and terms.want(new.label_set)
     if new is None:
-        return terms.avoid(old.kin) or _keeps_away(old, pod)
-    return (terms.want(new.kin) and not terms.want(old.kin)) or (terms.avoid(old.kin) and not terms.avoid(new.kin))
+        return terms.avoid(old.label_set) or _keeps_away(old, pod)
+    return (terms.want(new.label_set) and not terms.want(old.label_set)) or (
+        terms.avoid(old.label_set) and not terms.avoid(new.label_set)
+    )
 
 
 def topology_may_fit(pod: Pod, change: Change) -> bool:
@@ -57,7 +59,7 @@ def _keeps_away(other: Pod, pod: Pod) -> bool:
     """Whether the other pod's anti-affinity means the waiting one, or nobody can tell."""
     terms = other.shape.terms(other.namespace)
     group = other.spec.affinity.pod_anti_affinity if other.spec.affinity else None
-    return _is_lost(group, terms.anti_affinity) or terms.avoid(pod.kin)
+    return _is_lost(group, terms.anti_affinity) or terms.avoid(pod.label_set)
 
 
 def _enters(key: str, before: Node, now: Node) -> bool:

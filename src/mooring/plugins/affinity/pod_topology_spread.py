@@ -13,7 +13,7 @@ from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.kernels import Mask, round_half_away
 from mooring.cluster.nodes.labels import ABSENT, HOSTNAME, LabelColumn
 from mooring.framework.config.args import PodTopologySpreadArgs
-from mooring.framework.cycle import Cycle, Keepsakes
+from mooring.framework.context import KeptValues, SchedulingContext
 from mooring.framework.events import Registration
 from mooring.framework.points import (
     Codes,
@@ -57,7 +57,7 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
         args = args if isinstance(args, PodTopologySpreadArgs) else PodTopologySpreadArgs()
         self._by_list = args.defaulting_type == "List"
         self._defaults = tuple(args.default_constraints or ()) if self._by_list else SYSTEM_DEFAULTS
-        self._parked: WeakKeyDictionary[PodShape, Keepsakes] = WeakKeyDictionary()
+        self._unschedulable: WeakKeyDictionary[PodShape, KeptValues] = WeakKeyDictionary()
         """For hints: the constraints of the shapes that they were asked about."""
 
     def events(self) -> Sequence[Registration]:
@@ -65,55 +65,57 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
 
     # ---- Filter
 
-    def pre_filter(self, cycle: Cycle) -> Skip | None:
-        constraints = self._constraints(cycle, HARD)
+    def pre_filter(self, context: SchedulingContext) -> Skip | None:
+        constraints = self._constraints(context, HARD)
         if not constraints:
             return SKIP
-        counted = counted_by(cycle, constraints, HARD, require_all=True)
-        cycle.state.write((self.name, "checks"), SkewChecks(cycle, constraints, counted))
+        counted = counted_by(context, constraints, HARD, require_all=True)
+        context.state.write((self.name, "checks"), SkewChecks(context, constraints, counted))
         return None
 
-    def add_pod(self, cycle: Cycle, pod: Pod, row: int) -> None:
-        self._checks(cycle).change(cycle, pod, row, 1)
+    def add_pod(self, context: SchedulingContext, pod: Pod, row: int) -> None:
+        self._checks(context).change(context, pod, row, 1)
 
-    def remove_pod(self, cycle: Cycle, pod: Pod, row: int) -> None:
-        self._checks(cycle).change(cycle, pod, row, -1)
+    def remove_pod(self, context: SchedulingContext, pod: Pod, row: int) -> None:
+        self._checks(context).change(context, pod, row, -1)
 
-    def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
-        return self._checks(cycle).verdicts(rows)
+    def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
+        return self._checks(context).verdicts(rows)
 
-    def _checks(self, cycle: Cycle) -> SkewChecks:
-        checks: SkewChecks = cycle.state.read((self.name, "checks"))
+    def _checks(self, context: SchedulingContext) -> SkewChecks:
+        checks: SkewChecks = context.state.read((self.name, "checks"))
         return checks
 
-    def rejection(self, cycle: Cycle, code: int) -> Rejection:
+    def rejection(self, context: SchedulingContext, code: int) -> Rejection:
         if code == LABEL_MISSING:
             return final("node(s) didn't match pod topology spread constraints (missing required label)")
         return curable("node(s) didn't match pod topology spread constraints")
 
     # ---- Score
 
-    def pre_score(self, cycle: Cycle, rows: Rows) -> Skip | None:
-        constraints = self._constraints(cycle, SOFT)
+    def pre_score(self, context: SchedulingContext, rows: Rows) -> Skip | None:
+        constraints = self._constraints(context, SOFT)
         if not constraints:
             return SKIP
-        require_all = self._by_list or bool(cycle.shape.spec.topology_spread_constraints)
-        counted = counted_by(cycle, constraints, SOFT, require_all)
+        require_all = self._by_list or bool(context.shape.spec.topology_spread_constraints)
+        counted = counted_by(context, constraints, SOFT, require_all)
         ignored = counted.lacking[rows] if require_all else None
-        parts = [] if ignored is not None and ignored.all() else _soft_parts(cycle, constraints, counted, rows, ignored)
-        cycle.state.write((self.name, "soft"), parts)
-        cycle.state.write((self.name, "ignored"), ignored)
+        parts = (
+            [] if ignored is not None and ignored.all() else _soft_parts(context, constraints, counted, rows, ignored)
+        )
+        context.state.write((self.name, "soft"), parts)
+        context.state.write((self.name, "ignored"), ignored)
         return None
 
-    def score(self, cycle: Cycle, rows: Rows) -> Scores | None:
-        total = np.zeros(len(cycle.nodes.alive[rows]))
-        for part in cycle.state.read((self.name, "soft")):
+    def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
+        total = np.zeros(len(context.nodes.alive[rows]))
+        for part in context.state.read((self.name, "soft")):
             total += part.score(rows)
         return round_half_away(total)
 
-    def normalize(self, cycle: Cycle, scores: Scores, rows: Rows) -> Scores:
+    def normalize(self, context: SchedulingContext, scores: Scores, rows: Rows) -> Scores:
         """The fewer pods the better; nodes without all labels get 0."""
-        ignored: Mask | None = cycle.state.read((self.name, "ignored"))
+        ignored: Mask | None = context.state.read((self.name, "ignored"))
         counted = scores if ignored is None or not ignored.any() else scores[~ignored]
         if not len(counted):
             return np.zeros(len(scores), np.int64)
@@ -125,14 +127,14 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
 
     # ---- which constraints
 
-    def _constraints(self, cycle: Cycle, action: str) -> Constraints:
-        return self._find_constraints(cycle.pod, cycle.cluster, action, cycle.of_shape)
+    def _constraints(self, context: SchedulingContext, action: str) -> Constraints:
+        return self._find_constraints(context.pod, context.cluster, action, context.of_shape)
 
     def _hard_constraints(self, pod: Pod, cluster: Cluster) -> Constraints:
         """The hard constraints of a pod that no attempt is made for."""
-        kept = self._parked.get(pod.shape)
+        kept = self._unschedulable.get(pod.shape)
         if kept is None:
-            kept = self._parked[pod.shape] = Keepsakes()
+            kept = self._unschedulable[pod.shape] = KeptValues()
         return self._find_constraints(pod, cluster, HARD, lambda key, build: kept.get(key, 0, build))
 
     def _find_constraints(self, pod: Pod, cluster: Cluster, action: str, keep: Keep) -> Constraints:
@@ -146,7 +148,7 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
             return Constraints()
         owner = pod.controller()
         source = (owner.api_version, owner.kind, owner.name) if owner else None
-        key = (self.name, action, pod.kin, source, selector_source_version(cluster))
+        key = (self.name, action, pod.label_set, source, selector_source_version(cluster))
         return keep(key, lambda: default_constraints(pod, cluster, action, self._defaults))
 
 
@@ -165,16 +167,16 @@ class SoftPart:
 
 
 def _soft_parts(
-    cycle: Cycle, constraints: Constraints, counted: Counted, rows: Rows, ignored: Mask | None
+    context: SchedulingContext, constraints: Constraints, counted: Counted, rows: Rows, ignored: Mask | None
 ) -> list[SoftPart]:
     parts = []
     for constraint, eligible in zip(constraints, counted.eligible, strict=True):
         column, base = eligible.column, constraint.max_skew - 1
         weight = math.log(_domain_count(column, rows, ignored) + 2)
         if constraint.key == HOSTNAME:
-            parts.append(SoftPart(column, _NO_VALUES, count_rows(cycle, constraint, counted.is_few) * weight + base))
+            parts.append(SoftPart(column, _NO_VALUES, count_rows(context, constraint, counted.is_few) * weight + base))
             continue
-        by_value = count_values(cycle, constraint, eligible, counted.is_few) * weight + base
+        by_value = count_values(context, constraint, eligible, counted.is_few) * weight + base
         by_value[ABSENT] = 0.0
         parts.append(SoftPart(column, by_value, None))
     return parts

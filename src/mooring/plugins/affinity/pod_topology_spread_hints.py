@@ -13,7 +13,7 @@ Labels = Mapping[str, str]
 
 
 FindConstraints = Callable[[Pod, Cluster], Constraints]
-"""The hard constraints of a pod. Asked for every parked pod, so it had better remember them."""
+"""The hard constraints of a pod. Asked for every unschedulable pod, so it had better remember them."""
 
 _PODS = ClusterEvent(POD, Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION)
 _NODES = ClusterEvent(NODE, Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT)
@@ -45,7 +45,7 @@ def skew_may_change(pod: Pod, change: Change, find: FindConstraints) -> bool:
     constraints = find(pod, change.cluster)
     if old is not None and new is not None:
         return _update_matters(pod, old, new, constraints)
-    return bool(constraints.matching((new or old or pod).kin).any())
+    return bool(constraints.matching((new or old or pod).label_set).any())
 
 
 def domains_may_change(change: Change, constraints: Constraints) -> bool:
@@ -63,7 +63,9 @@ def _update_matters(pod: Pod, old: Pod, new: Pod, constraints: Constraints) -> b
     is_itself = new.id == pod.id
     if is_itself and constraints.honor_taints and old.shape.tolerations != new.shape.tolerations:
         return True
-    return old.kin is not new.kin and bool((constraints.matching(old.kin) != constraints.matching(new.kin)).any())
+    return old.label_set is not new.label_set and bool(
+        (constraints.matching(old.label_set) != constraints.matching(new.label_set)).any()
+    )
 
 
 def _is_involved(other: Pod, pod: Pod) -> bool:

@@ -11,8 +11,8 @@ from mooring.cluster.nodes.labels import HOSTNAME
 from mooring.framework.status import PluginError
 from mooring.kit.lazy import lazy
 from mooring.model.affinity import PodPredicate
-from mooring.model.kin import Kin
-from mooring.model.kin_cases import KinCases
+from mooring.model.label_set import LabelSet
+from mooring.model.label_set_cases import LabelSetCases
 from mooring.model.meta import int32
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import TopologySpreadConstraint
@@ -58,13 +58,13 @@ class Constraints(list[Constraint]):
         return any(constraint.honor_taints for constraint in self)
 
     @lazy
-    def _cases(self) -> KinCases[Mask]:
-        return KinCases(constraint.selector for constraint in self)
+    def _cases(self) -> LabelSetCases[Mask]:
+        return LabelSetCases(constraint.selector for constraint in self)
 
-    def matching(self, kin: Kin) -> Mask:
-        """For each constraint whether its selector matches pods of this kin, wherever they are."""
+    def matching(self, label_set: LabelSet) -> Mask:
+        """For each constraint whether its selector matches pods of this label set, wherever they are."""
         return self._cases.get(
-            kin, lambda: np.fromiter((c.selector.matches(kin.labels) for c in self), np.bool_, len(self))
+            label_set, lambda: np.fromiter((c.selector.matches(label_set.labels) for c in self), np.bool_, len(self))
         )
 
 

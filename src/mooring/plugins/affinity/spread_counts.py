@@ -15,7 +15,7 @@ from mooring.cluster.nodes.labels import ABSENT, LabelColumn
 from mooring.cluster.nodes.match import match_labels, match_nodes
 from mooring.cluster.pods.tallies import are_few
 from mooring.cluster.pods.tally import sum_by_code
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.points import Rows
 from mooring.plugins.affinity.spread_constraints import Constraint, Constraints
 
@@ -50,32 +50,32 @@ class Counted:
     """Whether few of the constraints are about labels that nodes have, so that what they count may be kept."""
 
 
-def counted_by(cycle: Cycle, constraints: Constraints, action: str, require_all: bool) -> Counted:
+def counted_by(context: SchedulingContext, constraints: Constraints, action: str, require_all: bool) -> Counted:
     """What the constraints take in; kept for as long as no node changes, unless there are many of them.
 
     `require_all`: only nodes that have the labels of all the constraints count.
     """
 
     def find() -> Counted:
-        return _find_counted(cycle, constraints, require_all)
+        return _find_counted(context, constraints, require_all)
 
     # All pods of a shape have constraints with the same keys and policies, whatever their selectors.
     # A pod on a node that nobody has seen makes the table longer, though no node changes.
-    key = ("spread", action, cycle.nodes.height)
-    return cycle.of_nodes(key, find) if len(constraints) <= FEW_CONSTRAINTS else find()
+    key = ("spread", action, context.nodes.height)
+    return context.of_nodes(key, find) if len(constraints) <= FEW_CONSTRAINTS else find()
 
 
-def _find_counted(cycle: Cycle, constraints: Constraints, require_all: bool) -> Counted:
-    nodes = cycle.nodes
+def _find_counted(context: SchedulingContext, constraints: Constraints, require_all: bool) -> Counted:
+    nodes = context.nodes
     rows = slice(0, nodes.height)
-    lacking = lacking_rows(cycle, constraints.keys if require_all else (), rows)
+    lacking = lacking_rows(context, constraints.keys if require_all else (), rows)
     counted = nodes.alive[rows] & ~lacking
     masks: dict[tuple[bool, bool], tuple[NDArray[np.intp], Mask]] = {}
     eligible = []
     for constraint in constraints:
         policy = (constraint.honor_affinity, constraint.honor_taints)
         if policy not in masks:
-            mask = counted & _left_by(cycle, *policy)
+            mask = counted & _left_by(context, *policy)
             masks[policy] = (np.flatnonzero(mask), mask)
         column = nodes.labels.column(constraint.key)
         eligible.append(_eligible(column, rows, *masks[policy]))
@@ -93,9 +93,9 @@ def _eligible(column: LabelColumn, every: slice, rows: NDArray[np.intp], mask: M
     return Eligible(column, rows, mask, np.flatnonzero(np.bincount(codes)), bool(is_every))
 
 
-def _left_by(cycle: Cycle, honor_affinity: bool, honor_taints: bool) -> Mask:
+def _left_by(context: SchedulingContext, honor_affinity: bool, honor_taints: bool) -> Mask:
     """The rows that node affinity and tolerations leave to the pod, as far as they are honoured."""
-    nodes, shape = cycle.nodes, cycle.shape
+    nodes, shape = context.nodes, context.shape
     rows = slice(0, nodes.height)
     left = np.ones(nodes.height, np.bool_)
     if honor_affinity and shape.spec.node_selector:
@@ -111,9 +111,9 @@ def _left_by(cycle: Cycle, honor_affinity: bool, honor_taints: bool) -> Mask:
     return left
 
 
-def lacking_rows(cycle: Cycle, keys: tuple[str, ...], rows: Rows) -> Mask:
+def lacking_rows(context: SchedulingContext, keys: tuple[str, ...], rows: Rows) -> Mask:
     """Rows without at least one of the labels."""
-    labels, size = cycle.nodes.labels, len(cycle.nodes.alive[rows])
+    labels, size = context.nodes.labels, len(context.nodes.alive[rows])
     if not all(map(labels.has, keys)):
         return np.ones(size, np.bool_)
     lacking = np.zeros(size, np.bool_)
@@ -122,22 +122,22 @@ def lacking_rows(cycle: Cycle, keys: tuple[str, ...], rows: Rows) -> Mask:
     return lacking
 
 
-def count_values(cycle: Cycle, constraint: Constraint, eligible: Eligible, is_few: bool) -> Ints:
+def count_values(context: SchedulingContext, constraint: Constraint, eligible: Eligible, is_few: bool) -> Ints:
     """The pods that count, by value of the constraint's label, on nodes that are eligible. Do not write to it."""
     column, predicate = eligible.column, constraint.predicate
     if column.is_nowhere or predicate is None or not len(eligible.rows):
         return np.zeros(column.width, np.int64)
     if is_few and eligible.is_every_labelled:
-        return cycle.nodes.tallies.matching((predicate,), with_terminating=False).by_value(column)
-    counts = count_rows(cycle, constraint, is_few)
+        return context.nodes.tallies.matching((predicate,), with_terminating=False).by_value(column)
+    counts = count_rows(context, constraint, is_few)
     return sum_by_code(column.codes[eligible.rows], counts[eligible.rows], column.width)
 
 
-def count_rows(cycle: Cycle, constraint: Constraint, is_few: bool) -> Ints:
+def count_rows(context: SchedulingContext, constraint: Constraint, is_few: bool) -> Ints:
     """The pods that count, by row, wherever they are. Do not write to it."""
-    predicate, tallies = constraint.predicate, cycle.nodes.tallies
+    predicate, tallies = constraint.predicate, context.nodes.tallies
     if predicate is None:
-        return np.zeros(cycle.nodes.capacity, np.int64)
+        return np.zeros(context.nodes.capacity, np.int64)
     if is_few:
         return tallies.matching((predicate,), with_terminating=False).counts
     census = tallies.census()

@@ -6,7 +6,7 @@ import numpy as np
 
 from mooring.cluster.nodes.kernels import Ints
 from mooring.cluster.nodes.labels import ABSENT, LabelColumn
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.points import Codes, Rows
 from mooring.model.pod import Pod
 from mooring.plugins.affinity.spread_constraints import Constraint, Constraints
@@ -47,12 +47,12 @@ class SkewCheck:
 class SkewChecks:
     """The state of an attempt. A what-if changes a clone of it, which shares everything but the changes."""
 
-    def __init__(self, cycle: Cycle, constraints: Constraints, counted: Counted) -> None:
+    def __init__(self, context: SchedulingContext, constraints: Constraints, counted: Counted) -> None:
         self._constraints = constraints
         self._lacking = counted.lacking
-        itself = constraints.matching(cycle.pod.kin).tolist()
+        itself = constraints.matching(context.pod.label_set).tolist()
         self._checks = [
-            SkewCheck(constraint, count_values(cycle, constraint, eligible, counted.is_few), eligible, int(is_meant))
+            SkewCheck(constraint, count_values(context, constraint, eligible, counted.is_few), eligible, int(is_meant))
             for constraint, eligible, is_meant in zip(constraints, counted.eligible, itself, strict=False)
         ]
         self._shifts: dict[int, dict[int, int]] = {}
@@ -75,14 +75,14 @@ class SkewChecks:
             self._everywhere.append(self._ask(slice(0, len(self._lacking))))
         return self._everywhere[0][rows]
 
-    def change(self, cycle: Cycle, pod: Pod, row: int, change: int) -> None:
+    def change(self, context: SchedulingContext, pod: Pod, row: int, change: int) -> None:
         """A pod comes to a node (+1) or leaves it (-1).
 
         Parity: unlike the first count, this one takes pods that are being deleted, and empty selectors, in.
         """
-        if pod.namespace != cycle.pod.namespace or self._lacking[row]:
+        if pod.namespace != context.pod.namespace or self._lacking[row]:
             return
-        for place in np.flatnonzero(self._constraints.matching(pod.kin)).tolist():
+        for place in np.flatnonzero(self._constraints.matching(pod.label_set)).tolist():
             check = self._checks[place]
             if check.eligible.among[row]:
                 shifts = self._shifts.setdefault(place, {})

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from mooring.model.devices import Device, DeviceAttribute, DeviceConstraint
 from mooring.plugins.devices.demand import Ask, Fatal
-from mooring.plugins.devices.sites import Site
+from mooring.plugins.devices.device_views import DeviceInSlice
 
 Value = tuple[str, str | int | bool]
 """Of which type a value is, and the value."""
@@ -14,10 +14,10 @@ Value = tuple[str, str | int | bool]
 class Constraint(Protocol):
     """Follows the devices that are picked; they are dropped in reverse order."""
 
-    def admit(self, ask: Ask, site: Site) -> bool:
+    def admit(self, ask: Ask, site: DeviceInSlice) -> bool:
         """Whether the device may join those picked before; if so, it has."""
 
-    def drop(self, ask: Ask, site: Site) -> None:
+    def drop(self, ask: Ask, site: DeviceInSlice) -> None:
         """A device that had been admitted is not picked after all."""
 
 
@@ -38,7 +38,7 @@ class Same:
         self._value: Value | None = None
         self._count = 0
 
-    def admit(self, ask: Ask, site: Site) -> bool:
+    def admit(self, ask: Ask, site: DeviceInSlice) -> bool:
         if not _is_meant(self._requests, ask):
             return True
         attribute = find_attribute(site.device, site.id[0], self._attribute)
@@ -52,7 +52,7 @@ class Same:
         self._count += 1
         return True
 
-    def drop(self, ask: Ask, site: Site) -> None:
+    def drop(self, ask: Ask, site: DeviceInSlice) -> None:
         if _is_meant(self._requests, ask):
             self._count -= 1
 
@@ -70,7 +70,7 @@ class Distinct:
         self._values: dict[str, Value | None] = {}
         self._count = 0
 
-    def admit(self, ask: Ask, site: Site) -> bool:
+    def admit(self, ask: Ask, site: DeviceInSlice) -> bool:
         if not _is_meant(self._requests, ask):
             return True
         attribute = find_attribute(site.device, site.id[0], self._attribute)
@@ -83,7 +83,7 @@ class Distinct:
         self._count += 1
         return True
 
-    def drop(self, ask: Ask, site: Site) -> None:
+    def drop(self, ask: Ask, site: DeviceInSlice) -> None:
         if _is_meant(self._requests, ask):
             self._values.pop(ask.base_name, None)
             self._count -= 1

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from mooring.cluster.claims.claim_ledger import ClaimLedger
 from mooring.model.devices import PoolId
 from mooring.model.quantity import parse
+from mooring.plugins.devices.device_views import DeviceInSlice
 from mooring.plugins.devices.pools import PoolView
-from mooring.plugins.devices.sites import Site
 
 Counter = tuple[str, str]
 """Counter set and name."""
@@ -19,7 +19,7 @@ class Counters:
         self._ledger = ledger
         self._left: dict[PoolId, dict[Counter, int]] = {}
 
-    def take(self, pool: PoolView, site: Site) -> bool:
+    def take(self, pool: PoolView, site: DeviceInSlice) -> bool:
         """Whether there is enough for the device; if so, it is taken.
 
         Parity: a pool that was overdrawn in any counter has nothing for anyone.
@@ -34,7 +34,7 @@ class Counters:
             return False
         return True
 
-    def give_back(self, site: Site) -> None:
+    def give_back(self, site: DeviceInSlice) -> None:
         left = self._left[site.id[:2]]
         for counter, amount in _consumption(site):
             left[counter] += amount
@@ -49,7 +49,7 @@ class Counters:
         return left
 
 
-def _consumption(site: Site) -> Iterator[tuple[Counter, int]]:
+def _consumption(site: DeviceInSlice) -> Iterator[tuple[Counter, int]]:
     for part in site.device.consumes_counters or ():
         for name, counter in (part.counters or {}).items():
             yield (part.counter_set, name), parse(counter.value)

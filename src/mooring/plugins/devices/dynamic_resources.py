@@ -14,9 +14,9 @@ from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.kernels import scale_to_max
 from mooring.cluster.nodes.match import match_nodes
 from mooring.framework.config.args import DynamicResourcesArgs
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.events import Registration
-from mooring.framework.failure import FitFailure
+from mooring.framework.fit_error import FitError
 from mooring.framework.intents import WriteFault
 from mooring.framework.points import (
     Codes,
@@ -45,7 +45,7 @@ from mooring.plugins.devices.extended import Served, claim_for, is_unwritten, ne
 from mooring.plugins.devices.features import DeviceFeatures
 from mooring.plugins.devices.hints import DEVICE_EVENTS
 from mooring.plugins.devices.metrics import ClaimMetrics
-from mooring.plugins.devices.offers import INVALID_POOLS, NO_CHOICE, Market
+from mooring.plugins.devices.offers import INVALID_POOLS, NO_CHOICE, DeviceOfferCache
 from mooring.plugins.devices.state import ClaimState, lacking, served_by_devices
 from mooring.plugins.devices.work import ClaimWork
 from mooring.plugins.devices.writes import allocated, deallocate, delete_claim, give_back_reservation
@@ -80,7 +80,7 @@ class DynamicResources(
         self._services = handle.services
         timeout = chosen.filter_timeout
         max_steps = int(timeout.seconds * STEPS_A_SECOND) if timeout is not None and timeout.nanoseconds else None
-        self._market = Market(features, max_steps)
+        self._offers = DeviceOfferCache(features, max_steps)
         self._metrics = ClaimMetrics(handle)
         patience = chosen.binding_timeout
         self._binding_timeout_ns = 600 * NS_PER_S if patience is None else patience.nanoseconds
@@ -99,28 +99,28 @@ class DynamicResources(
             return final(str(why))
         return None
 
-    def pre_filter(self, cycle: Cycle) -> Rejection | Skip | None:
-        cycle.state.write(self.name, _NO_CLAIMS)
+    def pre_filter(self, context: SchedulingContext) -> Rejection | Skip | None:
+        context.state.write(self.name, _NO_CLAIMS)
         try:
-            claims = claims_of(cycle.pod, cycle.cluster.claims) if cycle.pod.spec.resource_claims else []
+            claims = claims_of(context.pod, context.cluster.claims) if context.pod.spec.resource_claims else []
         except Unresolved as why:
             return final(str(why))
         has_extended = self._features.extended_resources and needs_devices(
-            cycle.shape.request, cycle.cluster.serving_classes
+            context.shape.request, context.cluster.serving_classes
         )
         if not claims and not has_extended:
             return SKIP
         state = ClaimState(claims)
         if has_extended:
-            state.extended = claim_for(cycle.pod, cycle.cluster.claims)
-            state.requested = cycle.shape.request
+            state.extended = claim_for(context.pod, context.cluster.claims)
+            state.requested = context.shape.request
             claims.append(state.extended)
         for claim in claims:
-            why_not = self._examine(cycle.cluster, claim, claim is state.extended)
+            why_not = self._examine(context.cluster, claim, claim is state.extended)
             if why_not is not None:
                 return why_not
             state.reach.append(_reach(claim))
-        cycle.state.write(self.name, state)
+        context.state.write(self.name, state)
         return None
 
     def _examine(self, cluster: Cluster, claim: ResourceClaim, is_extended: bool) -> Rejection | None:
@@ -149,9 +149,9 @@ class DynamicResources(
 
     # ---- which nodes will do
 
-    def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
-        state: ClaimState = cycle.state.read(self.name)
-        nodes, classes = cycle.cluster.nodes, cycle.cluster.serving_classes
+    def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
+        state: ClaimState = context.state.read(self.name)
+        nodes, classes = context.cluster.nodes, context.cluster.serving_classes
         asked: RowArray = np.arange(nodes.height)[rows]
         codes = np.zeros(len(asked), np.int64)
         if not state:
@@ -160,21 +160,21 @@ class DynamicResources(
             if state.extended.spec.devices.requests is not None:
                 return codes + STALE
             codes[lacking(state, nodes, classes, asked)] = LACKING
-        for served, here in self._kinds_of_nodes(cycle, state, asked):
+        for served, here in self._kinds_of_nodes(context, state, asked):
             some = here & (codes == 0)
             wanted = [claim for _, claim in state.wanted(served)]
             if wanted and some.any():
-                codes[some] = self._market.codes(cycle.cluster, wanted, asked[some])
+                codes[some] = self._offers.codes(context.cluster, wanted, asked[some])
         if state.has_user_claims:
-            self._check_allocated(cycle, state, asked, codes)
+            self._check_allocated(context, state, asked, codes)
         return codes if codes.any() else None
 
     def _kinds_of_nodes(
-        self, cycle: Cycle, state: ClaimState, rows: RowArray
+        self, context: SchedulingContext, state: ClaimState, rows: RowArray
     ) -> list[tuple[Served, NDArray[np.bool_]]]:
         """The rows sorted by which extended resources devices have to serve there."""
-        classes = cycle.cluster.serving_classes
-        by_name = served_by_devices(state, cycle.cluster.nodes, classes, rows) if state.extended is not None else {}
+        classes = context.cluster.serving_classes
+        by_name = served_by_devices(state, context.cluster.nodes, classes, rows) if state.extended is not None else {}
         if not by_name:
             return [(Served(), np.ones(len(rows), np.bool_))]
         names, table = list(by_name), np.array(list(by_name.values()))
@@ -182,14 +182,14 @@ class DynamicResources(
         return [
             (
                 state.served(
-                    cycle.pod, [name for name, is_served in zip(names, kind, strict=True) if is_served], classes
+                    context.pod, [name for name, is_served in zip(names, kind, strict=True) if is_served], classes
                 ),
                 kind_of.reshape(-1) == i,
             )
             for i, kind in enumerate(kinds.T)
         ]
 
-    def _check_allocated(self, cycle: Cycle, state: ClaimState, rows: RowArray, codes: Codes) -> None:
+    def _check_allocated(self, context: SchedulingContext, state: ClaimState, rows: RowArray, codes: Codes) -> None:
         """Claims that have their devices must be usable on the node; those that are not are noted for PostFilter."""
         for index, claim in enumerate(state.claims):
             if claim.status.allocation is None:
@@ -197,7 +197,7 @@ class DynamicResources(
             matcher = state.reach[index]
             out = np.zeros(len(rows), np.bool_)
             if matcher is not None:
-                out = ~match_nodes(cycle.cluster.nodes, matcher, rows)
+                out = ~match_nodes(context.cluster.nodes, matcher, rows)
             if self._features.binding_conditions and self._is_given_up(claim):
                 out[:] = True
             out &= (codes == 0) | (codes == UNAVAILABLE)
@@ -212,23 +212,23 @@ class DynamicResources(
         except BindingFailed:
             return True
 
-    def rejection(self, cycle: Cycle, code: int) -> Rejection:
+    def rejection(self, context: SchedulingContext, code: int) -> Rejection:
         return final(_REASONS[code])
 
-    def post_filter(self, failure: FitFailure) -> NoRoom:
+    def post_filter(self, failure: FitError) -> NoRoom:
         """Free devices that a claim of the pod has where the pod cannot go.
 
         Parity: when a PreFilter before this one ended the attempt there is no state, and that is an error.
         """
-        cycle = failure.attempt.cycle
-        state: ClaimState = cycle.state.read(self.name)
+        context = failure.attempt.context
+        state: ClaimState = context.state.read(self.name)
         if not state:
             return NoRoom(curable("no new claims to deallocate"))
         for index in sorted(state.unavailable):
             claim = state.claims[index]
             users = claim.status.reserved_for or ()
-            if claim is not state.extended and (not users or (len(users) == 1 and is_reserved_for(claim, cycle.pod))):
-                self._services.want(replace(deallocate(claim), late=partial(self._try_again, cycle.pod)))
+            if claim is not state.extended and (not users or (len(users) == 1 and is_reserved_for(claim, context.pod))):
+                self._services.want(replace(deallocate(claim), late=partial(self._try_again, context.pod)))
                 return NoRoom(curable("deallocation of ResourceClaim completed"))
         if state.extended is not None and not is_unwritten(state.extended):
             for write in delete_claim(state.extended):
@@ -243,68 +243,68 @@ class DynamicResources(
 
     # ---- which of them is best
 
-    def score(self, cycle: Cycle, rows: Rows) -> Scores | None:
+    def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
         """The more, the sooner the alternative that the node offers stands in its list."""
-        state: ClaimState = cycle.state.read(self.name)
+        state: ClaimState = context.state.read(self.name)
         if not state or not self._features.prioritized_list:
             return None
-        asked: RowArray = np.arange(cycle.cluster.nodes.height)[rows]
+        asked: RowArray = np.arange(context.cluster.nodes.height)[rows]
         scores = np.zeros(len(asked), np.int64)
-        for served, here in self._kinds_of_nodes(cycle, state, asked):
+        for served, here in self._kinds_of_nodes(context, state, asked):
             wanted = [claim for _, claim in state.wanted(served)]
             if wanted:
-                scores[here] = self._market.scores(cycle.cluster, wanted, asked[here]) + _settled_score(state)
+                scores[here] = self._offers.scores(context.cluster, wanted, asked[here]) + _settled_score(state)
         return scores if scores.any() else None
 
-    def normalize(self, cycle: Cycle, scores: Scores, rows: Rows) -> Scores:
-        state: ClaimState | None = cycle.state.find(self.name)
+    def normalize(self, context: SchedulingContext, scores: Scores, rows: Rows) -> Scores:
+        state: ClaimState | None = context.state.find(self.name)
         return scale_to_max(scores) if state else scores
 
     # ---- the node that was chosen
 
-    def reserve(self, cycle: Cycle, node_name: str) -> Rejection | None:
+    def reserve(self, context: SchedulingContext, node_name: str) -> Rejection | None:
         """From now on the devices count as given, though no claim says so yet."""
-        state: ClaimState = cycle.state.read(self.name)
+        state: ClaimState = context.state.read(self.name)
         if not state:
             return None
-        row = cycle.nodes.row_book[node_name]
-        ((served, _),) = self._kinds_of_nodes(cycle, state, np.array([row], np.intp))
+        row = context.nodes.row_book[node_name]
+        ((served, _),) = self._kinds_of_nodes(context, state, np.array([row], np.intp))
         wanted = state.wanted(served)
         if not wanted:
             return None
         claims = [claim for _, claim in wanted]
-        choice = self._market.choice(cycle.cluster, claims, row)
+        choice = self._offers.choice(context.cluster, claims, row)
         if choice is None:
             raise PluginError("claim allocation not found for node")
-        classes: Any = cycle.cluster.objects[DeviceClass]
+        classes: Any = context.cluster.objects[DeviceClass]
         for place, (index, claim) in enumerate(wanted):
-            share_id = str(uuid5(NAMESPACE_OID, f"{claim_id(claim)}/{cycle.seed}"))[:24]
+            share_id = str(uuid5(NAMESPACE_OID, f"{claim_id(claim)}/{context.seed}"))[:24]
             allocation = allocation_of(claim, choice, place, node_name, classes, share_id)
             state.allocations[index] = allocation
-            cycle.cluster.claims.begin(allocated(claim, allocation))
+            context.cluster.claims.begin(allocated(claim, allocation))
             if state.extended is not None and index == len(state.claims) - 1:
                 state.node_claim, state.mappings = claim, served.mappings
         return None
 
-    def unreserve(self, cycle: Cycle, node_name: str) -> None:
-        state: ClaimState | None = cycle.state.find(self.name)
+    def unreserve(self, context: SchedulingContext, node_name: str) -> None:
+        state: ClaimState | None = context.state.find(self.name)
         if not state:
             return
-        ledger = cycle.cluster.claims
+        ledger = context.cluster.claims
         for index, claim in enumerate(state.claims):
             if state.extended is not None and index == len(state.claims) - 1:
-                self._give_up_extended(cycle, state, claim)
+                self._give_up_extended(context, state, claim)
                 continue
             if index in state.allocations:
                 ledger.end(claim_id(claim))
-            if claim.status.allocation is not None and is_reserved_for(claim, cycle.pod):
-                answered = ledger.give_back(claim, cycle.pod.id)
-                self._services.want(replace(give_back_reservation(claim, cycle.pod.id), late=answered))
+            if claim.status.allocation is not None and is_reserved_for(claim, context.pod):
+                answered = ledger.give_back(claim, context.pod.id)
+                self._services.want(replace(give_back_reservation(claim, context.pod.id), late=answered))
         state.allocations.clear()
 
-    def _give_up_extended(self, cycle: Cycle, state: ClaimState, claim: ResourceClaim) -> None:
+    def _give_up_extended(self, context: SchedulingContext, state: ClaimState, claim: ResourceClaim) -> None:
         """A claim that was created for nothing is deleted; until that is done its devices count as given."""
-        ledger, pending = cycle.cluster.claims, claim_id(claim)
+        ledger, pending = context.cluster.claims, claim_id(claim)
         if is_unwritten(claim):
             ledger.end(pending)
             return
@@ -315,12 +315,12 @@ class DynamicResources(
             ledger.doubt(pending)
             self._services.want(write)
 
-    def pre_bind(self, cycle: Cycle, node_name: str) -> Work | Rejection | None:
-        state: ClaimState = cycle.state.read(self.name)
+    def pre_bind(self, context: SchedulingContext, node_name: str) -> Work | Rejection | None:
+        state: ClaimState = context.state.read(self.name)
         if not state:
             return None
         timeout_ns = self._binding_timeout_ns if self._features.binding_conditions else None
-        return ClaimWork(cycle, state, self._services, timeout_ns, self._metrics).run(node_name)
+        return ClaimWork(context, state, self._services, timeout_ns, self._metrics).run(node_name)
 
 
 def _reach(claim: ResourceClaim) -> NodeMatcher | None:

@@ -14,7 +14,7 @@ from mooring.framework.status import PluginError
 from mooring.model.devices import DeviceClass, ResourceClaim
 from mooring.plugins.devices.demand import Demand, Fatal, read_demand
 from mooring.plugins.devices.features import DeviceFeatures
-from mooring.plugins.devices.landscape import Group, Landscape
+from mooring.plugins.devices.node_groups import Group, NodeGroups
 from mooring.plugins.devices.search import Choice, Effort, InvalidPools, TookTooLong, search
 
 NO_CHOICE, INVALID_POOLS = 1, 2
@@ -52,16 +52,16 @@ class Offers:
     """By serial of the group."""
     codes: Codes = field(default_factory=lambda: np.zeros(0, np.int64))
     scores: Scores = field(default_factory=lambda: np.zeros(0, np.int64))
-    landscape_version: int = -1
+    node_groups_version: int = -1
     position: int = 0
     """Up to where in the ledger's log the offers are good."""
 
 
-class Market:
+class DeviceOfferCache:
     """Keeps the offers for the demands that were met lately."""
 
     def __init__(self, features: DeviceFeatures, max_steps: int | None) -> None:
-        self.landscape = Landscape(features)
+        self.node_groups = NodeGroups(features)
         self._features = features
         self._max_steps = max_steps
         self._demands: OrderedDict[tuple[bytes, ...], Offers] = OrderedDict()
@@ -69,9 +69,9 @@ class Market:
 
     def offers(self, cluster: Cluster, claims: Sequence[ResourceClaim]) -> Offers:
         """The offers for these claims, as far as they are still good. Raises PluginError."""
-        self.landscape.refresh(cluster)
-        if self.landscape.fault is not None:
-            raise PluginError(self.landscape.fault)
+        self.node_groups.refresh(cluster)
+        if self.node_groups.fault is not None:
+            raise PluginError(self.node_groups.fault)
         if self._class_version != cluster.versions[DeviceClass]:
             self._class_version = cluster.versions[DeviceClass]
             self._demands.clear()
@@ -108,7 +108,7 @@ class Market:
         return self._offer(offers, row).choice
 
     def _offer(self, offers: Offers, row: int) -> Offer:
-        return offers.by_group[self.landscape.groups[self.landscape.group_of[row]].serial]
+        return offers.by_group[self.node_groups.groups[self.node_groups.group_of[row]].serial]
 
     def _asked(
         self, cluster: Cluster, claims: Sequence[ResourceClaim], rows: RowArray
@@ -119,11 +119,11 @@ class Market:
         were searched, and the answers of selectors.
         """
         offers = self.offers(cluster, claims)
-        groups = self.landscape.group_of[rows]
+        groups = self.node_groups.group_of[rows]
         unknown = groups[offers.codes[groups] == _UNKNOWN]
         effort = Effort(self._max_steps)
         for place, index in enumerate(np.unique(unknown).tolist() if len(unknown) else ()):
-            offer = self._seek(cluster, offers.demand, self.landscape.groups[index], effort)
+            offer = self._seek(cluster, offers.demand, self.node_groups.groups[index], effort)
             if offer.took_too_long and (
                 place or effort.compiled
             ):  # with all the steps for itself it may come to an end
@@ -134,21 +134,21 @@ class Market:
 
     def _refresh(self, cluster: Cluster, offers: Offers) -> None:
         """Forget what is no longer good: offers of groups that see a pool whose devices changed hands."""
-        log, landscape = cluster.claims.log, self.landscape
+        log, node_groups = cluster.claims.log, self.node_groups
         touched = log.since(offers.position)
         offers.position = log.end
-        if offers.landscape_version != landscape.version or touched is None:
+        if offers.node_groups_version != node_groups.version or touched is None:
             self._rearrange(offers, is_void=touched is None)
         for pool in touched or ():
-            for index in landscape.groups_seeing.get(pool, ()):
-                offers.by_group.pop(landscape.groups[index].serial, None)
+            for index in node_groups.groups_seeing.get(pool, ()):
+                offers.by_group.pop(node_groups.groups[index].serial, None)
                 offers.codes[index] = _UNKNOWN
 
     def _rearrange(self, offers: Offers, is_void: bool) -> None:
         """Bring the columns in line with the landscape; offers of groups that are still there are kept."""
-        groups = self.landscape.groups
+        groups = self.node_groups.groups
         before = {} if is_void else offers.by_group
-        offers.landscape_version, offers.by_group = self.landscape.version, {}
+        offers.node_groups_version, offers.by_group = self.node_groups.version, {}
         offers.codes = np.full(len(groups), _UNKNOWN, np.int64)
         offers.scores = np.zeros(len(groups), np.int64)
         for index, group in enumerate(groups):
@@ -157,7 +157,7 @@ class Market:
                 self._put(offers, index, known)
 
     def _put(self, offers: Offers, index: int, offer: Offer) -> None:
-        offers.by_group[self.landscape.groups[index].serial] = offer
+        offers.by_group[self.node_groups.groups[index].serial] = offer
         offers.codes[index] = offer.code
         offers.scores[index] = offer.score
 

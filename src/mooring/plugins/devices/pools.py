@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from mooring.model.devices import PoolId
 from mooring.model.quantity import parse
-from mooring.plugins.devices.sites import Site, SliceView
+from mooring.plugins.devices.device_views import DeviceInSlice, SliceView
 
 CounterSets = dict[str, dict[str, int]]
 """Name of a counter set -> name of a counter -> nano-units."""
@@ -16,9 +16,9 @@ class PoolView:
     """A pool from where some nodes stand."""
 
     id: PoolId
-    sites: Sequence[Site] = ()
+    sites: Sequence[DeviceInSlice] = ()
     """Devices of the slices that are for these nodes, by name of the slice."""
-    others: Sequence[Site] = ()
+    others: Sequence[DeviceInSlice] = ()
     """Devices of the pool's other slices, which may use up the counters that all share."""
     counters: CounterSets = field(default_factory=dict)
     is_incomplete: bool = False
@@ -79,7 +79,7 @@ def _whole_pool(id: PoolId, views: Sequence[SliceView], rest: Sequence[SliceView
     return PoolView(id, is_invalid=True) if is_invalid else PoolView(id, here, elsewhere, counters)
 
 
-def _has_counters(site: Site, counters: CounterSets) -> bool:
+def _has_counters(site: DeviceInSlice, counters: CounterSets) -> bool:
     """Whether all counters exist that the device consumes."""
     return all(
         part.counter_set in counters and (part.counters or {}).keys() <= counters[part.counter_set].keys()

@@ -18,10 +18,10 @@ from mooring.plugins.devices.cel import CelFault
 from mooring.plugins.devices.constraints import Constraint, constraint_of
 from mooring.plugins.devices.counters import Counters
 from mooring.plugins.devices.demand import MAX_DEVICES, Ask, Demand, Fatal
+from mooring.plugins.devices.device_views import DeviceInSlice, Likeness
 from mooring.plugins.devices.features import DeviceFeatures
 from mooring.plugins.devices.free_list import FreeList
-from mooring.plugins.devices.landscape import Group
-from mooring.plugins.devices.sites import Likeness, Site
+from mooring.plugins.devices.node_groups import Group
 
 COST_A_STEP = 4
 """A step takes some two microseconds, and so does the evaluation of what costs this much (a million: 0.25 to 0.45 s)."""
@@ -45,7 +45,7 @@ class Pick:
     """A device for a request, and what it took."""
 
     ask: Ask
-    site: Site
+    site: DeviceInSlice
     shares: dict[str, Share] | None = None
     """What it consumes of a device that others may use as well."""
     took_counters: bool = False
@@ -115,7 +115,7 @@ class _Search:
     picks: list[list[Pick]] = field(default_factory=list)
     preferences: list[list[int]] = field(default_factory=list)
     constraints: list[list[Constraint]] = field(default_factory=list)
-    all_of: dict[Ask, list[Site]] = field(default_factory=dict)
+    all_of: dict[Ask, list[DeviceInSlice]] = field(default_factory=dict)
     """For requests of all devices: which they are."""
     marked: dict[DeviceId, set[int]] = field(default_factory=dict)
     """Devices that were picked and cannot be shared -> the claims that they were picked for."""
@@ -256,17 +256,17 @@ class _Search:
 
     # ---- one device
 
-    def _is_in_use(self, ask: Ask, site: Site) -> bool:
+    def _is_in_use(self, ask: Ask, site: DeviceInSlice) -> bool:
         marked = self.marked.get(site.id)
         if ask.has_admin_access:
             return bool(marked) and ask.claim in (marked or ())
         return bool(marked) or site.id in self.ledger.exclusive or self._is_shared_in_vain(site)
 
-    def _is_shared_in_vain(self, site: Site) -> bool:
+    def _is_shared_in_vain(self, site: DeviceInSlice) -> bool:
         """Where capacity cannot be consumed in parts, a device that someone shares is taken as a whole."""
         return not self.features.consumable_capacity and site.id in self.ledger.shares
 
-    def _is_selected(self, ask: Ask, site: Site) -> bool:
+    def _is_selected(self, ask: Ask, site: DeviceInSlice) -> bool:
         """Whether the class and the request select the device, and it is for these nodes."""
         if not self.features.binding_conditions and site.device.binding_conditions:
             return False
@@ -298,7 +298,7 @@ class _Search:
             self.effort.learn(selector, cost)
         return answer
 
-    def _has_capacity(self, ask: Ask, site: Site) -> bool:
+    def _has_capacity(self, ask: Ask, site: DeviceInSlice) -> bool:
         if not self.features.consumable_capacity or (not site.device.capacity and not ask.capacity):
             return True
         consumption = self.ledger.consumed.get(site.id)
@@ -306,7 +306,7 @@ class _Search:
         picked = ({name: share.nano for name, share in shares.items()} for shares in self.shared.get(site.id, ()))
         return fits(site.device.capacity or {}, ask.capacity, given, *picked)
 
-    def _pick(self, ask: Ask, site: Site, is_needed: bool = False) -> bool:
+    def _pick(self, ask: Ask, site: DeviceInSlice, is_needed: bool = False) -> bool:
         """Take the device if it is free, tolerable, within its counters and allowed by all constraints."""
         is_shareable = self.features.consumable_capacity and site.is_shareable
         if (not is_shareable or not ask.has_admin_access) and self._is_in_use(ask, site):
@@ -345,7 +345,7 @@ class _Search:
             constraint.drop(ask, site)
         return False
 
-    def _has_shares(self, site: Site) -> bool:
+    def _has_shares(self, site: DeviceInSlice) -> bool:
         return site.id in self.ledger.consumed or bool(self.shared.get(site.id))
 
     def _mark(self, pick: Pick, is_shareable: bool) -> None:

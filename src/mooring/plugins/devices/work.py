@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from mooring.cluster.claims.claim_ledger import ClaimLedger, claim_id
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.intents import Record, Write, WriteFault
 from mooring.framework.points import Pause, PodGone, Work
 from mooring.framework.services import SchedulerServices
@@ -60,14 +60,14 @@ class ClaimWork:
 
     def __init__(
         self,
-        cycle: Cycle,
+        context: SchedulingContext,
         state: ClaimState,
         services: SchedulerServices,
         binding_timeout_ns: int | None,
         metrics: ClaimMetrics,
     ) -> None:
-        self._pod: Pod = cycle.pod
-        self._ledger: ClaimLedger = cycle.cluster.claims
+        self._pod: Pod = context.pod
+        self._ledger: ClaimLedger = context.cluster.claims
         self._state = state
         self._services = services
         self._metrics = metrics

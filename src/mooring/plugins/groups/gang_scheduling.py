@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from mooring.cluster.pods.pod_groups import Group
-from mooring.framework.cycle import GROUP_TRIAL, Cycle
+from mooring.framework.context import GROUP_TRIAL, SchedulingContext
 from mooring.framework.events import POD, Action, ClusterEvent, Registration
 from mooring.framework.points import Handle, PermitPlugin, PreEnqueuePlugin, Wait
 from mooring.framework.status import PluginError, Rejection, final
@@ -45,8 +45,8 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
             return final("waiting for minCount pods from a gang to appear in scheduling queue")
         return None
 
-    def permit(self, cycle: Cycle, node_name: str) -> Rejection | Wait | None:
-        pod = cycle.pod
+    def permit(self, context: SchedulingContext, node_name: str) -> Rejection | Wait | None:
+        pod = context.pod
         if not self._is_member(pod):
             return None
         declared = self._declared(pod)
@@ -55,7 +55,7 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
         gang = declared.spec.scheduling_policy.gang
         if gang is None:
             return None
-        group, is_trial = self._group(pod), cycle.state.find(GROUP_TRIAL)
+        group, is_trial = self._group(pod), context.state.find(GROUP_TRIAL)
         if group.scheduled_count < gang.min_count:
             if not is_trial:
                 self._services.activate(list(group.unscheduled.values()))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.points import Reads, Rows, ScorePlugin, Scores, reads
 
 MIB = 1024 * 1024
@@ -14,11 +14,11 @@ class ImageLocality(ScorePlugin):
     name = "ImageLocality"
 
     @reads(Reads.ROW)
-    def score(self, cycle: Cycle, rows: Rows) -> Scores | None:
-        images, node_count = cycle.nodes.images, cycle.nodes.alive_count
-        highest = MAX_BYTES_PER_CONTAINER * len(cycle.shape.containers)
+    def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
+        images, node_count = context.nodes.images, context.nodes.alive_count
+        highest = MAX_BYTES_PER_CONTAINER * len(context.shape.containers)
         total = None
-        for name in cycle.shape.images:
+        for name in context.shape.images:
             counts = images.counts(name)
             if counts is None:
                 continue

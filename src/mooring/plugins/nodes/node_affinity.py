@@ -8,7 +8,7 @@ import numpy as np
 from mooring.cluster.nodes.kernels import scale_to_max
 from mooring.cluster.nodes.match import match_labels, match_nodes, match_term
 from mooring.framework.config.args import NodeAffinityArgs
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.events import NODE, Action, Change, ClusterEvent, Registration
 from mooring.framework.points import (
     Codes,
@@ -70,8 +70,8 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
         return old is None or not _wants(shape, old)
 
     @reads(Reads.SHAPE)
-    def pre_filter(self, cycle: Cycle) -> NodeNames | Rejection | Skip | None:
-        spec, affinity = cycle.shape.spec, cycle.shape.spec.affinity
+    def pre_filter(self, context: SchedulingContext) -> NodeNames | Rejection | Skip | None:
+        spec, affinity = context.shape.spec, context.shape.spec.affinity
         required = affinity.node_affinity.required if affinity and affinity.node_affinity else None
         if required is None:
             return SKIP if spec.node_selector is None and self._added_required is None else None
@@ -86,8 +86,8 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
         return NodeNames(frozenset(names)) if names else final("pod affinity terms conflict")
 
     @reads(Reads.NODE)
-    def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
-        nodes, shape = cycle.nodes, cycle.shape
+    def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
+        nodes, shape = context.nodes, context.shape
         wanted = np.ones(len(nodes.alive[rows]), np.bool_)
         if shape.spec.node_selector:
             wanted &= match_labels(nodes, shape.spec.node_selector, rows)
@@ -98,14 +98,14 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
             codes[~match_nodes(nodes, self._added_required, rows)] = _NOT_ENFORCED
         return codes
 
-    def rejection(self, cycle: Cycle, code: int) -> Rejection:
+    def rejection(self, context: SchedulingContext, code: int) -> Rejection:
         if code == _NOT_ENFORCED:
             return final("node(s) didn't match scheduler-enforced node affinity")
         return final("node(s) didn't match Pod's node affinity/selector")
 
     @reads(Reads.SHAPE)
-    def pre_score(self, cycle: Cycle, rows: Rows) -> Skip | None:
-        preferred = cycle.shape.preferred_nodes
+    def pre_score(self, context: SchedulingContext, rows: Rows) -> Skip | None:
+        preferred = context.shape.preferred_nodes
         if preferred is None and not self._added_preferred:
             return SKIP
         for _, term in preferred or ():
@@ -114,14 +114,14 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
         return None
 
     @reads(Reads.NODE)
-    def score(self, cycle: Cycle, rows: Rows) -> Scores | None:
+    def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
         """The weights of the preferred terms that match."""
-        total = np.zeros(len(cycle.nodes.alive[rows]), np.int64)
-        for weight, term in (*(cycle.shape.preferred_nodes or ()), *self._added_preferred):
-            total += weight * match_term(cycle.nodes, term, rows)
+        total = np.zeros(len(context.nodes.alive[rows]), np.int64)
+        for weight, term in (*(context.shape.preferred_nodes or ()), *self._added_preferred):
+            total += weight * match_term(context.nodes, term, rows)
         return total
 
-    def normalize(self, cycle: Cycle, scores: Scores, rows: Rows) -> Scores:
+    def normalize(self, context: SchedulingContext, scores: Scores, rows: Rows) -> Scores:
         return scale_to_max(scores)
 
 

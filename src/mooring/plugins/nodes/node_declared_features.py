@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
 from mooring.framework.points import Codes, FilterPlugin, Handle, PreFilterPlugin, Reads, Rows, reads
 from mooring.framework.status import SKIP, Rejection, Skip, final
@@ -30,16 +30,16 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
         )
 
     @reads(Reads.SHAPE)
-    def pre_filter(self, cycle: Cycle) -> Skip | None:
-        return None if self._is_on and required_features(cycle.shape) else SKIP
+    def pre_filter(self, context: SchedulingContext) -> Skip | None:
+        return None if self._is_on and required_features(context.shape) else SKIP
 
     @reads(Reads.NODE)
-    def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
-        required = required_features(cycle.shape)
-        lacking = np.array([not required <= declared for declared in cycle.nodes.feature_sets], np.int64)
-        return lacking[cycle.nodes.feature_set[rows]]
+    def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
+        required = required_features(context.shape)
+        lacking = np.array([not required <= declared for declared in context.nodes.feature_sets], np.int64)
+        return lacking[context.nodes.feature_set[rows]]
 
-    def rejection(self, cycle: Cycle, code: int) -> Rejection:
+    def rejection(self, context: SchedulingContext, code: int) -> Rejection:
         return final("node(s) didn't match Pod's required features")
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.events import NODE, Action, ClusterEvent, Registration
 from mooring.framework.points import Codes, FilterPlugin, Rows
 from mooring.framework.status import Rejection, final
@@ -21,13 +21,13 @@ class NodeName(FilterPlugin):
     def concerns(cls, pod: Pod) -> bool:
         return bool(pod.spec.node_name)
 
-    def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
-        wanted = cycle.pod.spec.node_name
-        others = np.ones(cycle.nodes.height, np.int64)
-        row = cycle.nodes.row_book.get(wanted)
+    def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
+        wanted = context.pod.spec.node_name
+        others = np.ones(context.nodes.height, np.int64)
+        row = context.nodes.row_book.get(wanted)
         if row is not None:
             others[row] = 0
         return others[rows]
 
-    def rejection(self, cycle: Cycle, code: int) -> Rejection:
+    def rejection(self, context: SchedulingContext, code: int) -> Rejection:
         return final("node(s) didn't match the requested node name")

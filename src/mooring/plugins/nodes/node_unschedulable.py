@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
 from mooring.framework.points import Codes, FilterPlugin, Reads, Rows, reads
 from mooring.framework.status import Rejection, final
@@ -25,13 +25,13 @@ class NodeUnschedulable(FilterPlugin):
         )
 
     @reads(Reads.NODE)
-    def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
-        cordoned = cycle.nodes.unschedulable[rows]
-        if not cordoned.any() or cycle.shape.tolerance.covers(CORDONED):
+    def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
+        cordoned = context.nodes.unschedulable[rows]
+        if not cordoned.any() or context.shape.tolerance.covers(CORDONED):
             return None
         return cordoned.astype(np.int64)
 
-    def rejection(self, cycle: Cycle, code: int) -> Rejection:
+    def rejection(self, context: SchedulingContext, code: int) -> Rejection:
         return final("node(s) were unschedulable")
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from mooring.cluster.nodes.kernels import scale_to_max
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
 from mooring.framework.points import Codes, FilterPlugin, PreScorePlugin, Reads, Rows, ScorePlugin, Scores, reads
 from mooring.framework.status import Rejection, Skip, final
@@ -24,28 +24,28 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
         )
 
     @reads(Reads.NODE)
-    def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
-        tolerance = cycle.shape.tolerance
-        return _for_each_set(cycle, rows, lambda taints: not tolerance.covers_hard(taints))
+    def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
+        tolerance = context.shape.tolerance
+        return _for_each_set(context, rows, lambda taints: not tolerance.covers_hard(taints))
 
-    def rejection(self, cycle: Cycle, code: int) -> Rejection:
+    def rejection(self, context: SchedulingContext, code: int) -> Rejection:
         return final("node(s) had untolerated taint(s)")
 
     @reads(Reads.SHAPE)
-    def pre_score(self, cycle: Cycle, rows: Rows) -> Skip | None:
+    def pre_score(self, context: SchedulingContext, rows: Rows) -> Skip | None:
         return None
 
     @reads(Reads.NODE)
-    def score(self, cycle: Cycle, rows: Rows) -> Scores | None:
+    def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
         """The number of soft taints that the pod does not tolerate."""
-        tolerance = cycle.shape.tolerance
+        tolerance = context.shape.tolerance
         return _for_each_set(
-            cycle,
+            context,
             rows,
             lambda taints: sum(t.effect == PREFER_NO_SCHEDULE and not tolerance.covers(t) for t in taints),
         )
 
-    def normalize(self, cycle: Cycle, scores: Scores, rows: Rows) -> Scores:
+    def normalize(self, context: SchedulingContext, scores: Scores, rows: Rows) -> Scores:
         return scale_to_max(scores, reverse=True)
 
 
@@ -56,9 +56,9 @@ def _node_tolerable(pod: Pod, change: Change) -> bool:
     return tolerance.covers_hard(new.taints) and (old is None or not tolerance.covers_hard(old.taints))
 
 
-def _for_each_set(cycle: Cycle, rows: Rows, answer: Callable[[tuple[Taint, ...]], int]) -> Codes | None:
+def _for_each_set(context: SchedulingContext, rows: Rows, answer: Callable[[tuple[Taint, ...]], int]) -> Codes | None:
     """Ask once for each distinct list of taints among the rows, then look the answer up for every row."""
-    nodes = cycle.nodes
+    nodes = context.nodes
     codes = nodes.taint_set[rows]
     answers = np.zeros(len(nodes.taint_sets), np.int64)
     for code in np.flatnonzero(np.bincount(codes)):

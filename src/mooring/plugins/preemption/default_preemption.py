@@ -12,7 +12,7 @@ from mooring.cluster.nodes.ranks import PodRanks
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.config.args import DefaultPreemptionArgs
 from mooring.framework.events import POD, Action, ClusterEvent, Registration
-from mooring.framework.failure import FitFailure
+from mooring.framework.fit_error import FitError
 from mooring.framework.intents import CallFault
 from mooring.framework.metric_catalogue import PREEMPTION_ATTEMPTS
 from mooring.framework.points import (
@@ -68,13 +68,13 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         """Whether a pod that left made room is for the plugins to say that had rejected the preemptor."""
         return [Registration(ClusterEvent(POD, Action.DELETE), lambda pod, change: False)]
 
-    def post_filter(self, failure: FitFailure) -> Nomination | NoRoom | Candidates:
+    def post_filter(self, failure: FitError) -> Nomination | NoRoom | Candidates:
         self._attempts.add()
         refusal = self._ineligible(failure)
         if refusal is not None:
             return NoRoom(curable(_PREFIX + refusal))
         findings = self.search(failure)
-        nodes = failure.attempt.cycle.nodes
+        nodes = failure.attempt.context.nodes
         if not len(findings):
             if findings.without_victims:
                 raise PluginError(_PREFIX + _no_victims(findings, nodes))
@@ -103,18 +103,18 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         chosen = best[-1] if findings.is_unstarted(best[-1]) else best[0]
         return Nomination(nodes.names[chosen], findings.victims(chosen))
 
-    def search(self, failure: FitFailure) -> Findings:
+    def search(self, failure: FitError) -> Findings:
         """Every candidate, or as many as the arguments ask for."""
-        nodes = failure.attempt.cycle.nodes
+        nodes = failure.attempt.context.nodes
         potential = failure.curable_rows()
         ranks = self._ranked(nodes)
-        trial = self._trial(failure.attempt.cycle.pod, ranks)
-        dry_run = DryRun(failure, ranks, trial, budgets_of(failure.attempt.cycle.cluster))
+        trial = self._trial(failure.attempt.context.pod, ranks)
+        dry_run = DryRun(failure, ranks, trial, budgets_of(failure.attempt.context.cluster))
         if not len(potential):
             return dry_run.nothing()
         if failure.examine_all:
             return dry_run.search(potential)
-        return self._search_enough(dry_run, potential, failure.attempt.cycle.seed)
+        return self._search_enough(dry_run, potential, failure.attempt.context.seed)
 
     def _search_enough(self, dry_run: DryRun, potential: RowArray, seed: int) -> Findings:
         """From a start that the attempt's seed decides, until there are enough candidates and one breaks no budget."""
@@ -144,15 +144,15 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
             del self._trials[next(iter(self._trials))]
         return trial
 
-    def _ineligible(self, failure: FitFailure) -> str | None:
+    def _ineligible(self, failure: FitError) -> str | None:
         """Why the pod may not preempt (again) now."""
-        cycle = failure.attempt.cycle
-        if cycle.pod.spec.preemption_policy == "Never":
+        context = failure.attempt.context
+        if context.pod.spec.preemption_policy == "Never":
             return "not eligible due to preemptionPolicy=Never."
-        row = cycle.nodes.row_book.get(cycle.pod.status.nominated_node_name)
+        row = context.nodes.row_book.get(context.pod.status.nominated_node_name)
         if row is None or failure.is_final(row):
             return None
-        if any(_leaves_for_us(pod) and pod.priority < cycle.pod.priority for pod in cycle.nodes.pods_on[row]):
+        if any(_leaves_for_us(pod) and pod.priority < context.pod.priority for pod in context.nodes.pods_on[row]):
             return "not eligible due to a terminating pod on the nominated node."
         return None
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mooring.cluster.nodes.ranks import NOT_STARTED_NS, PodRanks, by_importance, start_ns
 from mooring.framework.attempt import count_codes
-from mooring.framework.failure import FitFailure
+from mooring.framework.fit_error import FitError
 from mooring.framework.memo import PASSED
 from mooring.framework.points import Victims
 from mooring.framework.status import Rejection, final
@@ -106,10 +106,10 @@ class Findings:
 class DryRun:
     """Looks for candidates for one pod."""
 
-    def __init__(self, failure: FitFailure, ranks: PodRanks, trial: Trial, budgets: Sequence[Budget]) -> None:
+    def __init__(self, failure: FitError, ranks: PodRanks, trial: Trial, budgets: Sequence[Budget]) -> None:
         self._failure = failure
         self._attempt = failure.attempt
-        self._pod = failure.attempt.cycle.pod
+        self._pod = failure.attempt.context.pod
         self._ranks = ranks
         self._trial = trial
         self._budgets = budgets
@@ -155,7 +155,7 @@ class DryRun:
         return rows[has_victims]
 
     def _search_singly(self, rows: RowArray, findings: Findings) -> None:
-        sketch = self._attempt.cycle.nodes.sketch()
+        sketch = self._attempt.context.nodes.sketch()
         for row in rows.tolist():
             answer = self._search_one(OneNode(self._attempt, sketch, row), row)
             if isinstance(answer, Rejection):
@@ -193,7 +193,7 @@ class DryRun:
         budgeted = np.zeros(len(rows), np.bool_)
         for budget in self._budgets:
             predicate = PodPredicate(budget.selector, frozenset((budget.namespace,)))
-            tally = self._attempt.cycle.nodes.tallies.matching((predicate,), with_terminating=True)
+            tally = self._attempt.context.nodes.tallies.matching((predicate,), with_terminating=True)
             budgeted |= tally.counts[rows] > 0
         return budgeted
 

@@ -44,15 +44,15 @@ class Trial:
 
     def refresh(self, attempt: Attempt, rows: RowArray, nominated: NominatedLoad | None) -> None:
         """Bring these rows up to date."""
-        nodes = attempt.cycle.nodes
+        nodes = attempt.context.nodes
         self.settle()
-        own = nominated.node_of(attempt.cycle.pod.id) if nominated else None
+        own = nominated.node_of(attempt.context.pod.id) if nominated else None
         own_row = nodes.row_book.get(own) if own is not None else None
         if own_row is not None:
             self._known[own_row] = False
         unknown = rows[~self._known[rows]]
         if len(unknown):
-            load = nominated.load_beside(attempt.cycle.pod) if nominated else None
+            load = nominated.load_beside(attempt.context.pod) if nominated else None
             self._try(attempt, unknown, load)
             self._known[unknown] = True
         if own_row is not None:
@@ -76,7 +76,7 @@ class Trial:
             self._known[touched] = False
 
     def _try(self, attempt: Attempt, rows: RowArray, load: Load | None) -> None:
-        lower = self._ranks.priority[:, rows] < attempt.cycle.pod.priority
+        lower = self._ranks.priority[:, rows] < attempt.context.pod.priority
         leaving = lower.sum(0)
         self.outcome[rows] = NO_VICTIMS
         self.victims[:, rows] = False

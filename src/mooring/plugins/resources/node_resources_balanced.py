@@ -7,7 +7,7 @@ import numpy as np
 from mooring.cluster.nodes.kernels import balance, balance_of_two
 from mooring.cluster.nodes.table import Column, NodeTable, Resources, cells, few_rows
 from mooring.framework.config.args import NodeResourcesBalancedAllocationArgs
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.points import Handle, PreScorePlugin, Reads, Rows, ScorePlugin, Scores, reads
 from mooring.framework.status import SKIP, Skip
 from mooring.model.names import is_scalar_resource
@@ -22,13 +22,13 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         self._resources = [resource.name for resource in args.resources or ()]
 
     @reads(Reads.SHAPE)
-    def pre_score(self, cycle: Cycle, rows: Rows) -> Skip | None:
-        return None if self._amounts(cycle)[1].any() else SKIP
+    def pre_score(self, context: SchedulingContext, rows: Rows) -> Skip | None:
+        return None if self._amounts(context)[1].any() else SKIP
 
     @reads(Reads.TOTALS)
-    def score(self, cycle: Cycle, rows: Rows) -> Scores | None:
-        nodes = cycle.nodes
-        resources, amounts = self._amounts(cycle)
+    def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
+        nodes = context.nodes
+        resources, amounts = self._amounts(context)
         few = few_rows(rows)
         if few is not None and len(amounts) == 2:
             return np.array([_score_of_two(nodes, resources, amounts, row) for row in few], np.int64)
@@ -37,16 +37,16 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         gain = balance(before + amounts, allocatable, counted) - balance(before, allocatable, counted)
         return 50 + (50 + gain) // 2
 
-    def _amounts(self, cycle: Cycle) -> tuple[Resources, Column]:
+    def _amounts(self, context: SchedulingContext) -> tuple[Resources, Column]:
         """The resources that count for the pod's shape, and how much of each it asks for."""
 
         def find() -> tuple[Resources, Column]:
-            asked = {name: cycle.shape.held.get(name, (0, 0))[0] for name in self._resources}
+            asked = {name: context.shape.held.get(name, (0, 0))[0] for name in self._resources}
             counted = {name: amount for name, amount in asked.items() if amount or not is_scalar_resource(name)}
-            resources = cycle.nodes.resources(counted) if counted else slice(0, 0)
+            resources = context.nodes.resources(counted) if counted else slice(0, 0)
             return resources, np.array(list(counted.values()), np.int64)[:, None]
 
-        return cycle.of_shape((self.name, "amounts", cycle.nodes.resources_version), find)
+        return context.of_shape((self.name, "amounts", context.nodes.resources_version), find)
 
 
 def _score_of_two(nodes: NodeTable, resources: Resources, amounts: Column, row: int) -> int:

@@ -20,7 +20,7 @@ from mooring.cluster.nodes.kernels import (
 from mooring.cluster.nodes.table import NodeTable, Resources, cells, few_rows
 from mooring.framework.config.args import LEAST_ALLOCATED, NodeResourcesFitArgs, ScoringStrategy
 from mooring.framework.config.validate_args import check_fit_args
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.events import Registration
 from mooring.framework.points import (
     Codes,
@@ -81,52 +81,54 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return fit_events(self._devices_serve_requests)
 
     @reads(Reads.SHAPE)
-    def pre_filter(self, cycle: Cycle) -> Skip | None:
+    def pre_filter(self, context: SchedulingContext) -> Skip | None:
         return None
 
     @reads(Reads.TOTALS)
-    def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
-        nodes, checked = cycle.nodes, self._checked(cycle)
+    def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
+        nodes, checked = context.nodes, self._checked(context)
         few = few_rows(rows)
         if few is not None and all(_fits(nodes, checked, row) for row in few):
             return None
         if len(checked.names) > _BITS:
             wanted = np.arange(nodes.height)[rows]
-            return self._book(cycle).codes(lambda part: self._judge(cycle, checked, part), len(checked.names), wanted)
-        full, hopeless, short = self._judge(cycle, checked, rows)
+            return self._book(context).codes(
+                lambda part: self._judge(context, checked, part), len(checked.names), wanted
+            )
+        full, hopeless, short = self._judge(context, checked, rows)
         if not short.any() and not full.any():
             return None
         bits = _FIRST_RESOURCE << np.arange(len(checked.names))[:, None]
         codes: Codes = full * _TOO_MANY_PODS | hopeless * _HOPELESS | (short * bits).sum(0)
         return codes
 
-    def _judge(self, cycle: Cycle, checked: Amounts, rows: Rows) -> tuple[Mask, Mask, Mask]:
+    def _judge(self, context: SchedulingContext, checked: Amounts, rows: Rows) -> tuple[Mask, Mask, Mask]:
         """Rows with too many pods; rows that lack what no pod could give back; and what is short: resources x rows."""
-        nodes = cycle.nodes
+        nodes = context.nodes
         full = nodes.pod_count[rows] >= nodes.allowed_pods[rows]
         allocatable = cells(nodes.allocatable, checked.resources, rows)
         short = checked.amounts > allocatable - cells(nodes.requested, checked.resources, rows)
         if not short.any():
             return full, np.zeros(len(full), np.bool_), short
         too_much = checked.amounts > allocatable
-        by_devices = self._by_devices(cycle)
+        by_devices = self._by_devices(context)
         if by_devices is not None:  # what a node has nothing of is not for this plugin to judge
             served = by_devices & (allocatable == 0)
             short, too_much = short & ~served, too_much & ~served
         hopeless: Mask = np.logical_or.reduce(too_much, axis=0)
         return full, hopeless, short
 
-    def _book(self, cycle: Cycle) -> ShortageBook:
+    def _book(self, context: SchedulingContext) -> ShortageBook:
         """Belongs to the shape, as do the answers that are kept."""
-        book = self._books.get(cycle.shape)
+        book = self._books.get(context.shape)
         if book is None:
-            book = self._books[cycle.shape] = ShortageBook()
+            book = self._books[context.shape] = ShortageBook()
         return book
 
-    def rejection(self, cycle: Cycle, code: int) -> Rejection:
-        names = self._checked(cycle).names
+    def rejection(self, context: SchedulingContext, code: int) -> Rejection:
+        names = self._checked(context).names
         if len(names) > _BITS:
-            is_full, is_hopeless, places = self._book(cycle).read(code)
+            is_full, is_hopeless, places = self._book(context).read(code)
         else:
             is_full, is_hopeless = bool(code & _TOO_MANY_PODS), bool(code & _HOPELESS)
             places = [place for place in range(len(names)) if code & (_FIRST_RESOURCE << place)]
@@ -135,12 +137,12 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return Rejection(tuple(reasons), Code.UnschedulableAndUnresolvable if is_hopeless else Code.Unschedulable)
 
     @reads(Reads.SHAPE)
-    def pre_score(self, cycle: Cycle, rows: Rows) -> Skip | None:
+    def pre_score(self, context: SchedulingContext, rows: Rows) -> Skip | None:
         return None
 
     @reads(Reads.TOTALS)
-    def score(self, cycle: Cycle, rows: Rows) -> Scores | None:
-        nodes, scored = cycle.nodes, self._scored(cycle)
+    def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
+        nodes, scored = context.nodes, self._scored(context)
         if not scored.names:
             return None
         few = few_rows(rows)
@@ -150,33 +152,33 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         wanted = cells(nodes.scored, scored.resources, rows) + scored.amounts
         return self._score(allocatable, wanted, allocatable != 0, scored.weights)
 
-    def _checked(self, cycle: Cycle) -> Amounts:
+    def _checked(self, context: SchedulingContext) -> Amounts:
         """The requests that are compared with what is free, in upstream's order."""
 
         def find() -> Amounts:
-            request = cycle.shape.request
+            request = context.shape.request
             scalars = sorted(name for name in request if name not in _FIRST_CLASS and not self._ignores(name))
             names = [name for name in (*_FIRST_CLASS, *scalars) if request.get(name, 0)]
-            return _amounts(cycle.nodes, {name: request[name] for name in names})
+            return _amounts(context.nodes, {name: request[name] for name in names})
 
-        return cycle.of_shape((self.name, "checked", cycle.nodes.resources_version), find)
+        return context.of_shape((self.name, "checked", context.nodes.resources_version), find)
 
-    def _scored(self, cycle: Cycle) -> Amounts:
+    def _scored(self, context: SchedulingContext) -> Amounts:
         """The resources that the strategy looks at; scalars only if the pod asks for them."""
 
         def find() -> Amounts:
-            asked = {name: cycle.shape.score_request.get(name, 0) for name in self._weights}
+            asked = {name: context.shape.score_request.get(name, 0) for name in self._weights}
             counted = {name: amount for name, amount in asked.items() if amount or not is_scalar_resource(name)}
-            return _amounts(cycle.nodes, counted, [self._weights[name] for name in counted])
+            return _amounts(context.nodes, counted, [self._weights[name] for name in counted])
 
-        return cycle.of_shape((self.name, "scored", cycle.nodes.resources_version), find)
+        return context.of_shape((self.name, "scored", context.nodes.resources_version), find)
 
-    def _by_devices(self, cycle: Cycle) -> Mask | None:
+    def _by_devices(self, context: SchedulingContext) -> Mask | None:
         """For each request that is compared whether devices can serve it; None: for none of them."""
-        if not self._devices_serve_requests or cycle.cluster.serving_classes.is_empty:
+        if not self._devices_serve_requests or context.cluster.serving_classes.is_empty:
             return None
-        names = self._checked(cycle).names
-        served = [name not in _FIRST_CLASS and has_device_class(cycle.cluster, name) for name in names]
+        names = self._checked(context).names
+        served = [name not in _FIRST_CLASS and has_device_class(context.cluster, name) for name in names]
         return np.array(served)[:, None] if any(served) else None
 
     def _ignores(self, name: str) -> bool:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mooring.cluster.nodes.offers import NONE, lowest_of_groups, lowest_untaken
 from mooring.cluster.nodes.shelf import Shelf
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.points import Rows
 from mooring.framework.status import PluginError
 from mooring.model.selectors import SelectorError, compile_selector
@@ -53,34 +53,34 @@ class Choice:
 
 
 def choose_volumes(
-    cycle: Cycle, claims: Sequence[PersistentVolumeClaim], rows: Rows, reaches: ReachMasks
+    context: SchedulingContext, claims: Sequence[PersistentVolumeClaim], rows: Rows, reaches: ReachMasks
 ) -> list[Choice]:
     """The claims by size, the smallest first; no volume is chosen twice on a node."""
     ordered = sorted(claims, key=lambda claim: claim.request_nano)
     if len(ordered) > FEW_CLAIMS:
-        return _choose_many(cycle, ordered, rows, reaches)
+        return _choose_many(context, ordered, rows, reaches)
     choices: list[Choice] = []
     for claim in ordered:
-        choices.append(_choose(cycle, claim, rows, reaches, choices))
+        choices.append(_choose(context, claim, rows, reaches, choices))
     return choices
 
 
 def _choose_many(
-    cycle: Cycle, claims: Sequence[PersistentVolumeClaim], rows: Rows, reaches: ReachMasks
+    context: SchedulingContext, claims: Sequence[PersistentVolumeClaim], rows: Rows, reaches: ReachMasks
 ) -> list[Choice]:
     """The same in one pass. Claims of different classes have different shelves and cannot take from each other."""
     wanted: dict[Shelf, list[Wanted]] = {}
     fitting: dict[tuple[object, ...], Ranks] = {}
     places: list[tuple[PersistentVolumeClaim, Shelf, int]] = []
     for claim in claims:
-        shelf = cycle.cluster.storage.shelf(claim.class_name)
+        shelf = context.cluster.storage.shelf(claim.class_name)
         suits = fitting.get(_kind(claim))
         if suits is None:
             suits = fitting[_kind(claim)] = fitting_ranks(shelf, claim)
         line = wanted.setdefault(shelf, [])
         places.append((claim, shelf, len(line)))
-        line.append(Wanted(suits, shelf.first_of_size(claim.request_nano), _kept(cycle, claim)))
-    given = {shelf: hand_out(cycle.nodes, shelf, line, rows, reaches) for shelf, line in wanted.items()}
+        line.append(Wanted(suits, shelf.first_of_size(claim.request_nano), _kept(context, claim)))
+    given = {shelf: hand_out(context.nodes, shelf, line, rows, reaches) for shelf, line in wanted.items()}
     return [
         Choice(claim, shelf, wanted[shelf][i].kept, given[shelf].ranks[i], given[shelf].place_of)
         for claim, shelf, i in places
@@ -96,31 +96,31 @@ def _kind(claim: PersistentVolumeClaim) -> tuple[object, ...]:
 
 
 def _choose(
-    cycle: Cycle, claim: PersistentVolumeClaim, rows: Rows, reaches: ReachMasks, before: Sequence[Choice]
+    context: SchedulingContext, claim: PersistentVolumeClaim, rows: Rows, reaches: ReachMasks, before: Sequence[Choice]
 ) -> Choice:
-    shelf = cycle.cluster.storage.shelf(claim.class_name)
+    shelf = context.cluster.storage.shelf(claim.class_name)
     rivals = [choice.ranks for choice in before if choice.shelf is shelf]
-    kept = _kept(cycle, claim)
+    kept = _kept(context, claim)
     fitting = fitting_ranks(shelf, claim)
-    count = len(cycle.nodes.alive[rows])
-    offers = offers_by_row(cycle, shelf, fitting, rows, len(rivals) + 1, reaches) if len(fitting) else []
+    count = len(context.nodes.alive[rows])
+    offers = offers_by_row(context, shelf, fitting, rows, len(rivals) + 1, reaches) if len(fitting) else []
     ranks = lowest_untaken(offers, rivals, count)
     if kept is not None:
         # Parity: a volume that is kept for the claim is the only choice, also where it cannot be used. A pod that uses
         # the claim twice gets it once, and the second time another volume.
         again = [choice.ranks for choice in before if choice.kept is kept]
         is_taken = np.logical_or.reduce([column == KEPT for column in again]) if again else np.zeros(count, np.bool_)
-        reached = np.ones(count, np.bool_) if kept.reach is None else reaches.of(cycle.nodes, kept.reach)[rows]
+        reached = np.ones(count, np.bool_) if kept.reach is None else reaches.of(context.nodes, kept.reach)[rows]
         ranks = np.where(is_taken, ranks, np.where(reached, KEPT, NONE))
     return Choice(claim, shelf, kept, ranks)
 
 
-def _kept(cycle: Cycle, claim: PersistentVolumeClaim) -> PersistentVolume | None:
+def _kept(context: SchedulingContext, claim: PersistentVolumeClaim) -> PersistentVolume | None:
     """The volume that names the claim and suits it; of several the first by name."""
     return next(
         (
             volume
-            for volume in cycle.cluster.storage.kept_for(claim.key)
+            for volume in context.cluster.storage.kept_for(claim.key)
             if volume.class_name == claim.class_name
             and is_kept_for(volume, claim)
             and is_large_enough(volume, claim)
@@ -150,13 +150,15 @@ def fitting_ranks(shelf: Shelf, claim: PersistentVolumeClaim) -> Ranks:
     return np.array([rank for rank in ranks.tolist() if selector.matches(shelf.volumes[rank].labels)], np.int64)
 
 
-def offers_by_row(cycle: Cycle, shelf: Shelf, ranks: Ranks, rows: Rows, depth: int, reaches: ReachMasks) -> list[Ranks]:
+def offers_by_row(
+    context: SchedulingContext, shelf: Shelf, ranks: Ranks, rows: Rows, depth: int, reaches: ReachMasks
+) -> list[Ranks]:
     """Columns of ranks: among them are, for each row, the `depth` lowest ranks that reach it.
 
     Hot: volumes that are for the same nodes are looked at once, and those that go by one label are looked up by its
     value, so that 5,000 local volumes on 5,000 nodes take a few passes over columns.
     """
-    nodes, count = cycle.nodes, len(cycle.nodes.alive[rows])
+    nodes, count = context.nodes, len(context.nodes.alive[rows])
     table = lowest_of_groups(shelf.reach[ranks], ranks, len(shelf.reaches), depth)
     offers = [np.full(count, rank, np.int64) for rank in table[:, 0].tolist() if rank != NONE]
     for key, keyed in shelf.keyed.items():

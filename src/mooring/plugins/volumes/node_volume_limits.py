@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mooring.cluster.claims.volume_handles import VolumeHandle, handles_of
 from mooring.cluster.claims.volumes_on_nodes import RowVolumes, volumes_of_row
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.events import Registration
 from mooring.framework.points import Codes, FilterPlugin, Handle, PreFilterPlugin, Rows
 from mooring.framework.status import SKIP, PluginError, Rejection, Skip, curable, final
@@ -51,77 +51,79 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
     def concerns(cls, pod: Pod) -> bool:
         return bool(pod.spec.volumes)
 
-    def pre_filter(self, cycle: Cycle) -> Skip | None:
-        if not uses_attachable_volumes(cycle.pod):
+    def pre_filter(self, context: SchedulingContext) -> Skip | None:
+        if not uses_attachable_volumes(context.pod):
             return SKIP
-        found = handles_of(cycle.cluster.storage, cycle.pod)
-        required = self._required_drivers(cycle, found.handles) if self._requires_drivers else ()
+        found = handles_of(context.cluster.storage, context.pod)
+        required = self._required_drivers(context, found.handles) if self._requires_drivers else ()
         new = NewVolumes(frozenset(found.handles), found.missing, found.fault, required)
-        cycle.state.write(self.name, new)
+        context.state.write(self.name, new)
         return None
 
-    def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
-        new: NewVolumes = cycle.state.read(self.name)
+    def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
+        new: NewVolumes = context.state.read(self.name)
         if new.missing is not None:
-            return np.full(len(cycle.nodes.alive[rows]), _MISSING, np.int64)
+            return np.full(len(context.nodes.alive[rows]), _MISSING, np.int64)
         if new.fault is not None:
             raise PluginError(new.fault)
         if not new.handles:
             return None
-        self._limits.refresh(cycle)
-        codes = self._exceeded(cycle, new.handles, rows) * _EXCEEDED
+        self._limits.refresh(context)
+        codes = self._exceeded(context, new.handles, rows) * _EXCEEDED
         for i, driver in reversed(list(enumerate(new.required_drivers))):
             codes[~self._limits.has_driver(driver)[rows]] = _FIRST_ABSENT + i
         return codes if codes.any() else None
 
-    def rejection(self, cycle: Cycle, code: int) -> Rejection:
+    def rejection(self, context: SchedulingContext, code: int) -> Rejection:
         if code == _EXCEEDED:
             return curable("node(s) exceed max volume count")
-        new: NewVolumes = cycle.state.read(self.name)
+        new: NewVolumes = context.state.read(self.name)
         if code >= _FIRST_ABSENT:
             return curable(f"{new.required_drivers[code - _FIRST_ABSENT]} CSI driver is not installed on the node")
         name = (new.missing or "").partition("/")[2]
         return final(f'looking up PVC {new.missing}: persistentvolumeclaim "{name}" not found')
 
-    def _required_drivers(self, cycle: Cycle, handles: set[VolumeHandle]) -> tuple[str, ...]:
-        known = cycle.cluster.storage.drivers
+    def _required_drivers(self, context: SchedulingContext, handles: set[VolumeHandle]) -> tuple[str, ...]:
+        known = context.cluster.storage.drivers
         names = sorted({driver for driver, _ in handles})
         return tuple(name for name in names if name in known and known[name].spec.prevent_pod_scheduling_if_missing)
 
-    def _exceeded(self, cycle: Cycle, handles: frozenset[VolumeHandle], rows: Rows) -> NDArray[np.int64]:
+    def _exceeded(self, context: SchedulingContext, handles: frozenset[VolumeHandle], rows: Rows) -> NDArray[np.int64]:
         """1 for the rows on which a driver would have to attach more than it can."""
         limited = [driver for driver in sorted({driver for driver, _ in handles}) if driver in self._limits.by_driver]
-        exceeded = np.zeros(len(cycle.nodes.alive[rows]), np.bool_)
+        exceeded = np.zeros(len(context.nodes.alive[rows]), np.bool_)
         if not limited:
             return exceeded.astype(np.int64)
-        if cycle.nodes is not cycle.cluster.nodes:
-            return self._exceeded_one_by_one(cycle, handles, rows)
-        volumes = cycle.cluster.volumes_on_nodes()
+        if context.nodes is not context.cluster.nodes:
+            return self._exceeded_one_by_one(context, handles, rows)
+        volumes = context.cluster.volumes_on_nodes()
         if volumes.faulty_rows:
-            self._raise_fault(cycle, rows)
+            self._raise_fault(context, rows)
         for driver in limited:
             wanted = [handle for handle in handles if handle[0] == driver]
-            needed = np.full(cycle.nodes.capacity, len(wanted), np.int64)
+            needed = np.full(context.nodes.capacity, len(wanted), np.int64)
             for handle in wanted:
                 needed[list(volumes.rows_using.get(handle, ()))] -= 1
             held = volumes.by_driver.get(driver)
             exceeded |= exceeds(0 if held is None else held[rows], needed[rows], self._limits.by_driver[driver][rows])
         return exceeded.astype(np.int64)
 
-    def _raise_fault(self, cycle: Cycle, rows: Rows) -> None:
+    def _raise_fault(self, context: SchedulingContext, rows: Rows) -> None:
         """Parity: a pod whose volumes cannot be told is an error for every pod that might join it on a limited node."""
-        volumes = cycle.cluster.volumes_on_nodes()
-        for row in np.arange(cycle.nodes.height)[rows].tolist():
+        volumes = context.cluster.volumes_on_nodes()
+        for row in np.arange(context.nodes.height)[rows].tolist():
             if row in volumes.faulty_rows and self._limits.is_limited[row]:
                 raise PluginError(volumes.row(row).fault or "")
 
-    def _exceeded_one_by_one(self, cycle: Cycle, handles: frozenset[VolumeHandle], rows: Rows) -> NDArray[np.int64]:
+    def _exceeded_one_by_one(
+        self, context: SchedulingContext, handles: frozenset[VolumeHandle], rows: Rows
+    ) -> NDArray[np.int64]:
         """In a what-if, where the pods on a row are not those that are followed."""
-        known = cycle.cluster.volumes_on_nodes()
+        known = context.cluster.volumes_on_nodes()
         answers = []
-        for row in np.arange(cycle.nodes.height)[rows].tolist():
+        for row in np.arange(context.nodes.height)[rows].tolist():
             limits = {driver: int(column[row]) for driver, column in self._limits.by_driver.items()}
-            held = volumes_of_row(cycle.cluster.storage, cycle.nodes.pods_on[row], known.attachments(row))
+            held = volumes_of_row(context.cluster.storage, context.nodes.pods_on[row], known.attachments(row))
             if held.fault is not None and self._limits.is_limited[row]:
                 raise PluginError(held.fault)
             answers.append(exceeds_limits(handles, held, limits))

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.nodes.offers import NONE
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.points import Codes, Rows
 from mooring.framework.status import PluginError
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -59,43 +59,45 @@ class Planner:
     reaches: ReachMasks = field(default_factory=ReachMasks)
     room: ReportedRoom = field(default_factory=ReportedRoom)
 
-    def plan(self, cycle: Cycle, claims: Sequence[PersistentVolumeClaim], rows: Rows) -> Plan:
+    def plan(self, context: SchedulingContext, claims: Sequence[PersistentVolumeClaim], rows: Rows) -> Plan:
         settled = [claim for claim in claims if selected_node(claim) is not None]
         open_claims = [claim for claim in claims if selected_node(claim) is None]
-        elsewhere = _rows_elsewhere(cycle, settled, rows)
-        plan = Plan(rows, cycle.cluster.storage.version, np.where(elsewhere, NO_VOLUME, 0), settled=settled)
+        elsewhere = _rows_elsewhere(context, settled, rows)
+        plan = Plan(rows, context.cluster.storage.version, np.where(elsewhere, NO_VOLUME, 0), settled=settled)
         if elsewhere.all():
             return plan
-        plan.choices = choose_volumes(cycle, open_claims, rows, self.reaches)
+        plan.choices = choose_volumes(context, open_claims, rows, self.reaches)
         for claim in settled:
-            self._check(cycle, plan, claim, ~elsewhere, rows)
+            self._check(context, plan, claim, ~elsewhere, rows)
         for choice in plan.choices:
-            self._check(cycle, plan, choice.claim, ~elsewhere & (choice.ranks == NONE), rows)
+            self._check(context, plan, choice.claim, ~elsewhere & (choice.ranks == NONE), rows)
         return plan
 
     def _check(
-        self, cycle: Cycle, plan: Plan, claim: PersistentVolumeClaim, asked: NDArray[np.bool_], rows: Rows
+        self, context: SchedulingContext, plan: Plan, claim: PersistentVolumeClaim, asked: NDArray[np.bool_], rows: Rows
     ) -> None:
         """Note where a volume cannot be made for a claim; what was noted before stands."""
         asked = asked & (plan.codes == 0)
         if not asked.any():
             return
-        storage_class = _class_of(cycle, claim)
+        storage_class = _class_of(context, claim)
         if not can_provision(storage_class.provisioner):
             plan.codes[asked] = NO_VOLUME
             return
-        allowed = match_topologies(cycle.nodes, storage_class.allowed_topologies, rows)
-        has_room = self.room.has_room(cycle, claim, storage_class, rows)
+        allowed = match_topologies(context.nodes, storage_class.allowed_topologies, rows)
+        has_room = self.room.has_room(context, claim, storage_class, rows)
         plan.codes[asked & ~has_room] = NO_ROOM
         plan.codes[asked & ~allowed] = NO_VOLUME
 
 
-def _rows_elsewhere(cycle: Cycle, settled: Sequence[PersistentVolumeClaim], rows: Rows) -> NDArray[np.bool_]:
+def _rows_elsewhere(
+    context: SchedulingContext, settled: Sequence[PersistentVolumeClaim], rows: Rows
+) -> NDArray[np.bool_]:
     """Rows other than the node that a volume is being made for."""
-    elsewhere = np.zeros(cycle.nodes.height, np.bool_)
+    elsewhere = np.zeros(context.nodes.height, np.bool_)
     for claim in settled:
-        others = np.ones(cycle.nodes.height, np.bool_)
-        row = cycle.nodes.row_book.get(selected_node(claim) or "")
+        others = np.ones(context.nodes.height, np.bool_)
+        row = context.nodes.row_book.get(selected_node(claim) or "")
         if row is not None:
             others[row] = False
         elsewhere |= others
@@ -103,11 +105,11 @@ def _rows_elsewhere(cycle: Cycle, settled: Sequence[PersistentVolumeClaim], rows
     return found
 
 
-def _class_of(cycle: Cycle, claim: PersistentVolumeClaim) -> StorageClass:
+def _class_of(context: SchedulingContext, claim: PersistentVolumeClaim) -> StorageClass:
     name = claim.class_name
     if not name:
         raise PluginError(f'no class for claim "{claim.key}"')
-    storage_class = cycle.cluster.storage.classes.get(name)
+    storage_class = context.cluster.storage.classes.get(name)
     if storage_class is None:
         raise PluginError(f'failed to find storage class "{name}"')
     return storage_class

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from mooring.cluster.nodes.label_values import LabelValues
 from mooring.cluster.nodes.match import match_rule
 from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.points import Rows
 from mooring.model.quantity import to_int
 from mooring.model.selectors import LabelRule, Selector, SelectorError, compile_selector
@@ -56,30 +56,32 @@ class ReportedRoom:
         self._made_of: tuple[object, int] | None = None
         self._classes: dict[str, ClassRoom] = {}
 
-    def has_room(self, cycle: Cycle, claim: PersistentVolumeClaim, storage_class: StorageClass, rows: Rows) -> Mask:
+    def has_room(
+        self, context: SchedulingContext, claim: PersistentVolumeClaim, storage_class: StorageClass, rows: Rows
+    ) -> Mask:
         """Rows on which a volume of the claim's size can be made, as far as anybody knows."""
         wanted = to_int(claim.request_nano)
-        driver = cycle.cluster.storage.drivers.get(storage_class.provisioner)
-        count = len(cycle.nodes.alive[rows])
+        driver = context.cluster.storage.drivers.get(storage_class.provisioner)
+        count = len(context.nodes.alive[rows])
         if not _asks_for_storage(claim) or driver is None or not driver.spec.storage_capacity:
             return np.ones(count, np.bool_)
-        room = self._of_class(cycle, storage_class.name)
+        room = self._of_class(context, storage_class.name)
         found = np.zeros(count, np.bool_)
         if room is None:
             return found
         for key, keyed in room.keyed.items():
-            column = cycle.nodes.labels.column(key)
+            column = context.nodes.labels.column(key)
             codes = keyed.values.codes(column)
             enough = np.zeros(column.width, np.bool_)
             enough[codes[keyed.sizes >= wanted]] = True
             found |= enough[column.codes[rows]]
         for selector, size in room.others:
             if size >= wanted:
-                found |= match_selector(cycle.nodes, selector, rows)
+                found |= match_selector(context.nodes, selector, rows)
         return found
 
-    def _of_class(self, cycle: Cycle, name: str) -> ClassRoom | None:
-        storage = cycle.cluster.storage
+    def _of_class(self, context: SchedulingContext, name: str) -> ClassRoom | None:
+        storage = context.cluster.storage
         made_of = (storage, storage.capacity_version)
         if made_of != self._made_of:
             self._made_of = made_of

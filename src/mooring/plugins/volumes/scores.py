@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from mooring.cluster.nodes.kernels import along_shape, round_half_away
 from mooring.cluster.nodes.offers import NONE
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.points import Rows, Scores
 from mooring.model.quantity import parse, to_amount, to_int
 from mooring.model.storage import PersistentVolumeClaim
@@ -28,13 +28,13 @@ def utilization(requested: Ints, capacity: Ints) -> Ints:
     return np.where(requested > capacity, 100, requested * 100 // np.maximum(capacity, 1))
 
 
-def score_plan(cycle: Cycle, plan: Plan, rows: Rows, shape: Sequence[tuple[int, int]]) -> Scores:
+def score_plan(context: SchedulingContext, plan: Plan, rows: Rows, shape: Sequence[tuple[int, int]]) -> Scores:
     """By the volumes that are there; on nodes where all have to be made, by the room that drivers report."""
     count = len(plan.codes)
     has_bindings = np.zeros(count, np.bool_)
     for choice in plan.choices:
         has_bindings |= choice.ranks != NONE
-    static, dynamic = _bound_by_class(plan, count), _made_by_class(cycle, plan, rows, count)
+    static, dynamic = _bound_by_class(plan, count), _made_by_class(context, plan, rows, count)
     scores, counted = [], []
     for name in sorted({*static, *dynamic}):
         empty = np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.bool_)
@@ -69,10 +69,10 @@ def _bound_by_class(plan: Plan, count: int) -> _Sums:
     return sums
 
 
-def _made_by_class(cycle: Cycle, plan: Plan, rows: Rows, count: int) -> _Sums:
+def _made_by_class(context: SchedulingContext, plan: Plan, rows: Rows, count: int) -> _Sums:
     sums: _Sums = {}
     for claim in [*plan.settled, *(choice.claim for choice in plan.choices)]:
-        room = _room_for(cycle, claim, rows, count)
+        room = _room_for(context, claim, rows, count)
         requested, capacity, counts = sums.setdefault(claim.class_name, _nothing(count))
         is_known = room >= 0
         requested += is_known * to_amount(claim.request_nano)
@@ -81,9 +81,9 @@ def _made_by_class(cycle: Cycle, plan: Plan, rows: Rows, count: int) -> _Sums:
     return {name: each for name, each in sums.items() if each[2].any()}
 
 
-def _room_for(cycle: Cycle, claim: PersistentVolumeClaim, rows: Rows, count: int) -> Ints:
+def _room_for(context: SchedulingContext, claim: PersistentVolumeClaim, rows: Rows, count: int) -> Ints:
     """For each row the room of the first report, by name, under which the claim's volume could be made; -1: none."""
-    storage = cycle.cluster.storage
+    storage = context.cluster.storage
     storage_class = storage.classes.get(claim.class_name)
     driver = storage.drivers.get(storage_class.provisioner) if storage_class is not None else None
     room = np.full(count, -1, np.int64)
@@ -95,7 +95,7 @@ def _room_for(cycle: Cycle, claim: PersistentVolumeClaim, rows: Rows, count: int
         if report.storage_class_name != claim.class_name or size is None or selector is None:
             continue
         if size >= to_int(claim.request_nano):
-            room[match_selector(cycle.nodes, selector, rows)] = to_amount(parse(report.capacity or 0))
+            room[match_selector(context.nodes, selector, rows)] = to_amount(parse(report.capacity or 0))
     return room
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from mooring.cluster.nodes.table import ClusterError
 from mooring.framework.config.args import VolumeBindingArgs
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.events import Registration
 from mooring.framework.points import (
     Codes,
@@ -82,105 +82,109 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
 
     # ---- which nodes will do
 
-    def pre_filter(self, cycle: Cycle) -> Rejection | Skip | None:
-        if not cycle.pod.spec.volumes:
+    def pre_filter(self, context: SchedulingContext) -> Rejection | Skip | None:
+        if not context.pod.spec.volumes:
             return SKIP
-        claims = sort_claims(cycle.cluster.storage, cycle.pod)
+        claims = sort_claims(context.cluster.storage, context.pod)
         if isinstance(claims, Rejection):
             return claims
         if claims is None:
             return SKIP
         if claims.immediate:
             return final("pod has unbound immediate PersistentVolumeClaims")
-        cycle.state.write(self.name, BindingState(claims))
+        context.state.write(self.name, BindingState(claims))
         return None
 
-    def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
-        state: BindingState = cycle.state.read(self.name)
-        if cycle.nodes is cycle.cluster.nodes:
-            codes, state.plan = self._codes(cycle, state.claims, rows)
+    def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
+        state: BindingState = context.state.read(self.name)
+        if context.nodes is context.cluster.nodes:
+            codes, state.plan = self._codes(context, state.claims, rows)
         else:
             # Hot: preemption asks about one node after another, and this takes as long for one as for all.
             if state.everywhere is None:
-                state.everywhere, _ = self._codes(cycle, state.claims, slice(0, cycle.nodes.height))
+                state.everywhere, _ = self._codes(context, state.claims, slice(0, context.nodes.height))
             codes = state.everywhere[rows]
         return codes if codes.any() else None
 
-    def _codes(self, cycle: Cycle, claims: PodClaims, rows: Rows) -> tuple[Codes, Plan | None]:
-        codes = bound_codes(cycle, claims.bound, rows, self._planner.reaches)
+    def _codes(self, context: SchedulingContext, claims: PodClaims, rows: Rows) -> tuple[Codes, Plan | None]:
+        codes = bound_codes(context, claims.bound, rows, self._planner.reaches)
         if not claims.delayed:
             return codes, None
-        plan = self._planner.plan(cycle, claims.delayed, rows)
+        plan = self._planner.plan(context, claims.delayed, rows)
         return codes | plan.codes, plan
 
-    def rejection(self, cycle: Cycle, code: int) -> Rejection:
+    def rejection(self, context: SchedulingContext, code: int) -> Rejection:
         return final(*(reason for bit, reason in _REASONS.items() if code & bit))
 
     # ---- which of them is best
 
     @reads(Reads.SHAPE)
-    def pre_score(self, cycle: Cycle, rows: Rows) -> Skip | None:
+    def pre_score(self, context: SchedulingContext, rows: Rows) -> Skip | None:
         return None if self._scores else SKIP
 
-    def score(self, cycle: Cycle, rows: Rows) -> Scores | None:
-        state = self._state(cycle)
+    def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
+        state = self._state(context)
         if state is None or not state.claims.delayed:
             return None
-        plan = self._planner.plan(cycle, state.claims.delayed, rows)
-        return score_plan(cycle, plan, rows, self._shape)
+        plan = self._planner.plan(context, state.claims.delayed, rows)
+        return score_plan(context, plan, rows, self._shape)
 
     # ---- the node that was chosen
 
-    def reserve(self, cycle: Cycle, node_name: str) -> Rejection | None:
+    def reserve(self, context: SchedulingContext, node_name: str) -> Rejection | None:
         """Assume that the chosen volumes are the claims', and that claims without any are to get one on this node."""
-        state = self._state(cycle)
+        state = self._state(context)
         if state is None or not state.claims.delayed:
             return None
-        row = cycle.nodes.row_book[node_name]
+        row = context.nodes.row_book[node_name]
         plan, index = state.plan, state.plan.index_of(row) if state.plan is not None else None
-        if plan is None or index is None or plan.version != cycle.cluster.storage.version:
-            plan, index = self._planner.plan(cycle, state.claims.delayed, np.array([row], np.intp)), 0
+        if plan is None or index is None or plan.version != context.cluster.storage.version:
+            plan, index = self._planner.plan(context, state.claims.delayed, np.array([row], np.intp)), 0
         if plan.codes[index]:
-            return self.rejection(cycle, int(plan.codes[index]))  # volumes changed since the node was looked at
+            return self.rejection(context, int(plan.codes[index]))  # volumes changed since the node was looked at
         try:
             for volume, claim in plan.bindings(index):
-                self._keep(cycle, state.reservation, volume, claim)
+                self._keep(context, state.reservation, volume, claim)
             for claim in plan.provisions(index):
                 copy = made_for(claim, node_name)
-                cycle.cluster.storage.assume_claim(copy)
+                context.cluster.storage.assume_claim(copy)
                 state.reservation.claims.append(copy)
         except ClusterError as fault:
-            self.unreserve(cycle, node_name)
+            self.unreserve(context, node_name)
             raise PluginError(str(fault)) from fault
         return None
 
     def _keep(
-        self, cycle: Cycle, reservation: Reservation, volume: PersistentVolume, claim: PersistentVolumeClaim
+        self,
+        context: SchedulingContext,
+        reservation: Reservation,
+        volume: PersistentVolume,
+        claim: PersistentVolumeClaim,
     ) -> None:
         copy = kept_for(volume, claim)
         if copy is not volume:
-            cycle.cluster.storage.assume_volume(copy)
+            context.cluster.storage.assume_volume(copy)
         reservation.volumes.append((copy, claim))
 
-    def unreserve(self, cycle: Cycle, node_name: str) -> None:
-        state = self._state(cycle)
+    def unreserve(self, context: SchedulingContext, node_name: str) -> None:
+        state = self._state(context)
         if state is not None:
             for volume, _ in state.reservation.volumes:
-                cycle.cluster.storage.restore_volume(volume.name)
+                context.cluster.storage.restore_volume(volume.name)
             for claim in state.reservation.claims:
-                cycle.cluster.storage.restore_claim(claim.key)
+                context.cluster.storage.restore_claim(claim.key)
             state.reservation = Reservation()
 
-    def pre_bind(self, cycle: Cycle, node_name: str) -> Work | Rejection | None:
-        state = self._state(cycle)
+    def pre_bind(self, context: SchedulingContext, node_name: str) -> Work | Rejection | None:
+        state = self._state(context)
         if state is None or not state.reservation:
             return None
         deadline_ns = self._services.now_ns() + self._timeout_ns
-        return bind_volumes(cycle, node_name, state.reservation, self._services.now_ns, deadline_ns)
+        return bind_volumes(context, node_name, state.reservation, self._services.now_ns, deadline_ns)
 
-    def _state(self, cycle: Cycle) -> BindingState | None:
+    def _state(self, context: SchedulingContext) -> BindingState | None:
         """None: the pod has no claims."""
-        if not cycle.pod.spec.volumes:
+        if not context.pod.spec.volumes:
             return None
-        found: BindingState | None = cycle.state.find(self.name)
+        found: BindingState | None = context.state.find(self.name)
         return found

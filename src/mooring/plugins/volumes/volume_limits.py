@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.model.meta import int32
 
 NO_LIMIT = -1
@@ -25,8 +25,8 @@ class NodeLimits:
         found = self._installed.get(driver)
         return np.zeros(len(self.is_limited), np.bool_) if found is None else found
 
-    def refresh(self, cycle: Cycle) -> None:
-        nodes, storage = cycle.cluster.nodes, cycle.cluster.storage
+    def refresh(self, context: SchedulingContext) -> None:
+        nodes, storage = context.cluster.nodes, context.cluster.storage
         made_of = (nodes.node_set_version, nodes.capacity, storage, storage.node_version)
         if made_of == self._made_of:
             return

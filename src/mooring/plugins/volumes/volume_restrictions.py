@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.events import Registration
 from mooring.framework.points import Codes, FilterPlugin, PreFilterExtensions, Rows
 from mooring.framework.status import SKIP, Rejection, Skip, curable, final
@@ -43,42 +43,42 @@ class VolumeRestrictions(PreFilterExtensions, FilterPlugin):
     def concerns(cls, pod: Pod) -> bool:
         return bool(pod.spec.volumes)
 
-    def pre_filter(self, cycle: Cycle) -> Rejection | Skip | None:
-        pod = cycle.pod
+    def pre_filter(self, context: SchedulingContext) -> Rejection | Skip | None:
+        pod = context.pod
         if not pod.spec.volumes:
             return SKIP
         lone = set()
         for name in named_claims(pod):
-            claim = cycle.cluster.storage.claims.get(f"{pod.namespace}/{name}")
+            claim = context.cluster.storage.claims.get(f"{pod.namespace}/{name}")
             if claim is None:
                 return final(f'persistentvolumeclaim "{name}" not found')
             if READ_WRITE_ONCE_POD in (claim.spec.access_modes or ()):
                 lone.add(name)
         disks = tuple(disks_of(pod))
-        conflicts = _count_in_use(cycle, lone) if lone else 0
+        conflicts = _count_in_use(context, lone) if lone else 0
         if not disks and not conflicts:
             return SKIP
-        cycle.state.write(self.name, RestrictedVolumes(disks, frozenset(lone), conflicts))
+        context.state.write(self.name, RestrictedVolumes(disks, frozenset(lone), conflicts))
         return None
 
-    def add_pod(self, cycle: Cycle, pod: Pod, row: int) -> None:
-        self._count(cycle, pod, 1)
+    def add_pod(self, context: SchedulingContext, pod: Pod, row: int) -> None:
+        self._count(context, pod, 1)
 
-    def remove_pod(self, cycle: Cycle, pod: Pod, row: int) -> None:
-        self._count(cycle, pod, -1)
+    def remove_pod(self, context: SchedulingContext, pod: Pod, row: int) -> None:
+        self._count(context, pod, -1)
 
-    def _count(self, cycle: Cycle, pod: Pod, change: int) -> None:
-        state: RestrictedVolumes = cycle.state.read(self.name)
+    def _count(self, context: SchedulingContext, pod: Pod, change: int) -> None:
+        state: RestrictedVolumes = context.state.read(self.name)
         state.conflicts += change * sum(name in state.lone_claims for name in named_claims(pod))
 
-    def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
-        state: RestrictedVolumes = cycle.state.read(self.name)
-        codes = np.full(len(cycle.nodes.alive[rows]), _CLAIM if state.conflicts > 0 else 0, np.int64)
+    def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
+        state: RestrictedVolumes = context.state.read(self.name)
+        codes = np.full(len(context.nodes.alive[rows]), _CLAIM if state.conflicts > 0 else 0, np.int64)
         if state.disks:
-            codes[_rows_in_conflict(cycle, state.disks, rows)] = _DISK
+            codes[_rows_in_conflict(context, state.disks, rows)] = _DISK
         return codes if codes.any() else None
 
-    def rejection(self, cycle: Cycle, code: int) -> Rejection:
+    def rejection(self, context: SchedulingContext, code: int) -> Rejection:
         if code == _DISK:
             return curable("node(s) had no available disk")
         return curable(
@@ -87,20 +87,20 @@ class VolumeRestrictions(PreFilterExtensions, FilterPlugin):
         )
 
 
-def _count_in_use(cycle: Cycle, names: Iterable[str]) -> int:
+def _count_in_use(context: SchedulingContext, names: Iterable[str]) -> int:
     """How many of the claims a pod on some node names."""
-    naming, alive = cycle.cluster.volumes_on_nodes().rows_naming, cycle.nodes.alive
-    keys = (f"{cycle.pod.namespace}/{name}" for name in names)
+    naming, alive = context.cluster.volumes_on_nodes().rows_naming, context.nodes.alive
+    keys = (f"{context.pod.namespace}/{name}" for name in names)
     return sum(any(alive[row] for row in naming.get(key, ())) for key in keys)
 
 
-def _rows_in_conflict(cycle: Cycle, disks: tuple[Volume, ...], rows: Rows) -> list[int]:
+def _rows_in_conflict(context: SchedulingContext, disks: tuple[Volume, ...], rows: Rows) -> list[int]:
     """Positions in `rows` of the nodes on which a pod uses one of the disks."""
-    asked = np.arange(cycle.nodes.height)[rows].tolist()
-    if cycle.nodes is not cycle.cluster.nodes:
-        pods_on = cycle.nodes.pods_on
+    asked = np.arange(context.nodes.height)[rows].tolist()
+    if context.nodes is not context.cluster.nodes:
+        pods_on = context.nodes.pods_on
         return [i for i, row in enumerate(asked) if any(_collides(disks, disks_of(pod)) for pod in pods_on[row])]
-    known = cycle.cluster.volumes_on_nodes()
+    known = context.cluster.volumes_on_nodes()
     return [i for i, row in enumerate(asked) if row in known.rows_with_disks and _collides(disks, known.row(row).disks)]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.nodes.labels import ABSENT
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.events import Registration
 from mooring.framework.points import Codes, FilterPlugin, PreFilterPlugin, Rows
 from mooring.framework.status import SKIP, Rejection, Skip, final
@@ -28,56 +28,56 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
     def concerns(cls, pod: Pod) -> bool:
         return bool(pod.spec.volumes)
 
-    def pre_filter(self, cycle: Cycle) -> Rejection | Skip | None:
+    def pre_filter(self, context: SchedulingContext) -> Rejection | Skip | None:
         """Parity: volumes made for the pod alone are not looked at."""
         rules: list[ZoneRule] = []
-        for name in named_claims(cycle.pod):
-            volume = _volume_of(cycle, name)
+        for name in named_claims(context.pod):
+            volume = _volume_of(context, name)
             if isinstance(volume, Rejection):
                 return volume
             if volume is not None:
                 rules += zone_rules(volume)
         if not rules:
             return SKIP
-        cycle.state.write(self.name, tuple(dict.fromkeys(rules)))
+        context.state.write(self.name, tuple(dict.fromkeys(rules)))
         return None
 
-    def filter(self, cycle: Cycle, rows: Rows) -> Codes | None:
-        rules: tuple[ZoneRule, ...] = cycle.state.read(self.name)
-        labels = cycle.nodes.labels
-        is_placed = np.zeros(len(cycle.nodes.alive[rows]), np.bool_)
+    def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
+        rules: tuple[ZoneRule, ...] = context.state.read(self.name)
+        labels = context.nodes.labels
+        is_placed = np.zeros(len(context.nodes.alive[rows]), np.bool_)
         for key in TOPOLOGY_LABELS:
             is_placed |= labels.column(key).codes[rows] != ABSENT
         admitted = np.ones(len(is_placed), np.bool_)
         for rule in rules:
-            admitted &= _admits(cycle, rule, rows)
+            admitted &= _admits(context, rule, rows)
         # Parity: nodes that name neither zone nor region are taken for a cluster without any.
         codes = (is_placed & ~admitted).astype(np.int64)
         return codes if codes.any() else None
 
-    def rejection(self, cycle: Cycle, code: int) -> Rejection:
+    def rejection(self, context: SchedulingContext, code: int) -> Rejection:
         return final("node(s) had no available volume zone")
 
 
-def _volume_of(cycle: Cycle, claim_name: str) -> PersistentVolume | Rejection | None:
+def _volume_of(context: SchedulingContext, claim_name: str) -> PersistentVolume | Rejection | None:
     """The volume of a claim; None where it is yet to be chosen."""
-    storage = cycle.cluster.storage
+    storage = context.cluster.storage
     if not claim_name:
         return final("PersistentVolumeClaim had no name")
-    claim = storage.claims.get(f"{cycle.pod.namespace}/{claim_name}")
+    claim = storage.claims.get(f"{context.pod.namespace}/{claim_name}")
     if claim is None:
         return final(f'persistentvolumeclaim "{claim_name}" not found')
     if not claim.spec.volume_name:
-        return _unbound(cycle, claim)
+        return _unbound(context, claim)
     volume = storage.volumes.get(claim.spec.volume_name)
     return volume or final(f'persistentvolume "{claim.spec.volume_name}" not found')
 
 
-def _unbound(cycle: Cycle, claim: PersistentVolumeClaim) -> Rejection | None:
+def _unbound(context: SchedulingContext, claim: PersistentVolumeClaim) -> Rejection | None:
     name = claim.class_name
     if not name:
         return final("PersistentVolumeClaim had no pv name and storageClass name")
-    storage_class = cycle.cluster.storage.classes.get(name)
+    storage_class = context.cluster.storage.classes.get(name)
     if storage_class is None:
         return final(f'storageclass.storage.k8s.io "{name}" not found')
     if storage_class.volume_binding_mode is None:
@@ -86,19 +86,19 @@ def _unbound(cycle: Cycle, claim: PersistentVolumeClaim) -> Rejection | None:
     return None if is_delayed else final("PersistentVolume had no name")
 
 
-def _admits(cycle: Cycle, rule: ZoneRule, rows: Rows) -> NDArray[np.bool_]:
+def _admits(context: SchedulingContext, rule: ZoneRule, rows: Rows) -> NDArray[np.bool_]:
     """Rows whose node is where the volume is; a label of the first generation is also looked for under today's name."""
     key, values = rule
-    found = _is_one_of(cycle, key, values, rows)
+    found = _is_one_of(context, key, values, rows)
     successor = SUCCESSORS.get(key)
     if successor is not None:
-        without = cycle.nodes.labels.column(key).codes[rows] == ABSENT
-        found |= without & _is_one_of(cycle, successor, values, rows)
+        without = context.nodes.labels.column(key).codes[rows] == ABSENT
+        found |= without & _is_one_of(context, successor, values, rows)
     return found
 
 
-def _is_one_of(cycle: Cycle, key: str, values: frozenset[str], rows: Rows) -> NDArray[np.bool_]:
-    column = cycle.nodes.labels.column(key)
+def _is_one_of(context: SchedulingContext, key: str, values: frozenset[str], rows: Rows) -> NDArray[np.bool_]:
+    column = context.nodes.labels.column(key)
     admitted = np.zeros(column.width, np.bool_)
     admitted[[column.value_book[value] for value in values if value in column.value_book]] = True
     found: NDArray[np.bool_] = admitted[column.codes[rows]]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from mooring.framework.cycle import Cycle
+from mooring.framework.context import SchedulingContext
 from mooring.framework.intents import Write, WriteFault
 from mooring.framework.points import Pause, PodGone, Work
 from mooring.framework.status import PluginError
@@ -31,7 +31,7 @@ class _Hopeless(Exception):
 
 
 def bind_volumes(
-    cycle: Cycle, node_name: str, reserved: Reservation, now_ns: Callable[[], int], deadline_ns: int
+    context: SchedulingContext, node_name: str, reserved: Reservation, now_ns: Callable[[], int], deadline_ns: int
 ) -> Work:
     """Volumes first, then claims; then look at them until all claims are bound. Nothing that is written is undone."""
     versions: dict[tuple[type[KubeObject], str], str] = {}
@@ -45,7 +45,7 @@ def bind_volumes(
         (PersistentVolumeClaim, claim.key) for claim in [*(claim for _, claim in reserved.volumes), *reserved.claims]
     )
     try:
-        while not _are_bound(cycle, node_name, reserved, versions):
+        while not _are_bound(context, node_name, reserved, versions):
             if now_ns() >= deadline_ns:
                 raise _Hopeless("context deadline exceeded")
             yield Pause(deadline_ns, watched)
@@ -81,19 +81,23 @@ _Versions = dict[tuple[type[KubeObject], str], str]
 """Kind and key of what was written -> the version that it had then."""
 
 
-def _are_bound(cycle: Cycle, node_name: str, reserved: Reservation, versions: _Versions) -> bool:
+def _are_bound(context: SchedulingContext, node_name: str, reserved: Reservation, versions: _Versions) -> bool:
     """Whether all claims have their volumes; raises _Hopeless when they never will. The first that waits decides."""
-    if cycle.cluster.nodes.row_book.get(node_name) is None or _labels(cycle, node_name) is None:
+    if context.cluster.nodes.row_book.get(node_name) is None or _labels(context, node_name) is None:
         raise _Hopeless(f'failed to get node "{node_name}": node "{node_name}" not found')
-    return all(_is_given(cycle, node_name, volume, claim, versions) for volume, claim in reserved.volumes) and all(
-        _is_made(cycle, node_name, claim, versions) for claim in reserved.claims
+    return all(_is_given(context, node_name, volume, claim, versions) for volume, claim in reserved.volumes) and all(
+        _is_made(context, node_name, claim, versions) for claim in reserved.claims
     )
 
 
 def _is_given(
-    cycle: Cycle, node_name: str, chosen: PersistentVolume, asked: PersistentVolumeClaim, versions: _Versions
+    context: SchedulingContext,
+    node_name: str,
+    chosen: PersistentVolume,
+    asked: PersistentVolumeClaim,
+    versions: _Versions,
 ) -> bool:
-    storage = cycle.cluster.storage
+    storage = context.cluster.storage
     volume, claim = storage.volumes.get(chosen.name), storage.claims.get(asked.key)
     if volume is None:
         raise _Hopeless(f'failed to check binding: could not find v1.PersistentVolume "{chosen.name}"')
@@ -101,14 +105,14 @@ def _is_given(
         raise _Hopeless(f'failed to check binding: could not find v1.PersistentVolumeClaim "{asked.key}"')
     if _is_old(volume, versions):
         return False
-    _check_reach(cycle, volume, node_name)
+    _check_reach(context, volume, node_name)
     if volume.spec.claim_ref is None or not volume.spec.claim_ref.uid:
         raise _Hopeless(f'ClaimRef got reset for pv "{volume.name}"')
     return is_fully_bound(claim)
 
 
-def _is_made(cycle: Cycle, node_name: str, asked: PersistentVolumeClaim, versions: _Versions) -> bool:
-    storage = cycle.cluster.storage
+def _is_made(context: SchedulingContext, node_name: str, asked: PersistentVolumeClaim, versions: _Versions) -> bool:
+    storage = context.cluster.storage
     claim = storage.claims.get(asked.key)
     if claim is None:
         raise _Hopeless(f'failed to check provisioning pvc: could not find v1.PersistentVolumeClaim "{asked.key}"')
@@ -122,21 +126,21 @@ def _is_made(cycle: Cycle, node_name: str, asked: PersistentVolumeClaim, version
         volume = storage.volumes.get(claim.spec.volume_name)
         if volume is None:
             return False
-        _check_reach(cycle, volume, node_name)
+        _check_reach(context, volume, node_name)
     return is_fully_bound(claim)
 
 
-def _check_reach(cycle: Cycle, volume: PersistentVolume, node_name: str) -> None:
-    node = cycle.cluster.storage.nodes.get(node_name)
-    if not is_in_reach(volume, _labels(cycle, node_name) or {}, node):
+def _check_reach(context: SchedulingContext, volume: PersistentVolume, node_name: str) -> None:
+    node = context.cluster.storage.nodes.get(node_name)
+    if not is_in_reach(volume, _labels(context, node_name) or {}, node):
         fault = "no matching NodeSelectorTerms"
         raise _Hopeless(f'pv "{volume.name}" node affinity doesn\'t match node "{node_name}": {fault}')
 
 
-def _labels(cycle: Cycle, node_name: str) -> dict[str, str] | None:
+def _labels(context: SchedulingContext, node_name: str) -> dict[str, str] | None:
     """Of the node as it is now; None when it is gone."""
-    row = cycle.cluster.nodes.row_book.get(node_name)
-    node = cycle.cluster.nodes.nodes[row] if row is not None else None
+    row = context.cluster.nodes.row_book.get(node_name)
+    node = context.cluster.nodes.nodes[row] if row is not None else None
     return None if node is None else node.labels
 
 

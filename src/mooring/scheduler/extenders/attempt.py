@@ -5,16 +5,16 @@ from dataclasses import replace
 from mooring.framework.intents import CallReply
 from mooring.model.pod import Pod
 from mooring.scheduler.core import Core
-from mooring.scheduler.extenders.interest import Panel, interested_in
+from mooring.scheduler.extenders.interest import InterestedExtenders, interested_in
 from mooring.scheduler.extenders.steps import Steps, Suspension, at_once
 
 
-def panel_for(core: Core, pod: Pod) -> Panel | None:
+def extenders_for(core: Core, pod: Pod) -> InterestedExtenders | None:
     """The extenders that are interested in the pod; None: there are none."""
     extenders = interested_in(core.options.extenders, pod) if core.options.extenders else ()
     if not extenders:
         return None
-    return Panel(extenders, lambda text: core.report(text, None), lambda text: core.story(pod, text))
+    return InterestedExtenders(extenders, lambda text: core.report(text, None), lambda text: core.story(pod, text))
 
 
 def take(core: Core, steps: Steps[None]) -> None:

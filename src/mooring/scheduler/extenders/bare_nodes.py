@@ -14,8 +14,8 @@ from mooring.framework.memo import ShapeMemo
 
 def on_bare_nodes(attempt: Attempt, rows: NDArray[np.intp]) -> Attempt:
     """The same attempt, for scoring, on nodes as an extender knows them."""
-    cycle = attempt.cycle.on(_bare(attempt.cycle.nodes, rows), attempt.cycle.state)
-    return Attempt(attempt.runner, cycle, ShapeMemo())
+    context = attempt.context.on(_bare(attempt.context.nodes, rows), attempt.context.state)
+    return Attempt(attempt.runner, context, ShapeMemo())
 
 
 def _bare(nodes: NodeTable, rows: NDArray[np.intp]) -> NodeTable:

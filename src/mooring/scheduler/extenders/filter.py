@@ -13,7 +13,7 @@ from mooring.framework.memo import NARROWED_OUT
 from mooring.framework.points import Rows
 from mooring.framework.status import Rejection, curable, final
 from mooring.scheduler.extenders.bare_nodes import on_bare_nodes
-from mooring.scheduler.extenders.interest import Panel
+from mooring.scheduler.extenders.interest import InterestedExtenders
 from mooring.scheduler.extenders.replies import FilterReply, Unusable, read_filter
 from mooring.scheduler.extenders.requests import filter_call
 from mooring.scheduler.extenders.steps import Steps
@@ -32,50 +32,54 @@ class Left:
     """Whether an extender gave them back whole, so that no more is known of them (bare_nodes.py)."""
 
 
-def passing(panel: Panel, attempt: Attempt, verdicts: Verdicts, feasible: Rows) -> Steps[tuple[RowArray, Attempt]]:
+def passing(
+    interested: InterestedExtenders, attempt: Attempt, verdicts: Verdicts, feasible: Rows
+) -> Steps[tuple[RowArray, Attempt]]:
     """The feasible rows that every extender lets pass, and the attempt that scores them. The verdicts are brought in line.
 
     Raises AttemptError where an extender fails that must not.
     """
-    nodes = attempt.cycle.nodes
+    nodes = attempt.context.nodes
     before: RowArray = np.arange(nodes.height)[feasible]
-    left = yield from _ask_all(panel, attempt, before, verdicts.objections)
+    left = yield from _ask_all(interested, attempt, before, verdicts.objections)
     _settle(verdicts, nodes, before, left.rows)
     return left.rows, on_bare_nodes(attempt, left.rows) if left.are_bare else attempt
 
 
-def still_passes(panel: Panel, attempt: Attempt, verdicts: Verdicts, row: int) -> Steps[bool]:
+def still_passes(interested: InterestedExtenders, attempt: Attempt, verdicts: Verdicts, row: int) -> Steps[bool]:
     """Whether extenders agree to the node that the pod was promised, when they are asked about it alone.
 
     Parity: one that fails here is no reason to give up: all nodes are then asked about.
     """
     try:
-        left = yield from _ask_all(panel, attempt, np.array([row], np.intp), verdicts.objections)
+        left = yield from _ask_all(interested, attempt, np.array([row], np.intp), verdicts.objections)
     except AttemptError as fault:
-        panel.report(f"Evaluation failed on nominated node {attempt.cycle.nodes.names[row]}: {fault}")
+        interested.report(f"Evaluation failed on nominated node {attempt.context.nodes.names[row]}: {fault}")
         return False
     return bool(np.array_equal(left.rows, [row]))
 
 
-def _ask_all(panel: Panel, attempt: Attempt, rows: RowArray, objections: dict[str, Rejection]) -> Steps[Left]:
+def _ask_all(
+    interested: InterestedExtenders, attempt: Attempt, rows: RowArray, objections: dict[str, Rejection]
+) -> Steps[Left]:
     """Who is left of these rows; what extenders have against others is added to the objections.
 
     Raises AttemptError where one fails that must not.
     """
-    nodes, are_bare = attempt.cycle.nodes, False
-    for extender in panel.extenders:
+    nodes, are_bare = attempt.context.nodes, False
+    for extender in interested.extenders:
         if not len(rows):
             break
         if not extender.filter_verb:
             continue
-        (reply,) = yield (filter_call(extender, attempt.cycle.pod, nodes, rows.tolist()),)
+        (reply,) = yield (filter_call(extender, attempt.context.pod, nodes, rows.tolist()),)
         try:
             read = read_filter(reply)
             rows = _left(extender, read, nodes, rows)
         except Unusable as fault:
             if not extender.ignorable:
                 raise AttemptError(str(fault)) from None
-            panel.skip(SKIPPED, extender, fault)
+            interested.skip(SKIPPED, extender, fault)
         else:
             _note(read, objections)
             are_bare = are_bare or not _goes_by_names(extender, read)

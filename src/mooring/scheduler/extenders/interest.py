@@ -9,7 +9,7 @@ from mooring.model.pod_spec import Container
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
+class InterestedExtenders:
     """The extenders that are interested in one pod, in the order in which they are asked."""
 
     extenders: tuple[Extender, ...]

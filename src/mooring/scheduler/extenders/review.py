@@ -7,7 +7,7 @@ from mooring.framework.config.types import Extender
 from mooring.framework.intents import CallFault, CallReply
 from mooring.framework.points import Victims
 from mooring.model.pod import Pod
-from mooring.scheduler.extenders.interest import Panel
+from mooring.scheduler.extenders.interest import InterestedExtenders
 from mooring.scheduler.extenders.replies import MetaVictims, Unusable, read_victims
 from mooring.scheduler.extenders.requests import preempt_call
 from mooring.scheduler.extenders.steps import Steps
@@ -17,10 +17,10 @@ IGNORED_NODE = "Ignored node for which the extender didn't report victims"
 
 
 def review(
-    panel: Panel, pod: Pod, nodes: NodeTable, victims: Mapping[str, Victims]
+    interested: InterestedExtenders, pod: Pod, nodes: NodeTable, victims: Mapping[str, Victims]
 ) -> Steps[Mapping[str, Victims] | CallFault]:
     """Who must leave where, after all extenders that care have spoken; a fault where one failed that must not."""
-    for extender in panel.extenders:
+    for extender in interested.extenders:
         if not extender.preempt_verb:
             continue
         (reply,) = yield (preempt_call(extender, pod, victims),)
@@ -29,13 +29,13 @@ def review(
         except Unusable as fault:
             if not extender.ignorable:
                 return CallFault(str(fault))
-            panel.skip(SKIPPED, extender, fault)
+            interested.skip(SKIPPED, extender, fault)
             continue
         empty = [name for name, on in victims.items() if not on.pods]
         if empty and not extender.ignorable:
             return CallFault(f'expected at least one victim pod on node "{empty[0]}"')
         for name in empty:
-            panel.skip(IGNORED_NODE, extender, f"node {name}")
+            interested.skip(IGNORED_NODE, extender, f"node {name}")
         victims = {name: on for name, on in victims.items() if on.pods}
         if not victims:
             break

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from mooring.framework.attempt import MAX_SCORE, Attempt, ScoreCard
 from mooring.framework.config.types import Extender
 from mooring.framework.intents import CallReply
-from mooring.scheduler.extenders.interest import Panel
+from mooring.scheduler.extenders.interest import InterestedExtenders
 from mooring.scheduler.extenders.replies import Unusable, read_scores
 from mooring.scheduler.extenders.requests import prioritize_call
 from mooring.scheduler.extenders.steps import Steps
@@ -16,17 +16,19 @@ MAX_EXTENDER_SCORE = 10
 NO_SCORE = "Failed to run extender's priority function. No score given by this extender."
 
 
-def add_scores(panel: Panel, attempt: Attempt, card: ScoreCard, explain: bool = False) -> Steps[NDArray[np.bool_]]:
+def add_scores(
+    interested: InterestedExtenders, attempt: Attempt, card: ScoreCard, explain: bool = False
+) -> Steps[NDArray[np.bool_]]:
     """Add what extenders give. Returns the places on the card that one of them spoke of.
 
     Parity: those win ties against the others; an extender that gives no scores at all speaks of every node.
     """
-    nodes, pod = attempt.cycle.nodes, attempt.cycle.pod
+    nodes, pod = attempt.context.nodes, attempt.context.pod
     if not attempt.runner.scores:
         card.totals[:] = 0  # Parity: nodes are worth 1 each only where there is nobody at all to score them
     rows: list[int] = np.arange(nodes.height)[card.rows].tolist()
-    scoring = [extender for extender in panel.extenders if extender.prioritize_verb]
-    spoken_of = np.full(len(rows), len(scoring) < len(panel.extenders), np.bool_)
+    scoring = [extender for extender in interested.extenders if extender.prioritize_verb]
+    spoken_of = np.full(len(rows), len(scoring) < len(interested.extenders), np.bool_)
     calls = tuple(prioritize_call(extender, pod, nodes, rows) for extender in scoring)
     replies = (yield calls) if calls else []
     places = {nodes.names[row]: place for place, row in enumerate(rows)}
@@ -34,7 +36,7 @@ def add_scores(panel: Panel, attempt: Attempt, card: ScoreCard, explain: bool = 
         try:
             given = _weighed(extender, reply, places, spoken_of)
         except Unusable as fault:
-            panel.tell(f"{NO_SCORE} extender {extender.url_prefix}: {fault}")
+            interested.tell(f"{NO_SCORE} extender {extender.url_prefix}: {fault}")
             continue
         card.totals += given
         if explain:

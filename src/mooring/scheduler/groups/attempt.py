@@ -2,12 +2,12 @@
 
 from mooring.framework.runner import Runner
 from mooring.queue.entry import QueuedPod
-from mooring.scheduler.bind import send_off
+from mooring.scheduler.bind import run_permit
 from mooring.scheduler.core import Core
 from mooring.scheduler.evict import evict
 from mooring.scheduler.extenders.attempt import take
 from mooring.scheduler.extenders.steps import Steps
-from mooring.scheduler.failure import Failure, error, fail
+from mooring.scheduler.failure import AttemptFailure, error, fail
 from mooring.scheduler.groups.status import write_group_status
 from mooring.scheduler.groups.trial import GroupTrial, Member
 from mooring.scheduler.observer import GroupResult
@@ -68,7 +68,7 @@ def _conclude(core: Core, trial: GroupTrial) -> GroupResult:
     if trial.is_feasible and not trial.needs_preemption:
         write_group_status(core, first)
         for member in trial.members:
-            _send_off(core, member)
+            _run_permit(core, member)
         return "scheduled"
     failures = [_failure(trial, member) for member in trial.members]
     is_waiting = trial.is_feasible
@@ -83,22 +83,22 @@ def _conclude(core: Core, trial: GroupTrial) -> GroupResult:
     return "waiting_on_preemption" if is_waiting else "unschedulable"
 
 
-def _send_off(core: Core, member: Member) -> None:
+def _run_permit(core: Core, member: Member) -> None:
     if member.binding is None:
         assert member.failure is not None, "a member that was tried has room, or a reason why not"
         fail(core, member.entry, member.failure)
         return
     core.story(member.entry.pod, f"goes to {member.binding.node_name}, with its group")
-    send_off(core, member.binding)
+    run_permit(core, member.binding)
 
 
-def _group_failure(trial: GroupTrial, is_waiting: bool) -> Failure:
+def _group_failure(trial: GroupTrial, is_waiting: bool) -> AttemptFailure:
     if trial.error is not None:
         return error(f"failed to schedule other pod from a pod group: {trial.error.message}")
-    return Failure(WAITS_FOR_PREEMPTION if is_waiting else UNSCHEDULABLE_GROUP)
+    return AttemptFailure(WAITS_FOR_PREEMPTION if is_waiting else UNSCHEDULABLE_GROUP)
 
 
-def _failure(trial: GroupTrial, member: Member) -> Failure:
+def _failure(trial: GroupTrial, member: Member) -> AttemptFailure:
     """Why a member of a group that is not sent off goes back to the queue."""
     if trial.error is not None:
         return member.failure if member.failure is not None and member.has_error else _group_failure(trial, False)
@@ -107,8 +107,8 @@ def _failure(trial: GroupTrial, member: Member) -> Failure:
         return member.failure
     if not trial.is_feasible:
         waits = f'one or more plugins asked to wait and no plugin rejected pod "{member.entry.pod.name}"'
-        return Failure(f"{UNSCHEDULABLE_GROUP}, {waits}")
-    return member.failure or Failure(WAITS_FOR_PREEMPTION, nominate=member.binding.node_name)
+        return AttemptFailure(f"{UNSCHEDULABLE_GROUP}, {waits}")
+    return member.failure or AttemptFailure(WAITS_FOR_PREEMPTION, nominate=member.binding.node_name)
 
 
 def _make_room(core: Core, member: Member) -> None:

@@ -10,12 +10,12 @@ from mooring.model.meta import Condition
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup
 from mooring.scheduler.core import Core
-from mooring.scheduler.failure import Failure
+from mooring.scheduler.failure import AttemptFailure
 
 POD_GROUP_SCHEDULED = "PodGroupScheduled"
 
 
-def write_group_status(core: Core, member: Pod, failure: Failure | None = None) -> None:
+def write_group_status(core: Core, member: Pod, failure: AttemptFailure | None = None) -> None:
     """Tell how the attempt ended, unless the status says so already. A group that was scheduled once remains so."""
     group = cast("PodGroup | None", core.cluster.objects[PodGroup].get(member.group_key or ""))
     if group is None:
@@ -34,7 +34,7 @@ def write_group_status(core: Core, member: Pod, failure: Failure | None = None) 
     core.outbox.append(Write("PATCH", PodGroup, group.name, group.namespace, body, "status"))
 
 
-def _condition(group: PodGroup, failure: Failure | None) -> Condition:
+def _condition(group: PodGroup, failure: AttemptFailure | None) -> Condition:
     return Condition(
         type=POD_GROUP_SCHEDULED,
         status="True" if failure is None else "False",

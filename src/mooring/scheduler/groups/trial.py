@@ -6,18 +6,18 @@ What is held stays held until the trial is over: then the group is sent off, or 
 from dataclasses import dataclass, field
 
 from mooring.cluster.nodes.table import ClusterError
-from mooring.framework.cycle import GROUP_TRIAL
+from mooring.framework.context import GROUP_TRIAL
 from mooring.framework.runner import Runner
 from mooring.queue.entry import QueuedPod
 from mooring.scheduler.bind import ask_permits, back_out, hold
 from mooring.scheduler.binding import Binding
 from mooring.scheduler.core import Core
 from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
-from mooring.scheduler.extenders.attempt import panel_for
+from mooring.scheduler.extenders.attempt import extenders_for
 from mooring.scheduler.extenders.steps import Steps
-from mooring.scheduler.failure import SCHEDULER_ERROR, Failure, error
-from mooring.scheduler.make_room import Room
-from mooring.scheduler.verdict import no_fit, seek_room
+from mooring.scheduler.failure import SCHEDULER_ERROR, AttemptFailure, error
+from mooring.scheduler.post_filter import PostFilterResult
+from mooring.scheduler.verdict import no_fit, post_filter
 
 
 @dataclass(slots=True)
@@ -28,8 +28,8 @@ class Member:
     seed: int
     decision: Decision | None = None
     """None: it was not tried, as another one failed before."""
-    room: Room | None = None
-    failure: Failure | None = None
+    room: PostFilterResult | None = None
+    failure: AttemptFailure | None = None
     """Why it goes nowhere, or why not before others have left."""
     binding: Binding | None = None
     """The room that is held for it."""
@@ -56,7 +56,7 @@ class GroupTrial:
     members: list[Member] = field(default_factory=list)
 
     @property
-    def error(self) -> Failure | None:
+    def error(self) -> AttemptFailure | None:
         """The error that ended the trial."""
         return next((member.failure for member in self.members if member.has_error), None)
 
@@ -86,19 +86,21 @@ class GroupTrial:
 
     def _decide(self, member: Member) -> Steps[None]:
         core, pod = self.core, member.entry.pod
-        panel = panel_for(core, pod)
-        member.decision = yield from core.deciding(self.runner, pod, core.cluster, core.options, member.seed, panel)
+        interested = extenders_for(core, pod)
+        member.decision = yield from core.deciding(
+            self.runner, pod, core.cluster, core.options, member.seed, interested
+        )
         if isinstance(member.decision, NoFit):
-            member.room = yield from seek_room(self.runner, member.decision, panel)
+            member.room = yield from post_filter(self.runner, member.decision, interested)
 
     def _hold(self, member: Member) -> None:
         """Take the room that was found, as the members that follow must do without it; then ask Permit."""
         member.promised = self.core.queue.nominations.node_of(member.entry.uid)
         decision = member.decision
         if isinstance(decision, Placement):
-            assert decision.cycle is not None, "a placement comes with its cycle"
-            held = hold(self.core, member.entry, self.runner, decision.cycle, decision.node)
-            if isinstance(held, Failure):
+            assert decision.context is not None, "a placement comes with its context"
+            held = hold(self.core, member.entry, self.runner, decision.context, decision.node)
+            if isinstance(held, AttemptFailure):
                 member.failure = held
                 self._renominate(member)
             else:
@@ -122,13 +124,13 @@ class GroupTrial:
             member.failure = error(str(fault))
             return
         self.core.queue.nominations.delete(member.entry.uid)
-        member.binding = Binding(member.entry, pod, self.runner, decision.failure.attempt.cycle)
+        member.binding = Binding(member.entry, pod, self.runner, decision.failure.attempt.context)
 
     def _ask_permits(self, member: Member, binding: Binding) -> None:
-        binding.cycle.state.write(GROUP_TRIAL, True)
+        binding.context.state.write(GROUP_TRIAL, True)
         waits = ask_permits(binding)
-        binding.cycle.state.delete(GROUP_TRIAL)
-        if isinstance(waits, Failure):
+        binding.context.state.delete(GROUP_TRIAL)
+        if isinstance(waits, AttemptFailure):
             self._release(member, binding)
             member.failure = waits
         else:

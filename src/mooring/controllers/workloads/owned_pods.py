@@ -12,7 +12,7 @@ Labels = frozenset[tuple[str, str]]
 Group = tuple[Labels, State]
 
 
-class Crew:
+class OwnedPods:
     """The pods that one controller owns.
 
     `tally` says how many of them share labels and state. Pods of one template have the same labels, so there are few
@@ -91,21 +91,21 @@ class Crew:
             del self.tally[group]
 
 
-NOBODY = Crew()
+NOBODY = OwnedPods()
 """The crew of a controller without pods."""
 
 
-class Crews:
+class OwnedPodIndex:
     """All crews of a cluster, by the uid of their controller. One serves every controller of pods."""
 
     def __init__(self, store: Store) -> None:
-        self._crews: dict[str, Crew] = {}
+        self._owned_pods: dict[str, OwnedPods] = {}
         for pod in store.all("/pods"):
             self._hear(Write(store.version, "/pods", "ADDED", pod, None))
         store.listen(self._hear)
 
-    def of(self, uid: str) -> Crew:
-        return self._crews.get(uid, NOBODY)
+    def of(self, uid: str) -> OwnedPods:
+        return self._owned_pods.get(uid, NOBODY)
 
     def _hear(self, write: Write) -> None:
         if write.storage != "/pods":
@@ -113,10 +113,10 @@ class Crews:
         before = owner_uid(write.before) if write.before is not None else ""
         after = "" if write.type == "DELETED" else owner_uid(write.object)
         if before and before != after:
-            crew = self._crews[before]
-            crew.drop(write.key)
-            if not crew.pods:
-                del self._crews[before]
+            owned = self._owned_pods[before]
+            owned.drop(write.key)
+            if not owned.pods:
+                del self._owned_pods[before]
         if after:
-            crew = self._crews.get(after) or self._crews.setdefault(after, Crew())
-            crew.put(write.key, write.object)
+            owned = self._owned_pods.get(after) or self._owned_pods.setdefault(after, OwnedPods())
+            owned.put(write.key, write.object)

@@ -45,7 +45,7 @@ class CycleState:
         return other
 
 
-class Keepsakes:
+class KeptValues:
     """Values that outlive an attempt: they belong to a shape, or to a shape and the nodes as they are."""
 
     LIMIT = 256
@@ -64,12 +64,14 @@ class Keepsakes:
         return value
 
 
-class Cycle:
+class SchedulingContext:
     """The context of an attempt. `seed` decides ties; `nodes` is the node table of `cluster`."""
 
-    __slots__ = ("_keepsakes", "call", "cluster", "nodes", "pod", "seed", "shape", "state")
+    __slots__ = ("_kept_values", "call", "cluster", "nodes", "pod", "seed", "shape", "state")
 
-    def __init__(self, pod: Pod, cluster: Cluster, seed: int, keepsakes: Keepsakes, call: Call = call_plainly) -> None:
+    def __init__(
+        self, pod: Pod, cluster: Cluster, seed: int, kept_values: KeptValues, call: Call = call_plainly
+    ) -> None:
         self.pod = pod
         self.shape = pod.shape
         self.cluster = cluster
@@ -78,20 +80,20 @@ class Cycle:
         self.state = CycleState()
         self.call = call
         """Calls the plugins in this attempt."""
-        self._keepsakes = keepsakes
+        self._kept_values = kept_values
 
-    def on(self, nodes: NodeTable, state: CycleState) -> "Cycle":
+    def on(self, nodes: NodeTable, state: CycleState) -> "SchedulingContext":
         """The same attempt in a what-if: other counts on the nodes, another state of the plugins."""
-        other: Cycle = object.__new__(Cycle)
-        for name in Cycle.__slots__:
+        other: SchedulingContext = object.__new__(SchedulingContext)
+        for name in SchedulingContext.__slots__:
             setattr(other, name, getattr(self, name))
         other.nodes, other.state = nodes, state
         return other
 
     def of_shape(self, key: Hashable, build: Callable[[], T]) -> T:
         """A value that follows from the pod's shape (and the key) alone: built once, then kept."""
-        return self._keepsakes.get(key, 0, build)
+        return self._kept_values.get(key, 0, build)
 
     def of_nodes(self, key: Hashable, build: Callable[[], T]) -> T:
         """A value that follows from the shape and facts of nodes, not from pods: built anew after a node changed."""
-        return self._keepsakes.get(key, self.nodes.node_touches.end + 1, build)
+        return self._kept_values.get(key, self.nodes.node_touches.end + 1, build)

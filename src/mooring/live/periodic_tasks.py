@@ -3,16 +3,16 @@
 from collections.abc import Callable
 
 from mooring.kit.clock import NS_PER_S, Clock
-from mooring.queue.queue import PARKED_FLUSH_PERIOD_S
+from mooring.queue.queue import UNSCHEDULABLE_FLUSH_PERIOD_S
 from mooring.scheduler.inputs import HalfMinutePassed, SecondPassed
 from mooring.scheduler.scheduler import Scheduler
 
 TICK_NS = NS_PER_S // 10
-FLUSH_NS = PARKED_FLUSH_PERIOD_S * NS_PER_S
+FLUSH_NS = UNSCHEDULABLE_FLUSH_PERIOD_S * NS_PER_S
 SWEEP_NS = 60 * NS_PER_S
 
 
-class Pacemaker:
+class PeriodicTasks:
     """`sweep` is whatever else is to be done about once a minute."""
 
     def __init__(self, scheduler: Scheduler, clock: Clock, sweep: Callable[[], None]) -> None:

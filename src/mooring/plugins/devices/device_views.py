@@ -68,7 +68,7 @@ def likeness_of(driver: str, device: Device) -> Likeness:
 
 
 @dataclass(slots=True, eq=False)
-class Site:
+class DeviceInSlice:
     """A device in its slice."""
 
     id: DeviceId
@@ -90,7 +90,7 @@ class SliceView:
     """A slice, taken apart once."""
 
     slice: ResourceSlice
-    sites: Sequence[Site]
+    sites: Sequence[DeviceInSlice]
     serial: int = field(default_factory=lambda: next(_serials))
 
     @property
@@ -105,7 +105,7 @@ class SliceView:
 def view_of(slice: ResourceSlice) -> SliceView:
     spec = slice.spec
     sites = tuple(
-        Site((spec.driver, spec.pool.name, device.name), device, slice, likeness_of(spec.driver, device))
+        DeviceInSlice((spec.driver, spec.pool.name, device.name), device, slice, likeness_of(spec.driver, device))
         for device in spec.devices or ()
     )
     return SliceView(slice, sites)

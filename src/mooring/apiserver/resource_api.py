@@ -39,7 +39,7 @@ _RESETS = {"": frozenset({"status"}), "status": frozenset({"spec"})}
 
 
 @dataclass(frozen=True, slots=True)
-class By:
+class Requester:
     """Who writes. Without a manager, as inside this process, nothing is noted in managedFields."""
 
     manager: str = ""
@@ -50,7 +50,7 @@ class By:
         return Writer(self.manager, resource.api_version, now, subresource, resets)
 
 
-OURSELVES = By()
+CONTROL_PLANE = Requester()
 
 Change = Callable[[JsonObject], JsonObject]
 
@@ -67,7 +67,7 @@ def _random_suffix() -> str:
 
 
 @dataclass(slots=True)
-class Api:
+class ResourceApi:
     """The cluster's objects and the rules by which they change."""
 
     store: Store
@@ -109,7 +109,7 @@ class Api:
 
     # ---- creating
 
-    def create(self, resource: KindSpec, namespace: str, item: JsonObject, by: By = OURSELVES) -> JsonObject:
+    def create(self, resource: KindSpec, namespace: str, item: JsonObject, by: Requester = CONTROL_PLANE) -> JsonObject:
         """A new object, admitted and stored; a dry run only admits it."""
         for _ in range(_NAME_TRIES):
             made = self._prepare_new(resource, namespace, item, by)
@@ -124,7 +124,7 @@ class Api:
                     break
         raise already_exists(resource.plural, key[1], resource.group)
 
-    def _prepare_new(self, resource: KindSpec, namespace: str, item: JsonObject, by: By) -> JsonObject:
+    def _prepare_new(self, resource: KindSpec, namespace: str, item: JsonObject, by: Requester) -> JsonObject:
         now = self.now()
         if resource is PODS and not by.manager:
             made = self.templates.another(namespace, item, now, self.new_uid, self.random_suffix)
@@ -151,7 +151,7 @@ class Api:
         namespace: str,
         name: str,
         change: Change,
-        by: By = OURSELVES,
+        by: Requester = CONTROL_PLANE,
         subresource: str = "",
     ) -> JsonObject:
         """Put `change(object)` in the place of the object: how every PUT and PATCH is done.
@@ -170,7 +170,7 @@ class Api:
         namespace: str,
         name: str,
         configuration: object,
-        by: By,
+        by: Requester,
         force: bool = False,
         subresource: str = "",
     ) -> tuple[JsonObject, bool]:
@@ -185,7 +185,7 @@ class Api:
             if wanted.get("metadata", {}).get("resourceVersion"):
                 raise conflict(resource.plural, name, group=resource.group)
             wanted = {**wanted, "metadata": {**wanted.get("metadata", {}), "name": name}}
-            return self.create(resource, namespace, wanted, By(is_dry_run=by.is_dry_run)), True
+            return self.create(resource, namespace, wanted, Requester(is_dry_run=by.is_dry_run)), True
         old = shown_form(resource, found)
         new = apply_configuration(old, configuration, writer, force)
         made = self._prepare_change(resource, old, new, subresource)
@@ -230,7 +230,7 @@ class Api:
         check_valid(resource, made)
         return made
 
-    def _put(self, resource: KindSpec, namespace: str, name: str, made: JsonObject, by: By) -> JsonObject:
+    def _put(self, resource: KindSpec, namespace: str, name: str, made: JsonObject, by: Requester) -> JsonObject:
         """The changed object into the store; one that was only held by finalizers goes with the last of them."""
         if by.is_dry_run:
             return made
@@ -241,7 +241,7 @@ class Api:
 
     # ---- binding and deleting
 
-    def bind(self, namespace: str, name: str, binding: JsonObject, by: By = OURSELVES) -> None:
+    def bind(self, namespace: str, name: str, binding: JsonObject, by: Requester = CONTROL_PLANE) -> None:
         """Give the pod its node."""
         check_binding(name, binding)
         pod = self.get(PODS, namespace, name)
@@ -249,7 +249,7 @@ class Api:
         self._put(PODS, namespace, name, bind(pod, binding, node, self.now()), by)
 
     def delete(
-        self, resource: KindSpec, namespace: str, name: str, how: Deletion | None = None, by: By = OURSELVES
+        self, resource: KindSpec, namespace: str, name: str, how: Deletion | None = None, by: Requester = CONTROL_PLANE
     ) -> tuple[JsonObject, bool]:
         """Delete an object, or begin to. Returns its last content and whether it is gone."""
         how = how or Deletion()

@@ -12,7 +12,7 @@ from mooring.framework.what_if import RowArray
 
 
 @dataclass(slots=True)
-class FitFailure:
+class FitError:
     """The attempt, and the verdict of each node."""
 
     attempt: Attempt
@@ -28,11 +28,11 @@ class FitFailure:
     @property
     def nominated(self) -> NominatedLoad:
         """The pods that are promised a node."""
-        return self.attempt.cycle.cluster.nominated
+        return self.attempt.context.cluster.nominated
 
     def curable_rows(self) -> RowArray:
         """The nodes that could take the pod if other pods left."""
-        nodes = self.attempt.cycle.nodes
+        nodes = self.attempt.context.nodes
         curable = np.zeros(nodes.height, np.bool_)
         if self.absent is not None and self.absent.code is Code.Unschedulable:
             curable |= nodes.alive[: nodes.height]
@@ -52,7 +52,7 @@ class FitFailure:
     def is_final(self, row: int) -> bool:
         """Whether the node can never take the pod, whichever pods leave."""
         objections = self.verdicts.objections if self.verdicts is not None else {}
-        if objections and (objection := objections.get(self.attempt.cycle.nodes.names[row])) is not None:
+        if objections and (objection := objections.get(self.attempt.context.nodes.names[row])) is not None:
             return objection.code is Code.UnschedulableAndUnresolvable
         if self.verdicts is None or self.verdicts.first[row] in (DEAD, NARROWED_OUT):
             return self.absent is None or self.absent.code is Code.UnschedulableAndUnresolvable

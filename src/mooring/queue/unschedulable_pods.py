@@ -10,7 +10,7 @@ _ANY_EVENT = ""
 
 
 class _Filed(NamedTuple):
-    """A parked pod as it was when it was filed: `put` must find its traces after the entry has changed."""
+    """A unschedulable pod as it was when it was filed: `put` must find its traces after the entry has changed."""
 
     entry: QueuedPod
     sequence: int
@@ -18,8 +18,8 @@ class _Filed(NamedTuple):
     is_gated: bool
 
 
-class Parked:
-    """The parked pods by key, in the order in which they came, and by the plugins that rejected them.
+class UnschedulablePods:
+    """The unschedulable pods by key, in the order in which they came, and by the plugins that rejected them.
 
     Hot: an event asks only for the pods whose rejectors listen to it, so a bound pod does not cost a look at each of
     10,000 pods that wait for a node with a label.
@@ -68,7 +68,7 @@ class Parked:
         return filed.entry
 
     def rejected_by(self, plugins: Iterable[str]) -> list[QueuedPod]:
-        """The pods that one of these plugins rejected, in the order in which they were parked."""
+        """The pods that one of these plugins rejected, in the order in which they were unschedulable."""
         drawers = [drawer for name in (*plugins, _ANY_EVENT) if (drawer := self._by_rejector.get(name))]
         found = {key: filed for drawer in drawers for key, filed in drawer.items()}
         return [filed.entry for filed in sorted(found.values(), key=lambda filed: filed.sequence)]

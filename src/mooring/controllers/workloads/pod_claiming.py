@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from mooring.apiserver.access import Api
+from mooring.apiserver.resource_api import ResourceApi
 from mooring.controllers.lifecycle.orphans import Orphans, equal_labels
 from mooring.controllers.nodes.pod_states import is_active
-from mooring.controllers.workloads.crews import Crew
+from mooring.controllers.workloads.owned_pods import OwnedPods
 from mooring.controllers.workloads.ownership import adopt, release
 from mooring.controllers.workloads.pod_control import PODS
 from mooring.model.json_objects import JsonObject
@@ -13,12 +13,12 @@ from mooring.model.kind_spec import KindSpec
 from mooring.model.selectors import Selector
 
 
-def recruit(
-    api: Api,
+def claim_pods(
+    api: ResourceApi,
     resource: KindSpec,
     workload: JsonObject,
     selector: Selector,
-    crew: Crew,
+    owned: OwnedPods,
     orphans: Orphans,
     fits: Callable[[JsonObject], bool] = is_active,
 ) -> None:
@@ -26,9 +26,9 @@ def recruit(
 
     Labels are looked at once for all pods that share them.
     """
-    strange = crew.strange_labels(selector) if crew.pods else set()
+    strange = owned.strange_labels(selector) if owned.pods else set()
     if strange:
-        for pod in list(crew.pods.values()):
+        for pod in list(owned.pods.values()):
             if frozenset(pod["metadata"].get("labels", {}).items()) in strange:
                 release(api, workload, PODS, pod)
     candidates = orphans.candidates(workload["metadata"]["namespace"], equal_labels(workload))

@@ -16,7 +16,7 @@ Random = Callable[[], float]
 """Draws from [0, 1)."""
 
 
-class RetryPace:
+class RetryBackoff:
     """Doubles from one failure to the next, with up to as much again at random.
 
     It starts over as soon as it hears of a success, or after two quiet minutes.

@@ -13,9 +13,9 @@ from mooring.cluster.nodes.table import NodeTable
 from mooring.model.devices import Device, DeviceId, PoolId, ResourceSlice, ResourceSliceSpec
 from mooring.model.pod_spec import NodeSelector
 from mooring.model.selectors import compile_node_selector
+from mooring.plugins.devices.device_views import DeviceInSlice, SliceView, view_of
 from mooring.plugins.devices.features import DeviceFeatures
 from mooring.plugins.devices.pools import PoolView, gather_pools
-from mooring.plugins.devices.sites import Site, SliceView, view_of
 
 Mask = NDArray[np.bool_]
 
@@ -33,7 +33,7 @@ class Group:
     pools: Sequence[PoolView]
     hidden: frozenset[DeviceId]
     """Devices of slices that they see which are not for them."""
-    sites: Sequence[Site] = ()
+    sites: Sequence[DeviceInSlice] = ()
     """The devices to choose from, in order."""
     pool_book: dict[PoolId, PoolView] = field(default_factory=dict)
     serial: int = field(default_factory=lambda: next(_serials))
@@ -43,7 +43,7 @@ class Group:
         self.pool_book = {pool.id: pool for pool in self.pools}
 
 
-class Landscape:
+class NodeGroups:
     """All groups, as of the last refresh. Groups that stay as they are stay the same objects."""
 
     def __init__(self, features: DeviceFeatures) -> None:

@@ -9,12 +9,12 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from mooring.apiclient.client import MAX_RETRIES, NO_ANSWER, ApiClient, Limits, Observe
+from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.certificates import KeyPair
 from mooring.apiclient.credentials.credentials import Grant
+from mooring.apiclient.lean_answers import Reply
+from mooring.apiclient.lean_connection import LeanConnection
 from mooring.apiclient.proxies import proxy_of
-from mooring.apiclient.quick_answers import Reply
-from mooring.apiclient.quick_connection import QuickConnection
-from mooring.apiclient.reach import Access
 from mooring.apiclient.refusals import refusal
 from mooring.apiclient.throttle import Throttle, Timing
 from mooring.apiclient.tls import client_context
@@ -26,7 +26,7 @@ from mooring.kit.fence import NO_FENCE, Fence
 _CONNECT_S = 30.0
 
 
-class QuickClient:
+class LeanClient:
     """Use it with `async with`. Raises ApiError where the server refuses, Unanswered where no answer came,
     CredentialsError where there is nothing to say who we are, FencedOff for a write after the lease has run out.
 
@@ -35,7 +35,7 @@ class QuickClient:
 
     def __init__(
         self,
-        access: Access,
+        access: ConnectionSettings,
         user_agent: str,
         connections: int = 32,
         qps: float = -1,
@@ -53,7 +53,7 @@ class QuickClient:
         self._throttle = Throttle(qps, burst, self._timing)
         self._time_limit_s = time_limit_s
         self._free = connections
-        self._idle: list[QuickConnection] = []
+        self._idle: list[LeanConnection] = []
         self._queue: deque[asyncio.Future[None]] = deque()
         self._grant: Grant | None = None
         self._tls: tuple[KeyPair | None, ssl.SSLContext] | None = None
@@ -152,19 +152,19 @@ class QuickClient:
             self._grant, self._head = grant, ("\r\n".join(lines) + "\r\n\r\n").encode()
         return self._head
 
-    def _put_back(self, connection: QuickConnection, grant: Grant) -> None:
+    def _put_back(self, connection: LeanConnection, grant: Grant) -> None:
         """One that was made with another certificate speaks for someone whom we no longer are."""
         if connection.is_usable and self._grant is not None and self._grant.pair == grant.pair:
             self._idle.append(connection)
         else:
             connection.close()
 
-    async def _connection(self, grant: Grant) -> QuickConnection:
+    async def _connection(self, grant: Grant) -> LeanConnection:
         while self._idle:
             connection = self._idle.pop()
             if connection.is_usable:
                 return connection
-        connection = QuickConnection()
+        connection = LeanConnection()
         try:
             async with asyncio.timeout(_CONNECT_S):
                 await asyncio.get_running_loop().create_connection(lambda: connection, self._host, self._port)

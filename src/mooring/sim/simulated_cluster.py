@@ -20,7 +20,7 @@ from mooring.model.validation.problem import Problem, Problems, show
 from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.decide import DecideOptions, deciding
 from mooring.scheduler.decision import Decision, Placement
-from mooring.scheduler.extenders.interest import Panel
+from mooring.scheduler.extenders.interest import InterestedExtenders
 from mooring.scheduler.extenders.steps import Steps
 from mooring.sim.claim_controller import ClaimController
 from mooring.sim.driver import START_NS, Driver
@@ -36,7 +36,7 @@ NOTES = 5
 """How many faults are told one by one."""
 
 
-class Stage:
+class SimulatedCluster:
     """A cluster as the objects describe it, before its pending pods come.
 
     Raises ConfigError for a configuration that cannot be built, InputError for objects that contradict each other.
@@ -125,11 +125,17 @@ class Stage:
                 self.driver.create(item)
 
     def _deciding(
-        self, runner: Runner, pod: Pod, cluster: Cluster, options: DecideOptions, seed: int, panel: Panel | None
+        self,
+        runner: Runner,
+        pod: Pod,
+        cluster: Cluster,
+        options: DecideOptions,
+        seed: int,
+        interested: InterestedExtenders | None,
     ) -> Steps[Decision]:
         if pod.key in self.explained:
             options = replace(options, explain=True)
-        return self._remember(pod, (yield from deciding(runner, pod, cluster, options, seed, panel)))
+        return self._remember(pod, (yield from deciding(runner, pod, cluster, options, seed, interested)))
 
     def _remember(self, pod: Pod, decision: Decision) -> Decision:
         if pod.key in self.explained:
@@ -137,7 +143,7 @@ class Stage:
         if self._records:
             self._decided.append(pod.key)
         if self._records and isinstance(decision, Placement):
-            self.choices[pod.key] = replace(decision, diagnosis=None, details=None, cycle=None)
+            self.choices[pod.key] = replace(decision, diagnosis=None, details=None, context=None)
         return decision
 
     def _evicted(self, victim: Pod, preemptor: Pod) -> None:

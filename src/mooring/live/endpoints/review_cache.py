@@ -11,7 +11,7 @@ MOST = 1024
 """Whoever sends ever new tokens pushes out the oldest answers, and fills no memory."""
 
 
-class Remembered(Generic[K, V]):
+class ReviewCache(Generic[K, V]):
     """By key. Several who ask for the same at once share one question; a question that fails is forgotten."""
 
     def __init__(self, lasts_s: Callable[[V], float], monotonic_s: Callable[[], float]) -> None:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from mooring.framework.attempt import AttemptError
-from mooring.framework.failure import FitFailure
 from mooring.framework.faults import describe
+from mooring.framework.fit_error import FitError
 from mooring.framework.intents import CallFault
 from mooring.framework.points import Candidates, Nomination, NoRoom, PostFilterPlugin, Victims
 from mooring.framework.runner import Runner
@@ -17,7 +17,7 @@ Review = Callable[[Mapping[str, Victims]], Steps[Mapping[str, Victims] | CallFau
 
 
 @dataclass(slots=True)
-class Room:
+class PostFilterResult:
     """What PostFilter came to."""
 
     nomination: Nomination | None = None
@@ -30,7 +30,7 @@ class Room:
     """What metrics call it."""
 
 
-def make_room(runner: Runner, failure: FitFailure, review: Review | None = None) -> Steps[Room]:
+def run_post_filter_plugins(runner: Runner, failure: FitError, review: Review | None = None) -> Steps[PostFilterResult]:
     """Ask the PostFilter plugins for room; extenders may review what they find."""
     began_ns = runner.caller.began()
     room = yield from _ask_in_order(runner, failure, review)
@@ -38,9 +38,9 @@ def make_room(runner: Runner, failure: FitFailure, review: Review | None = None)
     return room
 
 
-def _ask_in_order(runner: Runner, failure: FitFailure, review: Review | None) -> Steps[Room]:
+def _ask_in_order(runner: Runner, failure: FitError, review: Review | None) -> Steps[PostFilterResult]:
     """Ask until one finds room; the reasons of those that do not are gathered."""
-    call = failure.attempt.cycle.call
+    call = failure.attempt.context.call
     reasons: list[str] = []
     clear = False
     for plugin in runner.profile.post_filters:
@@ -49,16 +49,20 @@ def _ask_in_order(runner: Runner, failure: FitFailure, review: Review | None) ->
             if isinstance(answer, Candidates) and review is not None:
                 answer = answer.choose((yield from review(answer.victims)))
         except (PluginError, AttemptError) as fault:
-            return Room(message=str(fault), code=Code.Error)
+            return PostFilterResult(message=str(fault), code=Code.Error)
         except Exception as fault:  # one failed attempt with the plugin named, never a dead loop
-            return Room(message=f'running PostFilter plugin "{plugin.name}": {describe(fault)}', code=Code.Error)
+            return PostFilterResult(
+                message=f'running PostFilter plugin "{plugin.name}": {describe(fault)}', code=Code.Error
+            )
         if isinstance(answer, Nomination):
-            return Room(answer, plugin, code=Code.Success)
+            return PostFilterResult(answer, plugin, code=Code.Success)
         if not isinstance(answer, NoRoom):
             text = f'running PostFilter plugin "{plugin.name}": unexpected answer {answer!r}'
-            return Room(message=text, code=Code.Error)
+            return PostFilterResult(message=text, code=Code.Error)
         clear = clear or answer.clear_nomination
         if answer.rejection.code is Code.UnschedulableAndUnresolvable:
-            return Room(None, None, answer.rejection.message, answer.clear_nomination, answer.rejection.code)
+            return PostFilterResult(
+                None, None, answer.rejection.message, answer.clear_nomination, answer.rejection.code
+            )
         reasons += [reason for reason in answer.rejection.reasons if reason]
-    return Room(message=", ".join(reasons), clear_nomination=clear)
+    return PostFilterResult(message=", ".join(reasons), clear_nomination=clear)

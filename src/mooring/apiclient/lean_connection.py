@@ -8,7 +8,7 @@ import asyncio
 import ssl
 from typing import cast
 
-from mooring.apiclient.quick_answers import AnswerReader, Reply
+from mooring.apiclient.lean_answers import AnswerReader, Reply
 from mooring.apiclient.unanswered import ConnectionLost, TooLarge, Unreadable
 from mooring.kit.fence import NO_FENCE, Fence
 
@@ -17,7 +17,7 @@ AT_ONCE_BYTES = 16 << 10
 _DRAIN_POLL_S = 0.005
 
 
-class QuickConnection(asyncio.Protocol):
+class LeanConnection(asyncio.Protocol):
     """Carries one request at a time. When it is lost, whoever waits for an answer hears of it.
 
     Once something went wrong it is never used again: an answer must not be taken for that to a later request.

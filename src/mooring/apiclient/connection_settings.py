@@ -6,7 +6,7 @@ from mooring.apiclient.credentials.credentials import ANONYMOUS, Credentials
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class ConnectionSettings:
     """Everything a client needs to know. No secret shows in its repr."""
 
     server: str

@@ -25,7 +25,7 @@ class NodeLoad:
 
 
 @dataclass(frozen=True, slots=True)
-class Glance:
+class ClusterSummary:
     pods: dict[str, int]
     """How many pods are Pending, Running, Succeeded, Failed, Terminating."""
     created_per_s: float
@@ -36,7 +36,7 @@ class Glance:
     events: list[str]
 
 
-class Pulse:
+class ClusterStatistics:
     """Keeps count with every write, so that a glance costs nothing however large the cluster is."""
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
@@ -51,10 +51,10 @@ class Pulse:
         cluster.api.store.listen(self._hear_pod, ("/pods",))
         cluster.api.store.listen(self._hear_event, ("events",))
 
-    def glance(self) -> Glance:
+    def summary(self) -> ClusterSummary:
         created, bound = self._pace()
         latest = [("/".join(key), text) for key, text in reversed(self._refused.items())][:_RECENT]
-        return Glance(dict(self._states), created, bound, self._loads(), latest, list(self._events))
+        return ClusterSummary(dict(self._states), created, bound, self._loads(), latest, list(self._events))
 
     def _hear_event(self, write: Write) -> None:
         if write.type == "ADDED":
