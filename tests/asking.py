@@ -6,7 +6,7 @@ from typing import Any
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.server.dispatch import answer
 from mooring.apiserver.server.request import Answer, Request
-from mooring.apiserver.server.watching import Watch
+from mooring.apiserver.server.watching import WatchResponse
 from mooring.model.kind_spec import KindSpec
 from mooring.model.resources import RESOURCES
 
@@ -30,14 +30,14 @@ def ask(
     return reply
 
 
-def begin(api: ResourceApi, path: str, accept: Any = "", **query: Any) -> Watch:
+def begin(api: ResourceApi, path: str, accept: Any = "", **query: Any) -> WatchResponse:
     """A watch that has begun."""
     reply = answer(api, _request("GET", path, None, "", accept, {"watch": "true", **query}))
-    assert isinstance(reply, Watch), reply
+    assert isinstance(reply, WatchResponse), reply
     return reply
 
 
-def heard(watch: Watch) -> list[Any]:
+def heard(watch: WatchResponse) -> list[Any]:
     """The events that wait in a watch."""
     return [json.loads(line) for line in watch.take().splitlines()]
 

@@ -27,7 +27,7 @@ from urllib.parse import urlencode, urlsplit
 
 import yaml
 
-from mooring.app.up import Service, ServiceSettings, serving
+from mooring.app.up import EmbeddedService, ServiceSettings, serving
 from mooring.controllers.nodes.node_making import make_nodes
 from mooring.embedded.cluster import EmbeddedCluster, EmbeddedSettings
 from mooring.embedded.seeding import seed
@@ -260,7 +260,7 @@ def a_neighbour(
     nodes: int = 3, items: tuple[JsonObject, ...] = (), settings: ServiceSettings | None = None
 ) -> Iterator[Neighbour]:
     """A cluster on a thread with its own event loop. A fault that it reports fails the test that caused it."""
-    started: list[Service | BaseException] = []
+    started: list[EmbeddedService | BaseException] = []
     is_started, is_done = threading.Event(), threading.Event()
     reports: list[str] = []
     loop = asyncio.new_event_loop()

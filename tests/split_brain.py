@@ -29,7 +29,7 @@ from aiohttp import web
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.kubeconfig.loading import find_connection
-from mooring.apiclient.transport import Request, Transport
+from mooring.apiclient.transport import OutgoingRequest, Transport
 
 LEASE_S, RENEW_S, RETRY_S = 6, 4, 0.5
 """A leader stops 4.5 s after its last answer: 1.5 s are left for what is on its way, however busy the machine is."""
@@ -101,7 +101,7 @@ class Witness:
             self._judge.wrote(self._instance, arrived_s, f"{incoming.method} {incoming.path}")
             await asyncio.sleep(BIND_S if incoming.path.endswith("/binding") else 0)
         content_type = incoming.headers.get("Content-Type", "")
-        request = Request(incoming.method, incoming.path, dict(incoming.query), body or None, content_type)
+        request = OutgoingRequest(incoming.method, incoming.path, dict(incoming.query), body or None, content_type)
         async with self._upstream.attempt(request, await self._access.credentials.grant()) as answer:
             if is_lease and incoming.method not in _READS:
                 content = await answer.read()

@@ -280,3 +280,13 @@ CYCLES: dict[str, tuple[dict[str, str], list[list[str]]]] = {
 @pytest.mark.parametrize(("texts", "expected"), CYCLES.values(), ids=CYCLES.keys())
 def test_the_search_for_cycles(texts: dict[str, str], expected: list[list[str]]) -> None:
     assert cycles(_import_graph(texts)) == expected
+
+
+def test_no_two_classes_share_a_name() -> None:
+    """A reader who meets a name knows which class it is."""
+    homes: dict[str, list[str]] = {}
+    for module, path in _modules().items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(module)
+    assert {name: where for name, where in homes.items() if len(where) > 1} == {}

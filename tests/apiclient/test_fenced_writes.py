@@ -18,7 +18,7 @@ from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.certificate_files import CertificateFiles
 from mooring.apiclient.lean_client import LeanClient
 from mooring.apiclient.lean_connection import LeanConnection
-from mooring.apiclient.transport import Request
+from mooring.apiclient.transport import OutgoingRequest
 from mooring.framework.config.types import Extender
 from mooring.framework.intents import Call, CallFault
 from mooring.kit.fence import Fence, FencedOff
@@ -177,7 +177,7 @@ def test_the_general_client_is_fenced_at_the_moment_of_sending(tmp_path: Path, m
                 await client.post(BINDING, {})
                 for _ in range(2):
                     with pytest.raises(FencedOff):
-                        await client.send(Request("POST", BINDING, body=b"{}", content_type="application/json"))
+                        await client.send(OutgoingRequest("POST", BINDING, body=b"{}", content_type="application/json"))
                 await client.get("/api/v1/pods")
             assert served.recorder.lines == [f"POST {BINDING}", "GET /api/v1/pods"]
 

@@ -15,7 +15,7 @@ import yaml
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.certificates import KeyPair
 from mooring.apiclient.credentials.credentials import CredentialsError, Grant, Identity, RereadFile
-from mooring.apiclient.credentials.exec_plugin import V1, V1BETA1, ExecCredentials, Plugin
+from mooring.apiclient.credentials.exec_plugin import V1, V1BETA1, ExecCredentials, ExecPlugin
 from mooring.apiclient.credentials.in_cluster import in_cluster, is_in_cluster
 from mooring.apiclient.kubeconfig.files import KubeconfigError
 from mooring.apiclient.kubeconfig.loading import Surroundings, find_connection, read_kubeconfig
@@ -296,7 +296,7 @@ def test_files_that_are_missing_are_named(tmp_path: Path) -> None:
 
 def test_no_secret_shows_in_a_repr(tmp_path: Path) -> None:
     access = read(tmp_path, a_kubeconfig({"proxy-url": f"http://u:{SECRET}@p:1"}, {"token": SECRET}))
-    plugin = Plugin("here", "login", ("--token", SECRET), {"TOKEN": SECRET})
+    plugin = ExecPlugin("here", "login", ("--token", SECRET), {"TOKEN": SECRET})
     shown = [access, access.credentials, granted(access), plugin, Login(SERVER, b"", SECRET)]
     assert SECRET not in repr(shown)
 
@@ -387,7 +387,7 @@ def runs(tmp_path: Path) -> int:
 
 
 def credentials_of(tmp_path: Path, script: str, clock: VirtualClock | None = None, **more: Any) -> ExecCredentials:
-    return ExecCredentials(Plugin("config: exec", a_plugin(tmp_path, script), **more), clock)
+    return ExecCredentials(ExecPlugin("config: exec", a_plugin(tmp_path, script), **more), clock)
 
 
 def test_a_plugin_is_run_once_until_its_token_ends(tmp_path: Path) -> None:
@@ -480,7 +480,7 @@ def test_a_plugin_that_hangs_is_ended(tmp_path: Path) -> None:
 
 
 def test_a_plugin_that_is_missing_comes_with_its_hint() -> None:
-    plugin = Plugin("config: exec", "no-such-login", install_hint="Get it at https://example.org/login.")
+    plugin = ExecPlugin("config: exec", "no-such-login", install_hint="Get it at https://example.org/login.")
     with pytest.raises(CredentialsError) as told:
         asyncio.run(ExecCredentials(plugin).grant())
     assert str(told.value) == (

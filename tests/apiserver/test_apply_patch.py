@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.apiserver.patches.apply_patch import LAST_APPLIED, Writer, apply_configuration, record_update
+from mooring.apiserver.patches.apply_patch import LAST_APPLIED, FieldWriter, apply_configuration, record_update
 from mooring.apiserver.patches.json_patch import equal
 from mooring.model.api_errors import ApiError
 
@@ -21,8 +21,8 @@ NOW = "2026-11-15T07:18:03Z"
 LATER = "2026-11-15T07:19:00Z"
 
 
-def a_writer(manager: str = "me", api_version: str = "v1", time: str = NOW, **others: Any) -> Writer:
-    return Writer(manager, api_version, time, **others)
+def a_writer(manager: str = "me", api_version: str = "v1", time: str = NOW, **others: Any) -> FieldWriter:
+    return FieldWriter(manager, api_version, time, **others)
 
 
 def a_pod(**spec: Any) -> dict[str, Any]:

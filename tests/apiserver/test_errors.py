@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mooring.model import api_errors as errors
-from mooring.model.api_errors import ApiError, Cause, Details
+from mooring.model.api_errors import ApiError, Cause, StatusDetails
 
 RECORDED = {
     row["name"]: row["status"] for row in json.loads((Path(__file__).parent / "data/refusals.json").read_text())
@@ -199,7 +199,7 @@ def test_the_delay_before_the_next_try() -> None:
 
 
 def test_a_cause_without_a_reason_is_only_a_message() -> None:
-    assert Details(causes=(Cause(message="boom"),)).body() == {"causes": [{"message": "boom"}]}
+    assert StatusDetails(causes=(Cause(message="boom"),)).body() == {"causes": [{"message": "boom"}]}
 
 
 GO_NAMES = [

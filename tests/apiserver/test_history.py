@@ -10,7 +10,7 @@ from asking import CONFIG_MAPS, NODES, TABLE, ask, begin, heard
 from cluster_api import an_api
 from mooring.apiserver.backlog import Backlog
 from mooring.apiserver.server.watching import CHUNK_BYTES
-from mooring.apiserver.store import Store, TooOld, Write
+from mooring.apiserver.store import Store, StoreWrite, TooOld
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
 
@@ -79,7 +79,7 @@ def test_memory_follows_the_bound_and_not_the_number_of_writes() -> None:
 
 def test_a_past_write_is_what_listeners_were_told() -> None:
     store = Store()
-    told: list[Write] = []
+    told: list[StoreWrite] = []
     store.listen(told.append)
     store.create(MAPS, KEY, an_object(data={"a": "\N{SNOWMAN}"}))
     store.update(MAPS, KEY, an_object(data={"a": "b"}))
@@ -101,7 +101,7 @@ def test_what_was_there_before_the_history_began_is_known_to_the_first_write() -
 
 def test_a_write_that_cannot_be_stored_changes_nothing() -> None:
     store = Store()
-    told: list[Write] = []
+    told: list[StoreWrite] = []
     store.create(MAPS, KEY, an_object())
     store.listen(told.append)
     for broken in (an_object(data=object()), an_object(data="x" * 2_000_000)):

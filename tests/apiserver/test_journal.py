@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mooring.apiserver.journal import Journal, JournalError
-from mooring.apiserver.journal_reading import RECORD, Mark, Record, read_record
+from mooring.apiserver.journal_reading import RECORD, JournalMark, JournalRecord, read_record
 from mooring.apiserver.store import Store
 from running_cluster import command
 
@@ -200,7 +200,7 @@ def test_each_flush_is_one_commit_that_is_noted_beside_the_database(tmp_path: Pa
     journal = Journal(tmp_path)
     store = journal.open_store()
     first = read_record(tmp_path / RECORD)
-    assert first == Mark(1, 0, 0)
+    assert first == JournalMark(1, 0, 0)
     put(store, "a", 1)
     put(store, "b", 1)
     journal.flush()
@@ -211,7 +211,7 @@ def test_each_flush_is_one_commit_that_is_noted_beside_the_database(tmp_path: Pa
     store.delete(MAPS, ("default", "a"))
     store.delete(MAPS, ("default", "b"))
     journal.flush()
-    assert read_record(tmp_path / RECORD) == Mark(3, 4, 0), "of nothing the sum is nothing"
+    assert read_record(tmp_path / RECORD) == JournalMark(3, 4, 0), "of nothing the sum is nothing"
     journal.close()
 
 
@@ -222,7 +222,7 @@ def test_a_commit_that_fails_in_the_middle_is_taken_back_and_made_again(
     store = journal.open_store()
     put(store, "a", 1)
 
-    def fail(self: Journal, mark: Mark) -> None:
+    def fail(self: Journal, mark: JournalMark) -> None:
         raise sqlite3.OperationalError("disk I/O error")
 
     monkeypatch.setattr(Journal, "_write_facts", fail)
@@ -241,17 +241,17 @@ def test_a_record_that_cannot_be_written_is_a_failure(tmp_path: Path, monkeypatc
     journal = Journal(tmp_path)
     store = journal.open_store()
 
-    def fail(self: Record, mark: Mark) -> None:
+    def fail(self: JournalRecord, mark: JournalMark) -> None:
         raise OSError("no space left on device")
 
     put(store, "a", 1)
-    monkeypatch.setattr(Record, "write", fail)
+    monkeypatch.setattr(JournalRecord, "write", fail)
     with pytest.raises(JournalError, match="cannot be written: no space left on device$"):
         journal.flush()
     monkeypatch.undo()
     store.delete(MAPS, ("default", "a"))
     journal.flush()
-    assert read_record(tmp_path / RECORD) == Mark(2, 2, 0)
+    assert read_record(tmp_path / RECORD) == JournalMark(2, 2, 0)
     journal.close()
     Journal(tmp_path).close()
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mooring.apiserver.journal import Journal, JournalError, LossError
-from mooring.apiserver.journal_reading import FORMAT, Mark, Record, read_record
+from mooring.apiserver.journal_reading import FORMAT, JournalMark, JournalRecord, read_record
 from mooring.apiserver.store import Store, version_of
 from running_cluster import command
 
@@ -137,7 +137,7 @@ def test_a_commit_that_was_not_acknowledged_may_be_missing(tmp_path: Path, monke
     for name in ("a", "b"):
         if name == "b":
             size = (tmp_path / "home" / "mooring.db-wal").stat().st_size
-            monkeypatch.setattr(Record, "write", lambda self, mark: None)
+            monkeypatch.setattr(JournalRecord, "write", lambda self, mark: None)
         store.create(MAPS, ("default", name), {"metadata": {"name": name, "namespace": "default"}})
         journal.flush()
     monkeypatch.undo()
@@ -256,7 +256,7 @@ def test_a_name_that_is_no_text(home: Path) -> None:
 def test_a_record_of_which_one_half_was_being_written(home: Path) -> None:
     """The other half is the commit before, and the database is one ahead of that."""
     last = read_record(home / "mooring.acknowledged")
-    assert last == Mark(COUNT + 1, COUNT, last.total if last else 0)
+    assert last == JournalMark(COUNT + 1, COUNT, last.total if last else 0)
     change(home / "mooring.acknowledged", 0.5 * (last.commit % 2), b"\0\0")
     before = read_record(home / "mooring.acknowledged")
     assert before is not None and before.commit == COUNT
@@ -266,10 +266,10 @@ def test_a_record_of_which_one_half_was_being_written(home: Path) -> None:
 
 
 def test_a_record_has_the_last_two_commits(tmp_path: Path) -> None:
-    record, path = Record(tmp_path / "record", 0o600), tmp_path / "record"
+    record, path = JournalRecord(tmp_path / "record", 0o600), tmp_path / "record"
     for commit in range(1, 6):
-        record.write(Mark(commit, commit * 10, commit * 100))
-        assert read_record(path) == Mark(commit, commit * 10, commit * 100)
+        record.write(JournalMark(commit, commit * 10, commit * 100))
+        assert read_record(path) == JournalMark(commit, commit * 10, commit * 100)
     record.close()
     whole = path.read_bytes()
     assert len(whole) == 2 * 28
@@ -278,7 +278,7 @@ def test_a_record_has_the_last_two_commits(tmp_path: Path) -> None:
         found = read_record(path)
         assert found is not None and found.commit == left
     path.write_bytes(whole[28:])
-    assert read_record(path) == Mark(5, 50, 500), "a file that is too short has the slots that it has"
+    assert read_record(path) == JournalMark(5, 50, 500), "a file that is too short has the slots that it has"
     path.write_bytes(whole[:27])
     assert read_record(path) is None
 

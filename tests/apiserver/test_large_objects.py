@@ -12,7 +12,7 @@ from asking import APPLY_PATCH, CONFIG_MAPS, JSON_PATCH, MERGE_PATCH, PODS, STRA
 from cluster_api import an_api
 from mooring.apiserver.admission.pod_updates import update_faults
 from mooring.apiserver.nesting import MAX_DEPTH
-from mooring.apiserver.patches.apply_patch import Writer, apply_configuration, record_update
+from mooring.apiserver.patches.apply_patch import FieldWriter, apply_configuration, record_update
 from mooring.apiserver.patches.json_patch import apply_json_patch
 from mooring.apiserver.patches.managed_fields import owners_of
 from mooring.apiserver.patches.merge_keys import DEEPEST
@@ -30,7 +30,7 @@ PATIENCE_S = 20
 """Each of these takes a second or two, and took minutes while it was quadratic."""
 MAPS = "/configmaps"
 REVISIONS = "/apis/apps/v1/namespaces/default/controllerrevisions"
-ME, OTHER = (Writer(name, "v1", "2026-01-01T00:00:00Z") for name in ("me", "other"))
+ME, OTHER = (FieldWriter(name, "v1", "2026-01-01T00:00:00Z") for name in ("me", "other"))
 Json = dict[str, Any]
 
 

@@ -13,7 +13,7 @@ import pytest
 from cluster_api import an_api
 from mooring.apiserver.server.dispatch import answer
 from mooring.apiserver.server.request import Request
-from mooring.apiserver.server.watching import Watch
+from mooring.apiserver.server.watching import WatchResponse
 from mooring.apiserver.store import Store
 
 RECORDED: list[dict[str, Any]] = [
@@ -58,7 +58,7 @@ def answered() -> dict[str, tuple[int, Any, dict[str, str]]]:
         if exchange["name"] in APART:
             continue
         reply = answer(api, _request(exchange["request"], names))
-        if isinstance(reply, Watch):
+        if isinstance(reply, WatchResponse):
             replies[exchange["name"]] = 200, [json.loads(line) for line in reply.take().splitlines()], {}
             reply.close()
             continue

@@ -15,9 +15,9 @@ from mooring.apiserver.store import (
     Page,
     Stale,
     Store,
+    StoreWrite,
     TooNew,
     TooOld,
-    Write,
     check_size,
     key_of,
     version_of,
@@ -167,7 +167,7 @@ def test_a_listener_that_fails_keeps_no_other_from_hearing() -> None:
 
 
 def test_writes_are_the_same_whatever_was_written_out_of_them() -> None:
-    one, other = (Write(1, PODS, "ADDED", an_object("a"), None, body) for body in (b"x", b"y"))
+    one, other = (StoreWrite(1, PODS, "ADDED", an_object("a"), None, body) for body in (b"x", b"y"))
     other.lines["form"] = b"line"
     assert one == other
     assert "b'x'" not in repr(one) and "line" not in repr(other)
@@ -176,9 +176,9 @@ def test_writes_are_the_same_whatever_was_written_out_of_them() -> None:
 
 def test_lines_of_a_write_are_gone_once_all_have_heard_of_it() -> None:
     """The history would keep them as long as the write."""
-    store, writes = Store(), list[Write]()
+    store, writes = Store(), list[StoreWrite]()
 
-    def hear(write: Write) -> None:
+    def hear(write: StoreWrite) -> None:
         write.lines["form"] = b"line"
         writes.append(write)
 
@@ -202,7 +202,7 @@ def test_an_object_is_measured_before_more_is_done_for_it() -> None:
 def test_a_watch_from_any_version_leads_to_the_present(writes: list[tuple[str, str, int]], start: int) -> None:
     """Whoever starts with a list and follows the history ends with what the store holds, and so does a listener."""
     store = Store()
-    told: list[Write] = []
+    told: list[StoreWrite] = []
     stop = store.listen(told.append)
     copy: dict[str, Any] | None = None
     for i, (what, name, value) in enumerate(writes):

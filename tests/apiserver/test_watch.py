@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.apiserver.store import Store, TooNew, Write
+from mooring.apiserver.store import Store, StoreWrite, TooNew
 from mooring.apiserver.watch import Event, Watcher, failure, opening, stamped
 from mooring.model.api_errors import internal_error
 from mooring.model.json_objects import JsonObject
@@ -40,13 +40,13 @@ def told(events: list[Event]) -> list[tuple[str, str, str]]:
 # Against the recordings
 
 
-def recorded_writes() -> list[Write]:
+def recorded_writes() -> list[StoreWrite]:
     """The life of one pod, as the unfiltered watch saw it."""
-    writes: list[Write] = []
+    writes: list[StoreWrite] = []
     for event in RECORDED["watch pods from version"]:
         version, before = int(event["object"]["metadata"]["resourceVersion"]), writes[-1].object if writes else None
         assert event["type"] in ("ADDED", "MODIFIED", "DELETED")
-        writes.append(Write(version, PODS.storage, event["type"], event["object"], before))
+        writes.append(StoreWrite(version, PODS.storage, event["type"], event["object"], before))
     return writes
 
 

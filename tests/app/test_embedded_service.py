@@ -10,15 +10,15 @@ import pytest
 import yaml
 
 from mooring.apiclient.kubeconfig.files import KubeconfigError
-from mooring.app.up import Service, ServiceSettings, serving
+from mooring.app.up import EmbeddedService, ServiceSettings, serving
 from mooring.embedded.cluster import EmbeddedCluster, EmbeddedSettings
 from running_cluster import Client, a_neighbour
 
 
-def live(settings: ServiceSettings) -> Service:
+def live(settings: ServiceSettings) -> EmbeddedService:
     """A service that has come and gone."""
 
-    async def run() -> Service:
+    async def run() -> EmbeddedService:
         cluster = EmbeddedCluster(EmbeddedSettings(data_dir=settings.data_dir))
         async with serving(cluster, settings, lambda text, fault: None) as service:
             return service

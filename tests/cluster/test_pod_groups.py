@@ -4,7 +4,7 @@ import msgspec
 
 from build import a_pod
 from gangs import a_member
-from mooring.cluster.pods.pod_groups import Group, PodGroups
+from mooring.cluster.pods.pod_groups import PodGroupMembers, PodGroups
 from mooring.model.pod import Pod
 
 
@@ -87,4 +87,4 @@ def test_what_contradicts_the_cache_is_told() -> None:
         "default/b is assumed in default/gang only",
         "default/c is assigned in default/gang only",
     ]
-    assert Group().member_count == 0
+    assert PodGroupMembers().member_count == 0

@@ -2,12 +2,12 @@
 
 import pytest
 
-from mooring.kit.metrics import Description, Histogram, Kind, Registry, exponential, number
+from mooring.kit.metrics import Description, Histogram, Kind, MetricRegistry, exponential, number
 
 
-def a_registry(kind: Kind, *labels: str, shows_zero: bool = False) -> Registry:
+def a_registry(kind: Kind, *labels: str, shows_zero: bool = False) -> MetricRegistry:
     bounds = (0.1, 1.0) if kind == "histogram" else ()
-    return Registry([Description("tried", kind, "BETA", "What was tried.", labels, bounds, shows_zero)])
+    return MetricRegistry([Description("tried", kind, "BETA", "What was tried.", labels, bounds, shows_zero)])
 
 
 def test_a_counter_as_text() -> None:
@@ -52,7 +52,7 @@ def test_a_histogram_without_labels_is_shown_before_anything_was_observed() -> N
     )
 
 
-BLANK: dict[str, tuple[Registry, bool]] = {
+BLANK: dict[str, tuple[MetricRegistry, bool]] = {
     "a counter without labels": (a_registry("counter"), True),
     "a counter with labels": (a_registry("counter", "result"), False),
     "a counter with labels that shows zero": (a_registry("counter", "result", shows_zero=True), True),
@@ -62,7 +62,7 @@ BLANK: dict[str, tuple[Registry, bool]] = {
 
 
 @pytest.mark.parametrize(("registry", "is_shown"), BLANK.values(), ids=BLANK.keys())
-def test_a_series_that_was_made_but_not_used(registry: Registry, is_shown: bool) -> None:
+def test_a_series_that_was_made_but_not_used(registry: MetricRegistry, is_shown: bool) -> None:
     (family,) = registry
     family.series(*("yes" for _ in family.description.labels))
     assert bool(registry.text()) is is_shown
@@ -73,7 +73,7 @@ def test_nothing_is_shown_of_a_family_without_series() -> None:
 
 
 def test_families_are_shown_in_the_order_of_their_names() -> None:
-    registry = Registry([Description(name, "gauge", "ALPHA", name) for name in ("b", "a")])
+    registry = MetricRegistry([Description(name, "gauge", "ALPHA", name) for name in ("b", "a")])
     assert [line for line in registry.text().splitlines() if not line.startswith("#")] == ["a 0", "b 0"]
 
 

@@ -12,7 +12,7 @@ from mooring.kit.logs import Log
 from mooring.live.driver import LiveDriver
 from mooring.live.dry_run import DryRun, DryWriter
 from mooring.live.event_writer import EventWriter
-from mooring.live.service import Listener
+from mooring.live.service import SchedulerListener
 from mooring.live.status_writer import StatusWriter
 from mooring.model.meta import Condition
 from mooring.model.pod import Pod
@@ -39,7 +39,7 @@ class Stage(logging.Handler):
         self.driver = LiveDriver(self.scheduler, clock, writer, events, StatusWriter(writer, clock), timing)
         self.dry_run = DryRun(Log(logger))
         self.driver.report = self.dry_run.report
-        self.listener = self.dry_run.listen(Listener(self.scheduler, self.driver.wake))
+        self.listener = self.dry_run.listen(SchedulerListener(self.scheduler, self.driver.wake))
 
     def emit(self, record: logging.LogRecord) -> None:
         keys = vars(record)["call_keys"]

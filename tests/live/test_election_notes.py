@@ -10,11 +10,11 @@ from mooring.live.leader_election import (
     Create,
     Election,
     ElectionError,
+    ElectionPause,
     ElectionTimes,
     Found,
     NoLease,
     Over,
-    Pause,
     Read,
     Unfulfilled,
     Update,
@@ -173,7 +173,7 @@ def test_a_lease_that_is_seen_for_the_first_time_counts_from_then() -> None:
     other, _ = an_election()
     other.step(100)
     other.hear(100, Found(a_lease("b", duration_s=1)))
-    assert other.step(100) == Pause(102)
+    assert other.step(100) == ElectionPause(102)
     assert other.step(102) == Read()
 
 
@@ -199,7 +199,7 @@ def test_a_leader_rests_no_longer_than_its_lease_lasts() -> None:
     step = election.step(0)
     assert isinstance(step, Create)
     election.hear(1, Found(step.lease))
-    assert election.step(1) == Pause(3), "due at 3.4, but the lease of 0 ends at 3"
+    assert election.step(1) == ElectionPause(3), "due at 3.4, but the lease of 0 ends at 3"
 
 
 def test_a_slow_try_of_a_leader_is_followed_by_the_next_without_a_rest() -> None:

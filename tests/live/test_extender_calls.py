@@ -7,7 +7,7 @@ import pytest
 
 from extending import Extended, a_pending
 from mooring.framework.intents import Bind, Call, CallFault, CallReply, PatchStatus
-from mooring.live.extenders.calls import NO_LOOP, ExtenderCalls
+from mooring.live.extenders.calls import NO_LOOP, ExtenderCaller
 from mooring.scheduler.inputs import ObjectAdded
 
 ONE = {"filterVerb": "filter", "nodeCacheCapable": True}
@@ -23,7 +23,7 @@ class Rig(Extended):
         self.sent: list[bytes] = []
         self.wakes = 0
         monkeypatch.setattr("mooring.live.extenders.client.ExtenderClient.ask", self._ask)
-        self.calls_out = ExtenderCalls(self.scheduler, lambda item: item, self._wake, **settings)
+        self.calls_out = ExtenderCaller(self.scheduler, lambda item: item, self._wake, **settings)
         self.scheduler.handle(ObjectAdded(a_pending()))
         self.scheduler.attempt()
         (call,) = self.scheduler.take_intents()

@@ -13,7 +13,7 @@ from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.live.driver import LiveDriver
 from mooring.live.dry_run import DryWriter
 from mooring.live.event_writer import EventWriter
-from mooring.live.extenders.calls import ExtenderCalls
+from mooring.live.extenders.calls import ExtenderCaller
 from mooring.live.status_writer import StatusWriter
 from mooring.model.pod import Pod
 from mooring.scheduler.assembly import build_scheduler
@@ -39,7 +39,7 @@ class Live:
         self.server = Server()
         events = EventWriter(self.server, clock, "host", Timing())
         self.driver = LiveDriver(self.scheduler, clock, self.server, events, StatusWriter(self.server, clock))
-        self.driver.extenders = ExtenderCalls(self.scheduler, lambda item: item, self.driver.go_on)
+        self.driver.extenders = ExtenderCaller(self.scheduler, lambda item: item, self.driver.go_on)
         self.calls = 0
         self.may_reply = asyncio.Event()
         monkeypatch.setattr("mooring.live.extenders.client.ExtenderClient.ask", self._ask)

@@ -9,11 +9,11 @@ from mooring.live.leader_election import (
     Create,
     Election,
     ElectionError,
+    ElectionPause,
     ElectionTimes,
     Found,
     NoLease,
     Over,
-    Pause,
     Read,
     Unfulfilled,
     Update,
@@ -75,7 +75,7 @@ def test_another_holder_is_given_its_time_from_when_its_record_was_seen_to_chang
     for now_s, renew_time in ((0, "1970"), (10, "1970"), (14, "1971"), (28.5, "1971")):
         assert election.step(now_s) == Read()
         election.hear(now_s, Found(a_lease("b", renew_time=renew_time)))
-        assert isinstance(election.step(now_s), Pause), now_s
+        assert isinstance(election.step(now_s), ElectionPause), now_s
     election.step(31)
     election.hear(31, Found(a_lease("b", renew_time="1971")))
     assert isinstance(election.step(31), Update)
@@ -98,19 +98,19 @@ def test_candidates_wait_between_one_and_two_point_two_periods() -> None:
         election.step(0)
         election.hear(0, Unfulfilled("500"))
         step = election.step(0)
-        assert isinstance(step, Pause)
+        assert isinstance(step, ElectionPause)
         assert step.until_s == pytest.approx(expected, abs=1e-4)
 
 
 def test_a_leader_renews_each_period_without_reading_and_keeps_what_does_not_change() -> None:
     election = a_leader()
-    assert election.step(0) == Pause(2)
+    assert election.step(0) == ElectionPause(2)
     step = election.step(2)
     assert isinstance(step, Update)
     assert step.lease["metadata"]["resourceVersion"] == "1"
     assert step.lease["spec"]["leaseTransitions"] == 0
     election.hear(3, Found(with_version(step.lease, "2")))
-    assert election.step(3) == Pause(5)
+    assert election.step(3) == ElectionPause(5)
     assert election.leads(3)
 
 
@@ -126,7 +126,7 @@ def test_a_refused_renewal_is_tried_again_from_a_fresh_lease() -> None:
     assert step.lease["spec"]["acquireTime"] == "acquired"
     assert step.lease["spec"]["leaseTransitions"] == 3
     election.hear(2, Unfulfilled("conflict"))
-    assert election.step(2) == Pause(4), "one slow try a round"
+    assert election.step(2) == ElectionPause(4), "one slow try a round"
 
 
 def test_a_leader_that_sees_another_holder_stops_at_once() -> None:
@@ -155,8 +155,8 @@ def test_a_leader_that_cannot_renew_stops_at_its_deadline() -> None:
     """Parity: renewing starts a period after the last success, and goes on for renewDeadline."""
     election = a_leader()
     now_s, tries = 2.0, 0
-    while isinstance(step := election.step(now_s), (Read, Update, Pause)):
-        if isinstance(step, Pause):
+    while isinstance(step := election.step(now_s), (Read, Update, ElectionPause)):
+        if isinstance(step, ElectionPause):
             now_s = step.until_s
         else:
             tries += 1
@@ -183,7 +183,7 @@ def test_an_answer_that_comes_after_the_lease_is_over_makes_no_leader() -> None:
     assert isinstance(step, Update)
     election.hear(15, Found(step.lease))
     assert not election.leads(15)
-    assert isinstance(election.step(15), Pause)
+    assert isinstance(election.step(15), ElectionPause)
 
 
 def test_a_lease_that_names_us_though_we_do_not_know_why_is_ours_once_renewed() -> None:

@@ -16,11 +16,11 @@ from mooring.live.leader_election import (
     Candidate,
     Create,
     Election,
+    ElectionPause,
     Found,
     Heard,
     NoLease,
     Over,
-    Pause,
     Read,
     Unfulfilled,
     Update,
@@ -121,7 +121,7 @@ class World:
             one.is_dead = True
             return
         step = one.election.step(self._now_s + one.offset_s)
-        if isinstance(step, Pause):
+        if isinstance(step, ElectionPause):
             self.at(step.until_s - one.offset_s, lambda: self._drive(one))
         elif not isinstance(step, Over):
             self._send(one, step, next(one.ways))

@@ -13,7 +13,7 @@ from mooring.apiclient.reflectors.reflector import ReflectorOptions
 from mooring.apiclient.throttle import Timing
 from mooring.framework import config
 from mooring.kit.clock import WallClock
-from mooring.live.service import Listener, LiveScheduler
+from mooring.live.service import LiveScheduler, SchedulerListener
 from mooring.model.api_errors import ApiError, too_many_requests
 from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.inputs import ObjectAdded
@@ -86,7 +86,7 @@ def test_pods_are_bound_and_recorded() -> None:
         async with a_server() as server, blind(a_live(server.url), asyncio.Event()) as live:
             scheduling = asyncio.create_task(live.schedule())
             await asyncio.sleep(0.01)
-            Listener(live.scheduler, live.driver.wake).added(POD)
+            SchedulerListener(live.scheduler, live.driver.wake).added(POD)
             while len(server.requests) < 2:
                 await asyncio.sleep(0.001)
             assert server.lines == [

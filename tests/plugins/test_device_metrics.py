@@ -4,13 +4,13 @@ import msgspec
 
 from mooring.framework.metric_catalogue import CATALOGUE
 from mooring.framework.points import Handle
-from mooring.kit.metrics import Registry
+from mooring.kit.metrics import MetricRegistry
 from mooring.model.devices import AllocatedDevice
 from mooring.plugins.devices.metrics import ClaimMetrics
 
 
 def test_what_is_counted() -> None:
-    registry = Registry(CATALOGUE)
+    registry = MetricRegistry(CATALOGUE)
     metrics = ClaimMetrics(Handle(metrics=registry))
     metrics.created(True)
     metrics.created(False)

@@ -13,7 +13,7 @@ from mooring.plugins.devices import search as device_search
 from mooring.plugins.devices.demand import Fatal, read_demand
 from mooring.plugins.devices.device_views import view_of
 from mooring.plugins.devices.features import DeviceFeatures
-from mooring.plugins.devices.node_groups import Group
+from mooring.plugins.devices.node_groups import NodeGroup
 from mooring.plugins.devices.pools import gather_pools
 from mooring.plugins.devices.search import Effort, InvalidPools, TookTooLong, search
 
@@ -47,7 +47,7 @@ def found(
     ledger = ClaimLedger({})
     for i, allocation in enumerate(held):
         ledger.begin(a_claim(f"held-{i}", status={"allocation": allocation}))
-    group = Group(gather_pools(views, whole), frozenset())
+    group = NodeGroup(gather_pools(views, whole), frozenset())
     classes = {each.name: each for each in (a_class(), a_class("picky", f"{OWN}.numa == 0"), a_class("bad", "1 +"))}
     demand = read_demand(claims, classes.get)
     choice = search(demand, group, ledger, features or DeviceFeatures(), Effort(max_steps))

@@ -23,10 +23,10 @@ from mooring.plugins.devices import search as device_search
 from mooring.plugins.devices.demand import Fatal, read_demand
 from mooring.plugins.devices.device_views import SliceView, view_of
 from mooring.plugins.devices.features import DeviceFeatures
-from mooring.plugins.devices.node_groups import Group
+from mooring.plugins.devices.node_groups import NodeGroup
 from mooring.plugins.devices.offers import INVALID_POOLS, NO_CHOICE, DeviceOfferCache
 from mooring.plugins.devices.pools import gather_pools
-from mooring.plugins.devices.search import Choice, InvalidPools, search
+from mooring.plugins.devices.search import DeviceChoice, InvalidPools, search
 
 FEATURES = DeviceFeatures()
 
@@ -81,7 +81,7 @@ def plain_code(cluster: Cluster, claims: Sequence[ResourceClaim], node: Node) ->
     pools = gather_pools([by_name[view.slice.name] for view in seen], whole)
     classes: Any = cluster.objects[type(a_class())]
     try:
-        choice = search(read_demand(claims, classes.get), Group(pools, hidden), cluster.claims, FEATURES)
+        choice = search(read_demand(claims, classes.get), NodeGroup(pools, hidden), cluster.claims, FEATURES)
     except InvalidPools:
         return INVALID_POOLS
     except Fatal as fault:
@@ -170,7 +170,7 @@ def test_a_market_says_what_one_without_memory_says(seed: int) -> None:
 # ---- the search
 
 
-def picks(choice: Choice | None) -> list[list[tuple[str, str]]] | None:
+def picks(choice: DeviceChoice | None) -> list[list[tuple[str, str]]] | None:
     if choice is None:
         return None
     return [[(pick.ask.full_name, pick.site.id[2]) for pick in claim] for claim in choice.picks]
@@ -247,6 +247,6 @@ def test_the_search_finds_the_first_choice_there_is(
     held = a_claim("held", status={"allocation": an_allocation(*(f"n/{name}" for name in taken))})
     ledger = ClaimLedger({})
     ledger.begin(held)
-    group = Group(gather_pools([view], {view.pool: [view]}), frozenset())
+    group = NodeGroup(gather_pools([view], {view.pool: [view]}), frozenset())
     found = search(read_demand(claims, lambda name: a_class()), group, ledger, FEATURES)
     assert picks(found) == first_choice(claims, sizes, taken)

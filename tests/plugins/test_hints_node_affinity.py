@@ -12,7 +12,7 @@ from mooring.framework.events import NODE, Action, ClusterEvent
 from mooring.framework.points import Handle
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.model.pod_spec import NodeAffinity as WrittenAffinity
+from mooring.model.pod_spec import NodeAffinitySpec as WrittenAffinity
 from mooring.plugins.nodes.node_affinity import NodeAffinity
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

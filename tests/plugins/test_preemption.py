@@ -29,7 +29,7 @@ from mooring.model.pod import Pod
 from mooring.model.workloads import PodDisruptionBudget
 from mooring.plugins.preemption.budgets import budgets_of, split_by_budget
 from mooring.plugins.preemption.default_preemption import TRIALS, DefaultPreemption
-from mooring.plugins.preemption.search import DryRun, Findings
+from mooring.plugins.preemption.search import Findings, PreemptionDryRun
 from mooring.plugins.preemption.trial import Trial
 from mooring.scheduler.assembly import build_runners
 from mooring.scheduler.decide import DecideOptions, decide
@@ -537,7 +537,7 @@ def singly(failure: FitError) -> Findings:
     nodes = failure.attempt.context.nodes
     ranks = PodRanks(nodes)
     ranks.refresh()
-    dry_run = DryRun(failure, ranks, Trial(ranks), [])
+    dry_run = PreemptionDryRun(failure, ranks, Trial(ranks), [])
     findings = dry_run.nothing()
     dry_run._search_singly(failure.curable_rows(), findings)
     return findings

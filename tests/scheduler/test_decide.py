@@ -15,7 +15,7 @@ from mooring.framework.status import Rejection, curable, final
 from mooring.model.pod import Pod
 from mooring.scheduler.assembly import build_runners
 from mooring.scheduler.decide import DecideOptions, by_seed, decide
-from mooring.scheduler.decision import Decision, Details, Diagnosis, NoFit, Placement
+from mooring.scheduler.decision import Decision, DecisionDetails, Diagnosis, NoFit, Placement
 
 V1 = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 WHEN = "DuringSchedulingIgnoredDuringExecution"
@@ -42,7 +42,7 @@ def placed(decision: Decision) -> Placement:
     return decision
 
 
-def details(decision: Decision) -> Details:
+def details(decision: Decision) -> DecisionDetails:
     assert isinstance(decision, Placement | NoFit)
     assert decision.details is not None
     return decision.details

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.sim.reading.documents import Place
+from mooring.sim.reading.documents import DocumentPlace
 from mooring.sim.reading.lines import lines_of, steps_of
 from mooring.sim.reading.manifest_files import ManifestFile
 
-FIRST = Place("f", (1,))
+FIRST = DocumentPlace("f", (1,))
 
 
-def line_of(text: str, path: str, place: Place = FIRST, name: str = "f") -> int:
+def line_of(text: str, path: str, place: DocumentPlace = FIRST, name: str = "f") -> int:
     return lines_of(ManifestFile(name, text.encode()), [(place, path)])[0]
 
 
@@ -57,14 +57,14 @@ ROWS: list[Any] = [
 
 @pytest.mark.parametrize(("numbers", "path", "line"), ROWS)
 def test_lines_of_yaml(numbers: tuple[int, ...], path: str, line: int) -> None:
-    assert line_of(YAML, path, Place("f", numbers)) == line
+    assert line_of(YAML, path, DocumentPlace("f", numbers)) == line
 
 
 def test_lines_of_json_in_several_documents_and_lists() -> None:
     text = '{"kind": "Pod"}\n{"kind": "List", "items": [\n\n{"kind": "Pod",\n "spec": {\n"a": [1,\n2]}}]}'
     assert line_of(text, "kind") == 1
-    assert line_of(text, "spec.a[1]", Place("f", (2, 1))) == 7
-    assert line_of(text, "spec.b", Place("f", (2, 1))) == 5, "what is missing stands where it would"
+    assert line_of(text, "spec.a[1]", DocumentPlace("f", (2, 1))) == 7
+    assert line_of(text, "spec.b", DocumentPlace("f", (2, 1))) == 5, "what is missing stands where it would"
 
 
 def test_the_last_of_two_equal_keys_is_the_one_that_counts() -> None:

@@ -25,7 +25,7 @@ from mooring.model.pod import Pod
 from mooring.scheduler.assembly import all_plugins
 from mooring.scheduler.decision import NoFit, Placement
 from mooring.sim import simulation as simulation_module
-from mooring.sim.results import Eviction, Fate, InputError, NodeUse, NoSuchPod, Report
+from mooring.sim.results import Fate, InputError, NodeUse, NoSuchPod, Report, SimulatedEviction
 from mooring.sim.simulation import Simulation
 
 HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
@@ -144,7 +144,7 @@ def test_a_running_pod_that_has_to_leave_is_gone_and_reported() -> None:
     old = a_pod("old", cpu="3", nodeName="n", priority=0)
     report = run(a_node("n", cpu="4"), old, pending("urgent", cpu="3", priority=9))
     assert nodes_of(report) == {"urgent": "n"}
-    assert report.preempted == [Eviction(old, "n", "default/urgent")]
+    assert report.preempted == [SimulatedEviction(old, "n", "default/urgent")]
     assert (report.nodes[0].pods, report.nodes[0].new_pods) == (1, 1)
 
 
@@ -164,7 +164,7 @@ def test_a_pod_that_was_placed_and_has_to_leave_is_preempted_and_noted() -> None
         "leader": (Fate.SCHEDULED, "n"),
         "filler": (Fate.PREEMPTED, ""),
     }
-    assert report.preempted == [Eviction(filler, "n", "default/follower")]
+    assert report.preempted == [SimulatedEviction(filler, "n", "default/follower")]
     assert [r.message for r in report.pods if r.pod is filler] == ["preempted by default/follower on n"]
     assert report.pending == [], "it does not wait: it is gone"
     assert report.notes == [

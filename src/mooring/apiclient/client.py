@@ -16,7 +16,7 @@ from mooring.apiclient.credentials.credentials import Grant
 from mooring.apiclient.lines import LineSplitter
 from mooring.apiclient.refusals import failed_status, refusal
 from mooring.apiclient.throttle import Throttle, Timing
-from mooring.apiclient.transport import Params, Request, Transport
+from mooring.apiclient.transport import OutgoingRequest, Params, Transport
 from mooring.apiclient.unanswered import ConnectionLost, TooLarge, Unanswered, Unreadable
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.fence import NO_FENCE, Fence
@@ -74,7 +74,7 @@ class _PageMetadata(msgspec.Struct):
     continue_token: str | None = msgspec.field(default=None, name="continue")
 
 
-class _Page(msgspec.Struct):
+class _ListPage(msgspec.Struct):
     metadata: _PageMetadata | None = None
 
 
@@ -166,7 +166,7 @@ class ApiClient:
             return [await self.get_bytes(path, asked)]
         return pages
 
-    async def send(self, request: Request) -> bytes:
+    async def send(self, request: OutgoingRequest) -> bytes:
         """One request with its retries; the bytes of the answer."""
 
         async def once() -> bytes:
@@ -183,7 +183,7 @@ class ApiClient:
         Who stops early closes it (`contextlib.aclosing`), or else the connection stays until the garbage is collected.
         """
         asked = {**(params or {}), "watch": "true"}
-        request = Request("GET", path, asked, time_limit_s=_watch_limit_s(asked))
+        request = OutgoingRequest("GET", path, asked, time_limit_s=_watch_limit_s(asked))
         splitter = LineSplitter(self._limits.line_bytes)
         async with AsyncExitStack() as stack:
             answer = await self._repeat(request, lambda: stack.enter_async_context(self._attempt(request)))
@@ -196,15 +196,19 @@ class ApiClient:
 
     # How a request is made
 
-    def _request(self, method: str, path: str, body: Any, params: Params | None, content_type: str = "") -> Request:
+    def _request(
+        self, method: str, path: str, body: Any, params: Params | None, content_type: str = ""
+    ) -> OutgoingRequest:
         data = body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
-        return Request(method, path, params or {}, data, content_type or self._content_type, self._limits.request_s)
+        return OutgoingRequest(
+            method, path, params or {}, data, content_type or self._content_type, self._limits.request_s
+        )
 
     async def _write(self, method: str, path: str, body: Any, params: Params | None, content_type: str = "") -> Any:
         request = self._request(method, path, body, params, content_type)
         return _parsed(await self.send(request), str(request))
 
-    async def _repeat(self, request: Request, once: Callable[[], Awaitable[T]]) -> T:
+    async def _repeat(self, request: OutgoingRequest, once: Callable[[], Awaitable[T]]) -> T:
         """Ask until there is an answer that counts: new credentials once, and else as often as client-go would."""
         retries, is_renewed = 0, False
         while True:
@@ -228,7 +232,7 @@ class ApiClient:
                 await self._timing.sleep(wait_s)
 
     @asynccontextmanager
-    async def _attempt(self, request: Request) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def _attempt(self, request: OutgoingRequest) -> AsyncIterator[aiohttp.ClientResponse]:
         """An answer that says success; any other raises."""
         _tell_wait(await self._throttle.take(), request)
         grant = await self._credentials.grant()
@@ -242,7 +246,7 @@ class ApiClient:
             yield answer
 
     @asynccontextmanager
-    async def _counted(self, request: Request, began_s: float) -> AsyncIterator[None]:
+    async def _counted(self, request: OutgoingRequest, began_s: float) -> AsyncIterator[None]:
         """An attempt that ends before there is an answer counts as well."""
         try:
             yield
@@ -250,13 +254,13 @@ class ApiClient:
             self._count(NO_ANSWER, request, began_s)
             raise
 
-    def _count(self, code: str, request: Request, began_s: float) -> None:
+    def _count(self, code: str, request: OutgoingRequest, began_s: float) -> None:
         if self._observe is not None:
             taken_ns = int((self._timing.monotonic_s() - began_s) * NS_PER_S)
             self._observe(code, request.method, self._host, taken_ns)
 
 
-async def _body(answer: aiohttp.ClientResponse, max_bytes: int, request: Request) -> bytes:
+async def _body(answer: aiohttp.ClientResponse, max_bytes: int, request: OutgoingRequest) -> bytes:
     if (answer.content_length or 0) > max_bytes:
         raise _too_large(request, max_bytes)
     chunks, size = [], 0
@@ -268,7 +272,7 @@ async def _body(answer: aiohttp.ClientResponse, max_bytes: int, request: Request
     return b"".join(chunks)
 
 
-def _too_large(request: Request, max_bytes: int) -> TooLarge:
+def _too_large(request: OutgoingRequest, max_bytes: int) -> TooLarge:
     return TooLarge(f"{request}: the answer is larger than {max_bytes} bytes, which is all we read")
 
 
@@ -284,7 +288,7 @@ def _watch_limit_s(params: Params) -> float | None:
     return int(asked) + _WATCH_GRACE_S if asked.isdigit() else None
 
 
-def _tell_wait(waited_s: float, request: Request) -> None:
+def _tell_wait(waited_s: float, request: OutgoingRequest) -> None:
     if waited_s > _TOLD_WAIT_S:
         level = logging.INFO if waited_s > _LOUD_WAIT_S else logging.DEBUG
         log.log(level, "Waited before sending request: %s, %.3f s by our own rate limit", request, waited_s)
@@ -302,7 +306,7 @@ def _parsed(body: bytes, request: str) -> Any:
 
 def _continue_token(page: bytes, path: str) -> str:
     try:
-        metadata = msgspec.json.decode(page, type=_Page).metadata
+        metadata = msgspec.json.decode(page, type=_ListPage).metadata
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise Unreadable(f"GET {path}: the answer is not a list of the API") from None
     return (metadata.continue_token if metadata else None) or ""

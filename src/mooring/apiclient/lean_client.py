@@ -18,7 +18,7 @@ from mooring.apiclient.proxies import proxy_of
 from mooring.apiclient.refusals import refusal
 from mooring.apiclient.throttle import Throttle, Timing
 from mooring.apiclient.tls import client_context
-from mooring.apiclient.transport import Request
+from mooring.apiclient.transport import OutgoingRequest
 from mooring.apiclient.unanswered import ConnectionRefused, TimedOut, Unanswered, unanswered
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.fence import NO_FENCE, Fence
@@ -87,7 +87,7 @@ class LeanClient:
         """One write, repeated as the server asks for with Retry-After, and once with new credentials."""
         if self._general is not None:
             return await self._general.send(
-                Request(method, path, body=body, content_type=content_type, time_limit_s=self._time_limit_s)
+                OutgoingRequest(method, path, body=body, content_type=content_type, time_limit_s=self._time_limit_s)
             )
         retries, is_renewed = 0, False
         while True:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.model.api_errors import ApiError, Cause, Details, quoted
+from mooring.model.api_errors import ApiError, Cause, StatusDetails, quoted
 
 _SHOWN_BODY_CHARS = 2048
 
@@ -52,7 +52,7 @@ class _Metadata(msgspec.Struct):
     continue_token: str | None = msgspec.field(default=None, name="continue")
 
 
-class _Status(msgspec.Struct):
+class _RefusalStatus(msgspec.Struct):
     kind: str
     status: str | None = None
     message: str | None = None
@@ -65,7 +65,7 @@ class _Status(msgspec.Struct):
 def refusal(code: int, body: bytes, request: str, retry_after_s: int = 0) -> ApiError:
     """The error of an answer with a code from 400 on; `request` says what was asked (`GET /api/v1/pods`)."""
     try:
-        status = msgspec.json.decode(body, type=_Status)
+        status = msgspec.json.decode(body, type=_RefusalStatus)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return _unexplained(code, body, request, retry_after_s)
     if status.kind != "Status" or status.status == "Success":
@@ -78,14 +78,14 @@ def failed_status(value: Any) -> ApiError | None:
     if not isinstance(value, dict) or value.get("kind") != "Status" or value.get("status") != "Failure":
         return None
     try:
-        return _rebuilt(msgspec.convert(value, _Status), HTTPStatus.INTERNAL_SERVER_ERROR, 0)
+        return _rebuilt(msgspec.convert(value, _RefusalStatus), HTTPStatus.INTERNAL_SERVER_ERROR, 0)
     except msgspec.ValidationError:
         return ApiError(
             HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError", "the server sent a Status that cannot be read"
         )
 
 
-def _rebuilt(status: _Status, code: int, retry_after_s: int) -> ApiError:
+def _rebuilt(status: _RefusalStatus, code: int, retry_after_s: int) -> ApiError:
     details = _details(status.details, retry_after_s)
     token = (status.metadata.continue_token if status.metadata else None) or ""
     reason = status.reason or ""
@@ -93,13 +93,13 @@ def _rebuilt(status: _Status, code: int, retry_after_s: int) -> ApiError:
     return ApiError(status.code or code, reason, message, details, token)
 
 
-def _details(written: _Details | None, retry_after_s: int) -> Details | None:
+def _details(written: _Details | None, retry_after_s: int) -> StatusDetails | None:
     """The header only fills in for a Status that does not say how long to wait."""
     if written is None:
-        return Details(retry_after_s=retry_after_s) if retry_after_s else None
+        return StatusDetails(retry_after_s=retry_after_s) if retry_after_s else None
     causes = tuple(Cause(item.reason or "", item.message or "", item.field or "") for item in written.causes or ())
     wait_s = written.retry_after_seconds or retry_after_s
-    return Details(written.name or "", written.group or "", written.kind or "", causes, wait_s)
+    return StatusDetails(written.name or "", written.group or "", written.kind or "", causes, wait_s)
 
 
 def _unexplained(code: int, body: bytes, request: str, retry_after_s: int) -> ApiError:
@@ -111,5 +111,5 @@ def _unexplained(code: int, body: bytes, request: str, retry_after_s: int) -> Ap
     elif code not in _BY_CODE:
         reason = "Unknown"
         message = f"the server responded with the status code {code} but did not return more details"
-    details = Details(causes=(Cause("UnexpectedServerResponse", told),), retry_after_s=retry_after_s)
+    details = StatusDetails(causes=(Cause("UnexpectedServerResponse", told),), retry_after_s=retry_after_s)
     return ApiError(code, reason, f"{message or told} ({request})", details)

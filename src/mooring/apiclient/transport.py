@@ -37,7 +37,7 @@ _READ_BUFFER_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class OutgoingRequest:
     method: str
     path: str
     params: Params = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Transport:
             self._session = None
 
     @asynccontextmanager
-    async def attempt(self, request: Request, grant: Grant) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def attempt(self, request: OutgoingRequest, grant: Grant) -> AsyncIterator[aiohttp.ClientResponse]:
         """The answer, its body still to be read; what goes wrong until that is done is told as Unanswered."""
         if self._session is None:
             raise RuntimeError("the client is not open: use it with `async with`")
@@ -96,15 +96,15 @@ class Transport:
         except aiohttp.http_exceptions.HttpProcessingError:
             raise Unanswered(f"{request}: the answer is not HTTP") from None
 
-    def _check_fence(self, request: Request) -> None:
+    def _check_fence(self, request: OutgoingRequest) -> None:
         """A write that failed after the lease has run out is not repeated; the fence may be why it failed."""
         if request.body is not None:
             self._fence.check()
 
-    def _url(self, request: Request) -> URL:
+    def _url(self, request: OutgoingRequest) -> URL:
         return URL(self._access.server + request.path)
 
-    def _options(self, request: Request, grant: Grant) -> dict[str, Any]:
+    def _options(self, request: OutgoingRequest, grant: Grant) -> dict[str, Any]:
         headers = self._headers.copy()
         if grant.authorization:
             headers["Authorization"] = grant.authorization
@@ -121,7 +121,7 @@ class Transport:
             "timeout": aiohttp.ClientTimeout(total=request.time_limit_s, connect=_CONNECT_S),
         }
 
-    def _body(self, request: Request) -> FencedBody | None:
+    def _body(self, request: OutgoingRequest) -> FencedBody | None:
         return None if request.body is None else FencedBody(request.body, request.content_type, self._fence)
 
     def _context(self, pair: KeyPair | None) -> ssl.SSLContext:

@@ -17,14 +17,14 @@ from mooring.apiserver.journal_reading import (
     RECORD,
     Contents,
     JournalError,
+    JournalMark,
+    JournalRecord,
     LossError,
-    Mark,
     Place,
-    Record,
     checksum,
     read_contents,
 )
-from mooring.apiserver.store import Store, Write
+from mooring.apiserver.store import Store, StoreWrite
 
 __all__ = ["Journal", "JournalError", "LossError"]
 
@@ -52,7 +52,7 @@ class Journal:
         self.path = directory / DATABASE
         self.losses: list[str] = []
         """What was lost, where that is accepted."""
-        self._pending: dict[Place, Write] = {}
+        self._pending: dict[Place, StoreWrite] = {}
         """The last write of each object since the last flush: what came between need not be kept."""
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -83,7 +83,7 @@ class Journal:
         self._mark, self._version, self._sums = contents.mark, contents.mark.version, contents.sums
         if contents.is_new or contents.format != FORMAT:
             self._rewrite(contents)
-        self._record = Record(self.directory / RECORD, _OWNER_ONLY)
+        self._record = JournalRecord(self.directory / RECORD, _OWNER_ONLY)
         self._record.write(self._mark)
         self._items = contents.items
 
@@ -104,7 +104,7 @@ class Journal:
 
     def _rewrite(self, contents: Contents) -> None:
         """The tables anew with what was read: of a new directory, of an older format, of what damage has left."""
-        mark = Mark(contents.mark.commit + 1, contents.mark.version, sum(contents.sums.values()))
+        mark = JournalMark(contents.mark.commit + 1, contents.mark.version, sum(contents.sums.values()))
         database = self._database
         database.execute("BEGIN IMMEDIATE")
         database.execute("DROP TABLE IF EXISTS objects")
@@ -115,7 +115,7 @@ class Journal:
         database.execute("COMMIT")
         self._mark = mark
 
-    def _write_facts(self, mark: Mark) -> None:
+    def _write_facts(self, mark: JournalMark) -> None:
         facts = {"format": FORMAT, "commit": mark.commit, "version": mark.version, "total": mark.total}
         self._database.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts.items())
 
@@ -143,7 +143,7 @@ class Journal:
         kept = {place: write for place, write in self._pending.items() if write.type != "DELETED"}
         sums = {place: checksum(place, write.body) for place, write in kept.items()}
         lost = sum(self._sums.get(place, 0) for place in self._pending)
-        mark = Mark(self._mark.commit + 1, self._version, self._mark.total + sum(sums.values()) - lost)
+        mark = JournalMark(self._mark.commit + 1, self._version, self._mark.total + sum(sums.values()) - lost)
         database = self._database
         database.execute("BEGIN IMMEDIATE")
         rows = [(*place, write.body, sums[place]) for place, write in kept.items()]
@@ -165,6 +165,6 @@ class Journal:
             self._record.close()
             self._database.close()
 
-    def _hear(self, write: Write) -> None:
+    def _hear(self, write: StoreWrite) -> None:
         self._pending[(write.storage, *write.key)] = write
         self._version = write.version

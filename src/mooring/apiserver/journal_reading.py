@@ -46,7 +46,7 @@ class LossError(JournalError):
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class JournalMark:
     """What a commit leads to: its number, the version of the store, and the sum of the checksums of all objects.
 
     A checksum has 32 bits, so that the sum of two billion of them fits the 63 that SQLite has for it.
@@ -61,7 +61,7 @@ class Mark:
 class Contents:
     """What was read. With faults, it is what is left."""
 
-    mark: Mark = Mark()
+    mark: JournalMark = JournalMark()
     format: int = FORMAT
     is_new: bool = False
     objects: dict[Place, bytes] = field(default_factory=dict)
@@ -78,14 +78,14 @@ def checksum(place: Place, body: bytes) -> int:
 # ---- what was acknowledged
 
 
-class Record:
+class JournalRecord:
     """The last acknowledged commit, in a file of two slots that are written in turn."""
 
     def __init__(self, path: Path, mode: int) -> None:
         """Opens the file, or makes it. Raises OSError."""
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
 
-    def write(self, mark: Mark) -> None:
+    def write(self, mark: JournalMark) -> None:
         slot = _SLOT.pack(mark.commit, mark.version, mark.total)
         os.pwrite(self._file, slot + _CHECK.pack(zlib.crc32(slot)), mark.commit % 2 * _SLOT_BYTES)
 
@@ -93,7 +93,7 @@ class Record:
         os.close(self._file)
 
 
-def read_record(path: Path) -> Mark | None:
+def read_record(path: Path) -> JournalMark | None:
     """The later of the slots that are whole; None: there is none. Raises OSError."""
     try:
         data = path.read_bytes()
@@ -103,10 +103,10 @@ def read_record(path: Path) -> Mark | None:
     return max(marks, key=lambda mark: mark.commit, default=None)
 
 
-def _slot(data: bytes) -> Mark | None:
+def _slot(data: bytes) -> JournalMark | None:
     if len(data) < _SLOT_BYTES or _CHECK.unpack(data[_SLOT.size :])[0] != zlib.crc32(data[: _SLOT.size]):
         return None
-    return Mark(*_SLOT.unpack(data[: _SLOT.size]))
+    return JournalMark(*_SLOT.unpack(data[: _SLOT.size]))
 
 
 # ---- what is there
@@ -122,15 +122,15 @@ def read_contents(directory: Path) -> Contents:
         _read_database(path, contents)
     contents.faults += _missing(contents, acknowledged, directory / RECORD)
     if contents.faults:
-        contents.mark = _beyond(contents, acknowledged or Mark())
+        contents.mark = _beyond(contents, acknowledged or JournalMark())
     return contents
 
 
-def _beyond(contents: Contents, acknowledged: Mark) -> Mark:
+def _beyond(contents: Contents, acknowledged: JournalMark) -> JournalMark:
     """Where to go on after a loss: no version may be given out twice, or watches would go on from the wrong one."""
     versions = [version_of(item) for _, item in contents.items]
     commit = max(contents.mark.commit, acknowledged.commit)
-    return Mark(commit, max(contents.mark.version, acknowledged.version, *versions))
+    return JournalMark(commit, max(contents.mark.version, acknowledged.version, *versions))
 
 
 def _read_database(path: Path, contents: Contents) -> None:
@@ -167,7 +167,7 @@ def _read_facts(database: sqlite3.Connection, path: Path, contents: Contents) ->
     contents.format = facts.get("format", OLD_FORMAT)
     if contents.format not in (OLD_FORMAT, FORMAT):
         raise JournalError(f"{path} was written by another version of Mooring (format {contents.format})")
-    contents.mark = Mark(facts.get("commit", 0), facts.get("version", 0), facts.get("total", 0))
+    contents.mark = JournalMark(facts.get("commit", 0), facts.get("version", 0), facts.get("total", 0))
 
 
 def _read_structure(database: sqlite3.Connection, path: Path, contents: Contents) -> None:
@@ -214,7 +214,7 @@ def _item(place: Place, body: bytes) -> JsonObject | None:
         return None
 
 
-def _missing(contents: Contents, acknowledged: Mark | None, record: Path) -> Iterator[str]:
+def _missing(contents: Contents, acknowledged: JournalMark | None, record: Path) -> Iterator[str]:
     """What was acknowledged and is not there. The database may be one commit ahead: the record is written after it."""
     mark = contents.mark
     if acknowledged is None:

@@ -21,7 +21,7 @@ from mooring.apiserver.admission.template_pods import TemplatePods
 from mooring.apiserver.admission.versions import check_version
 from mooring.apiserver.backlog import Backlog
 from mooring.apiserver.event_forms import shown_form, stored_form
-from mooring.apiserver.patches.apply_patch import Writer, apply_configuration, record_update
+from mooring.apiserver.patches.apply_patch import FieldWriter, apply_configuration, record_update
 from mooring.apiserver.store import MAX_OBJECT_BYTES, Exists, Key, Store, check_size, size_of
 from mooring.kit.clock import Clock
 from mooring.kit.rfc3339 import in_seconds
@@ -45,9 +45,9 @@ class Requester:
     manager: str = ""
     is_dry_run: bool = False
 
-    def writer(self, resource: KindSpec, now: str, subresource: str) -> Writer:
+    def writer(self, resource: KindSpec, now: str, subresource: str) -> FieldWriter:
         resets = _RESETS.get(subresource, frozenset()) if "status" in resource.subresources else frozenset()
-        return Writer(self.manager, resource.api_version, now, subresource, resets)
+        return FieldWriter(self.manager, resource.api_version, now, subresource, resets)
 
 
 CONTROL_PLANE = Requester()
@@ -287,7 +287,7 @@ def _check_names(resource: KindSpec, namespace: str, name: str, item: JsonObject
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
 
-def _recorded(old: JsonObject | None, made: JsonObject, writer: Writer) -> JsonObject:
+def _recorded(old: JsonObject | None, made: JsonObject, writer: FieldWriter) -> JsonObject:
     """The object with the owners of its fields. Parity: one that is too large with them is stored without them."""
     bare = {**made, "metadata": {key: value for key, value in made["metadata"].items() if key != "managedFields"}}
     size = check_size(bare)

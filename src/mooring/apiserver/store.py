@@ -72,7 +72,7 @@ class TooNew(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class StoreWrite:
     """One change of one object, as listeners are told of it."""
 
     version: int
@@ -107,10 +107,10 @@ class PastWrite:
     def size_bytes(self) -> int:
         return len(self.body) + len(self.before or b"")
 
-    def write(self) -> Write:
+    def write(self) -> StoreWrite:
         """The write as it was told when it was made."""
         before = None if self.before is None else _decode(self.before)
-        return Write(self.version, self.storage, self.type, _decode(self.body), before, self.body)
+        return StoreWrite(self.version, self.storage, self.type, _decode(self.body), before, self.body)
 
 
 @dataclass(slots=True)
@@ -123,7 +123,7 @@ class Page:
     remaining: int = 0
 
 
-Listener = Callable[[Write], None]
+Listener = Callable[[StoreWrite], None]
 
 
 @dataclass(slots=True)
@@ -280,12 +280,12 @@ class Store:
             del objects[key]
         else:
             objects[key] = written
-        write = Write(version, storage, type, written, before, body)
+        write = StoreWrite(version, storage, type, written, before, body)
         self._remember(write, key)
         self._tell(write)
         return written
 
-    def _remember(self, write: Write, key: Key) -> None:
+    def _remember(self, write: StoreWrite, key: Key) -> None:
         place = (write.storage, key)
         before = self._bodies.pop(place, None)
         if before is None and write.before is not None:
@@ -305,7 +305,7 @@ class Store:
         if self._bodies.get((oldest.storage, oldest.key)) is oldest.body:
             del self._bodies[oldest.storage, oldest.key]
 
-    def _tell(self, write: Write) -> None:
+    def _tell(self, write: StoreWrite) -> None:
         fault: Exception | None = None
         for listener in (*self._listeners, *self._listeners_of.get(write.storage, ())):
             try:

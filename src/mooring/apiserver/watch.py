@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Literal, TypedDict
 
-from mooring.apiserver.store import EventType, Store, TooOld, Write
+from mooring.apiserver.store import EventType, Store, StoreWrite, TooOld
 from mooring.model.api_errors import ApiError, version_too_old
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
@@ -46,12 +46,12 @@ class Watcher:
     matches: Callable[[JsonObject], bool] = _any
     view: Callable[[JsonObject], JsonObject] = _as_stored
 
-    def translate(self, write: Write) -> Event | None:
+    def translate(self, write: StoreWrite) -> Event | None:
         """The event that a write is to this watcher; None: it is none of its business."""
         type = self.type_of(write)
         return None if type is None else self.event(write, type)
 
-    def type_of(self, write: Write) -> EventType | None:
+    def type_of(self, write: StoreWrite) -> EventType | None:
         """What a write is to this watcher.
 
         before matches   after matches   event
@@ -67,7 +67,7 @@ class Watcher:
             return "MODIFIED" if was_seen else "ADDED"
         return "DELETED" if was_seen else None
 
-    def event(self, write: Write, type: EventType) -> Event:
+    def event(self, write: StoreWrite, type: EventType) -> Event:
         """What is told of a write: the same to every watcher of the resource to whom it is an event of this type."""
         if type == "DELETED":
             assert write.before is not None

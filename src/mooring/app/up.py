@@ -35,7 +35,7 @@ class ServiceSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class EmbeddedService:
     """A cluster that can be reached."""
 
     cluster: EmbeddedCluster
@@ -48,7 +48,9 @@ class Service:
 
 
 @asynccontextmanager
-async def serving(cluster: EmbeddedCluster, settings: ServiceSettings, report: Report) -> AsyncIterator[Service]:
+async def serving(
+    cluster: EmbeddedCluster, settings: ServiceSettings, report: Report
+) -> AsyncIterator[EmbeddedService]:
     """Inside, the cluster runs and answers. Raises OSError when the port cannot be had, KubeconfigError."""
     async with AsyncExitStack() as ending:
         scratch = ending.enter_context(tempfile.TemporaryDirectory(prefix="mooring-"))
@@ -70,7 +72,7 @@ async def serving(cluster: EmbeddedCluster, settings: ServiceSettings, report: R
             login = ending.enter_context(_context(kubeconfig, login, cluster.api.cluster_id, report))
         running = asyncio.create_task(cluster.run())
         ending.push_async_callback(_end, running)
-        yield Service(cluster, url, kubeconfig.absolute(), login.context, own.absolute())
+        yield EmbeddedService(cluster, url, kubeconfig.absolute(), login.context, own.absolute())
 
 
 async def _end(running: "asyncio.Task[None]") -> None:

@@ -16,7 +16,7 @@ NAMES: dict[type, str] = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Step:
+class AccessStep:
     """One step of a path. It costs 1; where the key is computed that has its own cost, which includes the step's."""
 
     key: Any
@@ -30,7 +30,7 @@ class Step:
     """`has(a.b)`."""
 
 
-def path_of(root: Run, steps: Sequence[Step], cost: int) -> Run:
+def path_of(root: Run, steps: Sequence[AccessStep], cost: int) -> Run:
     """A function that goes the whole way; `cost` is what that costs besides the steps."""
     if all(step.run is None and not step.is_optional and not step.is_test for step in steps):
         return _plain_path(root, [step.key for step in steps], cost)
@@ -77,7 +77,7 @@ def _through_optional(frame: Frame, start: Maybe, keys: Sequence[Any], cost: int
     return value
 
 
-def _general_path(root: Run, steps: Sequence[Step], cost: int) -> Run:
+def _general_path(root: Run, steps: Sequence[AccessStep], cost: int) -> Run:
     def run(frame: Frame) -> Any:
         value = root(frame)
         is_optional = value.__class__ is Maybe and bool(steps)

@@ -12,7 +12,7 @@ Run = Callable[[Frame], Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class EvaluationPlan:
     run: Run
     is_constant: bool = False
     value: Any = None
@@ -26,7 +26,7 @@ class Loop:
     accu: int
     var: int
     var2: int | None
-    condition: Plan
+    condition: EvaluationPlan
     step: Run
 
     def run(self, frame: Frame, elements: list[Any] | dict[Any, Any]) -> None:
@@ -54,7 +54,7 @@ def no_overload(function: str, values: Sequence[Any]) -> Fault:
     return Fault(f"no such overload: {function}({', '.join(type_name(value) for value in values)})")
 
 
-def fresh(init: Plan) -> Run:
+def fresh(init: EvaluationPlan) -> Run:
     """A result that starts as a constant list or map must not be the constant itself: it is changed in place."""
     value = init.value
     if init.is_constant and isinstance(value, list | dict):

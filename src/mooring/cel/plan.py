@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mooring.cel.access import Step, path_of
+from mooring.cel.access import AccessStep, path_of
 from mooring.cel.budget import WORK, Exceeded, Frame
 from mooring.cel.costs import LIST_LITERAL, MAP_LITERAL, Cost, cost_of, nominal
 from mooring.cel.evaluation import (
+    EvaluationPlan,
     Loop,
-    Plan,
     Run,
     alternative,
     appending,
@@ -29,7 +29,16 @@ from mooring.cel.evaluation import (
 )
 from mooring.cel.functions.regex import compiled
 from mooring.cel.language.macros import ADD, MAP_INSERT, NOT_STRICTLY_FALSE
-from mooring.cel.language.syntax import Call, Fold, Ident, ListLiteral, Literal, MapLiteral, Node, Select
+from mooring.cel.language.syntax import (
+    CallExpression,
+    Fold,
+    Ident,
+    ListLiteral,
+    Literal,
+    MapLiteral,
+    Select,
+    SyntaxNode,
+)
 from mooring.cel.library import Library
 from mooring.cel.values import Fault, TypeName, Uint, equal, key_of
 
@@ -50,32 +59,32 @@ class Program:
     slots: int
 
 
-def plan(root: Node, library: Library) -> Program:
+def plan(root: SyntaxNode, library: Library) -> Program:
     """Raises PlanFault."""
     planner = _Planner(library)
     return Program(planner.plan(root).run, planner.slots)
 
 
-def _constant(value: Any) -> Plan:
-    return Plan(lambda frame: value, True, value)
+def _constant(value: Any) -> EvaluationPlan:
+    return EvaluationPlan(lambda frame: value, True, value)
 
 
 class _Planner:
     def __init__(self, library: Library) -> None:
         self._library = library
         self._scopes: list[dict[str, int]] = []
-        self._planned: dict[int, Plan] = {}
+        self._planned: dict[int, EvaluationPlan] = {}
         """By the identity of the node; the tree outlives the plan."""
         self.slots = 0
 
-    def plan(self, node: Node) -> Plan:
+    def plan(self, node: SyntaxNode) -> EvaluationPlan:
         """A macro may use a node twice, and those in it again: each is planned once."""
         planned = self._planned.get(id(node))
         if planned is None:
             planned = self._planned[id(node)] = self._plan(node)
         return planned
 
-    def _plan(self, node: Node) -> Plan:
+    def _plan(self, node: SyntaxNode) -> EvaluationPlan:
         match node:
             case Literal():
                 return _constant(node.value)
@@ -83,7 +92,7 @@ class _Planner:
                 return _constant(TypeName(str(node.type.params[0])))
             case Ident() | Select():
                 return self._path(node)
-            case Call():
+            case CallExpression():
                 return self._call(node)
             case ListLiteral():
                 return self._list(node)
@@ -101,14 +110,14 @@ class _Planner:
 
     # ---- variables, and the way from there
 
-    def _path(self, node: Node) -> Plan:
+    def _path(self, node: SyntaxNode) -> EvaluationPlan:
         """`device.attributes["x"].b` is one variable with three steps."""
-        steps: list[Step] = []
+        steps: list[AccessStep] = []
         while True:
             if isinstance(node, Select) and node.qualified is None:
-                steps.append(Step(node.name, is_test=node.is_test))
+                steps.append(AccessStep(node.name, is_test=node.is_test))
                 node = node.operand
-            elif isinstance(node, Call) and node.function in ("_[_]", "_[?_]", "_?._"):
+            elif isinstance(node, CallExpression) and node.function in ("_[_]", "_[?_]", "_?._"):
                 steps.append(self._index(node.args[1], node.function != "_[_]"))
                 node = node.args[0]
             else:
@@ -116,17 +125,17 @@ class _Planner:
         root, cost = self._root(node)
         return self._walk(root, cost, steps[::-1])
 
-    def _walk(self, root: Run, cost: int, steps: Sequence[Step]) -> Plan:
+    def _walk(self, root: Run, cost: int, steps: Sequence[AccessStep]) -> EvaluationPlan:
         is_test = bool(steps) and steps[-1].is_test
         run = path_of(root, steps, cost - is_test)
-        return Plan(run, bare=path_of(root, steps, 0) if cost and not is_test else run)
+        return EvaluationPlan(run, bare=path_of(root, steps, 0) if cost and not is_test else run)
 
-    def _root(self, node: Node) -> tuple[Run, int]:
+    def _root(self, node: SyntaxNode) -> tuple[Run, int]:
         """How to get at the first value, and what that costs besides."""
         if isinstance(node, Ident) and not self._is_type(node):
             return self._variable(node), 1
         planned = self.plan(node)
-        if isinstance(node, Call) and node.function == "_?_:_":
+        if isinstance(node, CallExpression) and node.function == "_?_:_":
             return planned.run, 0
         return planned.run, 1
 
@@ -138,33 +147,33 @@ class _Planner:
                 return lambda frame: frame.slots[slot]
         return lambda frame: frame.variables[name]
 
-    def _index(self, key: Node, is_optional: bool) -> Step:
+    def _index(self, key: SyntaxNode, is_optional: bool) -> AccessStep:
         planned = self.plan(key)
         if planned.is_constant:
-            return Step(planned.value, is_optional=is_optional)
-        is_path = isinstance(key, Ident | Select) or (isinstance(key, Call) and key.function in _PATHS)
-        return Step(None, planned.run, 0 if is_path else 1, is_optional)
+            return AccessStep(planned.value, is_optional=is_optional)
+        is_path = isinstance(key, Ident | Select) or (isinstance(key, CallExpression) and key.function in _PATHS)
+        return AccessStep(None, planned.run, 0 if is_path else 1, is_optional)
 
     # ---- calls
 
-    def _call(self, node: Call) -> Plan:
+    def _call(self, node: CallExpression) -> EvaluationPlan:
         function = node.function
         if function in ("_[_]", "_[?_]", "_?._"):
             return self._path(node)
         args = [self.plan(operand) for operand in node.operands()]
         if function in ("_&&_", "_||_"):
-            return Plan(logical([arg.run for arg in args], function == "_||_"))
+            return EvaluationPlan(logical([arg.run for arg in args], function == "_||_"))
         if function == "_?_:_":
-            return Plan(conditional(args[0].run, args[1].bare or args[1].run, args[2].bare or args[2].run))
+            return EvaluationPlan(conditional(args[0].run, args[1].bare or args[1].run, args[2].bare or args[2].run))
         if function in ("or", "orValue") and node.target is not None:
-            return Plan(alternative(args[0].run, args[1].run, function == "orValue"))
+            return EvaluationPlan(alternative(args[0].run, args[1].run, function == "orValue"))
         if function == NOT_STRICTLY_FALSE:
-            return Plan(not_strictly_false(args[0].run))
+            return EvaluationPlan(not_strictly_false(args[0].run))
         if function in ("_==_", "_!=_"):
-            return Plan(self._equality(function, args))
+            return EvaluationPlan(self._equality(function, args))
         return self._declared(node, args)
 
-    def _equality(self, function: str, args: Sequence[Plan]) -> Run:
+    def _equality(self, function: str, args: Sequence[EvaluationPlan]) -> Run:
         one, other = args[0].run, args[1].run
         cost, wanted = cost_of(function, "equals"), function == "_==_"
 
@@ -177,7 +186,7 @@ class _Planner:
 
         return run
 
-    def _declared(self, node: Call, args: Sequence[Plan]) -> Plan:
+    def _declared(self, node: CallExpression, args: Sequence[EvaluationPlan]) -> EvaluationPlan:
         function = node.function
         overload = node.overloads[0].id if len(node.overloads) == 1 else ""
         if overload == "in_list" and args[1].is_constant:
@@ -195,9 +204,9 @@ class _Planner:
             if value.__class__ is Fault:
                 raise PlanFault(value.text)
             return _constant(value)
-        return Plan(run)
+        return EvaluationPlan(run)
 
-    def _calling(self, node: Call, args: Sequence[Run], cost: Cost) -> Run:
+    def _calling(self, node: CallExpression, args: Sequence[Run], cost: Cost) -> Run:
         function, is_member, act_of = node.function, node.target is not None, self._library.act_of
 
         def run(frame: Frame) -> Any:
@@ -214,7 +223,7 @@ class _Planner:
 
         return run
 
-    def _calling_two(self, node: Call, args: Sequence[Run], cost: Cost) -> Run:
+    def _calling_two(self, node: CallExpression, args: Sequence[Run], cost: Cost) -> Run:
         """Hot: as above for two arguments, with the functions at hand that were found for plain types before."""
         function, is_member, act_of = node.function, node.target is not None, self._library.act_of
         one, other = args
@@ -242,7 +251,7 @@ class _Planner:
 
     # ---- lists and maps
 
-    def _list(self, node: ListLiteral) -> Plan:
+    def _list(self, node: ListLiteral) -> EvaluationPlan:
         plans = [self.plan(element) for element in node.elements]
         if not node.optional and all(each.is_constant for each in plans):
             return _constant([each.value for each in plans])
@@ -253,9 +262,9 @@ class _Planner:
             frame.charge(LIST_LITERAL)
             return listed(values, optional)
 
-        return Plan(run)
+        return EvaluationPlan(run)
 
-    def _map(self, node: MapLiteral) -> Plan:
+    def _map(self, node: MapLiteral) -> EvaluationPlan:
         plans = [(self.plan(key), self.plan(value), is_optional) for key, value, is_optional in node.entries]
         if all(key.is_constant and value.is_constant and not is_optional for key, value, is_optional in plans):
             made = mapped([(key.value, value.value, False) for key, value, _ in plans])
@@ -269,11 +278,11 @@ class _Planner:
             frame.charge(MAP_LITERAL)
             return mapped(entries)
 
-        return Plan(run)
+        return EvaluationPlan(run)
 
     # ---- comprehensions
 
-    def _fold(self, node: Fold) -> Plan:
+    def _fold(self, node: Fold) -> EvaluationPlan:
         ranged, init = self.plan(node.range).run, self.plan(node.init)
         accu, var, var2 = self.slots, self.slots + 1, self.slots + 2
         self.slots += 3
@@ -297,19 +306,19 @@ class _Planner:
             loop.run(frame, elements)
             return result(frame)
 
-        return Plan(run)
+        return EvaluationPlan(run)
 
-    def _step(self, node: Fold, step: Node, accu: int) -> Run:
+    def _step(self, node: Fold, step: SyntaxNode, accu: int) -> Run:
         """What a step makes of the result so far.
 
         Hot: `result + [x]` and the insertion into a map are done in place, or the work would grow with the square of
         the elements: nothing else can see the result before it is done.
         """
-        if isinstance(step, Call) and step.function == "_?_:_" and step.type.name in ("list", "map"):
+        if isinstance(step, CallExpression) and step.function == "_?_:_" and step.type.name in ("list", "map"):
             condition, then, other = step.args
             otherwise = self.plan(other)
             return conditional(self.plan(condition).run, self._step(node, then, accu), otherwise.bare or otherwise.run)
-        if isinstance(step, Call) and _is_ident(step.args[:1], node.accu):
+        if isinstance(step, CallExpression) and _is_ident(step.args[:1], node.accu):
             if step.function == ADD and isinstance(step.args[1], ListLiteral):
                 return appending(accu, self.plan(step.args[1]).run)
             if step.function == MAP_INSERT:
@@ -320,11 +329,11 @@ class _Planner:
 _PATHS = ("_[_]", "_[?_]", "_?._", "_?_:_")
 
 
-def _is_ident(nodes: Sequence[Node], name: str) -> bool:
+def _is_ident(nodes: Sequence[SyntaxNode], name: str) -> bool:
     return bool(nodes) and isinstance(nodes[0], Ident) and nodes[0].name == name
 
 
-def _membership(value: Plan, elements: list[Any]) -> Plan | None:
+def _membership(value: EvaluationPlan, elements: list[Any]) -> EvaluationPlan | None:
     """`x in [1, 2]` with constants: a look into a set, which costs nothing."""
     if not elements:
         return _constant(False)
@@ -341,4 +350,4 @@ def _membership(value: Plan, elements: list[Any]) -> Plan | None:
         except TypeError:  # a list or a map: it is in no set
             return False
 
-    return Plan(look)
+    return EvaluationPlan(look)

@@ -7,8 +7,8 @@ from typing import Any
 from mooring.cli.table import format_table, percent
 from mooring.kit.clock import NS_PER_S
 from mooring.model.quantity import show_bytes, show_cpu
-from mooring.scheduler.decision import DecisionError, Details, NoFit, Placement
-from mooring.sim.results import Eviction, Explanation, Fate, NodeUse, PodResult, Report
+from mooring.scheduler.decision import DecisionDetails, DecisionError, NoFit, Placement
+from mooring.sim.results import Explanation, Fate, NodeUse, PodResult, Report, SimulatedEviction
 from mooring.sim.stories import Story
 
 ROWS = 100
@@ -122,7 +122,7 @@ def _why(explanation: Explanation) -> str:
     return explanation.decision.error if isinstance(explanation.decision, DecisionError) else explanation.message
 
 
-def _score_table(explanation: Explanation, details: Details, wide: bool) -> str:
+def _score_table(explanation: Explanation, details: DecisionDetails, wide: bool) -> str:
     scores, totals = details.scores, details.totals
     plugins = list(next(iter(scores.values())))
     ranked = sorted(totals, key=lambda node: (-totals[node], node))
@@ -131,7 +131,7 @@ def _score_table(explanation: Explanation, details: Details, wide: bool) -> str:
     return "Scores (after weights)\n" + _cut_table(heads, rows, wide)
 
 
-def _rejected(details: Details, wide: bool) -> str:
+def _rejected(details: DecisionDetails, wide: bool) -> str:
     rows = [(node, r.plugin, r.code.name, r.message) for node, r in sorted(details.rejected.items())]
     return "Rejected\n" + _cut_table(("NODE", "PLUGIN", "VERDICT", "REASON"), rows, wide)
 
@@ -151,7 +151,7 @@ def _placed(results: list[PodResult], wide: bool) -> str:
     return "Placed\n" + _cut_table(heads, rows, wide)
 
 
-def _preempted(evictions: list[Eviction], wide: bool) -> str:
+def _preempted(evictions: list[SimulatedEviction], wide: bool) -> str:
     rows = [(eviction.pod.namespace, eviction.pod.name, eviction.node, eviction.preemptor) for eviction in evictions]
     return "Preempted\n" + _cut_table(("NAMESPACE", "POD", "NODE", "FOR"), rows, wide)
 

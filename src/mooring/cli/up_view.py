@@ -6,7 +6,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from mooring.embedded.cluster_statistics import ClusterSummary, NodeLoad
+from mooring.embedded.cluster_statistics import ClusterSummary, NodeUsage
 
 _BAR = 20
 _MOST_ROWS = 12
@@ -45,7 +45,7 @@ def _pods_line(summary: ClusterSummary) -> str:
     return f"pods   {'   '.join(counts) or 'none'}   |   {pace}"
 
 
-def _node_bars(nodes: list[NodeLoad]) -> Table:
+def _node_bars(nodes: list[NodeUsage]) -> Table:
     table = Table(box=None, pad_edge=False, show_edge=False)
     for header in ("node", "cpu", "", "memory", "", "pods"):
         table.add_column(header, justify="right" if header in ("pods", "") else "left")
@@ -56,7 +56,7 @@ def _node_bars(nodes: list[NodeLoad]) -> Table:
     return table
 
 
-def _histogram(nodes: list[NodeLoad]) -> Table:
+def _histogram(nodes: list[NodeUsage]) -> Table:
     """Of many nodes: how many are how full, by the fuller of cpu and memory."""
     counts = [0] * _BINS
     for load in nodes:

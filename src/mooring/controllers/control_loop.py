@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 from typing import Protocol
 
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.store import Key, Write
+from mooring.apiserver.store import Key, StoreWrite
 from mooring.kit.clock import NS_PER_S
 from mooring.model.api_errors import ApiError
 
@@ -26,7 +26,7 @@ class Controller(Protocol):
     rest_ns: int
     """How long an object is left alone after it was looked at, so that a storm of changes costs one look."""
 
-    def concerned(self, write: Write) -> Iterable[Key]:
+    def concerned(self, write: StoreWrite) -> Iterable[Key]:
         """Which of its objects are to be looked at again because of a write. Called within the write: quick, no writes."""
         ...
 
@@ -66,7 +66,7 @@ class ControlLoop:
                 self._hearers.setdefault(storage, []).append((place, controller))
         for storage in self._hearers:
             for item in api.store.all(storage):
-                self._hear(Write(api.store.version, storage, "ADDED", item, None))
+                self._hear(StoreWrite(api.store.version, storage, "ADDED", item, None))
         api.store.listen(self._hear, self._hearers)
 
     def step(self, limit: int = 1000) -> int:
@@ -87,7 +87,7 @@ class ControlLoop:
         self._drop_outdated()
         return self._later[0][0] if self._later else None
 
-    def _hear(self, write: Write) -> None:
+    def _hear(self, write: StoreWrite) -> None:
         for place, controller in self._hearers.get(write.storage, ()):
             for key in controller.concerned(write):
                 self._plan((place, key))

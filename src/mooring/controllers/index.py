@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection
 
-from mooring.apiserver.store import Key, Store, Write
+from mooring.apiserver.store import Key, Store, StoreWrite
 from mooring.model.json_objects import JsonObject
 
 Marks = Callable[[JsonObject], Collection[str]]
@@ -15,7 +15,7 @@ class Index:
         self._marks = marks
         self._files: dict[str, dict[Key, JsonObject]] = {}
         for item in store.all(storage):
-            self._hear(Write(store.version, storage, "ADDED", item, None))
+            self._hear(StoreWrite(store.version, storage, "ADDED", item, None))
         store.listen(self._hear, (storage,))
 
     def __getitem__(self, mark: str) -> list[JsonObject]:
@@ -29,7 +29,7 @@ class Index:
         """Whether anything is filed at all."""
         return bool(self._files)
 
-    def _hear(self, write: Write) -> None:
+    def _hear(self, write: StoreWrite) -> None:
         before = self._marks(write.before) if write.before is not None else ()
         after = self._marks(write.object) if write.type != "DELETED" else ()
         for mark in before:

@@ -11,7 +11,7 @@ from mooring.apiserver.bootstrap import create_initial_objects
 from mooring.apiserver.journal import Journal, JournalError
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.server.health import STORAGE
-from mooring.apiserver.store import Store, Write
+from mooring.apiserver.store import Store, StoreWrite
 from mooring.controllers.assembly import all_controllers
 from mooring.controllers.control_loop import ControlLoop
 from mooring.embedded.driver import EmbeddedDriver
@@ -21,7 +21,7 @@ from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.registry import Registry
 from mooring.kit.clock import NS_PER_S, Clock, WallClock
 from mooring.live.extenders.bodies import whole_in_store
-from mooring.live.extenders.calls import ExtenderCalls
+from mooring.live.extenders.calls import ExtenderCaller
 from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.decide import DecideOptions, by_seed
 
@@ -83,14 +83,14 @@ class EmbeddedCluster:
         self._feed = StoreFeed(self.api.store, self.scheduler, report)
         self.driver = EmbeddedDriver(self.api, self.scheduler, socket.gethostname())
         if self.scheduler.extenders:
-            self.driver.extenders = ExtenderCalls(self.scheduler, whole_in_store(self.api), self._go_on)
+            self.driver.extenders = ExtenderCaller(self.scheduler, whole_in_store(self.api), self._go_on)
         self.controllers = ControlLoop(self.api, all_controllers(self.api), report)
         self._schedules = settings.schedules
         self._report = report
         self._news = asyncio.Event()
         self.api.store.listen(self._hear)
 
-    def _hear(self, write: Write) -> None:
+    def _hear(self, write: StoreWrite) -> None:
         self._news.set()
 
     def step(self, limit: int = SLICE) -> int:

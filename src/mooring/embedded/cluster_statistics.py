@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mooring.apiserver.store import Write
+from mooring.apiserver.store import StoreWrite
 from mooring.embedded.cluster import EmbeddedCluster
 from mooring.kit.clock import NS_PER_S
 from mooring.model.json_objects import JsonObject
@@ -15,7 +15,7 @@ _RECENT = 5
 
 
 @dataclass(frozen=True, slots=True)
-class NodeLoad:
+class NodeUsage:
     """Shares of what is allocatable, between 0 and 1 (or above, where pods were forced onto a node)."""
 
     name: str
@@ -30,7 +30,7 @@ class ClusterSummary:
     """How many pods are Pending, Running, Succeeded, Failed, Terminating."""
     created_per_s: float
     bound_per_s: float
-    nodes: list[NodeLoad]
+    nodes: list[NodeUsage]
     pending: list[tuple[str, str]]
     """Pods that found no node, with the reason: the latest ones."""
     events: list[str]
@@ -56,12 +56,12 @@ class ClusterStatistics:
         latest = [("/".join(key), text) for key, text in reversed(self._refused.items())][:_RECENT]
         return ClusterSummary(dict(self._states), created, bound, self._loads(), latest, list(self._events))
 
-    def _hear_event(self, write: Write) -> None:
+    def _hear_event(self, write: StoreWrite) -> None:
         if write.type == "ADDED":
             event, about = write.object, write.object.get("involvedObject", {})
             self._events.append(f"{event.get('reason', '')}  {about.get('name', '')}  {event.get('message', '')}")
 
-    def _hear_pod(self, write: Write) -> None:
+    def _hear_pod(self, write: StoreWrite) -> None:
         before, after = write.before, write.object
         if before is not None:
             self._count(before, -1)
@@ -93,7 +93,7 @@ class ClusterStatistics:
         passed_s = (now_ns - then_ns) / NS_PER_S
         return (self._created - created) / passed_s, (self._bound - bound) / passed_s
 
-    def _loads(self) -> list[NodeLoad]:
+    def _loads(self) -> list[NodeUsage]:
         table = self._cluster.scheduler.cluster.nodes
         rows = np.flatnonzero(table.alive)
         cpu, memory = table.resource("cpu"), table.resource("memory")
@@ -101,7 +101,7 @@ class ClusterStatistics:
         shares = table.requested[:, rows] / room
         return sorted(
             (
-                NodeLoad(table.names[row], float(shares[cpu, i]), float(shares[memory, i]), int(table.pod_count[row]))
+                NodeUsage(table.names[row], float(shares[cpu, i]), float(shares[memory, i]), int(table.pod_count[row]))
                 for i, row in enumerate(rows.tolist())
             ),
             key=lambda load: load.name,

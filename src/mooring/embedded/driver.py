@@ -8,7 +8,7 @@ from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Exists, Missing
 from mooring.framework.intents import Bind, Call, Evict, Intent, PatchStatus, Record, Write, WriteFault
 from mooring.live.event_series import EventSeries, NewEvent, Repetition
-from mooring.live.extenders.calls import ExtenderCalls
+from mooring.live.extenders.calls import ExtenderCaller
 from mooring.live.object_writes import carry_out
 from mooring.live.periodic_tasks import PeriodicTasks
 from mooring.model.api_errors import ApiError
@@ -31,7 +31,7 @@ class EmbeddedDriver:
         self._scheduler = scheduler
         self._series = EventSeries(instance)
         self._pacemaker = PeriodicTasks(scheduler, api.clock, self._sweep)
-        self.extenders: ExtenderCalls | None = None
+        self.extenders: ExtenderCaller | None = None
         """Asks the extenders, where there are any."""
         self.attempts = 0
         self.bound = 0

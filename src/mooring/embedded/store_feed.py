@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from mooring.apiserver.store import Store, Write
+from mooring.apiserver.store import Store, StoreWrite
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import Watch
 from mooring.model.kinds import WATCHED
@@ -37,10 +37,10 @@ class StoreFeed:
         others = [storage for storage in _WATCHED if storage not in (*_FIRST, _LAST)]
         for storage in (*_FIRST, *others, _LAST):
             for item in store.all(storage):
-                self._hear(Write(store.version, storage, "ADDED", item, None))
+                self._hear(StoreWrite(store.version, storage, "ADDED", item, None))
         store.listen(self._hear, _WATCHED)
 
-    def _hear(self, write: Write) -> None:
+    def _hear(self, write: StoreWrite) -> None:
         struct, watch = _WATCHED[write.storage]
         if watch.needs_groups and not self._scheduler.schedules_groups:
             return
@@ -69,7 +69,7 @@ def _is_finished(pod: JsonObject) -> bool:
     return pod.get("status", {}).get("phase") in FINISHED_PHASES
 
 
-def _decoded(struct: type[KubeObject], write: Write, old: KubeObject | None) -> KubeObject:
+def _decoded(struct: type[KubeObject], write: StoreWrite, old: KubeObject | None) -> KubeObject:
     """Hot: a pod whose spec is what it was, but for its node, keeps what was worked out of it."""
     if isinstance(old, Pod) and write.before is not None:
         spec = _spec_as_before(write.object["spec"], write.before["spec"], old.spec)

@@ -32,7 +32,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PluginPlan:
     """What is to be asked at PreFilter or PreScore: plugins with whether their answer is fixed for the shape."""
 
     skipped: frozenset[str]
@@ -112,8 +112,8 @@ class ShapeMemo:
         self.kept_values = KeptValues()
         self.outcomes: dict[tuple[str, str], Any] = {}
         """What PreFilter and PreScore plugins said that read only the shape, by point and plugin name."""
-        self.pre_filter_plan: Plan | None = None
-        self.pre_score_plan: Plan | None = None
+        self.pre_filter_plan: PluginPlan | None = None
+        self.pre_score_plan: PluginPlan | None = None
         self._filters: KeptColumns | None = None
         self._scores: KeptColumns | None = None
         self._filter_order: list[int] = []
@@ -121,10 +121,10 @@ class ShapeMemo:
         self._first: NDArray[np.int8] = np.zeros(0, np.int8)
         self._sum: NDArray[np.int64] = np.zeros(0, np.int64)
 
-    def settle(self, point: str, plan: Plan) -> Plan:
+    def settle(self, point: str, plan: PluginPlan) -> PluginPlan:
         """The plan without the plugins that are known to skip, or to have nothing to say, for this shape."""
         said = {plugin.name: self.outcomes[point, plugin.name] for plugin, is_fixed in plan.steps if is_fixed}
-        return Plan(
+        return PluginPlan(
             frozenset(name for name, outcome in said.items() if outcome is SKIP),
             tuple(step for step in plan.steps if said.get(step[0].name, step) not in (None, SKIP)),
         )

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from mooring.framework.intents import Bind, CallFault, Write, WriteFault
 from mooring.framework.services import SchedulerServices
 from mooring.framework.status import Rejection, Skip
-from mooring.kit.metrics import Registry as MetricRegistry
+from mooring.kit.metrics import MetricRegistry as MetricRegistry
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 

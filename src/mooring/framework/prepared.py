@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mooring.framework.memo import PASSED, Plan
+from mooring.framework.memo import PASSED, PluginPlan
 from mooring.framework.plugin_caller import PluginCaller
 from mooring.framework.points import Plugin, PreFilterPlugin, PreScorePlugin, Reads
 from mooring.framework.profiles import Profile
@@ -46,8 +46,8 @@ class PreparedProfile:
         """Score plugins whose kept answers need nothing but adding up, with their weight."""
 
 
-def _plan(plugins: Iterable[PreFilterPlugin | PreScorePlugin], method: str) -> Plan:
-    return Plan(frozenset(), tuple((plugin, _declared(plugin, method) is Reads.SHAPE) for plugin in plugins))
+def _plan(plugins: Iterable[PreFilterPlugin | PreScorePlugin], method: str) -> PluginPlan:
+    return PluginPlan(frozenset(), tuple((plugin, _declared(plugin, method) is Reads.SHAPE) for plugin in plugins))
 
 
 def _declared(plugin: Plugin, method: str) -> Reads:

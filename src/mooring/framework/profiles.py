@@ -41,7 +41,7 @@ from mooring.framework.points import (
 )
 from mooring.framework.registry import Registry
 from mooring.framework.services import SchedulerServices
-from mooring.kit.metrics import Registry as MetricRegistry
+from mooring.kit.metrics import MetricRegistry as MetricRegistry
 
 MAX_NODE_SCORE = 100
 _MAX_INT64 = (1 << 63) - 1

@@ -204,7 +204,7 @@ class Family(Generic[S]):
 AnyFamily = Family[Counter] | Family[Gauge] | Family[Histogram]
 
 
-class Registry:
+class MetricRegistry:
     """All metrics of a program, by name."""
 
     def __init__(self, descriptions: Sequence[Description] = ()) -> None:

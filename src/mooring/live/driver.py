@@ -24,7 +24,7 @@ from mooring.kit.logs import Log, ObjectRef
 from mooring.kit.tasks import settle
 from mooring.live.api_writer import Writer
 from mooring.live.event_writer import EventWriter
-from mooring.live.extenders.calls import ExtenderCalls
+from mooring.live.extenders.calls import ExtenderCaller
 from mooring.live.object_writes import body_of, request_of
 from mooring.live.periodic_tasks import PeriodicTasks
 from mooring.live.status_writer import StatusWriter
@@ -79,7 +79,7 @@ class LiveDriver:
         self._timing = timing or Timing()
         self._news = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
-        self.extenders: ExtenderCalls | None = None
+        self.extenders: ExtenderCaller | None = None
         """Asks the extenders, where there are any."""
         self._binds = 0
         self._doubts: dict[str, float] = {}

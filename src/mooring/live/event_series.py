@@ -36,7 +36,7 @@ class Repetition:
 
 
 @dataclass(slots=True)
-class _Told:
+class _ToldEvent:
     event: JsonObject
     seen_ns: int
     count: int = 1
@@ -48,7 +48,7 @@ class EventSeries:
     """Remembers what was told of late. `instance` names this process."""
 
     instance: str
-    _told: dict[Identity, _Told] = field(default_factory=dict)
+    _told: dict[Identity, _ToldEvent] = field(default_factory=dict)
     _last_ns: int = 0
 
     def tell(self, record: Record, now_ns: int) -> NewEvent | Repetition | None:
@@ -60,7 +60,7 @@ class EventSeries:
                 del self._told[next(iter(self._told))]
             self._last_ns = max(now_ns, self._last_ns + 1)  # the moment is the event's name: no two are the same
             event = _event(record, self.instance, self._last_ns)
-            self._told[identity] = _Told(event, now_ns)
+            self._told[identity] = _ToldEvent(event, now_ns)
             return NewEvent(event)
         told.count += 1
         told.seen_ns = now_ns
@@ -87,7 +87,7 @@ def _identity(record: Record) -> Identity:
     )
 
 
-def _repetition(told: _Told, now_ns: int) -> Repetition:
+def _repetition(told: _ToldEvent, now_ns: int) -> Repetition:
     told.written_ns = now_ns
     series: JsonObject = {"count": told.count, "lastObservedTime": in_micros(told.seen_ns)}
     metadata = told.event["metadata"]

@@ -72,7 +72,7 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class ElectionPause:
     """Nothing until then; `until_s` is monotonic, like all moments here."""
 
     until_s: float
@@ -86,7 +86,7 @@ class Over:
 
 
 Ask = Read | Create | Update
-Step = Ask | Pause | Over
+Step = Ask | ElectionPause | Over
 
 
 # What came of it
@@ -193,7 +193,7 @@ class Election:
         if self._is_asked:
             raise RuntimeError("the last request is still open")
         if self._ask is None and now_s < self._due_s:
-            return Pause(min(self._due_s, self._ends_s) if self._is_leader else self._due_s)
+            return ElectionPause(min(self._due_s, self._ends_s) if self._is_leader else self._due_s)
         if self._ask is None:
             self._begin_round(now_s)
         assert self._ask is not None

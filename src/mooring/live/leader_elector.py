@@ -29,12 +29,12 @@ from mooring.live.leader_election import (
     Create,
     Election,
     ElectionError,
+    ElectionPause,
     ElectionTimes,
     Found,
     Heard,
     NoLease,
     Over,
-    Pause,
     Read,
     Unfulfilled,
     Update,
@@ -184,7 +184,7 @@ class LeaderElector:
             match step:
                 case Over():
                     return "lost"
-                case Pause(until_s):
+                case ElectionPause(until_s):
                     await self._unless_stopped(self._around.timing.sleep(max(0.0, until_s - self._now_s())))
                 case _:
                     answer = await self._unless_stopped(self._answer(step))

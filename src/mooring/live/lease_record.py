@@ -26,7 +26,7 @@ class LeaseName:
         return f"{self.collection}/{self.name}"
 
 
-class _Spec(msgspec.Struct, rename="camel"):
+class _LeaseSpec(msgspec.Struct, rename="camel"):
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
     acquire_time: str | None = None
@@ -35,7 +35,7 @@ class _Spec(msgspec.Struct, rename="camel"):
 
 
 class _Lease(msgspec.Struct):
-    spec: _Spec | None = None
+    spec: _LeaseSpec | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class LeaseRecord:
     @classmethod
     def of(cls, lease: object) -> "LeaseRecord":
         """Raises ValueError for something that is no lease."""
-        spec = msgspec.convert(lease, _Lease).spec or _Spec()
+        spec = msgspec.convert(lease, _Lease).spec or _LeaseSpec()
         return cls(
             spec.holder_identity or "",
             spec.lease_duration_seconds or 0,

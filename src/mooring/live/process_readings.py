@@ -9,12 +9,12 @@ from pathlib import Path
 
 from mooring.framework.metric_catalogue import UPSTREAM_VERSION
 from mooring.kit.clock import NS_PER_S
-from mooring.kit.metrics import Registry
+from mooring.kit.metrics import MetricRegistry
 
 _STATM = Path("/proc/self/statm")
 
 
-def read_process(registry: Registry, began_ns: int) -> None:
+def read_process(registry: MetricRegistry, began_ns: int) -> None:
     """Have these read when someone looks."""
     build, began_s = _build(), began_ns / NS_PER_S
     registry.gauge("kubernetes_build_info").read_from(lambda: [(build, 1)])

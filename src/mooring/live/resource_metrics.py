@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from mooring.framework.metric_catalogue import RESOURCES
-from mooring.kit.metrics import Registry
+from mooring.kit.metrics import MetricRegistry
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import Container, ResourceRequirements
 from mooring.model.quantity import parse_or, to_int, to_milli
@@ -16,7 +16,7 @@ _BYTES = frozenset(("memory", "storage", "ephemeral-storage"))
 
 def resource_metrics(pods: Iterable[Pod]) -> bytes:
     """The text for Prometheus. Pods that have run to their end are left out."""
-    registry = Registry(RESOURCES)
+    registry = MetricRegistry(RESOURCES)
     requests, limits = registry.gauge("kube_pod_resource_request"), registry.gauge("kube_pod_resource_limit")
     for pod in pods:
         if pod.is_finished:

@@ -23,7 +23,7 @@ from mooring.live.api_writer import ApiWriter, Writer
 from mooring.live.driver import LiveDriver
 from mooring.live.dry_run import DryRun, DryWriter, Hears
 from mooring.live.event_writer import EventWriter
-from mooring.live.extenders.calls import ExtenderCalls
+from mooring.live.extenders.calls import ExtenderCaller
 from mooring.live.extenders.originals import Originals
 from mooring.live.status_writer import StatusWriter
 from mooring.model.meta import KubeObject
@@ -48,7 +48,7 @@ class ClientLimits:
     time_limit_s: float = 30.0
 
 
-class Listener:
+class SchedulerListener:
     """Tells the scheduler each change, and wakes whoever drives it."""
 
     def __init__(self, scheduler: Scheduler, wake: Callable[[], None]) -> None:
@@ -109,14 +109,14 @@ class LiveScheduler:
         events = EventWriter(writer, self._clock, socket.gethostname(), timing)
         statuses = StatusWriter(writer, self._clock)
         self.driver = LiveDriver(scheduler, self._clock, writer, events, statuses, timing, fence)
-        listener: Hears = Listener(scheduler, self.driver.wake)
+        listener: Hears = SchedulerListener(scheduler, self.driver.wake)
         self.dry_run = DryRun() if is_dry_run else None
         if self.dry_run is not None:
             self.driver.report, listener = self.dry_run.report, self.dry_run.listen(listener)
         source: WatchSource = self._watcher
         if scheduler.extenders:
             source = originals = Originals(self._watcher)
-            self.driver.extenders = ExtenderCalls(
+            self.driver.extenders = ExtenderCaller(
                 scheduler, originals.whole, self.driver.go_on, is_dry_run=is_dry_run, fence=fence
             )
         watched = (*WATCHED, *WATCHED_FOR_GROUPS) if scheduler.schedules_groups else WATCHED

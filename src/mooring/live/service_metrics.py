@@ -2,7 +2,7 @@
 
 from mooring.framework.metric_catalogue import CATALOGUE, HEALTH
 from mooring.kit.clock import Clock
-from mooring.kit.metrics import Counter, Histogram, Registry
+from mooring.kit.metrics import Counter, Histogram, MetricRegistry
 from mooring.live.process_readings import read_process
 from mooring.live.resource_metrics import resource_metrics
 from mooring.scheduler.metrics import SchedulerMetrics
@@ -15,9 +15,9 @@ class ServiceMetrics:
     """`of_scheduler` observes the scheduler; call the other methods for what happens around it. The last four are shown."""
 
     def __init__(self, clock: Clock) -> None:
-        self.registry = Registry(CATALOGUE)
+        self.registry = MetricRegistry(CATALOGUE)
         self.of_scheduler = SchedulerMetrics(clock, self.registry)
-        self._health = Registry(HEALTH)
+        self._health = MetricRegistry(HEALTH)
         self._leads = self.registry.gauge("leader_election_master_status")
         self._requests = self.registry.counter("rest_client_requests_total")
         self._request_durations = self.registry.histogram("rest_client_request_duration_seconds")

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from mooring.apiclient.reflectors.reflector import Reflector
-from mooring.kit.metrics import Registry
+from mooring.kit.metrics import MetricRegistry
 
 
-def read_watches(reflectors: Sequence[Reflector], registry: Registry) -> None:
+def read_watches(reflectors: Sequence[Reflector], registry: MetricRegistry) -> None:
     """Have the watches of these resources read when someone looks."""
     records = {reflector.watched.name: reflector.record for reflector in reflectors}
 

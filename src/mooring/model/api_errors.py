@@ -36,7 +36,7 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class Details:
+class StatusDetails:
     """What a refusal is about. `kind` is a resource (`pods`), or a kind (`Pod`) where the object itself is invalid."""
 
     name: str = ""
@@ -56,7 +56,7 @@ class ApiError(Exception):
     """A request that is refused. `continue_token` is for a list that can go on, though not consistently."""
 
     def __init__(
-        self, code: int, reason: str, message: str, details: Details | None = None, continue_token: str = ""
+        self, code: int, reason: str, message: str, details: StatusDetails | None = None, continue_token: str = ""
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -108,23 +108,23 @@ def shortened(text: str) -> str:
 
 def not_found(resource: str, name: str, group: str = "") -> ApiError:
     message = f"{_qualified(resource, group)} {quoted(name)} not found"
-    return ApiError(404, "NotFound", message, Details(name, group, resource))
+    return ApiError(404, "NotFound", message, StatusDetails(name, group, resource))
 
 
 def already_exists(resource: str, name: str, group: str = "") -> ApiError:
     message = f"{_qualified(resource, group)} {quoted(name)} already exists"
-    return ApiError(409, "AlreadyExists", message, Details(name, group, resource))
+    return ApiError(409, "AlreadyExists", message, StatusDetails(name, group, resource))
 
 
 def conflict(resource: str, name: str, why: str = MODIFIED, group: str = "") -> ApiError:
     """An update that does not fit the object as it is now."""
     message = f"Operation cannot be fulfilled on {_qualified(resource, group)} {quoted(name)}: {why}"
-    return ApiError(409, "Conflict", message, Details(name, group, resource))
+    return ApiError(409, "Conflict", message, StatusDetails(name, group, resource))
 
 
 def apply_conflict(message: str, causes: Sequence[Cause]) -> ApiError:
     """A server-side apply that would take fields away from other managers."""
-    return ApiError(409, "Conflict", message, Details(causes=tuple(causes)))
+    return ApiError(409, "Conflict", message, StatusDetails(causes=tuple(causes)))
 
 
 def invalid(kind: str, name: str, faults: Sequence[Cause], group: str = "") -> ApiError:
@@ -132,7 +132,7 @@ def invalid(kind: str, name: str, faults: Sequence[Cause], group: str = "") -> A
     texts = list(dict.fromkeys(map(str, faults)))
     listed = f": {texts[0] if len(texts) == 1 else '[' + ', '.join(texts) + ']'}" if texts else ""
     message = f"{_qualified(kind, group)} {quoted(name)} is invalid{listed}"
-    return ApiError(422, "Invalid", message, Details(name, group, kind, tuple(faults)))
+    return ApiError(422, "Invalid", message, StatusDetails(name, group, kind, tuple(faults)))
 
 
 def gone(message: str) -> ApiError:
@@ -170,7 +170,7 @@ def undecodable(value: object, go_place: str, prefix: str = "") -> ApiError:
 def unprocessable() -> ApiError:
     """Parity: a patch that does not fit the object is refused without saying why, and with empty details."""
     message = "the server rejected our request due to an error in our request"
-    return ApiError(422, "Invalid", message, Details())
+    return ApiError(422, "Invalid", message, StatusDetails())
 
 
 def unauthorized(message: str = "Unauthorized") -> ApiError:
@@ -180,12 +180,12 @@ def unauthorized(message: str = "Unauthorized") -> ApiError:
 def forbidden(resource: str, name: str, why: str, group: str = "") -> ApiError:
     whom = " ".join(filter(None, (_qualified(resource, group), name and quoted(name))))
     message = f"{whom} is forbidden: {why}" if whom else f"forbidden: {why}"
-    return ApiError(403, "Forbidden", message, Details(name, group, resource))
+    return ApiError(403, "Forbidden", message, StatusDetails(name, group, resource))
 
 
 def method_not_supported(resource: str, action: str, group: str = "") -> ApiError:
     message = f"{action} is not supported on resources of kind {quoted(_qualified(resource, group))}"
-    return ApiError(405, "MethodNotAllowed", message, Details(group=group, kind=resource))
+    return ApiError(405, "MethodNotAllowed", message, StatusDetails(group=group, kind=resource))
 
 
 def not_acceptable(offered: Sequence[str]) -> ApiError:
@@ -216,7 +216,7 @@ def shallow_enough() -> Iterator[None]:
 
 
 def too_many_requests(message: str, retry_after_s: int = 0, causes: Sequence[Cause] = ()) -> ApiError:
-    details = Details(causes=tuple(causes), retry_after_s=retry_after_s)
+    details = StatusDetails(causes=tuple(causes), retry_after_s=retry_after_s)
     return ApiError(429, "TooManyRequests", message, details)
 
 
@@ -227,12 +227,12 @@ def budget_exhausted(budget: str, needed: int, healthy: int) -> ApiError:
 
 
 def timeout(message: str, retry_after_s: int = 0, causes: Sequence[Cause] = ()) -> ApiError:
-    details = Details(causes=tuple(causes), retry_after_s=retry_after_s)
+    details = StatusDetails(causes=tuple(causes), retry_after_s=retry_after_s)
     return ApiError(504, "Timeout", f"Timeout: {message}", details)
 
 
 def internal_error(message: str) -> ApiError:
-    details = Details(causes=(Cause(message=message),))
+    details = StatusDetails(causes=(Cause(message=message),))
     return ApiError(500, "InternalError", f"Internal error occurred: {message}", details)
 
 

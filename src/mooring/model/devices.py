@@ -199,18 +199,18 @@ class DeviceCapacity(Wire):
     request_policy: CapacityPolicy | None = None
 
 
-class Counter(Wire):
+class DeviceCounter(Wire):
     value: QuantityText = "0"
 
 
 class CounterSet(Wire):
     name: str = ""
-    counters: dict[str, Counter] | None = None
+    counters: dict[str, DeviceCounter] | None = None
 
 
 class CounterConsumption(Wire):
     counter_set: str = ""
-    counters: dict[str, Counter] | None = None
+    counters: dict[str, DeviceCounter] | None = None
 
 
 class Device(Wire):

@@ -51,7 +51,7 @@ class PreferredSchedulingTerm(Wire):
     preference: NodeSelectorTerm = field(default_factory=NodeSelectorTerm)
 
 
-class NodeAffinity(Wire):
+class NodeAffinitySpec(Wire):
     required: NodeSelector | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
     preferred: list[PreferredSchedulingTerm] | None = field(
         default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
@@ -82,7 +82,7 @@ class PodAffinity(Wire):
 
 
 class Affinity(Wire):
-    node_affinity: NodeAffinity | None = None
+    node_affinity: NodeAffinitySpec | None = None
     pod_affinity: PodAffinity | None = None
     pod_anti_affinity: PodAffinity | None = None
 

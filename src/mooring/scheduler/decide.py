@@ -22,8 +22,8 @@ from mooring.kit.choice import choose
 from mooring.model.pod import Pod
 from mooring.scheduler.decision import (
     Decision,
+    DecisionDetails,
     DecisionError,
-    Details,
     Diagnosis,
     NoFit,
     Placement,
@@ -153,7 +153,9 @@ def _screen(attempt: Attempt, options: DecideOptions) -> tuple[Verdicts, Narrowi
     narrowing = attempt.pre_filter()
     if isinstance(narrowing, PodRejected):
         diagnosis = diagnose_rejected_pod(attempt, narrowing)
-        return NoFit(diagnosis, Details() if options.explain else None, _failure(attempt, None, diagnosis, options))
+        return NoFit(
+            diagnosis, DecisionDetails() if options.explain else None, _failure(attempt, None, diagnosis, options)
+        )
     verdicts = attempt.filter(narrowing)
     nominated = attempt.context.cluster.nominated
     if nominated:
@@ -163,7 +165,7 @@ def _screen(attempt: Attempt, options: DecideOptions) -> tuple[Verdicts, Narrowi
 
 def _no_fit(attempt: Attempt, verdicts: Verdicts, narrowing: Narrowing, options: DecideOptions) -> NoFit:
     """No node passed: why, as far as anyone may ask."""
-    details = Details(rejected=rejections_by_node(attempt, verdicts)) if options.explain else None
+    details = DecisionDetails(rejected=rejections_by_node(attempt, verdicts)) if options.explain else None
     diagnosis = diagnose(attempt, verdicts, narrowing)
     return NoFit(diagnosis, details, _failure(attempt, verdicts, diagnosis, options))
 
@@ -237,7 +239,7 @@ def _record(
         placement.best = _best(nodes, card) if card else []
     if options.explain:
         names = [nodes.names[row] for row in np.arange(nodes.height)[feasible]]
-        details = placement.details = Details(names, rejections_by_node(attempt, verdicts))
+        details = placement.details = DecisionDetails(names, rejections_by_node(attempt, verdicts))
         if card:
             details.totals = dict(zip(names, card.totals.tolist(), strict=True))
             details.scores = {

@@ -53,7 +53,7 @@ class Diagnosis:
 
 
 @dataclass(slots=True)
-class Details:
+class DecisionDetails:
     """Everything about an attempt, node by node; made only when asked for."""
 
     feasible: list[str] = field(default_factory=list)
@@ -74,7 +74,7 @@ class Placement:
     best: list[tuple[str, int]] = field(default_factory=list)
     """The three best nodes with their totals, when more than one was feasible and records are asked for."""
     diagnosis: Diagnosis | None = None
-    details: Details | None = None
+    details: DecisionDetails | None = None
     context: SchedulingContext | None = field(default=None, compare=False)
     """What the plugins of the binding cycle are handed."""
 
@@ -84,7 +84,7 @@ class NoFit:
     """The pod fits nowhere."""
 
     diagnosis: Diagnosis
-    details: Details | None = None
+    details: DecisionDetails | None = None
     failure: FitError | None = field(default=None, compare=False)
     """For PostFilter; good until the cluster changes. None when there are no nodes at all."""
 

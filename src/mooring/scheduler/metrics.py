@@ -6,7 +6,7 @@ from mooring.framework.metric_catalogue import CATALOGUE, POD_GROUPS
 from mooring.framework.plugin_caller import PluginCaller
 from mooring.framework.profiles import Profile
 from mooring.kit.clock import Clock
-from mooring.kit.metrics import Counter, Histogram, Registry
+from mooring.kit.metrics import Counter, Histogram, MetricRegistry
 from mooring.queue.entry import QueuedPod
 from mooring.scheduler.observer import GroupResult, Observer, SchedulerState
 from mooring.scheduler.state_readings import read_evaluations, read_state_of
@@ -18,8 +18,8 @@ MANY_ATTEMPTS = 15
 class SchedulerMetrics(Observer):
     """Records what happens in `registry`. `clock` must be the one of the scheduler."""
 
-    def __init__(self, clock: Clock, registry: Registry | None = None) -> None:
-        self.registry = registry = registry or Registry(CATALOGUE)
+    def __init__(self, clock: Clock, registry: MetricRegistry | None = None) -> None:
+        self.registry = registry = registry or MetricRegistry(CATALOGUE)
         self._clock = clock
         self._now_ns = clock.now_ns
         self._change_arrived_ns = 0

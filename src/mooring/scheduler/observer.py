@@ -11,7 +11,7 @@ from mooring.cluster.pods.cache import Cache
 from mooring.framework.events import ClusterEvent
 from mooring.framework.plugin_caller import PluginCaller
 from mooring.framework.profiles import Profile
-from mooring.kit.metrics import Registry
+from mooring.kit.metrics import MetricRegistry
 from mooring.queue.entry import QueuedPod
 from mooring.queue.queue import SchedulingQueue
 from mooring.scheduler.extenders.calls import ExtenderCalls
@@ -38,7 +38,7 @@ class Observer:
     """Sees everything and does nothing. `registry` is where plugins declare metrics; here no one reads them."""
 
     def __init__(self) -> None:
-        self.registry = Registry()
+        self.registry = MetricRegistry()
 
     def caller_for(self, profile: Profile) -> PluginCaller:
         """What calls the plugins of a profile."""

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 
 from mooring.framework.metered_caller import MeteredCaller
-from mooring.kit.metrics import Labels, Registry
+from mooring.kit.metrics import Labels, MetricRegistry
 from mooring.scheduler.observer import SchedulerState
 
 
-def read_state_of(state: SchedulerState, registry: Registry) -> None:
+def read_state_of(state: SchedulerState, registry: MetricRegistry) -> None:
     """Have the gauges, and the counters that others keep, read from this scheduler."""
     counters = state.queue.counters
     registry.gauge("scheduler_pending_pods").read_from(lambda: _pending(state))
@@ -18,7 +18,7 @@ def read_state_of(state: SchedulerState, registry: Registry) -> None:
     registry.counter("scheduler_queue_incoming_pods_total").read_from(counters.incoming.items, counters.incoming.clear)
 
 
-def read_evaluations(callers: Mapping[str, MeteredCaller], registry: Registry) -> None:
+def read_evaluations(callers: Mapping[str, MeteredCaller], registry: MetricRegistry) -> None:
     """Have the counter of evaluations read from the callers of these profiles."""
 
     def read() -> Iterable[tuple[Labels, float]]:

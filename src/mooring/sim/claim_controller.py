@@ -10,7 +10,7 @@ from mooring.model.pod import Pod
 from mooring.rules.pod_claims import owning_pod, with_users
 
 
-class Objects(Protocol):
+class ClaimObjects(Protocol):
     """What the controller needs of the cluster that it works on."""
 
     @property
@@ -24,7 +24,7 @@ class Objects(Protocol):
 class ClaimController:
     """Told of each object that goes by the driver."""
 
-    def __init__(self, cluster: Objects) -> None:
+    def __init__(self, cluster: ClaimObjects) -> None:
         self._cluster = cluster
 
     def removed(self, item: KubeObject) -> None:

@@ -9,7 +9,7 @@ from mooring.framework.registry import Registry
 from mooring.framework.status import Rejection
 from mooring.scheduler.assembly import all_plugins
 from mooring.scheduler.decide import DecideOptions
-from mooring.scheduler.decision import Details, Diagnosis, NoFit, Placement
+from mooring.scheduler.decision import DecisionDetails, Diagnosis, NoFit, Placement
 from mooring.sim import conform_config, timeline
 from mooring.sim.placer import Step
 from mooring.sim.scenario import UNUSABLE, ScenarioError, load, parse
@@ -148,7 +148,7 @@ def _add_diagnosis(answer: Answer, diagnosis: Diagnosis | None, is_final: bool) 
         answer["absentNodes"] = _show(diagnosis.absent)
 
 
-def _add_details(answer: Answer, details: Details) -> None:
+def _add_details(answer: Answer, details: DecisionDetails) -> None:
     answer["feasible"] = sorted(details.feasible)
     answer["rejected"] = {node: _show(rejection) for node, rejection in details.rejected.items()}
     if details.scores:

@@ -17,10 +17,10 @@ from mooring.framework.registry import Registry
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.sim.gauge import Gauge, Span
+from mooring.sim.gauge import Span, UtilisationGauge
 from mooring.sim.reading.admission import missing_namespaces
 from mooring.sim.reading.arrivals import Arrival
-from mooring.sim.results import Eviction
+from mooring.sim.results import SimulatedEviction
 from mooring.sim.simulated_cluster import SimulatedCluster, count
 from mooring.sim.stories import Story
 
@@ -73,7 +73,7 @@ class DayReport:
     nodes: list[str]
     placements: dict[str, str]
     """Pod -> the node that it was bound to."""
-    preempted: list[Eviction] = field(default_factory=list)
+    preempted: list[SimulatedEviction] = field(default_factory=list)
     rescued: int = 0
     """Pods that were placed only because unschedulable pods are tried again after five minutes: nothing had woken them."""
     notes: list[str] = field(default_factory=list)
@@ -118,7 +118,7 @@ class Day:
         self._moved_ns, self._moved_attempts = self._begin_ns, 0
         """When a pod last arrived or finished, and how many attempts there had been by then."""
         self._was_stopped = False
-        self._gauge = Gauge(self._driver)
+        self._gauge = UtilisationGauge(self._driver)
         self._driver.on_bound = self._bound
         for arrival in self._arrivals:
             self._plan(self._begin_ns + arrival.at_ns, ARRIVE, arrival)

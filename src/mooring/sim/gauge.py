@@ -23,7 +23,7 @@ class Span:
     pending: float
 
 
-class Gauge:
+class UtilisationGauge:
     """Reads the cluster whenever it is told to, and adds up amount times duration.
 
     What was read holds until the next reading, so it is to be read each time before the clock moves.

@@ -54,7 +54,7 @@ class PodResult:
 
 
 @dataclass(slots=True)
-class Eviction:
+class SimulatedEviction:
     """A pod that has to leave `node` for another one, the preemptor. It is gone then."""
 
     pod: Pod
@@ -97,7 +97,7 @@ class Report:
 
     pods: list[PodResult]
     nodes: list[NodeUse]
-    preempted: list[Eviction] = field(default_factory=list)
+    preempted: list[SimulatedEviction] = field(default_factory=list)
     """Who left for whom, pods that ran and pods that had just been placed."""
     simulated_s: float = 0.0
     """How long it took on the simulated clock until nothing moved any more."""

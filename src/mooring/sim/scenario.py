@@ -29,12 +29,12 @@ class Scenario(msgspec.Struct):
     pods: list[str] = msgspec.field(default_factory=list)
 
 
-class _Header(msgspec.Struct):
+class _ScenarioHeader(msgspec.Struct):
     kind: str = ""
 
 
 _scenario = msgspec.json.Decoder(Scenario)
-_header = msgspec.json.Decoder(_Header)
+_header = msgspec.json.Decoder(_ScenarioHeader)
 
 
 def parse(line: bytes | str) -> Scenario:

@@ -24,7 +24,7 @@ from mooring.scheduler.extenders.interest import InterestedExtenders
 from mooring.scheduler.extenders.steps import Steps
 from mooring.sim.claim_controller import ClaimController
 from mooring.sim.driver import START_NS, Driver
-from mooring.sim.results import Eviction, InputError, NoSuchPod
+from mooring.sim.results import InputError, NoSuchPod, SimulatedEviction
 from mooring.sim.stories import Stories
 from mooring.sim.volume_controller import VolumeController
 
@@ -71,7 +71,7 @@ class SimulatedCluster:
         self.explained_decisions: dict[str, Decision] = {}
         """... and those decisions."""
         self._decided: list[str] = []
-        self.evictions: list[Eviction] = []
+        self.evictions: list[SimulatedEviction] = []
         self.faults: dict[str, str] = {}
         """What should not have happened: a sentence, and what it was about."""
         self._pods = {item.key: item for item in objects if isinstance(item, Pod)}
@@ -148,7 +148,7 @@ class SimulatedCluster:
 
     def _evicted(self, victim: Pod, preemptor: Pod) -> None:
         pod = self._pods.get(victim.key, victim)
-        self.evictions.append(Eviction(pod, victim.spec.node_name, preemptor.key))
+        self.evictions.append(SimulatedEviction(pod, victim.spec.node_name, preemptor.key))
 
     def _report(self, text: str, error: Exception | None) -> None:
         self.faults.setdefault(text, "" if error is None else describe(error))

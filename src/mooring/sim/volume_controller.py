@@ -31,7 +31,7 @@ from mooring.rules.volume_provisioning import can_provision, provisioned
 BOUND = PhaseStatus(phase="Bound")
 
 
-class Objects(Protocol):
+class VolumeObjects(Protocol):
     """What the controller needs of the cluster that it works on."""
 
     def create(self, item: KubeObject) -> None: ...
@@ -42,7 +42,7 @@ class Objects(Protocol):
 class VolumeController:
     """Told of each change by the driver. Until `begin`, changes are only noted: the cluster is still being set up."""
 
-    def __init__(self, objects: Objects, storage: StorageView) -> None:
+    def __init__(self, objects: VolumeObjects, storage: StorageView) -> None:
         self._objects = objects
         self._storage = storage
         self._has_begun = False

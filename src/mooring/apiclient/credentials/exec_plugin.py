@@ -27,7 +27,7 @@ _LAST_WORDS_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Plugin:
+class ExecPlugin:
     """What a kubeconfig says about the program. `place` is where it says so, for messages."""
 
     place: str
@@ -41,7 +41,7 @@ class Plugin:
     time_limit_s: float = TIME_LIMIT_S
 
 
-class _Status(msgspec.Struct, rename="camel"):
+class _ExecStatus(msgspec.Struct, rename="camel"):
     token: str | None = None
     client_certificate_data: str | None = None
     client_key_data: str | None = None
@@ -51,13 +51,13 @@ class _Status(msgspec.Struct, rename="camel"):
 class _Answer(msgspec.Struct, rename="camel"):
     api_version: str | None = None
     kind: str | None = None
-    status: _Status | None = None
+    status: _ExecStatus | None = None
 
 
 class ExecCredentials:
     """Runs the program when there is no grant that still holds; requests that come meanwhile wait for the same run."""
 
-    def __init__(self, plugin: Plugin, clock: Clock | None = None) -> None:
+    def __init__(self, plugin: ExecPlugin, clock: Clock | None = None) -> None:
         self._plugin = plugin
         self._clock = clock or WallClock()
         self._running = asyncio.Lock()
@@ -80,7 +80,7 @@ class ExecCredentials:
         return self._ends_at_ns is not None and self._clock.now_ns() >= self._ends_at_ns
 
 
-async def _run(plugin: Plugin) -> bytes:
+async def _run(plugin: ExecPlugin) -> bytes:
     """What the program prints. It gets no input and must not keep us waiting."""
     process = await _started(plugin)
     try:
@@ -98,7 +98,7 @@ async def _run(plugin: Plugin) -> bytes:
     return output
 
 
-async def _started(plugin: Plugin) -> asyncio.subprocess.Process:
+async def _started(plugin: ExecPlugin) -> asyncio.subprocess.Process:
     environment = {**os.environ, **plugin.environment, "KUBERNETES_EXEC_INFO": _request(plugin)}
     try:
         return await asyncio.create_subprocess_exec(
@@ -154,14 +154,14 @@ async def _read_end(process: asyncio.subprocess.Process) -> bytes:
     return found
 
 
-def _request(plugin: Plugin) -> str:
+def _request(plugin: ExecPlugin) -> str:
     spec: dict[str, Any] = {"interactive": False}
     if plugin.cluster is not None:
         spec["cluster"] = plugin.cluster
     return json.dumps({"kind": "ExecCredential", "apiVersion": plugin.api_version, "spec": spec})
 
 
-def _parsed(plugin: Plugin, output: bytes) -> _Status:
+def _parsed(plugin: ExecPlugin, output: bytes) -> _ExecStatus:
     """The parser's own messages hold no values, so they may be shown."""
     try:
         answer = msgspec.json.decode(output, type=_Answer)
@@ -176,7 +176,7 @@ def _parsed(plugin: Plugin, output: bytes) -> _Status:
     return answer.status
 
 
-def _granted(plugin: Plugin, status: _Status) -> Grant:
+def _granted(plugin: ExecPlugin, status: _ExecStatus) -> Grant:
     certificate, key = status.client_certificate_data, status.client_key_data
     if bool(certificate) != bool(key):
         raise _error(plugin, "printed only one of clientCertificateData and clientKeyData")
@@ -186,7 +186,7 @@ def _granted(plugin: Plugin, status: _Status) -> Grant:
     return Grant(bearer(status.token.strip()) if status.token else "", pair)
 
 
-def _end_ns(plugin: Plugin, status: _Status) -> int | None:
+def _end_ns(plugin: ExecPlugin, status: _ExecStatus) -> int | None:
     if not status.expiration_timestamp:
         return None
     try:
@@ -195,7 +195,7 @@ def _end_ns(plugin: Plugin, status: _Status) -> int | None:
         raise _error(plugin, "printed an expirationTimestamp that is not an RFC 3339 time") from None
 
 
-def _error(plugin: Plugin, what: str, complaint: bytes = b"", hint: str = "") -> CredentialsError:
+def _error(plugin: ExecPlugin, what: str, complaint: bytes = b"", hint: str = "") -> CredentialsError:
     told = complaint.decode(errors="replace").strip()
     message = f"{plugin.place}: the credential plugin {plugin.command!r} {what}"
     if told:

@@ -32,12 +32,12 @@ class _Written(msgspec.Struct, kw_only=True, rename="kebab"):
     """A piece of a kubeconfig; unknown fields are skipped, as kubectl does."""
 
 
-class Extension(_Written):
+class KubeconfigExtension(_Written):
     name: str = ""
     extension: Any = None
 
 
-class Cluster(_Written):
+class KubeconfigCluster(_Written):
     server: str = ""
     tls_server_name: str = ""
     insecure_skip_tls_verify: bool = False
@@ -45,7 +45,7 @@ class Cluster(_Written):
     certificate_authority_data: bytes = b""
     proxy_url: str = ""
     disable_compression: bool = False
-    extensions: list[Extension] = []
+    extensions: list[KubeconfigExtension] = []
 
 
 class EnvironmentVariable(_Written):
@@ -88,7 +88,7 @@ class Context(_Written):
 
 class _NamedCluster(_Written):
     name: str = ""
-    cluster: Cluster = msgspec.field(default_factory=Cluster)
+    cluster: KubeconfigCluster = msgspec.field(default_factory=KubeconfigCluster)
 
 
 class _NamedUser(_Written):
@@ -134,7 +134,7 @@ class Kubeconfig:
 
     files: tuple[Path, ...]
     current_context: str = ""
-    clusters: dict[str, Entry[Cluster]] = field(default_factory=dict)
+    clusters: dict[str, Entry[KubeconfigCluster]] = field(default_factory=dict)
     users: dict[str, Entry[User]] = field(default_factory=dict)
     contexts: dict[str, Entry[Context]] = field(default_factory=dict)
 
@@ -190,11 +190,11 @@ def _parsed(path: Path, text: bytes) -> _File:
     return file
 
 
-class _Loader(_BaseLoader):
+class _KubeconfigLoader(_BaseLoader):
     """YAML in which a date is a text, as it is for kubectl: clusters may be named after days."""
 
 
-_Loader.yaml_implicit_resolvers = {
+_KubeconfigLoader.yaml_implicit_resolvers = {
     first: [rule for rule in rules if not rule[0].endswith(":timestamp")]
     for first, rules in _BaseLoader.yaml_implicit_resolvers.items()
 }
@@ -210,7 +210,7 @@ def _read(path: Path) -> bytes:
 def _yaml(path: Path, text: bytes) -> Any:
     """The parser's messages may quote the file, and so a secret: only the place of the fault is told."""
     try:
-        return yaml.load(text, Loader=_Loader)
+        return yaml.load(text, Loader=_KubeconfigLoader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""

@@ -10,13 +10,13 @@ from urllib.parse import urlsplit
 
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.credentials import Credentials, Identity, RereadFile, Secret
-from mooring.apiclient.credentials.exec_plugin import V1, VERSIONS, ExecCredentials, Plugin
+from mooring.apiclient.credentials.exec_plugin import V1, VERSIONS, ExecCredentials, ExecPlugin
 from mooring.apiclient.credentials.in_cluster import in_cluster, is_in_cluster
 from mooring.apiclient.kubeconfig.files import (
-    Cluster,
     Context,
     Entry,
     Kubeconfig,
+    KubeconfigCluster,
     KubeconfigError,
     User,
     kubeconfig_paths,
@@ -103,7 +103,7 @@ def _there_are(entries: Mapping[str, Any]) -> str:
 # The cluster
 
 
-def _check_cluster(cluster: Entry[Cluster]) -> None:
+def _check_cluster(cluster: Entry[KubeconfigCluster]) -> None:
     value = cluster.value
     if not value.server:
         raise cluster.error("server", "is not set")
@@ -117,7 +117,7 @@ def _check_cluster(cluster: Entry[Cluster]) -> None:
         raise cluster.error("insecure-skip-tls-verify", problem)
 
 
-def _check_url(cluster: Entry[Cluster], name: str, url: str, schemes: tuple[str, ...]) -> None:
+def _check_url(cluster: Entry[KubeconfigCluster], name: str, url: str, schemes: tuple[str, ...]) -> None:
     """The URL itself is not shown: a proxy's may hold a password."""
     try:
         parts = urlsplit(url)
@@ -135,7 +135,7 @@ def _server_url(written: str) -> str:
     return (written if "://" in written else f"http://{written}").rstrip("/")
 
 
-def _authority(cluster: Entry[Cluster]) -> bytes:
+def _authority(cluster: Entry[KubeconfigCluster]) -> bytes:
     data, path = cluster.value.certificate_authority_data, cluster.value.certificate_authority
     if data or not path:
         return data
@@ -146,7 +146,7 @@ def _authority(cluster: Entry[Cluster]) -> bytes:
         raise cluster.error("certificate-authority", problem) from None
 
 
-def _cluster_info(cluster: Entry[Cluster], authority: bytes) -> dict[str, Any]:
+def _cluster_info(cluster: Entry[KubeconfigCluster], authority: bytes) -> dict[str, Any]:
     """What a plugin with provideClusterInfo is told."""
     value = cluster.value
     told: dict[str, Any] = {
@@ -205,7 +205,7 @@ def _secret(user: Entry[User], name: str, data: bytes, path: str, around: Surrou
     return file
 
 
-def _plugin(user: Entry[User], cluster: Mapping[str, Any]) -> Plugin:
+def _plugin(user: Entry[User], cluster: Mapping[str, Any]) -> ExecPlugin:
     settings = user.value.exec
     assert settings is not None
     if not settings.command:
@@ -221,7 +221,7 @@ def _plugin(user: Entry[User], cluster: Mapping[str, Any]) -> Plugin:
     if not all(variable.name for variable in settings.env):
         raise user.error("exec.env", "has a variable without a name")
     has_directory = os.sep in settings.command
-    return Plugin(
+    return ExecPlugin(
         place=f"{user.file}: {user.place}.exec",
         command=str(user.path(settings.command)) if has_directory else settings.command,
         arguments=tuple(settings.args),

@@ -27,7 +27,7 @@ _CONNECT_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class KubeconfigMark:
     """What the extension of a context of ours holds."""
 
     cluster_id: str
@@ -44,7 +44,7 @@ def add_context(path: Path, login: Login, cluster_id: str, patience_s: float = P
         _drop_stale(tree, login.server)
         name = _free_name(tree, login.context)
         entries = kubeconfig_entries(replace(login, context=name))
-        entries["contexts"]["context"]["extensions"] = [_extension(Mark(cluster_id, tree.current_context))]
+        entries["contexts"]["context"]["extensions"] = [_extension(KubeconfigMark(cluster_id, tree.current_context))]
         for section in SECTIONS:
             tree.append(section, entries[section])
         tree.current_context = name
@@ -85,22 +85,22 @@ def _changed(path: Path, patience_s: float, removes_empty: bool = False) -> Iter
 # ---- contexts of ours
 
 
-def _extension(mark: Mark) -> dict[str, Any]:
+def _extension(mark: KubeconfigMark) -> dict[str, Any]:
     return {"name": MARKER, "extension": {"cluster-id": mark.cluster_id, "previous-context": mark.previous}}
 
 
-def _mark_of(entry: dict[str, Any]) -> Mark | None:
+def _mark_of(entry: dict[str, Any]) -> KubeconfigMark | None:
     """None: someone else made the context."""
     context = entry.get("context")
     extensions = context.get("extensions") if isinstance(context, dict) else None
     for item in extensions if isinstance(extensions, list) else ():
         held = item.get("extension") if isinstance(item, dict) and item.get("name") == MARKER else None
         if isinstance(held, dict):
-            return Mark(str(held.get("cluster-id") or ""), str(held.get("previous-context") or ""))
+            return KubeconfigMark(str(held.get("cluster-id") or ""), str(held.get("previous-context") or ""))
     return None
 
 
-def _marked(tree: Tree) -> Iterator[tuple[str, Mark]]:
+def _marked(tree: Tree) -> Iterator[tuple[str, KubeconfigMark]]:
     for name in tree.names("contexts"):
         mark = _mark_of(tree.find("contexts", name))
         if mark is not None:
@@ -121,7 +121,7 @@ def _drop_stale(tree: Tree, our_server: str) -> None:
             _drop(tree, name, mark)
 
 
-def _drop(tree: Tree, name: str, mark: Mark) -> None:
+def _drop(tree: Tree, name: str, mark: KubeconfigMark) -> None:
     """Without the context the one before it counts: now, or when a later one of ours ends."""
     for section in SECTIONS:
         tree.remove(section, name)
@@ -133,7 +133,7 @@ def _drop(tree: Tree, name: str, mark: Mark) -> None:
             _mark_anew(tree, other, replace(held, previous=previous))
 
 
-def _mark_anew(tree: Tree, name: str, mark: Mark) -> None:
+def _mark_anew(tree: Tree, name: str, mark: KubeconfigMark) -> None:
     entry = tree.find("contexts", name)
     others = [item for item in entry["context"]["extensions"] if item.get("name") != MARKER]
     entry["context"]["extensions"] = [*others, _extension(mark)]

@@ -65,14 +65,14 @@ class _Identified(msgspec.Struct):
     metadata: _Identity
 
 
-class _PageMetadata(msgspec.Struct, rename="camel"):
+class _WatchPageMetadata(msgspec.Struct, rename="camel"):
     resource_version: str | None = None
 
 
-class _Page(msgspec.Struct, Generic[T]):
+class _WatchPage(msgspec.Struct, Generic[T]):
     kind: str = ""
     items: list[T] | None = None
-    metadata: _PageMetadata = msgspec.field(default_factory=_PageMetadata)
+    metadata: _WatchPageMetadata = msgspec.field(default_factory=_WatchPageMetadata)
 
 
 class LineDecoder(Generic[T]):
@@ -82,7 +82,7 @@ class LineDecoder(Generic[T]):
         self._struct = struct
         # The parameter of a generic struct is a value here, which types cannot say.
         self._events: msgspec.json.Decoder[WatchEvent[T]] = msgspec.json.Decoder(WatchEvent[struct])  # type: ignore[valid-type]
-        self._pages: msgspec.json.Decoder[_Page[T]] = msgspec.json.Decoder(_Page[struct])  # type: ignore[valid-type]
+        self._pages: msgspec.json.Decoder[_WatchPage[T]] = msgspec.json.Decoder(_WatchPage[struct])  # type: ignore[valid-type]
 
     def event(self, line: bytes) -> WatchEvent[T]:
         """Raises MalformedObject for what cannot be read, and ApiError for what an ERROR event tells.
@@ -126,7 +126,7 @@ class LineDecoder(Generic[T]):
 
     def _page_in_parts(self, page: bytes) -> tuple[str, Iterator[T | MalformedObject]]:
         try:
-            read = msgspec.json.decode(page, type=_Page[msgspec.Raw])  # type: ignore[type-var]
+            read = msgspec.json.decode(page, type=_WatchPage[msgspec.Raw])  # type: ignore[type-var]
         except _FAULTS as fault:
             raise Unreadable(f"the answer is not a list of the API: {fault}") from None
         if error := failed_status(msgspec.json.decode(page)):

@@ -6,7 +6,7 @@ from mooring.apiserver.lookups import Lookups, name_of
 from mooring.model.api_errors import (
     ApiError,
     Cause,
-    Details,
+    StatusDetails,
     bad_request,
     conflict,
     field_invalid,
@@ -46,7 +46,7 @@ def _terminating(resource: KindSpec, name: str, namespace: str) -> ApiError:
     why = f"unable to create new content in namespace {namespace} because it is being terminated"
     refusal = forbidden(resource.plural, name, why, resource.group)
     cause = Cause("NamespaceTerminating", f"namespace {namespace} is being terminated", "metadata.namespace")
-    details = Details(name, resource.group, resource.plural, (cause,))
+    details = StatusDetails(name, resource.group, resource.plural, (cause,))
     return ApiError(refusal.code, refusal.reason, refusal.message, details)
 
 

@@ -11,7 +11,7 @@ from mooring.apiserver.admission.quota_usage import CLAIMS as CLAIM_KIND
 from mooring.apiserver.admission.quota_usage import PODS, SERVICES, expiry_ns, kind_counted, missing_amounts, usage_of
 from mooring.apiserver.admission.tidy import scaled_decimal, show_amount
 from mooring.apiserver.lookups import name_of
-from mooring.apiserver.store import Key, Store, Write
+from mooring.apiserver.store import Key, Store, StoreWrite
 from mooring.model.api_errors import forbidden
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
@@ -26,7 +26,7 @@ Charges = dict[str, int]
 
 
 @dataclass(slots=True)
-class Account:
+class QuotaAccount:
     """One quota, and what is charged to it."""
 
     quota: JsonObject
@@ -39,7 +39,7 @@ class Account:
     """Nothing expires before; so that a look costs nothing while many objects are on their way out."""
 
     @classmethod
-    def of(cls, quota: JsonObject) -> "Account":
+    def of(cls, quota: JsonObject) -> "QuotaAccount":
         hard = {name: nano for name, text in _hard(quota).items() if (nano := _amount(text)) is not None}
         counted = {name: kind for name in hard if (kind := kind_counted(name)) is not None}
         storages = frozenset(kind.storage for kind in counted.values())
@@ -90,12 +90,12 @@ class Quotas:
     def __init__(self, store: Store, now_ns: Callable[[], int]) -> None:
         self._store = store
         self._now_ns = now_ns
-        self._accounts: dict[str, dict[str, Account]] = {}
+        self._accounts: dict[str, dict[str, QuotaAccount]] = {}
         for quota in store.all(QUOTA_STORE):
             self._open(quota)
         store.listen(self._hear)
 
-    def of(self, namespace: str) -> dict[str, Account]:
+    def of(self, namespace: str) -> dict[str, QuotaAccount]:
         """The accounts of a namespace by the names of their quotas, up to date."""
         accounts = self._accounts.get(namespace, {})
         for account in accounts.values():
@@ -131,7 +131,7 @@ class Quotas:
 
     # ---- counting
 
-    def _hear(self, write: Write) -> None:
+    def _hear(self, write: StoreWrite) -> None:
         if write.storage == QUOTA_STORE:
             self._hear_quota(write)
         if not self._accounts:
@@ -145,7 +145,7 @@ class Quotas:
             if write.storage in account.storages:
                 account.charge(resource, write.key, item, self._now_ns())
 
-    def _hear_quota(self, write: Write) -> None:
+    def _hear_quota(self, write: StoreWrite) -> None:
         namespace, name = write.key
         if write.type == "DELETED":
             accounts = self._accounts.get(namespace, {})
@@ -158,7 +158,7 @@ class Quotas:
     def _open(self, quota: JsonObject) -> None:
         """Count everything that is there already."""
         namespace, name = quota["metadata"]["namespace"], name_of(quota)
-        account = Account.of(quota)
+        account = QuotaAccount.of(quota)
         for storage in account.storages:
             for item in self._store.all(storage):
                 if item["metadata"].get("namespace") == namespace:
@@ -174,7 +174,7 @@ def _can_use_more(resource: KindSpec, old: JsonObject, new: JsonObject, subresou
     return not subresource and resource in (SERVICES, CLAIM_KIND)
 
 
-def _excess(account: Account, more: Charges) -> str:
+def _excess(account: QuotaAccount, more: Charges) -> str:
     """What cannot be had, in upstream's words; empty: everything can."""
     beyond = sorted(name for name, nano in more.items() if account.used[name] + nano > account.hard[name])
     if not beyond:

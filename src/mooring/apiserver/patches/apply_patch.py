@@ -13,7 +13,7 @@ from typing import Any
 
 from mooring.apiserver.patches.json_patch import equal
 from mooring.apiserver.patches.managed_fields import Owner, Paths, bare, metadata_of, owners_of, with_owners
-from mooring.apiserver.patches.merge_keys import Path, Place, compact, path_text
+from mooring.apiserver.patches.merge_keys import MergePlace, Path, compact, path_text
 from mooring.apiserver.store import MAX_OBJECT_BYTES
 from mooring.model.api_errors import (
     ApiError,
@@ -44,7 +44,7 @@ _NOBODYS: Paths = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class FieldWriter:
     """Who writes, through which version and subresource, and when (RFC 3339, in seconds).
 
     `resets` names top-level fields that cannot be written this way, so that nobody comes to own them by it: `status`
@@ -62,7 +62,7 @@ class Writer:
 
 
 def apply_configuration(
-    live: dict[str, Any] | None, configuration: object, by: Writer, force: bool = False
+    live: dict[str, Any] | None, configuration: object, by: FieldWriter, force: bool = False
 ) -> dict[str, Any]:
     """The object with the configuration applied, and with managedFields; `live` is None if there is no such object yet.
 
@@ -77,7 +77,7 @@ def apply_configuration(
         return _applied(live or {}, wanted, by, owners, force)
 
 
-def record_update(live: dict[str, Any] | None, new: dict[str, Any], by: Writer) -> dict[str, Any]:
+def record_update(live: dict[str, Any] | None, new: dict[str, Any], by: FieldWriter) -> dict[str, Any]:
     """The new object with managedFields after any other write than an apply: the writer owns what it changed.
 
     As in kube-apiserver, a write may bring managedFields of its own, `[]` or `[{}]` drops them, and an object without
@@ -98,7 +98,7 @@ def record_update(live: dict[str, Any] | None, new: dict[str, Any], by: Writer) 
         return with_owners(new, owners_book.values())
 
 
-def _owners_before(live: dict[str, Any] | None, new: dict[str, Any], by: Writer) -> list[Owner]:
+def _owners_before(live: dict[str, Any] | None, new: dict[str, Any], by: FieldWriter) -> list[Owner]:
     if by.subresource:
         return owners_of(live)
     given = metadata_of(new).get("managedFields")
@@ -108,7 +108,7 @@ def _owners_before(live: dict[str, Any] | None, new: dict[str, Any], by: Writer)
 # Applying
 
 
-def _checked(live: dict[str, Any] | None, configuration: object, by: Writer) -> dict[str, Any]:
+def _checked(live: dict[str, Any] | None, configuration: object, by: FieldWriter) -> dict[str, Any]:
     if not by.manager:
         fault = field_required("fieldManager", "is required for apply patch")
         raise invalid("PatchOptions", "", [fault], "meta.k8s.io")
@@ -126,7 +126,7 @@ def _checked(live: dict[str, Any] | None, configuration: object, by: Writer) -> 
     return configuration
 
 
-def _telling(value: Any, place: Place) -> Any:
+def _telling(value: Any, place: MergePlace) -> Any:
     """A configuration without the lists of items that have none: there is nothing in them to own or to merge."""
     if isinstance(value, list) and place.is_keyed:
         return [_telling(item, place) for item in value]
@@ -137,7 +137,7 @@ def _telling(value: Any, place: Place) -> Any:
 
 
 def _applied(
-    live: dict[str, Any], wanted: dict[str, Any], by: Writer, owners: list[Owner], force: bool
+    live: dict[str, Any], wanted: dict[str, Any], by: FieldWriter, owners: list[Owner], force: bool
 ) -> dict[str, Any]:
     root = _root(wanted)
     wanted = _telling(wanted, root)
@@ -188,7 +188,7 @@ def _conflict(disputed: list[tuple[Owner, Path]]) -> ApiError:
 # The way over from client-side apply
 
 
-def _allowed(live: dict[str, Any], by: Writer) -> Paths:
+def _allowed(live: dict[str, Any], by: FieldWriter) -> Paths:
     """What kubectl may take without force: fields that are still as its client-side apply left them."""
     try:
         last = json.loads(_annotations(live).get(LAST_APPLIED, "")) if by.manager == "kubectl" else None
@@ -200,7 +200,7 @@ def _allowed(live: dict[str, Any], by: Writer) -> Paths:
     return frozenset(_leaves(last, _root(live))) - difference.changed - difference.removed
 
 
-def _with_last_applied(new: dict[str, Any], wanted: dict[str, Any], by: Writer) -> dict[str, Any]:
+def _with_last_applied(new: dict[str, Any], wanted: dict[str, Any], by: FieldWriter) -> dict[str, Any]:
     """The annotation of client-side apply is kept up to date where there is one, so that users can go back."""
     if by.manager != "kubectl" or not _annotations(new).get(LAST_APPLIED):
         return new
@@ -214,7 +214,7 @@ def _with_last_applied(new: dict[str, Any], wanted: dict[str, Any], by: Writer) 
 # Objects
 
 
-def _merged(live: Any, wanted: Any, place: Place) -> Any:
+def _merged(live: Any, wanted: Any, place: MergePlace) -> Any:
     """What is wanted, and what is there besides. A null that is wanted is not there afterwards."""
     if isinstance(wanted, dict) and place.parts(wanted) is not None:
         known = live if isinstance(live, dict) else {}
@@ -225,7 +225,7 @@ def _merged(live: Any, wanted: Any, place: Place) -> Any:
     return wanted
 
 
-def _merged_items(live: list[Any], wanted: list[Any], place: Place) -> list[Any]:
+def _merged_items(live: list[Any], wanted: list[Any], place: MergePlace) -> list[Any]:
     """Items in the order in which they are wanted; others stay before the items that they stood before."""
     pairs = [(place.key(item), item) for item in live]
     known = dict(reversed(pairs))
@@ -242,7 +242,7 @@ def _merged_items(live: list[Any], wanted: list[Any], place: Place) -> list[Any]
     return result + [item for key, item in reversed(waiting) if key not in items]
 
 
-def _wanted_keys(wanted: list[Any], place: Place) -> list[str]:
+def _wanted_keys(wanted: list[Any], place: MergePlace) -> list[str]:
     keys: dict[str, None] = {}
     for i, item in enumerate(wanted):
         key = place.key(item)
@@ -254,11 +254,11 @@ def _wanted_keys(wanted: list[Any], place: Place) -> list[str]:
     return list(keys)
 
 
-def _unfit(place: Place, fault: str) -> ApiError:
+def _unfit(place: MergePlace, fault: str) -> ApiError:
     return bad_request(f"failed to create typed patch object: {path_text(place.path)}: {fault}")
 
 
-def _leaves(value: object, place: Place) -> Iterator[Path]:
+def _leaves(value: object, place: MergePlace) -> Iterator[Path]:
     """What a manager owns that applies this: values at the ends, empty maps, and items of lists."""
     parts = place.parts(value)
     if parts is None or value == {} or place.is_item:
@@ -267,7 +267,7 @@ def _leaves(value: object, place: Place) -> Iterator[Path]:
         yield from _leaves(part, inner)
 
 
-def _pruned(value: dict[str, Any], given_up: Paths, owned: Paths, root: Place) -> dict[str, Any]:
+def _pruned(value: dict[str, Any], given_up: Paths, owned: Paths, root: MergePlace) -> dict[str, Any]:
     """Without what the manager once owned and nobody owns any more.
 
     A field goes with all it holds if nobody owns anything in it: defaults have no owner and must not stay behind.
@@ -286,7 +286,7 @@ class _Pruning:
     """What has something doomed in it; all else is left alone."""
     owned: Paths
 
-    def left(self, value: Any, place: Place) -> Any:
+    def left(self, value: Any, place: MergePlace) -> Any:
         """What is left of a value; what this leaves empty goes too, unless somebody wants it empty."""
         if place.path in self.doomed:
             return _ABSENT
@@ -311,7 +311,7 @@ class Difference:
     def __bool__(self) -> bool:
         return bool(self.changed or self.removed)
 
-    def compare(self, old: Any, new: Any, place: Place) -> None:
+    def compare(self, old: Any, new: Any, place: MergePlace) -> None:
         before, after = place.parts(old) or {}, place.parts(new) or {}
         for key in {**before, **after}:
             inner, part = before.get(key, (None, _ABSENT))
@@ -324,15 +324,15 @@ class Difference:
             self.changed.add(place.path)
 
 
-def _difference(old: Any, new: Any, root: Place, by: Writer) -> Difference:
+def _difference(old: Any, new: Any, root: MergePlace, by: FieldWriter) -> Difference:
     """How an object changed, as far as the writer can change it."""
     difference = Difference()
     difference.compare(old, new, root)
     return Difference(set(by.counted(difference.changed)), set(by.counted(difference.removed)))
 
 
-def _root(item: dict[str, Any]) -> Place:
-    return Place((str(item.get("kind", "")),))
+def _root(item: dict[str, Any]) -> MergePlace:
+    return MergePlace((str(item.get("kind", "")),))
 
 
 def _annotations(item: dict[str, Any]) -> dict[str, Any]:
@@ -345,6 +345,6 @@ def _unwritten(item: dict[str, Any]) -> dict[str, Any]:
     return {key: {} for key in ("metadata", "spec", "status") if key in item}
 
 
-def _first_owner(live: dict[str, Any], by: Writer) -> Owner:
+def _first_owner(live: dict[str, Any], by: FieldWriter) -> Owner:
     paths = _difference(_unwritten(live), bare(live), _root(live), by).changed - _NOBODYS
     return Owner(BEFORE_FIRST_APPLY, "Update", by.api_version, "", by.time, frozenset(paths))

@@ -119,7 +119,7 @@ _REPLACED_BOOK: dict[Names, bool] = {_names(end, spec.kind): True for spec in SP
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MergePlace:
     """Where in an object: by names, for what is known of the type, and by path, for who owns it.
 
     Keys of paths are interned: paths are compared and looked up by the thousand, and a key may be a megabyte long.
@@ -134,13 +134,13 @@ class Place:
         """Whether a list here has items of their own."""
         return not self.is_item and list_rule(self.names).apply_keys is not None
 
-    def at(self, name: str) -> "Place":
-        return Place((*self.names, name), (*self.path, intern(f"f:{name}")))
+    def at(self, name: str) -> "MergePlace":
+        return MergePlace((*self.names, name), (*self.path, intern(f"f:{name}")))
 
-    def among(self, key: str) -> "Place":
-        return Place(self.names, (*self.path, intern(key)), True)
+    def among(self, key: str) -> "MergePlace":
+        return MergePlace(self.names, (*self.path, intern(key)), True)
 
-    def parts(self, value: object) -> dict[str, tuple["Place", Any]] | None:
+    def parts(self, value: object) -> dict[str, tuple["MergePlace", Any]] | None:
         """What a value is made of, by key; None for a value that is owned as a whole.
 
         A list is such a value too if its items cannot be told apart.

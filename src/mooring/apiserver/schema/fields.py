@@ -22,7 +22,7 @@ class Field(NamedTuple):
 Fields = dict[str, Field]
 
 
-class Place(NamedTuple):
+class SchemaPlace(NamedTuple):
     """Where protobuf has a field."""
 
     numbers: tuple[int, ...]
@@ -33,7 +33,7 @@ class Place(NamedTuple):
     """Whether the string of JSON is base64 of what is here."""
 
 
-Places = dict[str, Place]
+Places = dict[str, SchemaPlace]
 
 
 class Table(NamedTuple):
@@ -120,6 +120,6 @@ def _absolute(holds: str, package: str) -> str:
     return holds.replace(name, f"{package}.{name}") if name[0].isupper() else holds
 
 
-def _place(marked: str, form: str = "") -> Place:
+def _place(marked: str, form: str = "") -> SchemaPlace:
     numbers = marked.rstrip("?")
-    return Place(tuple(map(int, numbers.split("."))), marked != numbers, form == "bytes")
+    return SchemaPlace(tuple(map(int, numbers.split("."))), marked != numbers, form == "bytes")

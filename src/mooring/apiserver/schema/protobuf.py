@@ -14,7 +14,16 @@ from typing import Any
 
 import msgspec
 
-from mooring.apiserver.schema.fields import Place, fields_of, is_list, is_map, is_type, part_of, places_of, type_of
+from mooring.apiserver.schema.fields import (
+    SchemaPlace,
+    fields_of,
+    is_list,
+    is_map,
+    is_type,
+    part_of,
+    places_of,
+    type_of,
+)
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.rfc3339 import in_micros, in_seconds
 from mooring.model.json_objects import JsonObject
@@ -221,7 +230,7 @@ def _refuse(found: JsonObject, value: Any) -> None:
     raise MalformedError
 
 
-def _putting(field: str, holds: str, place: Place) -> tuple[int, Put]:
+def _putting(field: str, holds: str, place: SchemaPlace) -> tuple[int, Put]:
     """In which form a field comes, and how it is put into the object."""
     if is_map(holds):
         return _LENGTH, _entering(field, _reader(part_of(holds), place.is_bytes))

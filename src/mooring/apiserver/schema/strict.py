@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from mooring.apiserver.patches.merge_keys import Place, path_text
+from mooring.apiserver.patches.merge_keys import MergePlace, path_text
 from mooring.apiserver.schema.fields import (
     Field,
     Fields,
@@ -357,7 +357,7 @@ def check_declared(resource: KindSpec, item: JsonObject) -> None:
     """Refuse what is applied if it has unknown fields. Parity: as an error of the server, and never as a warning."""
     if is_known(resource, item):
         return
-    paths = _undeclared(item, type_of(resource), Place((resource.kind,)), None)
+    paths = _undeclared(item, type_of(resource), MergePlace((resource.kind,)), None)
     found = _told(f"{''.join(map(str, _steps(path)))}: field not declared in schema" for path in paths)
     told = found[0] if len(found) == 1 else "\n  ".join(("errors:", *found))
     kind = f"{resource.group}/{resource.version}, Kind={resource.kind}"
@@ -370,7 +370,7 @@ def _namespaced_name(item: JsonObject) -> str:
     return f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
 
 
-def _undeclared(value: Any, holds: str, place: Place, path: Link) -> Iterator[Link]:
+def _undeclared(value: Any, holds: str, place: MergePlace, path: Link) -> Iterator[Link]:
     """The way to each unknown field, its steps as text. Items of lists are named by their merge key, or by number."""
     if isinstance(value, list) and is_list(holds):
         for i, item in enumerate(value):

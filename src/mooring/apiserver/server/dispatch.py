@@ -11,7 +11,7 @@ from mooring.apiserver.server.forms import check_form_asked
 from mooring.apiserver.server.request import Answer, Request, refusal
 from mooring.apiserver.server.reviews import review
 from mooring.apiserver.server.routes import Target, target_of
-from mooring.apiserver.server.watching import Watch, begin_watch
+from mooring.apiserver.server.watching import WatchResponse, begin_watch
 from mooring.apiserver.server.yaml_limits import check_yaml
 from mooring.model.api_errors import ApiError, method_not_supported
 from mooring.model.kinds.pods import BINDING
@@ -43,7 +43,7 @@ _PARTS: dict[str, dict[str, Handler]] = {
 _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
-def answer(api: ResourceApi, request: Request, address: str = "", token: str = "") -> Answer | Watch:
+def answer(api: ResourceApi, request: Request, address: str = "", token: str = "") -> Answer | WatchResponse:
     """`address` is where clients reach the server, `token` how they get in."""
     try:
         return _answer(api, _without_prefix(api, request), address, token)
@@ -51,7 +51,7 @@ def answer(api: ResourceApi, request: Request, address: str = "", token: str = "
         return refusal(error)
 
 
-def _answer(api: ResourceApi, request: Request, address: str, token: str) -> Answer | Watch:
+def _answer(api: ResourceApi, request: Request, address: str, token: str) -> Answer | WatchResponse:
     target = target_of(request.path)
     if target is None:
         subresources.refuse_stream(request.path)

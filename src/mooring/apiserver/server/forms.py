@@ -1,6 +1,6 @@
 """Objects and lists in the form that a client wants."""
 
-from mooring.apiserver.server.media import Wanted
+from mooring.apiserver.server.media import WantedMedia
 from mooring.apiserver.server.media import wanted as wanted_form
 from mooring.apiserver.server.request import Request
 from mooring.apiserver.tables import Include, table, table_of_one
@@ -27,7 +27,7 @@ def check_form_asked(request: Request) -> None:
     included(request)
 
 
-def one(resource: KindSpec, item: JsonObject, wanted: Wanted, include: Include, now_ns: int) -> JsonObject:
+def one(resource: KindSpec, item: JsonObject, wanted: WantedMedia, include: Include, now_ns: int) -> JsonObject:
     if wanted.form == "table":
         return table_of_one(resource, item, now_ns, include)
     if wanted.form == "metadata":
@@ -36,7 +36,12 @@ def one(resource: KindSpec, item: JsonObject, wanted: Wanted, include: Include, 
 
 
 def many(
-    resource: KindSpec, items: list[JsonObject], metadata: JsonObject, wanted: Wanted, include: Include, now_ns: int
+    resource: KindSpec,
+    items: list[JsonObject],
+    metadata: JsonObject,
+    wanted: WantedMedia,
+    include: Include,
+    now_ns: int,
 ) -> JsonObject:
     if wanted.form == "table":
         return table(resource, items, now_ns, metadata, include)

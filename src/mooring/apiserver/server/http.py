@@ -17,7 +17,7 @@ from mooring.apiserver.server.dispatch import answer
 from mooring.apiserver.server.documents import OPEN_TO_ALL
 from mooring.apiserver.server.media import YAML
 from mooring.apiserver.server.request import Answer, Request, refusal
-from mooring.apiserver.server.watching import BOOKMARK_S, Watch
+from mooring.apiserver.server.watching import BOOKMARK_S, WatchResponse
 from mooring.kit.connection_log import connection_log
 from mooring.kit.listener import Listener, Room
 from mooring.model.api_errors import (
@@ -133,21 +133,21 @@ class HttpServer:
     async def _handle_busy(self, incoming: web.BaseRequest) -> web.StreamResponse:
         try:
             answered = await self._answer(incoming)
-            if not isinstance(answered, Watch):
+            if not isinstance(answered, WatchResponse):
                 return _response(answered)
         except Exception as fault:  # one request must not end the server
             self.report(f"{incoming.method} {incoming.path} failed", fault)
             return _response(refusal(internal_error("the request could not be handled; the server's log says why")))
         return await self._stream(incoming, answered)
 
-    async def _answer(self, incoming: web.BaseRequest) -> Answer | Watch:
+    async def _answer(self, incoming: web.BaseRequest) -> Answer | WatchResponse:
         try:
             self._authenticate(incoming)
             request = await _read(incoming)
             answered = answer(self.api, request, self.address, self.token)
         except ApiError as error:
             answered = refusal(error)
-        if not isinstance(answered, Watch):
+        if not isinstance(answered, WatchResponse):
             self.flush()
         elif len(self._watches) >= self.limits.watches:
             answered.close()
@@ -162,7 +162,7 @@ class HttpServer:
         if scheme.lower() != "bearer" or not is_known:
             raise unauthorized()
 
-    async def _stream(self, incoming: web.BaseRequest, watch: Watch) -> web.StreamResponse:
+    async def _stream(self, incoming: web.BaseRequest, watch: WatchResponse) -> web.StreamResponse:
         """Lines as they come, several at once when they come quickly."""
         response = web.StreamResponse(
             headers={"Content-Type": "application/json", "Cache-Control": "no-cache, private"}
@@ -194,7 +194,7 @@ class HttpServer:
         return response
 
     async def _send(
-        self, incoming: web.BaseRequest, response: web.StreamResponse, watch: Watch, news: asyncio.Event
+        self, incoming: web.BaseRequest, response: web.StreamResponse, watch: WatchResponse, news: asyncio.Event
     ) -> None:
         loop = asyncio.get_running_loop()
         pauses = _pauses(loop.time(), loop.time() + watch.timeout_s)

@@ -22,7 +22,7 @@ _ANY = ("*/*", "application/*", "")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedMedia:
     """`is_aggregated`: discovery in one document instead of one for each group."""
 
     form: Form = "object"
@@ -31,7 +31,7 @@ class Wanted:
 
 
 @lru_cache(maxsize=256)
-def wanted(accept: str) -> Wanted:
+def wanted(accept: str) -> WantedMedia:
     """The first of the client's wishes that can be fulfilled. Raises 406 if none can."""
     for media, settings in _wishes(accept):
         if media not in OFFERED and media not in _ANY:
@@ -39,11 +39,11 @@ def wanted(accept: str) -> Wanted:
         chosen = YAML if media == YAML else JSON
         kind = settings.get("as", "")
         if not kind:
-            return Wanted(media=chosen)
+            return WantedMedia(media=chosen)
         if kind in _FORMS and settings.get("g") == "meta.k8s.io" and settings.get("v") == "v1":
-            return Wanted(_FORMS[kind], chosen)
+            return WantedMedia(_FORMS[kind], chosen)
         if kind == "APIGroupDiscoveryList" and settings.get("v") == "v2":
-            return Wanted(is_aggregated=True)
+            return WantedMedia(is_aggregated=True)
     raise not_acceptable(OFFERED)
 
 

@@ -33,7 +33,7 @@ _VERSION_DIGITS = 19
 _MATCHES = ("", "NotOlderThan", "Exact")
 
 
-class Token(msgspec.Struct):
+class ContinueToken(msgspec.Struct):
     """Where to go on with a list, and as of which version."""
 
     v: str
@@ -138,7 +138,7 @@ def _match(request: Request) -> str:
 def _encode(version: int, after: Key, target: Target) -> str:
     """Parity: the key is told without the namespace where the list is of one."""
     start = f"{after[0]}/{after[1]}" if target.resource.namespaced and not target.namespace else f"/{after[1]}"
-    token = Token(_TOKEN_VERSION, version, f"{start}\0")
+    token = ContinueToken(_TOKEN_VERSION, version, f"{start}\0")
     return base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
 
 
@@ -146,7 +146,7 @@ def _decode(text: str, target: Target) -> tuple[int, Key]:
     """Tokens are opaque to clients, but one that was made up must be refused."""
     try:
         decoded = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-        token = msgspec.json.decode(decoded, type=Token)
+        token = msgspec.json.decode(decoded, type=ContinueToken)
     except (binascii.Error, ValueError, msgspec.MsgspecError) as fault:
         raise bad_request(f"invalid continue token: continue key is not valid: {fault}") from None
     namespace, slash, name = token.start.removesuffix("\0").rpartition("/")

@@ -13,11 +13,11 @@ from mooring.apiserver.event_forms import is_event, shown_form, stored_form
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.selector_text import ObjectSelector
 from mooring.apiserver.server import forms
-from mooring.apiserver.server.media import Wanted, wanted
+from mooring.apiserver.server.media import WantedMedia, wanted
 from mooring.apiserver.server.reading import selector_of, version_asked
 from mooring.apiserver.server.request import Request
 from mooring.apiserver.server.routes import Target
-from mooring.apiserver.store import EventType, TooNew, Write
+from mooring.apiserver.store import EventType, StoreWrite, TooNew
 from mooring.apiserver.tables import Include, table_of_one
 from mooring.apiserver.watch import Event, Watcher, opening
 from mooring.model.api_errors import field_forbidden, invalid, version_too_large
@@ -34,12 +34,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 @dataclass(slots=True)
-class Watch:
+class WatchResponse:
     """Lines wait here until the transport takes them; `wake` is called when one comes."""
 
     api: ResourceApi
     watcher: Watcher
-    form: Wanted
+    form: WantedMedia
     include: Include
     timeout_s: float
     has_bookmarks: bool
@@ -104,7 +104,7 @@ class Watch:
     def bookmark(self) -> None:
         self._add(self._line(self.watcher.bookmark(self.api.store.version)))
 
-    def _hear(self, write: Write) -> None:
+    def _hear(self, write: StoreWrite) -> None:
         type = self.watcher.type_of(write)
         if type is None:
             return
@@ -117,7 +117,7 @@ class Watch:
             line = write.lines[seen_as] = self._line_of(write, type)
         self._add(line)
 
-    def _line_of(self, write: Write, type: EventType) -> bytes:
+    def _line_of(self, write: StoreWrite, type: EventType) -> bytes:
         """What is told of a write. Hot: most watchers are told of the object as it is stored, which is JSON already."""
         resource, item = self.watcher.resource, write.object
         is_present = type != "DELETED" or write.type == "DELETED"
@@ -153,14 +153,14 @@ class Watch:
         return forms.metadata_of(item) if self.form.form == "metadata" else item
 
 
-def begin_watch(api: ResourceApi, target: Target, request: Request) -> Watch:
+def begin_watch(api: ResourceApi, target: Target, request: Request) -> WatchResponse:
     """A watch with its opening lines in it."""
     send_initial = _sends_initial(request)
     timeout_s = request.number("timeoutSeconds") or random.uniform(MIN_TIMEOUT_S, MAX_TIMEOUT_S)
     resource = target.resource
     matches = _matcher(target, selector_of(target, request))
     watcher = Watcher(resource, target.namespace, matches, partial(shown_form, resource))
-    watch = Watch(
+    watch = WatchResponse(
         api,
         watcher,
         wanted(request.accept),

@@ -7,7 +7,7 @@ from typing import Any
 from mooring.cel.budget import check_length
 from mooring.cel.costs import COMPARABLE
 from mooring.cel.functions.standard import OVERFLOW, UNSIGNED_OVERFLOW
-from mooring.cel.functions.times import Duration
+from mooring.cel.functions.times import CelDuration
 from mooring.cel.language.macros import MAP_INSERT, SORT_BY_KEYS
 from mooring.cel.library import Overload, member, plain
 from mooring.cel.values import (
@@ -60,9 +60,9 @@ def _sum_from(zero: Any) -> Callable[[list[Any]], Any]:
     def total(elements: list[Any]) -> Any:
         if any(each.__class__ is not zero.__class__ for each in elements):
             return NO_OVERLOAD
-        if isinstance(zero, Duration):
+        if isinstance(zero, CelDuration):
             nanoseconds = sum(each.nanoseconds for each in elements)
-            return Duration(nanoseconds) if MIN_INT64 <= nanoseconds <= MAX_INT64 else OVERFLOW
+            return CelDuration(nanoseconds) if MIN_INT64 <= nanoseconds <= MAX_INT64 else OVERFLOW
         found = sum(elements, zero)
         if zero.__class__ is int:
             return found if MIN_INT64 <= found <= MAX_INT64 else OVERFLOW
@@ -158,7 +158,7 @@ def _compared() -> Iterator[Overload]:
         yield member(f"list_{kind}_min_{kind}", "min", f"list({kind})", kind, _extreme("min", min))
         yield member(f"list_{kind}_sort", "sort", f"list({kind})", f"list({kind})", lambda each: _sort_by(each, each))
         yield member(f"list_{kind}_sortByAssociatedKeys", SORT_BY_KEYS, f"list(A), list({kind})", "list(A)", _sort_by)
-    for kind, zero in (("int", 0), ("uint", Uint(0)), ("double", 0.0), ("duration", Duration(0))):
+    for kind, zero in (("int", 0), ("uint", Uint(0)), ("double", 0.0), ("duration", CelDuration(0))):
         yield member(f"list_{kind}_sum_{kind}", "sum", f"list({kind})", kind, _sum_from(zero))
 
 

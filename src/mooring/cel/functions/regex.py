@@ -7,12 +7,12 @@ could be reached, in the order in which RE2 prefers them. Sets of places are rem
 from functools import lru_cache
 
 from mooring.cel.budget import WORK
-from mooring.cel.functions.regex_program import PatternFault, Program, compile_pattern
+from mooring.cel.functions.regex_program import PatternFault, RegexProgram, compile_pattern
 from mooring.cel.values import Fault
 
 
 @lru_cache(maxsize=512)
-def compiled(pattern: str) -> Program | Fault:
+def compiled(pattern: str) -> RegexProgram | Fault:
     try:
         return compile_pattern(pattern)
     except PatternFault as fault:
@@ -41,7 +41,7 @@ def find_all(text: str, pattern: str, limit: int = -1) -> list[str] | Fault:
     return [text[start:end] for start, end in _all(program, text, limit)]
 
 
-def _all(program: Program, text: str, limit: int) -> list[tuple[int, int]]:
+def _all(program: RegexProgram, text: str, limit: int) -> list[tuple[int, int]]:
     """Matches that do not overlap. Parity: an empty one right behind another does not count."""
     found: list[tuple[int, int]] = []
     at, before = 0, -1
@@ -57,7 +57,7 @@ def _all(program: Program, text: str, limit: int) -> list[tuple[int, int]]:
     return found
 
 
-def _search(program: Program, text: str, start: int) -> tuple[int, int] | None:
+def _search(program: RegexProgram, text: str, start: int) -> tuple[int, int] | None:
     """Where the leftmost match begins and ends: of those that begin there the one that RE2 prefers."""
     threads: list[tuple[int, int]] = []
     best: tuple[int, int] | None = None

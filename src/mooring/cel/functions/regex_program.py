@@ -21,7 +21,7 @@ class PatternFault(Exception):
 
 
 @dataclass(slots=True)
-class Program:
+class RegexProgram:
     """Instructions by place. `takes` says of a letter whether it leads to the next place."""
 
     letters: dict[int, Letter] = field(default_factory=dict)
@@ -78,7 +78,7 @@ _POSIX = {
 _PERL_ONLY = re.compile(r"\(\?(?:[=!>(]|<[=!])|\(\?P[=>]|\\[1-9]|[*+?}]\+")
 
 
-def compile_pattern(pattern: str) -> Program:
+def compile_pattern(pattern: str) -> RegexProgram:
     """Raises PatternFault."""
     plain = re.sub(r"\\\\|\[[^\]]*\]", "", pattern)
     if _PERL_ONLY.search(plain):
@@ -87,7 +87,7 @@ def compile_pattern(pattern: str) -> Program:
         tree = parser.parse(_as_python(pattern), re.ASCII)
     except (re.error, OverflowError, RecursionError) as fault:
         raise PatternFault(f"{_told(str(fault))}: `{pattern}`") from None
-    program = Program()
+    program = RegexProgram()
     _sequence(program, tree, tree.state.flags)
     return program
 
@@ -120,12 +120,12 @@ def _posix_class(found: re.Match[str]) -> str:
     return _POSIX[found[2]]
 
 
-def _sequence(program: Program, items: Any, flags: int) -> None:
+def _sequence(program: RegexProgram, items: Any, flags: int) -> None:
     for op, value in items:
         _item(program, op, value, flags)
 
 
-def _item(program: Program, op: Any, value: Any, flags: int) -> None:
+def _item(program: RegexProgram, op: Any, value: Any, flags: int) -> None:
     if op is ops.LITERAL or op is ops.NOT_LITERAL:
         program.letters[program.add()] = _literal(chr(value), op is ops.NOT_LITERAL, flags)
     elif op is ops.ANY:
@@ -145,7 +145,7 @@ def _item(program: Program, op: Any, value: Any, flags: int) -> None:
         raise PatternFault("invalid or unsupported Perl syntax")
 
 
-def _branch(program: Program, branches: Any, flags: int) -> None:
+def _branch(program: RegexProgram, branches: Any, flags: int) -> None:
     ends = []
     for i, branch in enumerate(branches):
         fork = program.add() if i < len(branches) - 1 else None
@@ -157,7 +157,7 @@ def _branch(program: Program, branches: Any, flags: int) -> None:
         program.jumps[end] = (program.length,)
 
 
-def _repeat(program: Program, value: Any, flags: int, is_lazy: bool) -> None:
+def _repeat(program: RegexProgram, value: Any, flags: int, is_lazy: bool) -> None:
     least, most, inner = value
     is_endless = most is ops.MAXREPEAT
     if least > MAX_REPEAT or (not is_endless and most > MAX_REPEAT):
@@ -178,7 +178,7 @@ def _repeat(program: Program, value: Any, flags: int, is_lazy: bool) -> None:
         _fork(program, fork, program.length, is_lazy)
 
 
-def _fork(program: Program, fork: int, beyond: int, is_lazy: bool) -> None:
+def _fork(program: RegexProgram, fork: int, beyond: int, is_lazy: bool) -> None:
     program.jumps[fork] = (beyond, fork + 1) if is_lazy else (fork + 1, beyond)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from mooring.cel.budget import WORK, check_length
 from mooring.cel.functions.regex import find, find_all
 from mooring.cel.functions.standard import shown_double, type_of
-from mooring.cel.functions.times import Duration, Timestamp, shown_duration, shown_timestamp
+from mooring.cel.functions.times import CelDuration, Timestamp, shown_duration, shown_timestamp
 from mooring.cel.library import Overload, member, plain
 from mooring.cel.values import Fault, TypeName, Uint, keys_of, size_of
 
@@ -173,7 +173,7 @@ def _nested(value: Any) -> str:
     """In a list or a map."""
     if value.__class__ is float:
         return f"{value:.{PRECISION}f}" if isfinite(value) else quote(shown_double(value))
-    if isinstance(value, Timestamp | Duration):
+    if isinstance(value, Timestamp | CelDuration):
         return f'{"timestamp" if isinstance(value, Timestamp) else "duration"}("{_as_text(value)}")'
     text = _as_text(value)
     if value.__class__ is str:
@@ -191,7 +191,7 @@ _PLAIN: dict[type, Callable[[Any], str]] = {
     type(None): lambda value: "null",
     TypeName: lambda value: value.name,
     Timestamp: shown_timestamp,
-    Duration: shown_duration,
+    CelDuration: shown_duration,
 }
 
 

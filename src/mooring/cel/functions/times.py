@@ -24,7 +24,7 @@ _FIRST, _LAST = -62135596800 * SECOND, 253402300800 * SECOND
 
 
 @dataclass(frozen=True, slots=True)
-class Duration(Extension):
+class CelDuration(Extension):
     nanoseconds: int
     type: ClassVar[Type] = DURATION
 
@@ -42,12 +42,12 @@ class Timestamp(Extension):
         return self.nanoseconds
 
 
-def read_duration(text: str) -> Duration | Fault:
+def read_duration(text: str) -> CelDuration | Fault:
     """`1h30m`, `-1.5s`, `0`."""
     body = text.lstrip("+-") if text[:1] in ("+", "-") else text
     sign = -1 if text.startswith("-") else 1
     if body == "0":
-        return Duration(0)
+        return CelDuration(0)
     parts, end = 0, 0
     for found in _PART.finditer(body):
         if found.start() != end or not any(map(str.isdigit, found[1])) or len(found[1]) > MAX_DIGITS:
@@ -58,7 +58,7 @@ def read_duration(text: str) -> Duration | Fault:
         end = found.end()
     if not body or end != len(body) or parts > MAX_INT64:
         return Fault(f'time: invalid duration "{text}"')
-    return Duration(sign * parts)
+    return CelDuration(sign * parts)
 
 
 def read_timestamp(text: str) -> Timestamp | Fault:
@@ -85,15 +85,15 @@ def shown_timestamp(moment: Timestamp) -> str:
     return f"{base.year:04}-{base:%m-%dT%H:%M:%S}{fraction}Z"
 
 
-def shown_duration(span: Duration) -> str:
+def shown_duration(span: CelDuration) -> str:
     """Seconds: `90s`, `1.5s`."""
     sign = "-" if span.nanoseconds < 0 else ""
     seconds, rest = divmod(abs(span.nanoseconds), SECOND)
     return f"{sign}{seconds}{f'.{rest:09}'.rstrip('0') if rest else ''}s"
 
 
-def _span(nanoseconds: int) -> Duration | Fault:
-    return Duration(nanoseconds) if MIN_INT64 <= nanoseconds <= MAX_INT64 else Fault("integer overflow")
+def _span(nanoseconds: int) -> CelDuration | Fault:
+    return CelDuration(nanoseconds) if MIN_INT64 <= nanoseconds <= MAX_INT64 else Fault("integer overflow")
 
 
 def _moment(nanoseconds: int) -> Timestamp | Fault:
@@ -142,7 +142,7 @@ _PARTS: dict[str, Callable[[datetime], int]] = {
 _SPANS = {"getHours": 3600 * SECOND, "getMinutes": 60 * SECOND, "getSeconds": SECOND, "getMilliseconds": 10**6}
 
 
-def _in_units(unit: int) -> Callable[[Duration], int]:
+def _in_units(unit: int) -> Callable[[CelDuration], int]:
     """Rounded towards zero."""
     return lambda span: abs(span.nanoseconds) // unit * (1 if span.nanoseconds >= 0 else -1)
 
@@ -150,7 +150,7 @@ def _in_units(unit: int) -> Callable[[Duration], int]:
 TIMES: tuple[Overload, ...] = (
     plain("string_to_duration", "duration", "string", "duration", read_duration),
     plain("duration_to_duration", "duration", "duration", "duration", lambda span: span),
-    plain("int64_to_duration", "duration", "int", "duration", Duration),
+    plain("int64_to_duration", "duration", "int", "duration", CelDuration),
     plain("string_to_timestamp", "timestamp", "string", "timestamp", read_timestamp),
     plain("timestamp_to_timestamp", "timestamp", "timestamp", "timestamp", lambda at: at),
     plain("int64_to_timestamp", "timestamp", "int", "timestamp", lambda seconds: _moment(seconds * SECOND)),

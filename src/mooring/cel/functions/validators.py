@@ -5,17 +5,17 @@ from collections.abc import Callable, Mapping
 from mooring.cel.functions.regex import compiled
 from mooring.cel.functions.texts import FormatFault, clauses, formatted
 from mooring.cel.functions.times import read_duration, read_timestamp
-from mooring.cel.language.syntax import Call, ListLiteral, Literal, SyntaxFault
+from mooring.cel.language.syntax import CallExpression, ListLiteral, Literal, SyntaxFault
 from mooring.cel.values import Fault
 
-Validator = Callable[[Call], None]
+Validator = Callable[[CallExpression], None]
 """Raises SyntaxFault."""
 
 
 def _literal(read: Callable[[str], object]) -> Validator:
     """Parity: the first argument counts, also where that is not the one that is read."""
 
-    def validate(call: Call) -> None:
+    def validate(call: CallExpression) -> None:
         argument = call.args[0] if call.args else None
         if (
             isinstance(argument, Literal)
@@ -27,7 +27,7 @@ def _literal(read: Callable[[str], object]) -> Validator:
     return validate
 
 
-def _format(call: Call) -> None:
+def _format(call: CallExpression) -> None:
     target, listed = call.target, call.args[0] if call.args else None
     if not isinstance(target, Literal) or not isinstance(target.value, str) or not isinstance(listed, ListLiteral):
         return

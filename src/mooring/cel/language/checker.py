@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 
 from mooring.cel.language.syntax import (
     MAX_DEPTH,
-    Call,
+    CallExpression,
     Fold,
     Ident,
     ListLiteral,
     Literal,
     MapLiteral,
-    Node,
     Select,
     SyntaxFault,
+    SyntaxNode,
 )
 from mooring.cel.library import Library, Overload
 from mooring.cel.substitutions import Substitutions
@@ -33,11 +33,11 @@ class Declarations:
     """Types with fields, such as that of devices."""
     types: Mapping[str, Type] = field(default_factory=dict)
     """Names that stand for types: `type(1) == int`."""
-    validators: Mapping[str, Callable[[Call], None]] = field(default_factory=dict)
+    validators: Mapping[str, Callable[[CallExpression], None]] = field(default_factory=dict)
     """By function: what looks at the literals in its calls. Raises SyntaxFault."""
 
 
-def check(root: Node, declarations: Declarations) -> Type:
+def check(root: SyntaxNode, declarations: Declarations) -> Type:
     """The type of the expression; its nodes have theirs afterwards. Raises SyntaxFault."""
     checker = _Checker(declarations)
     return checker.known.substituted(checker.check(root))
@@ -52,7 +52,7 @@ class _Checker:
         """Whether this is among the arguments of a format, which may have several types."""
         self.known = Substitutions()
 
-    def check(self, node: Node) -> Type:
+    def check(self, node: SyntaxNode) -> Type:
         if not node.is_checked:
             self._depth += 1
             if self._depth > 2 * MAX_DEPTH:
@@ -62,7 +62,7 @@ class _Checker:
             self._depth -= 1
         return node.type
 
-    def _type_of(self, node: Node) -> Type:
+    def _type_of(self, node: SyntaxNode) -> Type:
         match node:
             case Literal():
                 return Type(_LITERALS[node.value.__class__])
@@ -70,7 +70,7 @@ class _Checker:
                 return self._identified(node.name, node)
             case Select():
                 return self._selected(node)
-            case Call():
+            case CallExpression():
                 return self._called(node)
             case ListLiteral():
                 return self._list(node)
@@ -91,7 +91,7 @@ class _Checker:
             return Type("type", (self._declared.types[name],))
         return found
 
-    def _identified(self, name: str, node: Node) -> Type:
+    def _identified(self, name: str, node: SyntaxNode) -> Type:
         found = self._lookup(name)
         if found is None:
             raise _undeclared(name, node)
@@ -105,12 +105,12 @@ class _Checker:
         found = self._field(node.operand, node.name, node)
         return BOOL if node.is_test else found
 
-    def _field(self, operand: Node, name: str, at: Node) -> Type:
+    def _field(self, operand: SyntaxNode, name: str, at: SyntaxNode) -> Type:
         target, is_optional = unwrapped(self.known.substituted(self.check(operand)))
         found = self._field_of(target, name, at)
         return optional_of(found) if is_optional else found
 
-    def _field_of(self, target: Type, name: str, at: Node) -> Type:
+    def _field_of(self, target: Type, name: str, at: SyntaxNode) -> Type:
         if target.name == "map":
             return target.params[1]
         fields = self._declared.fields.get(target.name)
@@ -126,7 +126,7 @@ class _Checker:
 
     # ---- calls
 
-    def _called(self, node: Call) -> Type:
+    def _called(self, node: CallExpression) -> Type:
         if node.function == "_?._":
             name = node.args[1]
             assert isinstance(name, Literal)
@@ -142,7 +142,7 @@ class _Checker:
             return self._logical(node, overloads)
         return self._resolved(node, overloads)
 
-    def _check_args(self, node: Call) -> None:
+    def _check_args(self, node: CallExpression) -> None:
         self._mixed += node.function == "format"
         for arg in node.args:
             self.check(arg)
@@ -150,7 +150,7 @@ class _Checker:
         if node.function in self._declared.validators:
             self._declared.validators[node.function](node)
 
-    def _is_of_namespace(self, node: Call) -> bool:
+    def _is_of_namespace(self, node: CallExpression) -> bool:
         """`sets.contains(a, b)` is no call of a value: the function has that name."""
         prefix = _qualified(node.target)
         if prefix is None or self._declared.library.overloads(f"{prefix}.{node.function}") is None:
@@ -158,14 +158,14 @@ class _Checker:
         node.function, node.target = f"{prefix}.{node.function}", None
         return True
 
-    def _logical(self, node: Call, overloads: Sequence[Overload]) -> Type:
+    def _logical(self, node: CallExpression, overloads: Sequence[Overload]) -> Type:
         for arg in node.args:
             if not self.known.unify(arg.type, BOOL):
                 raise SyntaxFault(f"expected type 'bool' but found '{self.known.substituted(arg.type)}'", arg.position)
         node.overloads = overloads
         return BOOL
 
-    def _resolved(self, node: Call, overloads: Sequence[Overload]) -> Type:
+    def _resolved(self, node: CallExpression, overloads: Sequence[Overload]) -> Type:
         """All overloads that the types allow; where their results differ, any may come of it."""
         types = [operand.type for operand in node.operands()]
         result: Type | None = None
@@ -182,7 +182,7 @@ class _Checker:
             raise self._no_overload(node, types)
         return result
 
-    def _no_overload(self, node: Call, types: Sequence[Type]) -> SyntaxFault:
+    def _no_overload(self, node: CallExpression, types: Sequence[Type]) -> SyntaxFault:
         shown = [str(self.known.settled(type)) for type in types]
         told = f"({', '.join(shown)})" if node.target is None else f"{shown[0]}.({', '.join(shown[1:])})"
         return SyntaxFault(f"found no matching overload for '{node.function}' applied to '{told}'", node.position)
@@ -205,7 +205,7 @@ class _Checker:
             return map_of(self.known.new_variable(), self.known.new_variable())
         return map_of(keys, values)
 
-    def _element(self, node: Node, is_optional: bool) -> Type:
+    def _element(self, node: SyntaxNode, is_optional: bool) -> Type:
         found = self.check(node)
         if not is_optional:
             return found
@@ -214,7 +214,7 @@ class _Checker:
             raise SyntaxFault(f"expected type '{optional_of(held)}' but found '{held}'", node.position)
         return held
 
-    def _joined(self, before: Type | None, now: Type, node: Node) -> Type:
+    def _joined(self, before: Type | None, now: Type, node: SyntaxNode) -> Type:
         """Parity: literals have elements of one type, but for the arguments of a format."""
         if before is None:
             return now
@@ -252,13 +252,13 @@ class _Checker:
             raise SyntaxFault(text, node.range.position)
         return {node.var: first, node.var2: second} if node.var2 else {node.var: first}
 
-    def _assert(self, node: Node, wanted: Type) -> None:
+    def _assert(self, node: SyntaxNode, wanted: Type) -> None:
         if not self.known.unify(wanted, node.type):
             shown = self.known.settled(wanted), self.known.settled(node.type)
             raise SyntaxFault(f"expected type '{shown[0]}' but found '{shown[1]}'", node.position)
 
 
-def _qualified(node: Node | None) -> str | None:
+def _qualified(node: SyntaxNode | None) -> str | None:
     """`a.b.c` -> its name."""
     parts: list[str] = []
     while isinstance(node, Select) and not node.is_test:
@@ -267,5 +267,5 @@ def _qualified(node: Node | None) -> str | None:
     return ".".join(reversed([*parts, node.name])) if isinstance(node, Ident) else None
 
 
-def _undeclared(name: str, node: Node) -> SyntaxFault:
+def _undeclared(name: str, node: SyntaxNode) -> SyntaxFault:
     return SyntaxFault(f"undeclared reference to '{name}' (in container '')", node.position)

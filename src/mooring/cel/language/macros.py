@@ -2,7 +2,17 @@
 
 from collections.abc import Callable, Sequence
 
-from mooring.cel.language.syntax import Call, Fold, Ident, ListLiteral, Literal, MapLiteral, Node, Select, SyntaxFault
+from mooring.cel.language.syntax import (
+    CallExpression,
+    Fold,
+    Ident,
+    ListLiteral,
+    Literal,
+    MapLiteral,
+    Select,
+    SyntaxFault,
+    SyntaxNode,
+)
 
 ACCU = "@result"
 UNUSED = "#unused"
@@ -13,12 +23,12 @@ NOT_STRICTLY_FALSE = "@not_strictly_false"
 MAP_INSERT = "cel.@mapInsert"
 SORT_BY_KEYS = "@sortByAssociatedKeys"
 
-Nodes = Sequence[Node]
+Nodes = Sequence[SyntaxNode]
 
 _NO_NAME = "argument is not an identifier"
 
 
-def expand(call: Call) -> Node:
+def expand(call: CallExpression) -> SyntaxNode:
     """What the call stands for; the call itself where it is no macro. Raises SyntaxFault."""
     if call.target is None:
         return _has(call) if call.function == "has" and len(call.args) == 1 else call
@@ -29,14 +39,14 @@ def expand(call: Call) -> Node:
     return macro(call.position, call.target, call.args) if macro is not None else call
 
 
-def _has(call: Call) -> Node:
+def _has(call: CallExpression) -> SyntaxNode:
     selected = call.args[0]
     if not isinstance(selected, Select) or selected.is_test:
         raise SyntaxFault("invalid argument to has() macro", selected.position)
     return Select(call.position, selected.operand, selected.name, is_test=True)
 
 
-def _name(node: Node, fault: str) -> str:
+def _name(node: SyntaxNode, fault: str) -> str:
     if not isinstance(node, Ident):
         raise SyntaxFault(fault, node.position)
     return node.name
@@ -52,21 +62,23 @@ def _variables(args: Nodes, how_many: int, fault: str = "argument must be a simp
     return (names[0], names[1]) if how_many == 2 else (names[0], "")
 
 
-def _bound(at: int, name: str, value: Node, result: Node) -> Node:
+def _bound(at: int, name: str, value: SyntaxNode, result: SyntaxNode) -> SyntaxNode:
     """`result`, in which `name` is `value`."""
     return Fold(at, ListLiteral(at, ()), UNUSED, "", name, value, Literal(at, False), Ident(at, name), result)
 
 
-def _call(at: int, function: str, *args: Node) -> Node:
-    return Call(at, function, None, args)
+def _call(at: int, function: str, *args: SyntaxNode) -> SyntaxNode:
+    return CallExpression(at, function, None, args)
 
 
-def _accu(at: int) -> Node:
+def _accu(at: int) -> SyntaxNode:
     return Ident(at, ACCU)
 
 
-def _quantifier(how_many: int, form: Callable[[int, Node], tuple[Node, Node, Node, Node]]) -> "Macro":
-    def macro(at: int, target: Node, args: Nodes) -> Node:
+def _quantifier(
+    how_many: int, form: Callable[[int, SyntaxNode], tuple[SyntaxNode, SyntaxNode, SyntaxNode, SyntaxNode]]
+) -> "Macro":
+    def macro(at: int, target: SyntaxNode, args: Nodes) -> SyntaxNode:
         var, var2 = _variables(args, how_many)
         init, condition, step, result = form(at, args[how_many])
         return Fold(at, target, var, var2, ACCU, init, condition, step, result)
@@ -74,78 +86,85 @@ def _quantifier(how_many: int, form: Callable[[int, Node], tuple[Node, Node, Nod
     return macro
 
 
-def _all(at: int, holds: Node) -> tuple[Node, Node, Node, Node]:
+def _all(at: int, holds: SyntaxNode) -> tuple[SyntaxNode, SyntaxNode, SyntaxNode, SyntaxNode]:
     goes_on = _call(at, NOT_STRICTLY_FALSE, _accu(at))
     return Literal(at, True), goes_on, _call(at, AND, _accu(at), holds), _accu(at)
 
 
-def _exists(at: int, holds: Node) -> tuple[Node, Node, Node, Node]:
+def _exists(at: int, holds: SyntaxNode) -> tuple[SyntaxNode, SyntaxNode, SyntaxNode, SyntaxNode]:
     goes_on = _call(at, NOT_STRICTLY_FALSE, _call(at, NOT, _accu(at)))
     return Literal(at, False), goes_on, _call(at, OR, _accu(at), holds), _accu(at)
 
 
-def _exists_one(at: int, holds: Node) -> tuple[Node, Node, Node, Node]:
+def _exists_one(at: int, holds: SyntaxNode) -> tuple[SyntaxNode, SyntaxNode, SyntaxNode, SyntaxNode]:
     one_more = _call(at, ADD, _accu(at), Literal(at, 1))
     step = _call(at, CONDITIONAL, holds, one_more, _accu(at))
     return Literal(at, 0), Literal(at, True), step, _call(at, EQUALS, _accu(at), Literal(at, 1))
 
 
-def _collected(at: int, target: Node, names: tuple[str, str], init: Node, step: Node, condition: Node | None) -> Node:
+def _collected(
+    at: int,
+    target: SyntaxNode,
+    names: tuple[str, str],
+    init: SyntaxNode,
+    step: SyntaxNode,
+    condition: SyntaxNode | None,
+) -> SyntaxNode:
     if condition is not None:
         step = _call(at, CONDITIONAL, condition, step, _accu(at))
     return Fold(at, target, *names, ACCU, init, Literal(at, True), step, _accu(at))
 
 
-def _map(at: int, target: Node, args: Nodes) -> Node:
+def _map(at: int, target: SyntaxNode, args: Nodes) -> SyntaxNode:
     """`list.map(x, value)` and `list.map(x, condition, value)`."""
     step = _call(at, ADD, _accu(at), ListLiteral(at, (args[-1],)))
     names = _variables(args, 1, _NO_NAME)
     return _collected(at, target, names, ListLiteral(at, ()), step, args[1] if len(args) == 3 else None)
 
 
-def _filter(at: int, target: Node, args: Nodes) -> Node:
+def _filter(at: int, target: SyntaxNode, args: Nodes) -> SyntaxNode:
     step = _call(at, ADD, _accu(at), ListLiteral(at, (args[0],)))
     return _collected(at, target, _variables(args, 1, _NO_NAME), ListLiteral(at, ()), step, args[1])
 
 
-def _transform_list(at: int, target: Node, args: Nodes) -> Node:
+def _transform_list(at: int, target: SyntaxNode, args: Nodes) -> SyntaxNode:
     step = _call(at, ADD, _accu(at), ListLiteral(at, (args[-1],)))
     return _collected(at, target, _variables(args, 2), ListLiteral(at, ()), step, args[2] if len(args) == 4 else None)
 
 
-def _transform_map(at: int, target: Node, args: Nodes) -> Node:
+def _transform_map(at: int, target: SyntaxNode, args: Nodes) -> SyntaxNode:
     names = _variables(args, 2)
     step = _call(at, MAP_INSERT, _accu(at), Ident(at, names[0]), args[-1])
     return _collected(at, target, names, MapLiteral(at, ()), step, args[2] if len(args) == 4 else None)
 
 
-def _transform_entry(at: int, target: Node, args: Nodes) -> Node:
+def _transform_entry(at: int, target: SyntaxNode, args: Nodes) -> SyntaxNode:
     step = _call(at, MAP_INSERT, _accu(at), args[-1])
     return _collected(at, target, _variables(args, 2), MapLiteral(at, ()), step, args[2] if len(args) == 4 else None)
 
 
-def _sort_by(at: int, target: Node, args: Nodes) -> Node:
+def _sort_by(at: int, target: SyntaxNode, args: Nodes) -> SyntaxNode:
     keys = _map(at, Ident(at, _SORTED), args)
-    return _bound(at, _SORTED, target, Call(at, SORT_BY_KEYS, Ident(at, _SORTED), (keys,)))
+    return _bound(at, _SORTED, target, CallExpression(at, SORT_BY_KEYS, Ident(at, _SORTED), (keys,)))
 
 
-def _optional_map(at: int, target: Node, args: Nodes) -> Node:
+def _optional_map(at: int, target: SyntaxNode, args: Nodes) -> SyntaxNode:
     """Parity: the target stands twice in it, so it is evaluated twice."""
     name = _name(args[0], "optMap() variable name must be a simple identifier")
-    inner = _bound(at, name, Call(at, "value", target, ()), args[1])
+    inner = _bound(at, name, CallExpression(at, "value", target, ()), args[1])
     return _if_present(at, target, _call(at, "optional.of", inner))
 
 
-def _optional_flat_map(at: int, target: Node, args: Nodes) -> Node:
+def _optional_flat_map(at: int, target: SyntaxNode, args: Nodes) -> SyntaxNode:
     name = _name(args[0], "optFlatMap() variable name must be a simple identifier")
-    return _if_present(at, target, _bound(at, name, Call(at, "value", target, ()), args[1]))
+    return _if_present(at, target, _bound(at, name, CallExpression(at, "value", target, ()), args[1]))
 
 
-def _if_present(at: int, target: Node, then: Node) -> Node:
-    return _call(at, CONDITIONAL, Call(at, "hasValue", target, ()), then, _call(at, "optional.none"))
+def _if_present(at: int, target: SyntaxNode, then: SyntaxNode) -> SyntaxNode:
+    return _call(at, CONDITIONAL, CallExpression(at, "hasValue", target, ()), then, _call(at, "optional.none"))
 
 
-Macro = Callable[[int, Node, Nodes], Node]
+Macro = Callable[[int, SyntaxNode, Nodes], SyntaxNode]
 
 _RECEIVER: dict[tuple[str, int], Macro] = {
     ("all", 2): _quantifier(1, _all),

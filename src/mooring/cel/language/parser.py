@@ -4,14 +4,14 @@ from mooring.cel.language.lexer import RESERVED, Token, tokens_of
 from mooring.cel.language.macros import expand
 from mooring.cel.language.syntax import (
     MAX_DEPTH,
-    Call,
+    CallExpression,
     Ident,
     ListLiteral,
     Literal,
     MapLiteral,
-    Node,
     Select,
     SyntaxFault,
+    SyntaxNode,
 )
 from mooring.cel.values import MAX_INT64
 
@@ -25,7 +25,7 @@ _FIRST = (
 """What an expression may begin with, as cel-go lists it."""
 
 
-def parse(source: str) -> Node:
+def parse(source: str) -> SyntaxNode:
     """Raises SyntaxFault."""
     return _Parser(source).whole()
 
@@ -36,7 +36,7 @@ class _Parser:
         self._next = 0
         self._depth = 0
 
-    def whole(self) -> Node:
+    def whole(self) -> SyntaxNode:
         node = self._expression()
         if self._token.kind != "end":
             raise self._unexpected()
@@ -73,7 +73,7 @@ class _Parser:
 
     # ---- operators
 
-    def _expression(self) -> Node:
+    def _expression(self) -> SyntaxNode:
         """`condition ? then : otherwise`; what comes after the colon is an expression again."""
         self._deeper()
         node = self._logical("||", "_||_")
@@ -81,23 +81,23 @@ class _Parser:
         if self._takes("?"):
             then = self._logical("||", "_||_")
             self._expect(":")
-            node = Call(at, "_?_:_", None, (node, then, self._expression()))
+            node = CallExpression(at, "_?_:_", None, (node, then, self._expression()))
         self._depth -= 1
         return node
 
-    def _logical(self, sign: str, function: str) -> Node:
+    def _logical(self, sign: str, function: str) -> SyntaxNode:
         """All terms of `a && b && c` make one call: so many terms do not nest."""
         at = self._token.position
         terms = [self._conjunction() if sign == "||" else self._binary(0)]
         while self._token.text == sign and self._token.kind == "sign":
             at = self._take().position
             terms.append(self._conjunction() if sign == "||" else self._binary(0))
-        return terms[0] if len(terms) == 1 else Call(at, function, None, terms)
+        return terms[0] if len(terms) == 1 else CallExpression(at, function, None, terms)
 
-    def _conjunction(self) -> Node:
+    def _conjunction(self) -> SyntaxNode:
         return self._logical("&&", "_&&_")
 
-    def _binary(self, level: int) -> Node:
+    def _binary(self, level: int) -> SyntaxNode:
         if level == len(_LEVELS):
             return self._unary()
         node, deeper = self._binary(level + 1), 0
@@ -106,11 +106,11 @@ class _Parser:
             self._deeper()
             deeper += 1
             function = "@in" if operator.text == "in" else f"_{operator.text}_"
-            node = Call(operator.position, function, None, (node, self._binary(level + 1)))
+            node = CallExpression(operator.position, function, None, (node, self._binary(level + 1)))
         self._depth -= deeper
         return node
 
-    def _unary(self) -> Node:
+    def _unary(self) -> SyntaxNode:
         """Parity: `!!x` is x, and `-1` is a number."""
         first = self._token
         for sign, function in (("!", "!_"), ("-", "-_")):
@@ -124,15 +124,15 @@ class _Parser:
                     self._take()
                     return self._members(self._negative(token))
                 node = self._members(self._primary())
-                return Call(first.position, function, None, (node,)) if is_odd else node
+                return CallExpression(first.position, function, None, (node,)) if is_odd else node
         return self._members(self._primary())
 
-    def _negative(self, token: Token) -> Node:
+    def _negative(self, token: Token) -> SyntaxNode:
         return Literal(token.position, -token.value)
 
     # ---- what operators work on
 
-    def _members(self, node: Node) -> Node:
+    def _members(self, node: SyntaxNode) -> SyntaxNode:
         deeper = 0
         while self._token.kind == "sign" and self._token.text in (".", "["):
             self._deeper()
@@ -142,20 +142,20 @@ class _Parser:
         self._depth -= deeper
         return node
 
-    def _index(self, node: Node, at: int) -> Node:
+    def _index(self, node: SyntaxNode, at: int) -> SyntaxNode:
         function = "_[?_]" if self._takes("?") else "_[_]"
         key = self._expression()
         self._expect("]")
-        return Call(at, function, None, (node, key))
+        return CallExpression(at, function, None, (node, key))
 
-    def _member(self, node: Node, at: int) -> Node:
+    def _member(self, node: SyntaxNode, at: int) -> SyntaxNode:
         is_optional = self._takes("?")
         name = self._identifier()
         if is_optional:
-            return Call(at, "_?._", None, (node, Literal(at, name)))
+            return CallExpression(at, "_?._", None, (node, Literal(at, name)))
         at_call = self._token.position
         if self._takes("("):
-            return expand(Call(at_call, name, node, self._arguments(")")))
+            return expand(CallExpression(at_call, name, node, self._arguments(")")))
         return Select(at, node, name)
 
     def _identifier(self) -> str:
@@ -165,7 +165,7 @@ class _Parser:
             raise SyntaxFault("Syntax error: no viable alternative at input '.'", self._token.position)
         return token.text
 
-    def _primary(self) -> Node:
+    def _primary(self) -> SyntaxNode:
         token = self._take()
         if token.kind == "literal":
             if token.value.__class__ is int and token.value > MAX_INT64:
@@ -185,24 +185,24 @@ class _Parser:
         self._next -= 1
         raise self._unexpected(f" expecting {{{_FIRST}}}")
 
-    def _grouped(self) -> Node:
+    def _grouped(self) -> SyntaxNode:
         node = self._expression()
         if not self._takes(")"):
             raise SyntaxFault(f"Syntax error: missing ')' at '{self._token.text}'", self._token.position)
         return node
 
-    def _named(self, token: Token) -> Node:
+    def _named(self, token: Token) -> SyntaxNode:
         if token.text in RESERVED:
             raise SyntaxFault(f"reserved identifier: {token.text}", token.position)
         at_call = self._token.position
         if self._takes("("):
-            return expand(Call(at_call, token.text, None, self._arguments(")")))
+            return expand(CallExpression(at_call, token.text, None, self._arguments(")")))
         if self._token.text == "{" and self._token.kind == "sign":  # an object: none can be made in selectors
             raise SyntaxFault(f"undeclared reference to '{token.text}' (in container '')", self._token.position)
         return Ident(token.position, token.text)
 
-    def _arguments(self, end: str) -> list[Node]:
-        args: list[Node] = []
+    def _arguments(self, end: str) -> list[SyntaxNode]:
+        args: list[SyntaxNode] = []
         if self._takes(end):
             return args
         args.append(self._expression())
@@ -211,8 +211,8 @@ class _Parser:
         self._expect(end)
         return args
 
-    def _list(self, at: int) -> Node:
-        elements: list[Node] = []
+    def _list(self, at: int) -> SyntaxNode:
+        elements: list[SyntaxNode] = []
         optional = set()
         while not self._takes("]"):
             if self._takes("?"):
@@ -223,8 +223,8 @@ class _Parser:
                 break
         return ListLiteral(at, elements, frozenset(optional))
 
-    def _map(self, at: int) -> Node:
-        entries: list[tuple[Node, Node, bool]] = []
+    def _map(self, at: int) -> SyntaxNode:
+        entries: list[tuple[SyntaxNode, SyntaxNode, bool]] = []
         while not self._takes("}"):
             is_optional = self._takes("?")
             key = self._expression()

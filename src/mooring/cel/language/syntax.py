@@ -35,7 +35,7 @@ class SyntaxFault(Exception):
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class SyntaxNode:
     position: int
     type: Type = field(default=DYN, init=False)
     is_checked: bool = field(default=False, init=False)
@@ -43,18 +43,18 @@ class Node:
 
 
 @dataclass(slots=True, eq=False)
-class Literal(Node):
+class Literal(SyntaxNode):
     value: Any
 
 
 @dataclass(slots=True, eq=False)
-class Ident(Node):
+class Ident(SyntaxNode):
     name: str
 
 
 @dataclass(slots=True, eq=False)
-class Select(Node):
-    operand: Node
+class Select(SyntaxNode):
+    operand: SyntaxNode
     name: str
     is_test: bool = False
     """`has(operand.name)`."""
@@ -63,39 +63,39 @@ class Select(Node):
 
 
 @dataclass(slots=True, eq=False)
-class Call(Node):
+class CallExpression(SyntaxNode):
     function: str
-    target: Node | None
-    args: Sequence[Node]
+    target: SyntaxNode | None
+    args: Sequence[SyntaxNode]
     overloads: Sequence["Overload"] = ()
     """Those that the types allow."""
 
-    def operands(self) -> list[Node]:
+    def operands(self) -> list[SyntaxNode]:
         return [*self.args] if self.target is None else [self.target, *self.args]
 
 
 @dataclass(slots=True, eq=False)
-class ListLiteral(Node):
-    elements: Sequence[Node]
+class ListLiteral(SyntaxNode):
+    elements: Sequence[SyntaxNode]
     optional: frozenset[int] = frozenset()
     """Which elements are there only if they have a value."""
 
 
 @dataclass(slots=True, eq=False)
-class MapLiteral(Node):
-    entries: Sequence[tuple[Node, Node, bool]]
+class MapLiteral(SyntaxNode):
+    entries: Sequence[tuple[SyntaxNode, SyntaxNode, bool]]
     """Key, value, and whether the entry is optional."""
 
 
 @dataclass(slots=True, eq=False)
-class Fold(Node):
+class Fold(SyntaxNode):
     """A comprehension: `accu` starts as `init` and becomes `step` for each element while `condition` holds."""
 
-    range: Node
+    range: SyntaxNode
     var: str
     var2: str
     accu: str
-    init: Node
-    condition: Node
-    step: Node
-    result: Node
+    init: SyntaxNode
+    condition: SyntaxNode
+    step: SyntaxNode
+    result: SyntaxNode

@@ -15,7 +15,7 @@ from rich.live import Live
 
 from mooring.apiclient.kubeconfig.files import KubeconfigError
 from mooring.apiserver.journal import JournalError, LossError
-from mooring.app.up import Service, ServiceSettings, serving
+from mooring.app.up import EmbeddedService, ServiceSettings, serving
 from mooring.cli.configured import (
     chosen_gates,
     configured,
@@ -200,7 +200,7 @@ class _Up:
         click.echo("stopped", err=True)
         return 0
 
-    def _announce(self, service: Service) -> None:
+    def _announce(self, service: EmbeddedService) -> None:
         click.echo(f"export KUBECONFIG={shlex.quote(str(service.kubeconfig))}")
         if self.settings.kubeconfig is not None:
             click.echo(f"The current context is {service.context} until this cluster stops.", err=True)
@@ -213,7 +213,7 @@ class _Up:
             err=True,
         )
 
-    async def _watch(self, service: Service, stopped: asyncio.Event) -> None:
+    async def _watch(self, service: EmbeddedService, stopped: asyncio.Event) -> None:
         screen = console()
         if self.quiet or not screen.is_terminal:
             await stopped.wait()
@@ -226,7 +226,7 @@ class _Up:
                     await asyncio.wait_for(stopped.wait(), _FRAME_S)
 
 
-async def _execute(command: str, service: Service, stopped: asyncio.Event) -> int:
+async def _execute(command: str, service: EmbeddedService, stopped: asyncio.Event) -> int:
     """The status of the command; it is asked to stop when we are.
 
     It gets a kubeconfig that names this cluster only: in one that is shared, someone may choose another context.

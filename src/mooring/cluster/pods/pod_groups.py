@@ -7,7 +7,7 @@ from mooring.model.pod import Pod
 
 
 @dataclass(slots=True)
-class Group:
+class PodGroupMembers:
     """The members of one group by id; each is in one of the three."""
 
     unscheduled: dict[str, Pod] = field(default_factory=dict)
@@ -32,9 +32,9 @@ class PodGroups:
     """All groups that have members. Pods that are in no group may be told of: nothing happens."""
 
     def __init__(self) -> None:
-        self._groups: dict[str, Group] = {}
+        self._groups: dict[str, PodGroupMembers] = {}
 
-    def of(self, pod: Pod) -> Group | None:
+    def of(self, pod: Pod) -> PodGroupMembers | None:
         """The group that the pod names, if anybody is in it."""
         key = pod.group_key
         return None if key is None else self._groups.get(key)
@@ -44,7 +44,7 @@ class PodGroups:
         key = pod.group_key
         if key is None:
             return
-        group = self._groups.setdefault(key, Group())
+        group = self._groups.setdefault(key, PodGroupMembers())
         if not pod.spec.node_name and pod.id in group.assumed:
             return
         group.drop(pod.id)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.store import Key, Write
+from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import EVENT_STORE, EVENTS
 from mooring.kit.clock import NS_PER_S
 from mooring.model.api_errors import ApiError
@@ -29,7 +29,7 @@ class EventExpiry:
         self._most = most
         self._written_ns: dict[Key, int] = {}
 
-    def concerned(self, write: Write) -> Iterable[Key]:
+    def concerned(self, write: StoreWrite) -> Iterable[Key]:
         """Only the first event, and the one too many, start a task: it plans itself from then on."""
         key = write.key
         self._written_ns.pop(key, None)

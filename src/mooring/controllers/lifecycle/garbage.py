@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from mooring.apiserver.admission.deletion import FOREGROUND, ORPHAN, Deletion, Propagation
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.store import Key, Write
+from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.lifecycle.finalizers import lift
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
@@ -40,7 +40,7 @@ class Garbage:
 
     # ---- hearing
 
-    def concerned(self, write: Write) -> Iterable[Key]:
+    def concerned(self, write: StoreWrite) -> Iterable[Key]:
         """Hot: a write that neither adds nor removes nor concerns owners is told by two comparisons."""
         meta, before = write.object["metadata"], write.before
         owners = meta.get("ownerReferences", ())
@@ -54,7 +54,7 @@ class Garbage:
         self._living.add(meta["uid"])
         return self._file(write, meta, owners)
 
-    def _file(self, write: Write, meta: JsonObject, owners: Iterable[JsonObject]) -> Iterable[Key]:
+    def _file(self, write: StoreWrite, meta: JsonObject, owners: Iterable[JsonObject]) -> Iterable[Key]:
         task = task_of(write.storage, write.key)
         is_stray = False
         for owner in owners:
@@ -64,14 +64,14 @@ class Garbage:
             return (task,) if _is_asked(meta) else ()
         return (task,) if is_stray else ()
 
-    def _forget(self, write: Write, meta: JsonObject, owners: Iterable[JsonObject]) -> list[Key]:
+    def _forget(self, write: StoreWrite, meta: JsonObject, owners: Iterable[JsonObject]) -> list[Key]:
         self._living.discard(meta["uid"])
         self._waiting.pop(meta["uid"], None)
         self._unfile(write, owners)
         waiting = [self._waiting[owner["uid"]] for owner in owners if owner["uid"] in self._waiting]
         return [*waiting, *self._dependents.get(meta["uid"], ())]
 
-    def _unfile(self, write: Write, owners: Iterable[JsonObject]) -> None:
+    def _unfile(self, write: StoreWrite, owners: Iterable[JsonObject]) -> None:
         task = task_of(write.storage, write.key)
         for owner in owners:
             filed = self._dependents.get(owner["uid"], {})

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from mooring.apiserver.admission.deletion import Deletion
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.store import Key, Write
+from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import CONFIG_MAPS, NAMESPACES, PODS, SERVICE_ACCOUNTS
 from mooring.kit.clock import NS_PER_S
 from mooring.model.api_errors import ApiError
@@ -37,7 +37,7 @@ class Namespaces:
             (CONFIG_MAPS, {"metadata": {"name": ROOT_CERTIFICATE}, "data": {"ca.crt": root_certificate}}),
         )
 
-    def concerned(self, write: Write) -> Iterable[Key]:
+    def concerned(self, write: StoreWrite) -> Iterable[Key]:
         if write.storage == NAMESPACES.storage:
             return (write.key,) if write.type != "DELETED" else ()
         return (("", write.key[0]),) if write.type == "DELETED" else ()

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from mooring.apiserver.admission.deletion import Deletion
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.store import Key, Write
+from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import NODE_STORE, POD_STORE, PODS
 from mooring.controllers.index import Index
 from mooring.kit.clock import NS_PER_S
@@ -34,7 +34,7 @@ class StrandedPods:
         self._gone_ns: dict[str, int] = {}
         """By node: since when it is missed."""
 
-    def concerned(self, write: Write) -> Iterable[Key]:
+    def concerned(self, write: StoreWrite) -> Iterable[Key]:
         if write.storage == NODE_STORE:
             name = write.object["metadata"]["name"]
             if write.type == "ADDED":
@@ -81,7 +81,7 @@ class FinishedPods:
         self._most = most
         self._finished: set[Key] = set()
 
-    def concerned(self, write: Write) -> Iterable[Key]:
+    def concerned(self, write: StoreWrite) -> Iterable[Key]:
         if write.type != "DELETED" and write.object.get("status", {}).get("phase") not in FINISHED_PHASES:
             return ()
         if write.type == "DELETED":

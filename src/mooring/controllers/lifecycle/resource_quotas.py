@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.store import Key, Write
+from mooring.apiserver.store import Key, StoreWrite
 from mooring.kit.clock import NS_PER_S
 from mooring.model.resources import RESOURCES
 
@@ -20,7 +20,7 @@ class ResourceQuotas:
     def __init__(self, api: ResourceApi) -> None:
         self._api = api
 
-    def concerned(self, write: Write) -> Iterable[Key]:
+    def concerned(self, write: StoreWrite) -> Iterable[Key]:
         """Hot: most namespaces have no quota, and then this is all there is."""
         namespace = write.key[0]
         accounts = self._api.quotas.of(namespace)

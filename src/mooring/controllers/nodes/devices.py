@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.store import Key, Write
+from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import NODE_STORE, NODES
 from mooring.model.json_objects import JsonObject
 from mooring.model.resources import RESOURCES
@@ -26,7 +26,7 @@ class Devices:
     def __init__(self, api: ResourceApi) -> None:
         self._api = api
 
-    def concerned(self, write: Write) -> Iterable[Key]:
+    def concerned(self, write: StoreWrite) -> Iterable[Key]:
         return (write.key,) if write.type != "DELETED" and _written(write.object) else ()
 
     def sync(self, key: Key) -> int | None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from mooring.apiserver.admission.deletion import Deletion
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.store import Key, Write, key_of
+from mooring.apiserver.store import Key, StoreWrite, key_of
 from mooring.controllers.cluster_events import WARNING, tell
 from mooring.controllers.cluster_kinds import NODE_STORE, POD_STORE, PODS
 from mooring.controllers.index import Index
@@ -12,7 +12,7 @@ from mooring.controllers.nodes.addresses import Addresses
 from mooring.controllers.nodes.kubelet_admission import KubeletAdmission, PodRejection
 from mooring.controllers.nodes.node_hosts import Host
 from mooring.controllers.nodes.node_loads import NodeLoads
-from mooring.controllers.nodes.pod_life import Moment, next_step, rejected, scheduled_ns
+from mooring.controllers.nodes.pod_life import PodMoment, next_step, rejected, scheduled_ns
 from mooring.controllers.nodes.pod_scripts import Script, script_of
 from mooring.kit.clock import NS_PER_S
 from mooring.model.json_objects import JsonObject
@@ -41,9 +41,9 @@ class Kubelets:
         self._hosts: dict[str, Host] = {}
         self._loads = NodeLoads()
         self._admission = KubeletAdmission(self._loads)
-        self._moment = Moment(0)
+        self._moment = PodMoment(0)
 
-    def concerned(self, write: Write) -> Iterable[Key]:
+    def concerned(self, write: StoreWrite) -> Iterable[Key]:
         """Hot: the kubelets' own writes change nothing but the status, and that is not looked at again."""
         if write.storage == NODE_STORE:
             return self._pods_of(write)
@@ -59,7 +59,7 @@ class Kubelets:
             return ()
         return (write.key,)
 
-    def _pods_of(self, write: Write) -> Iterable[Key]:
+    def _pods_of(self, write: StoreWrite) -> Iterable[Key]:
         node, before = write.object, write.before
         if write.type == "DELETED":
             self._hosts.pop(node["metadata"]["name"], None)
@@ -108,10 +108,10 @@ class Kubelets:
             host = self._hosts[name] = Host.of(node)
         return host
 
-    def _present(self) -> Moment:
+    def _present(self) -> PodMoment:
         now_ns = self._api.clock.now_ns()
         if self._moment.now_ns // NS_PER_S != now_ns // NS_PER_S:
-            self._moment = Moment(now_ns)
+            self._moment = PodMoment(now_ns)
         self._moment.now_ns = now_ns
         return self._moment
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from zlib import crc32
 
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.store import Key, Write
+from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import LEASES, NODE_STORE, NODES
 from mooring.controllers.nodes.addresses import Addresses
 from mooring.controllers.nodes.node_hosts import address_of, lives
@@ -42,7 +42,7 @@ class NodeHeartbeats:
         """How long a node that lives is at most silent, with something to spare."""
         return 3 * self.interval_ns()
 
-    def concerned(self, write: Write) -> Iterable[Key]:
+    def concerned(self, write: StoreWrite) -> Iterable[Key]:
         node, before = write.object, write.before
         if write.type == "DELETED":
             self._addresses.free(address_of(node))

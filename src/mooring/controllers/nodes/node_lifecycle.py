@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.store import Key, Write
+from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_events import tell
 from mooring.controllers.cluster_kinds import LEASE_STORE, NODE_STORE, NODES, PODS
 from mooring.controllers.index import Index
@@ -33,7 +33,7 @@ class NodeLifecycle:
         self._heard_ns: dict[str, int] = {}
         self._silent: set[str] = set()
 
-    def concerned(self, write: Write) -> Iterable[Key]:
+    def concerned(self, write: StoreWrite) -> Iterable[Key]:
         """Hot: there are hundreds of renewals a second; only one that ends a silence needs a look."""
         namespace, name = write.key
         if write.storage == NODE_STORE:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from mooring.apiserver.store import Key, Write
+from mooring.apiserver.store import Key, StoreWrite
 from mooring.model.json_objects import JsonObject
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import FINISHED_PHASES, PodSpec
@@ -52,7 +52,7 @@ class NodeLoads:
     def of(self, node: str) -> NodeLoad:
         return self._loads.get(node) or NodeLoad()
 
-    def hear(self, write: Write) -> None:
+    def hear(self, write: StoreWrite) -> None:
         """Hot: most writes change neither whether a pod is admitted nor its spec."""
         held = self._admitted.get(write.key)
         if write.type == "DELETED" or not is_admitted(write.object):

@@ -28,7 +28,7 @@ _NOT_THE_KUBELETS = ("qosClass", "resourceClaimStatuses", "extendedResourceClaim
 TakeAddress = Callable[[], str]
 
 
-class Step(NamedTuple):
+class LifeStep(NamedTuple):
     """What is to be done about a pod: the status to write (None: it is right), when to look again, whether it is over."""
 
     status: JsonObject | None = None
@@ -37,7 +37,7 @@ class Step(NamedTuple):
 
 
 @dataclass(slots=True)
-class Moment:
+class PodMoment:
     """The present, and the parts of statuses that all pods share that begin now."""
 
     now_ns: int
@@ -62,32 +62,32 @@ class Moment:
         return self._conditions[key]
 
 
-def next_step(pod: JsonObject, host: Host, take: TakeAddress, script: Script, moment: Moment) -> Step:
+def next_step(pod: JsonObject, host: Host, take: TakeAddress, script: Script, moment: PodMoment) -> LifeStep:
     """`take` gives the pod an address, if it comes to need one."""
     if pod["metadata"].get("deletionTimestamp"):
         return _stop(pod, script, moment)
     phase = pod["status"].get("phase")
     if phase == "Pending":
         return _start(pod, host, take, script, moment)
-    return _go_on(pod, script, moment) if phase == "Running" else Step()
+    return _go_on(pod, script, moment) if phase == "Running" else LifeStep()
 
 
 # ---- beginning
 
 
-def _start(pod: JsonObject, host: Host, take: TakeAddress, script: Script, moment: Moment) -> Step:
+def _start(pod: JsonObject, host: Host, take: TakeAddress, script: Script, moment: PodMoment) -> LifeStep:
     if script.start_s:
         due_ns = scheduled_ns(pod) + round(script.start_s * NS_PER_S)
         if moment.now_ns < due_ns:
-            return Step(_being_created(pod, host, moment), due_ns)
+            return LifeStep(_being_created(pod, host, moment), due_ns)
     is_plain = script.is_plain and "readinessGates" not in pod["spec"] and "activeDeadlineSeconds" not in pod["spec"]
     status = _running(pod, host, take, script, moment)
     if is_plain:
-        return Step(status)
+        return LifeStep(status)
     return _then(pod, status, script, moment)
 
 
-def _running(pod: JsonObject, host: Host, take: TakeAddress, script: Script, moment: Moment) -> JsonObject:
+def _running(pod: JsonObject, host: Host, take: TakeAddress, script: Script, moment: PodMoment) -> JsonObject:
     """Hot: one dict, of which most parts are shared with all pods that begin in this second."""
     spec, held = pod["spec"], pod["status"]
     generation = pod["metadata"].get("generation", 1)
@@ -110,7 +110,7 @@ def _running(pod: JsonObject, host: Host, take: TakeAddress, script: Script, mom
     return _with_others(held, status)
 
 
-def _being_created(pod: JsonObject, host: Host, moment: Moment) -> JsonObject:
+def _being_created(pod: JsonObject, host: Host, moment: PodMoment) -> JsonObject:
     spec: JsonObject = pod["spec"]
     held: JsonObject = pod["status"]
     if held.get("containerStatuses"):
@@ -148,7 +148,7 @@ def _connect(status: JsonObject, spec: JsonObject, held: JsonObject, host: Host,
         status["podIP"], status["podIPs"] = host.address, host.addresses
 
 
-def _kept_conditions(held: JsonObject, moment: Moment) -> list[JsonObject]:
+def _kept_conditions(held: JsonObject, moment: PodMoment) -> list[JsonObject]:
     """What others wrote; that the pod has a node is said here where nobody did."""
     kept = [condition for condition in held.get("conditions", ()) if condition["type"] not in _OURS]
     if not any(condition["type"] == _SCHEDULED for condition in kept):
@@ -170,22 +170,22 @@ def scheduled_ns(pod: JsonObject) -> int:
 # ---- running
 
 
-def _go_on(pod: JsonObject, script: Script, moment: Moment) -> Step:
+def _go_on(pod: JsonObject, script: Script, moment: PodMoment) -> LifeStep:
     deadline_ns = _deadline_ns(pod)
     if deadline_ns is not None and moment.now_ns >= deadline_ns:
-        return Step(_past_deadline(pod, moment))
+        return LifeStep(_past_deadline(pod, moment))
     statuses = pod["status"].get("containerStatuses") or ()
     if not statuses:
-        return Step(again_ns=deadline_ns)
+        return LifeStep(again_ns=deadline_ns)
     step = _wait_out(pod, script, moment) if "waiting" in statuses[0]["state"] else _run(pod, script, moment)
     return step._replace(again_ns=_sooner(step.again_ns, deadline_ns))
 
 
-def _run(pod: JsonObject, script: Script, moment: Moment) -> Step:
+def _run(pod: JsonObject, script: Script, moment: PodMoment) -> LifeStep:
     """All containers of a pod begin and end together, so the first speaks for all."""
     running = pod["status"]["containerStatuses"][0]["state"].get("running")
     if running is None:
-        return Step()
+        return LifeStep()
     begun_ns = moment_ns(running["startedAt"])
     if script.run_s is not None:
         end_ns = begun_ns + round(script.run_s * NS_PER_S)
@@ -196,13 +196,13 @@ def _run(pod: JsonObject, script: Script, moment: Moment) -> Step:
     again_ns = None if script.run_s is None else end_ns
     if moment.now_ns < ready_ns:
         again_ns = _sooner(again_ns, ready_ns)
-    return Step(status if status != pod["status"] else None, again_ns)
+    return LifeStep(status if status != pod["status"] else None, again_ns)
 
 
-def _end(pod: JsonObject, script: Script, moment: Moment, ran_s: int) -> Step:
+def _end(pod: JsonObject, script: Script, moment: PodMoment, ran_s: int) -> LifeStep:
     policy = pod["spec"].get("restartPolicy", "Always")
     if policy == "Never" or (policy == "OnFailure" and not script.exit_code):
-        return Step(_ended(pod, script.exit_code, moment))
+        return LifeStep(_ended(pod, script.exit_code, moment))
     held = pod["status"]
     restarts = held["containerStatuses"][0].get("restartCount", 0)
     delay_s = 0 if ran_s >= _FORGIVEN_AFTER_S else backoff_s(restarts)
@@ -216,26 +216,28 @@ def backoff_s(restarts: int) -> int:
     return min(FIRST_BACKOFF_S << min(restarts - 1, 10), LAST_BACKOFF_S) if restarts else 0
 
 
-def _wait_out(pod: JsonObject, script: Script, moment: Moment, delay_s: int | None = None) -> Step:
+def _wait_out(pod: JsonObject, script: Script, moment: PodMoment, delay_s: int | None = None) -> LifeStep:
     held = pod["status"]["containerStatuses"]
     if delay_s is None:
         delay_s = backoff_s(held[0].get("restartCount", 0))
     ended = held[0].get("lastState", {}).get("terminated", {})
     due_ns = moment_ns(ended.get("finishedAt", moment.now)) + delay_s * NS_PER_S
     if moment.now_ns < due_ns:
-        return Step(again_ns=due_ns)
+        return LifeStep(again_ns=due_ns)
     statuses = container_statuses.restarted(pod["metadata"]["uid"], held, moment.running, False)
     return _then(pod, {**pod["status"], "containerStatuses": statuses}, script, moment)
 
 
-def _then(pod: JsonObject, status: JsonObject, script: Script, moment: Moment, delay_s: int | None = None) -> Step:
+def _then(
+    pod: JsonObject, status: JsonObject, script: Script, moment: PodMoment, delay_s: int | None = None
+) -> LifeStep:
     """The step after `status`, as one with it: what follows at once is not written twice."""
     changed = {**pod, "status": status}
     step = _go_on(changed, script, moment) if delay_s is None else _wait_out(changed, script, moment, delay_s)
     return step if step.status is not None else step._replace(status=status)
 
 
-def _observed(pod: JsonObject, is_ready: bool, moment: Moment) -> JsonObject:
+def _observed(pod: JsonObject, is_ready: bool, moment: PodMoment) -> JsonObject:
     """The status of a pod that goes on running, with what its owner changed and with its readiness."""
     held, generation = pod["status"], pod["metadata"].get("generation", 1)
     statuses = container_statuses.with_readiness(held["containerStatuses"], is_ready)
@@ -245,7 +247,7 @@ def _observed(pod: JsonObject, is_ready: bool, moment: Moment) -> JsonObject:
     return _with_readiness(pod, status, "" if is_ready else _unready_text(pod["spec"]), moment)
 
 
-def _with_images(pod: JsonObject, statuses: list[JsonObject], moment: Moment) -> list[JsonObject]:
+def _with_images(pod: JsonObject, statuses: list[JsonObject], moment: PodMoment) -> list[JsonObject]:
     """A container whose image was changed begins again with the new one."""
     images = {container["name"]: container.get("image", "") for container in pod["spec"]["containers"]}
     return [
@@ -256,13 +258,13 @@ def _with_images(pod: JsonObject, statuses: list[JsonObject], moment: Moment) ->
     ]
 
 
-def _with_image(pod: JsonObject, status: JsonObject, image: str, moment: Moment) -> JsonObject:
+def _with_image(pod: JsonObject, status: JsonObject, image: str, moment: PodMoment) -> JsonObject:
     stopped = container_statuses.backing_off([status], moment.now, 0, 0)
     (begun,) = container_statuses.restarted(pod["metadata"]["uid"], stopped, moment.running, status["ready"])
     return {**begun, "image": image, "imageID": container_statuses.image_id(image)}
 
 
-def _with_readiness(pod: JsonObject, status: JsonObject, unready: str, moment: Moment) -> JsonObject:
+def _with_readiness(pod: JsonObject, status: JsonObject, unready: str, moment: PodMoment) -> JsonObject:
     """`unready` says why the containers are not; a pod that has readiness gates also waits for those."""
     generation = pod["metadata"].get("generation", 1)
     shut = [gate["conditionType"] for gate in pod["spec"].get("readinessGates", ())]
@@ -294,30 +296,30 @@ def _deadline_ns(pod: JsonObject) -> int | None:
 # ---- ending
 
 
-def _stop(pod: JsonObject, script: Script, moment: Moment) -> Step:
+def _stop(pod: JsonObject, script: Script, moment: PodMoment) -> LifeStep:
     meta = pod["metadata"]
     grace_s = meta.get("deletionGracePeriodSeconds") or 0
     due_ns = deleted_ns(meta) + round(stop_time_s(pod, script, grace_s) * NS_PER_S)
     if moment.now_ns < due_ns:
-        return Step(again_ns=due_ns)
+        return LifeStep(again_ns=due_ns)
     if not meta.get("finalizers") or pod["status"].get("phase") in FINISHED_PHASES:
-        return Step(is_over=bool(grace_s))
-    return Step(_killed(pod, moment), is_over=bool(grace_s))
+        return LifeStep(is_over=bool(grace_s))
+    return LifeStep(_killed(pod, moment), is_over=bool(grace_s))
 
 
-def _killed(pod: JsonObject, moment: Moment) -> JsonObject:
+def _killed(pod: JsonObject, moment: PodMoment) -> JsonObject:
     """Somebody still wants to see a pod that finalizers hold: what is left of it has failed."""
     held = pod["status"]
     statuses = container_statuses.killed(held.get("containerStatuses", ()), moment.now)
     return _finished(pod, "Failed", statuses, moment)
 
 
-def _ended(pod: JsonObject, exit_code: int, moment: Moment) -> JsonObject:
+def _ended(pod: JsonObject, exit_code: int, moment: PodMoment) -> JsonObject:
     statuses = container_statuses.ended(pod["status"]["containerStatuses"], moment.now, exit_code)
     return _finished(pod, "Failed" if exit_code else "Succeeded", statuses, moment)
 
 
-def rejected(pod: JsonObject, reason: str, message: str, moment: Moment) -> JsonObject:
+def rejected(pod: JsonObject, reason: str, message: str, moment: PodMoment) -> JsonObject:
     """The status of a pod that its kubelet does not admit. No container of it ever was, so none is spoken of."""
     held = pod["status"]
     others = [condition for condition in held.get("conditions", ()) if condition["type"] not in _OURS]
@@ -326,13 +328,13 @@ def rejected(pod: JsonObject, reason: str, message: str, moment: Moment) -> Json
     return {**status, "conditions": others, **kept}
 
 
-def _past_deadline(pod: JsonObject, moment: Moment) -> JsonObject:
+def _past_deadline(pod: JsonObject, moment: PodMoment) -> JsonObject:
     statuses = container_statuses.killed(pod["status"].get("containerStatuses", ()), moment.now)
     why = {"reason": "DeadlineExceeded", "message": "Pod was active on the node longer than the specified deadline"}
     return _finished(pod, "Failed", statuses, moment) | why
 
 
-def _finished(pod: JsonObject, phase: str, statuses: list[JsonObject], moment: Moment) -> JsonObject:
+def _finished(pod: JsonObject, phase: str, statuses: list[JsonObject], moment: PodMoment) -> JsonObject:
     held, generation = pod["status"], pod["metadata"].get("generation", 1)
     reason = "PodCompleted" if phase == "Succeeded" else "PodFailed"
     conditions = [

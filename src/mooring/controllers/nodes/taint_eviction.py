@@ -6,7 +6,7 @@ import msgspec
 
 from mooring.apiserver.admission.deletion import Deletion
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.store import Key, Write
+from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_events import tell
 from mooring.controllers.cluster_kinds import NODE_STORE, POD_STORE, PODS
 from mooring.controllers.index import Index
@@ -37,7 +37,7 @@ class TaintEviction:
         self._began_ns: dict[str, int] = {}
         """By uid of a pod: since when it is to go."""
 
-    def concerned(self, write: Write) -> Iterable[Key]:
+    def concerned(self, write: StoreWrite) -> Iterable[Key]:
         if write.storage == NODE_STORE:
             return self._pods_of(write)
         pod = write.object
@@ -47,7 +47,7 @@ class TaintEviction:
         is_concerned = self._evicting and pod["spec"].get("nodeName") in self._evicting and _is_new(write)
         return (write.key,) if is_concerned else ()
 
-    def _pods_of(self, write: Write) -> Iterable[Key]:
+    def _pods_of(self, write: StoreWrite) -> Iterable[Key]:
         node, name = write.object, write.object["metadata"]["name"]
         if write.type == "DELETED":
             self._evicting.pop(name, None)
@@ -107,7 +107,7 @@ def _evicting_taints(node: JsonObject) -> list[Taint]:
     return [msgspec.convert(taint, Taint) for taint in taints_of(node) if taint.get("effect") == NO_EXECUTE]
 
 
-def _is_new(write: Write) -> bool:
+def _is_new(write: StoreWrite) -> bool:
     """Whether the pod came to its node, or tolerates something else now."""
     return write.before is None or write.before["spec"] is not write.object["spec"]
 

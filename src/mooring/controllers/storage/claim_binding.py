@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.store import Key, Write
+from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_events import NORMAL, WARNING, tell
 from mooring.controllers.cluster_kinds import CLAIM_STORE, CLAIMS, CLASS_STORE, CLASSES, NODES, VOLUME_STORE, VOLUMES
 from mooring.controllers.index import Index
@@ -40,7 +40,7 @@ class ClaimBinding:
         self._free_by_class = Index(api.store, VOLUME_STORE, _class_if_free)
         self._waiting_by_class = Index(api.store, CLAIM_STORE, _class_if_waiting)
 
-    def concerned(self, write: Write) -> Iterable[Key]:
+    def concerned(self, write: StoreWrite) -> Iterable[Key]:
         if write.storage == CLAIM_STORE:
             return (write.key,) if write.type != "DELETED" else ()
         if write.storage == CLASS_STORE:
@@ -158,7 +158,7 @@ def _is_bound(claim: JsonObject) -> bool:
     return bool(claim["spec"].get("volumeName")) and BIND_COMPLETED in claim["metadata"].get("annotations", {})
 
 
-def _is_offered(write: Write) -> bool:
+def _is_offered(write: StoreWrite) -> bool:
     """Whether the write makes a volume free that was not."""
     is_free = bool([*_class_if_free(write.object)]) and write.type != "DELETED"
     return is_free and (write.before is None or not [*_class_if_free(write.before)])

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.store import Key, Write
+from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import CLAIMS, POD_STORE, PODS
 from mooring.rules.pod_claims import volume_claim_for
 
@@ -18,7 +18,7 @@ class EphemeralClaims:
     def __init__(self, api: ResourceApi) -> None:
         self._api = api
 
-    def concerned(self, write: Write) -> Iterable[Key]:
+    def concerned(self, write: StoreWrite) -> Iterable[Key]:
         volumes = write.object["spec"].get("volumes") if write.type == "ADDED" else None
         return (write.key,) if volumes and any("ephemeral" in volume for volume in volumes) else ()
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from mooring.apiserver.admission.deletion import Deletion
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.store import Key, Write, key_of
+from mooring.apiserver.store import Key, StoreWrite, key_of
 from mooring.controllers.cluster_kinds import POD_STORE, PODS
 from mooring.controllers.index import Index, owner_uid
 from mooring.controllers.lifecycle.finalizers import lift
@@ -38,7 +38,7 @@ class PodClaims:
             api.store, DEVICE_CLAIMS.storage, lambda claim: [uid] if (uid := owner_uid(claim)) else []
         )
 
-    def concerned(self, write: Write) -> Iterable[Key]:
+    def concerned(self, write: StoreWrite) -> Iterable[Key]:
         if write.storage == TEMPLATES.storage:
             namespace, name = write.key
             return [key_of(pod) for pod in self._waiting[f"{namespace}/{name}"]]
@@ -79,7 +79,7 @@ class ClaimRelease:
         self._api = api
         self._by_user = Index(api.store, DEVICE_CLAIMS.storage, _users)
 
-    def concerned(self, write: Write) -> Iterable[Key]:
+    def concerned(self, write: StoreWrite) -> Iterable[Key]:
         if write.storage == DEVICE_CLAIMS.storage:
             return (write.key,) if write.type != "DELETED" else ()
         if write.type == "DELETED" or is_finished(write.object):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from mooring.apiserver.admission.deletion import Deletion
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.store import Key, Write
+from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import CLAIM_STORE, CLAIMS, POD_STORE, VOLUME_STORE, VOLUMES
 from mooring.controllers.index import Index
 from mooring.controllers.lifecycle.finalizers import lift
@@ -27,7 +27,7 @@ class Volumes:
     def __init__(self, api: ResourceApi) -> None:
         self._api = api
 
-    def concerned(self, write: Write) -> Iterable[Key]:
+    def concerned(self, write: StoreWrite) -> Iterable[Key]:
         if write.storage == VOLUME_STORE:
             return (write.key,) if write.type != "DELETED" else ()
         name = write.object["spec"].get("volumeName")
@@ -74,7 +74,7 @@ class ClaimProtection:
         self._api = api
         self._users = Index(api.store, POD_STORE, used_claims)
 
-    def concerned(self, write: Write) -> Iterable[Key]:
+    def concerned(self, write: StoreWrite) -> Iterable[Key]:
         """Hot: most pods use no claim, and those that do matter only when they end."""
         if write.storage == CLAIM_STORE:
             is_ending = write.object["metadata"].get("deletionTimestamp") and write.type != "DELETED"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from mooring.apiserver.store import Key, Store, Write
+from mooring.apiserver.store import Key, Store, StoreWrite
 from mooring.apiserver.written_selectors import selector_from
 from mooring.controllers.cluster_kinds import BUDGET_STORE, POD_STORE
 from mooring.model.json_objects import JsonObject
@@ -24,7 +24,7 @@ class BudgetMembers:
     def has(self, budget: Key, pod: str) -> bool:
         return (budget[0], pod) in self._members.get(budget, {})
 
-    def hear(self, write: Write) -> Iterable[Key]:
+    def hear(self, write: StoreWrite) -> Iterable[Key]:
         """The budgets that cover the object of the write, or did so before."""
         if write.storage == BUDGET_STORE:
             self._take(write)
@@ -34,7 +34,7 @@ class BudgetMembers:
             [budget for budget, selector in budgets.items() if self._file(budget, selector, write)] if budgets else ()
         )
 
-    def _file(self, budget: Key, selector: Selector, write: Write) -> bool:
+    def _file(self, budget: Key, selector: Selector, write: StoreWrite) -> bool:
         members = self._members[budget]
         labels = write.object["metadata"].get("labels", {})
         if write.type != "DELETED" and selector.matches(labels):
@@ -42,7 +42,7 @@ class BudgetMembers:
             return True
         return members.pop(write.key, None) is not None
 
-    def _take(self, write: Write) -> None:
+    def _take(self, write: StoreWrite) -> None:
         key = write.key
         if write.type == "DELETED":
             self._selectors[key[0]].pop(key, None)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from mooring.apiserver.admission.deletion import Deletion
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.store import Key, Write
+from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_events import NORMAL, WARNING, tell
 from mooring.controllers.index import Index
 from mooring.controllers.workloads.cron_schedule import Schedule, ScheduleError, parse_schedule
@@ -35,7 +35,7 @@ class CronJobs:
         self._api = api
         self._jobs = jobs
 
-    def concerned(self, write: Write) -> Iterable[Key]:
+    def concerned(self, write: StoreWrite) -> Iterable[Key]:
         if write.storage == JOBS.storage:
             return managers_concerned(write, CRON_JOBS.kind)
         return (write.key,)

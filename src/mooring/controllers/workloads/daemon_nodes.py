@@ -15,14 +15,14 @@ from mooring.rules.workload_pods import daemon_tolerations
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-class Verdict(NamedTuple):
+class NodeVerdict(NamedTuple):
     """What a DaemonSet wants of a node: a pod there, and if not, whether one that is there may stay."""
 
     runs: bool
     stays: bool
 
 
-_NEITHER = Verdict(False, False)
+_NEITHER = NodeVerdict(False, False)
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class Eligibility:
     template: JsonObject
     _tolerations: list[Toleration] = field(init=False)
     _matcher: NodeMatcher | None = field(init=False)
-    _verdicts: dict[str, tuple[Any, Any, Verdict]] = field(default_factory=dict)
+    _verdicts: dict[str, tuple[Any, Any, NodeVerdict]] = field(default_factory=dict)
     """By name of the node, with the labels and the spec that they were given for."""
 
     def __post_init__(self) -> None:
@@ -41,7 +41,7 @@ class Eligibility:
         required = spec.get("affinity", {}).get("nodeAffinity", {}).get(_REQUIRED)
         self._matcher = compile_node_selector(msgspec.convert(required, NodeSelector)) if required else None
 
-    def of(self, node: JsonObject) -> Verdict:
+    def of(self, node: JsonObject) -> NodeVerdict:
         name, labels, spec = node["metadata"]["name"], node["metadata"].get("labels", {}), node.get("spec", {})
         held = self._verdicts.get(name)
         if held is not None and held[0] == labels and held[1] == spec:
@@ -55,7 +55,7 @@ class Eligibility:
         for name in self._verdicts.keys() - known:
             del self._verdicts[name]
 
-    def _judge(self, name: str, labels: dict[str, str], taints: list[JsonObject]) -> Verdict:
+    def _judge(self, name: str, labels: dict[str, str], taints: list[JsonObject]) -> NodeVerdict:
         spec = self.template["spec"]
         if spec.get("nodeName", name) != name:
             return _NEITHER
@@ -65,6 +65,6 @@ class Eligibility:
             return _NEITHER
         held = msgspec.convert(taints, list[Taint])
         if tolerates_hard(self._tolerations, held):
-            return Verdict(True, True)
+            return NodeVerdict(True, True)
         evicting = [taint for taint in held if taint.effect == NO_EXECUTE]
-        return Verdict(False, tolerates_hard(self._tolerations, evicting))
+        return NodeVerdict(False, tolerates_hard(self._tolerations, evicting))

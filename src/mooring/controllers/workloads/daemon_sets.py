@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.store import Key, Write
+from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_events import NORMAL, WARNING
 from mooring.controllers.index import Index
 from mooring.controllers.lifecycle.orphans import Orphans, Seekers
@@ -61,7 +61,7 @@ class DaemonSets:
         self._eligibility: dict[Key, Eligibility] = {}
         self._retries = Retries(_FIRST_DELAY_NS, _LAST_DELAY_NS)
 
-    def concerned(self, write: Write) -> Iterable[Key]:
+    def concerned(self, write: StoreWrite) -> Iterable[Key]:
         if write.storage == PODS.storage:
             return managers_concerned(write, DAEMON_SETS.kind, self._seekers)
         if write.storage == NODES.storage:
@@ -235,7 +235,7 @@ def _oldest(pods: list[JsonObject]) -> JsonObject:
     return min(pods, key=lambda pod: (is_terminating(pod), pod["metadata"]["creationTimestamp"]))
 
 
-def _matters(write: Write) -> bool:
+def _matters(write: StoreWrite) -> bool:
     """Whether a node is new, gone, or another to those who ask where daemons run. Heartbeats are nothing to them."""
     if write.type != "MODIFIED" or write.before is None:
         return True

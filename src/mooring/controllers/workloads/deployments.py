@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from mooring.apiserver.admission.deletion import Deletion
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.store import Key, Write
+from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_events import tell
 from mooring.controllers.index import Index
 from mooring.controllers.lifecycle.orphans import Orphans, Seekers, equal_labels
@@ -55,7 +55,7 @@ class Deployments:
         self._seekers = Seekers(api.store, DEPLOYMENTS.storage)
         self._writer = ReplicaSetWriter(api)
 
-    def concerned(self, write: Write) -> Iterable[Key]:
+    def concerned(self, write: StoreWrite) -> Iterable[Key]:
         if write.storage == REPLICA_SETS.storage:
             return managers_concerned(write, DEPLOYMENTS.kind, self._seekers)
         return (write.key,)

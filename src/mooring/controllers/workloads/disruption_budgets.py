@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.store import Key, Write
+from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import BUDGET_STORE, BUDGETS, POD_STORE, PODS
 from mooring.controllers.workloads.budget_members import BudgetMembers
 from mooring.kit.clock import NS_PER_S
@@ -45,7 +45,7 @@ class DisruptionBudgets:
         self._by_owner: dict[str, set[Key]] = {}
         """By uid of a workload: the budgets that counted on its scale when they were last looked at."""
 
-    def concerned(self, write: Write) -> Iterable[Key]:
+    def concerned(self, write: StoreWrite) -> Iterable[Key]:
         if write.storage in (POD_STORE, BUDGET_STORE):
             return self._members.hear(write)
         uid = write.object["metadata"]["uid"]
@@ -157,6 +157,6 @@ def _controller(item: JsonObject) -> JsonObject | None:
     return next((owner for owner in owners if owner.get("controller")), None)
 
 
-def _is_scaled(write: Write) -> bool:
+def _is_scaled(write: StoreWrite) -> bool:
     before = (write.before or {}).get("spec", {}).get("replicas")
     return bool(before != write.object["spec"].get("replicas"))

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from mooring.apiserver.store import Key, Write
+from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.index import owner_uid
 from mooring.controllers.nodes.pod_states import is_finished, is_terminating, phase_of
 from mooring.controllers.workloads.owned_pods import OwnedPods
@@ -13,7 +13,7 @@ FIRST_PAUSE_NS, LAST_PAUSE_NS = 10 * NS_PER_S, 600 * NS_PER_S
 
 
 @dataclass(slots=True)
-class Account:
+class JobAccount:
     """Of one job. `gone_…` are pods that no longer exist; `excused` those that end because their job wants it so."""
 
     uid: str
@@ -57,14 +57,14 @@ class Ledger:
     """The accounts of all jobs that are being worked on."""
 
     def __init__(self) -> None:
-        self._accounts: dict[Key, Account] = {}
+        self._accounts: dict[Key, JobAccount] = {}
 
-    def of(self, key: Key, job: JsonObject, owned: OwnedPods) -> Account:
+    def of(self, key: Key, job: JsonObject, owned: OwnedPods) -> JobAccount:
         """An account that is opened late takes over what the status says of pods that are gone."""
         held = self._accounts.get(key)
         if held is None or held.uid != job["metadata"]["uid"]:
             status = job.get("status", {})
-            held = self._accounts[key] = Account(
+            held = self._accounts[key] = JobAccount(
                 job["metadata"]["uid"],
                 max(0, status.get("succeeded", 0) - owned.count("Succeeded")),
                 max(0, status.get("failed", 0) - owned.count("Failed", "terminating")),
@@ -74,7 +74,7 @@ class Ledger:
     def close(self, key: Key) -> None:
         self._accounts.pop(key, None)
 
-    def hear(self, key: Key, write: Write) -> None:
+    def hear(self, key: Key, write: StoreWrite) -> None:
         """Take note of a pod of this job that is gone. One that never ended counts as failed."""
         account = self._accounts.get(key)
         if account is None or write.type != "DELETED" or owner_uid(write.object) != account.uid:

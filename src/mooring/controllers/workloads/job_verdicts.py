@@ -12,7 +12,7 @@ COMPLETE, FAILED = "Complete", "Failed"
 CRITERIA_MET, TARGETS_FAILURE, SUSPENDED = "SuccessCriteriaMet", "FailureTarget", "Suspended"
 
 
-class Verdict(NamedTuple):
+class JobVerdict(NamedTuple):
     """`target` is the condition that is set at once, `end` the one that follows when all pods have ended."""
 
     target: str
@@ -21,9 +21,9 @@ class Verdict(NamedTuple):
     message: str
 
 
-_REACHED = Verdict(CRITERIA_MET, COMPLETE, "CompletionsReached", "Reached expected number of succeeded pods")
-_TOO_MANY = Verdict(TARGETS_FAILURE, FAILED, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
-_TOO_LONG = Verdict(TARGETS_FAILURE, FAILED, "DeadlineExceeded", "Job was active longer than specified deadline")
+_REACHED = JobVerdict(CRITERIA_MET, COMPLETE, "CompletionsReached", "Reached expected number of succeeded pods")
+_TOO_MANY = JobVerdict(TARGETS_FAILURE, FAILED, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+_TOO_LONG = JobVerdict(TARGETS_FAILURE, FAILED, "DeadlineExceeded", "Job was active longer than specified deadline")
 
 
 class Counts(NamedTuple):
@@ -40,7 +40,7 @@ def is_over(job: JsonObject) -> bool:
     return any(c["type"] in (COMPLETE, FAILED) and c["status"] == "True" for c in held)
 
 
-def verdict_on(job: JsonObject, counts: Counts, owned: OwnedPods, now_ns: int) -> Verdict | None:
+def verdict_on(job: JsonObject, counts: Counts, owned: OwnedPods, now_ns: int) -> JobVerdict | None:
     """None: there is still work to do. A verdict that was given stands."""
     given = _given(job)
     if given is not None:
@@ -82,11 +82,11 @@ def expires_ns(job: JsonObject) -> int | None:
     return int(moment_ns(end["lastTransitionTime"]) + ttl_s * NS_PER_S)
 
 
-def _given(job: JsonObject) -> Verdict | None:
+def _given(job: JsonObject) -> JobVerdict | None:
     for target, end in ((CRITERIA_MET, COMPLETE), (TARGETS_FAILURE, FAILED)):
         held = condition_of(job, target)
         if held is not None and held["status"] == "True":
-            return Verdict(target, end, held["reason"], held["message"])
+            return JobVerdict(target, end, held["reason"], held["message"])
     return None
 
 

@@ -5,19 +5,19 @@ from dataclasses import dataclass
 
 from mooring.apiserver.admission.deletion import Deletion
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.store import Key, Write
+from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_events import NORMAL, WARNING
 from mooring.controllers.lifecycle.orphans import Orphans, Seekers
 from mooring.controllers.nodes.pod_states import ACTIVE, is_active, is_finished, is_terminating, phase_of
 from mooring.controllers.workloads.deletion_order import first_to_go
 from mooring.controllers.workloads.job_indexes import parse_indexes, show_indexes
-from mooring.controllers.workloads.job_ledger import Account, Ledger
+from mooring.controllers.workloads.job_ledger import JobAccount, Ledger
 from mooring.controllers.workloads.job_pods import index_of
 from mooring.controllers.workloads.job_verdicts import (
     COMPLETE,
     SUSPENDED,
     Counts,
-    Verdict,
+    JobVerdict,
     deadline_ns,
     expires_ns,
     is_over,
@@ -43,7 +43,7 @@ class JobSync:
     """A job while it is looked at."""
 
     job: JsonObject
-    account: Account
+    account: JobAccount
     completed: set[int]
     """Indexes, of an Indexed job."""
     conditions: list[JsonObject]
@@ -76,7 +76,7 @@ class Jobs:
         self._seekers = Seekers(api.store, JOBS.storage)
         self._control = PodControl(api, JOBS, "job-controller")
 
-    def concerned(self, write: Write) -> Iterable[Key]:
+    def concerned(self, write: StoreWrite) -> Iterable[Key]:
         if write.storage != PODS.storage:
             return (write.key,)
         if write.type == "DELETED":
@@ -141,7 +141,7 @@ class Jobs:
             sync.started = now
         sync.started = sync.started or now
 
-    def _judge(self, sync: JobSync) -> Verdict | None:
+    def _judge(self, sync: JobSync) -> JobVerdict | None:
         counts, now_ns = self._counts(sync), self._api.clock.now_ns()
         sync.account.note(counts.succeeded, counts.failed, now_ns)
         started = {**sync.job.get("status", {}), "startTime": sync.started}
@@ -152,7 +152,7 @@ class Jobs:
         succeeded = len(sync.completed) if sync.is_indexed else sync.account.succeeded(owned)
         return Counts(owned.count(*ACTIVE), succeeded, sync.account.failed(owned, sync.waits_for_end))
 
-    def _act(self, sync: JobSync, verdict: Verdict | None) -> int | None:
+    def _act(self, sync: JobSync, verdict: JobVerdict | None) -> int | None:
         """Returns when to look again, whatever happens until then."""
         if verdict is not None:
             self._end_all(sync, is_excused=verdict.end == COMPLETE)
@@ -211,7 +211,7 @@ class Jobs:
         condition = {**workload_condition(type, status, now, reason, message), "lastProbeTime": now}
         sync.conditions = with_workload_condition(sync.conditions, condition)
 
-    def _report(self, sync: JobSync, verdict: Verdict | None) -> None:
+    def _report(self, sync: JobSync, verdict: JobVerdict | None) -> None:
         owned, counts = self._crew(sync.job), self._counts(sync)
         numbers = {"active": counts.active, "succeeded": counts.succeeded, "failed": counts.failed}
         status: JsonObject = {key: number for key, number in numbers.items() if number}
@@ -228,7 +228,7 @@ class Jobs:
         if status != sync.job.get("status"):
             self._api.put_status(JOBS, sync.job, status)
 
-    def _conclude(self, sync: JobSync, verdict: Verdict, status: JsonObject) -> None:
+    def _conclude(self, sync: JobSync, verdict: JobVerdict, status: JsonObject) -> None:
         """The outcome is told at once, the end only when nothing runs any more."""
         self._note(sync, verdict.target, True, verdict.reason, verdict.message)
         if status.get("active") or status["terminating"]:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from mooring.apiserver.store import Key, Store, Write
+from mooring.apiserver.store import Key, Store, StoreWrite
 from mooring.controllers.index import owner_uid
 from mooring.controllers.nodes.pod_states import ACTIVE, State, state_of
 from mooring.model.json_objects import JsonObject
@@ -101,13 +101,13 @@ class OwnedPodIndex:
     def __init__(self, store: Store) -> None:
         self._owned_pods: dict[str, OwnedPods] = {}
         for pod in store.all("/pods"):
-            self._hear(Write(store.version, "/pods", "ADDED", pod, None))
+            self._hear(StoreWrite(store.version, "/pods", "ADDED", pod, None))
         store.listen(self._hear)
 
     def of(self, uid: str) -> OwnedPods:
         return self._owned_pods.get(uid, NOBODY)
 
-    def _hear(self, write: Write) -> None:
+    def _hear(self, write: StoreWrite) -> None:
         if write.storage != "/pods":
             return
         before = owner_uid(write.before) if write.before is not None else ""

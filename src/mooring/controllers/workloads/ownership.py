@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.store import Key, Write
+from mooring.apiserver.store import Key, StoreWrite
 from mooring.apiserver.written_selectors import selector_from
 from mooring.controllers.lifecycle.orphans import Seekers
 from mooring.model.json_objects import JsonObject
@@ -29,7 +29,7 @@ def manager_key(item: JsonObject, kind: str) -> Key | None:
     return item["metadata"].get("namespace", ""), owner["name"]
 
 
-def managers_concerned(write: Write, kind: str, seekers: Seekers | None = None) -> list[Key]:
+def managers_concerned(write: StoreWrite, kind: str, seekers: Seekers | None = None) -> list[Key]:
     """Whom a write of an owned object concerns: its manager, the one it had, or all who might take in an orphan."""
     item, before = write.object, write.before
     # Hot: every write of a pod comes here once for each controller; that of an orphan's status concerns nobody.

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.store import Key, Write
+from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.lifecycle.orphans import Orphans, Seekers
 from mooring.controllers.nodes.pod_states import ACTIVE, available_at_ns
 from mooring.controllers.workloads.deletion_order import first_to_go
@@ -48,7 +48,7 @@ class ReplicaSets:
         self._seekers = Seekers(api.store, resource.storage)
         self._control = PodControl(api, resource, f"{self.name}-controller")
 
-    def concerned(self, write: Write) -> Iterable[Key]:
+    def concerned(self, write: StoreWrite) -> Iterable[Key]:
         if write.storage == PODS.storage:
             return managers_concerned(write, self._resource.kind, self._seekers)
         return (write.key,)

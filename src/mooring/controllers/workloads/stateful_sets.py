@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.store import Key, Write
+from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_events import NORMAL, WARNING
 from mooring.controllers.index import Index
 from mooring.controllers.lifecycle.orphans import Orphans, Seekers
@@ -85,7 +85,7 @@ class StatefulSets:
         self._seekers = Seekers(api.store, STATEFUL_SETS.storage)
         self._control = PodControl(api, STATEFUL_SETS, "statefulset-controller")
 
-    def concerned(self, write: Write) -> Iterable[Key]:
+    def concerned(self, write: StoreWrite) -> Iterable[Key]:
         if write.storage == PODS.storage:
             return managers_concerned(write, STATEFUL_SETS.kind, self._seekers)
         return (write.key,)

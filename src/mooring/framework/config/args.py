@@ -9,7 +9,7 @@ from msgspec import field
 
 from mooring.framework.config.durations import Duration
 from mooring.framework.config.types import API_VERSION, GoType, Int32, Int64, Section
-from mooring.model.pod_spec import NodeAffinity, TopologySpreadConstraint
+from mooring.model.pod_spec import NodeAffinitySpec, TopologySpreadConstraint
 
 LEAST_ALLOCATED = "LeastAllocated"
 MOST_ALLOCATED = "MostAllocated"
@@ -76,7 +76,7 @@ class NodeAffinityArgs(Args):
     """`added_affinity` counts for every pod of the profile, beside the pod's own."""
 
     kind: str = "NodeAffinityArgs"
-    added_affinity: NodeAffinity | None = None
+    added_affinity: NodeAffinitySpec | None = None
 
 
 class NodeResourcesBalancedAllocationArgs(Args):

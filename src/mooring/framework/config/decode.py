@@ -24,7 +24,7 @@ class _Fault(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class TypeName:
+class ConfigTypeName:
     """Version and kind of an object. Either may be empty while it is being found out."""
 
     group: str
@@ -62,7 +62,7 @@ def _strict_text(complaints: list[str]) -> str:
     return f"strict decoding error: {', '.join(complaints)}"
 
 
-def _type_name(value: Any) -> TypeName:
+def _type_name(value: Any) -> ConfigTypeName:
     """Version and kind as they are written; missing ones are empty."""
     if value is not None and not isinstance(value, dict):
         raise _Fault(_kind_fault(f"{json_kind(value)} into Go value of type {_KIND_STRUCT}"))
@@ -73,14 +73,14 @@ def _type_name(value: Any) -> TypeName:
     group, slash, version = written["apiVersion"].rpartition("/")
     if "/" in group:
         raise _Fault(f"unexpected GroupVersion string: {written['apiVersion']}")
-    return TypeName(group if slash else "", version, written["kind"])
+    return ConfigTypeName(group if slash else "", version, written["kind"])
 
 
 def _kind_fault(mismatch: str) -> str:
     return f"couldn't get version/kind; json parse error: json: cannot unmarshal {mismatch}"
 
 
-def _read(reader: StrictReader, value: Any, name: TypeName, text: str) -> Section:
+def _read(reader: StrictReader, value: Any, name: ConfigTypeName, text: str) -> Section:
     """The object that `name` says it is; `text` is what an error shows of it."""
     if not name.kind:
         raise _Fault(f"Object 'Kind' is missing in '{text}'")
@@ -122,7 +122,7 @@ def _decode_args(plugin: PluginConfig) -> str:
     except _Fault as fault:
         raise _Fault(f"decoding args for plugin {plugin.name}: {fault}") from None
     if type(args) is not expected:
-        wanted = TypeName(GROUP, "v1", expected.__name__)
+        wanted = ConfigTypeName(GROUP, "v1", expected.__name__)
         raise _Fault(f"args for plugin {plugin.name} were not of type {wanted.group_kind}, got {name.group_kind}")
     plugin.args = args
     if not reader.strict:
@@ -130,8 +130,8 @@ def _decode_args(plugin: PluginConfig) -> str:
     return _strict_text([f"decoding args for plugin {plugin.name}: {_strict_text(reader.strict)}"])
 
 
-def _with_defaults(name: TypeName, expected: type[Args]) -> TypeName:
+def _with_defaults(name: ConfigTypeName, expected: type[Args]) -> ConfigTypeName:
     """Version and kind may be left out of arguments: they follow from the plugin."""
     is_open = not name.version and name.group in ("", GROUP)
     group, version = (GROUP, "v1") if is_open else (name.group, name.version)
-    return TypeName(group, version, name.kind or expected.__name__)
+    return ConfigTypeName(group, version, name.kind or expected.__name__)

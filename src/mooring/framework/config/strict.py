@@ -39,17 +39,17 @@ _KEEP: Final = _Keep()
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FieldPlace:
     """Where a value stands: `path` is for people, owner and fields are what Go names in type errors."""
 
     path: str = ""
     owner: str = ""
     fields: tuple[str, ...] = ()
 
-    def member(self, owner: str, name: str) -> "Place":
-        return Place(f"{self.path}.{name}" if self.path else name, owner, (*self.fields, name))
+    def member(self, owner: str, name: str) -> "FieldPlace":
+        return FieldPlace(f"{self.path}.{name}" if self.path else name, owner, (*self.fields, name))
 
-    def item(self, i: int) -> "Place":
+    def item(self, i: int) -> "FieldPlace":
         return replace(self, path=f"{self.path}[{i}]")
 
     def target(self, go_type: str) -> str:
@@ -105,9 +105,9 @@ class StrictReader:
     fault: str = ""
 
     def read(self, section: type[S], raw: Any) -> S:
-        return self._section(section, raw if raw is not None else {}, Place())
+        return self._section(section, raw if raw is not None else {}, FieldPlace())
 
-    def _section(self, section: type[S], raw: Any, place: Place) -> S:
+    def _section(self, section: type[S], raw: Any, place: FieldPlace) -> S:
         if not isinstance(raw, dict):
             self._mismatch(raw, _hint(section).go, place)
             return section()
@@ -124,7 +124,7 @@ class StrictReader:
                 given[attribute] = found
         return section(**given)
 
-    def _note_repeated(self, raw: dict[str, Any], place: Place) -> None:
+    def _note_repeated(self, raw: dict[str, Any], place: FieldPlace) -> None:
         for key in raw.repeated if isinstance(raw, JsonObject) else ():
             self._complain(f'duplicate field "{place.member("", key).path}"')
 
@@ -136,10 +136,10 @@ class StrictReader:
         self.fault = self.fault or fault
         return _KEEP
 
-    def _mismatch(self, raw: Any, go_type: str, place: Place) -> _Keep:
+    def _mismatch(self, raw: Any, go_type: str, place: FieldPlace) -> _Keep:
         return self._fail(f"json: cannot unmarshal {json_kind(raw)} into {place.target(go_type)}")
 
-    def _value(self, hint: Hint, raw: Any, place: Place) -> Any:
+    def _value(self, hint: Hint, raw: Any, place: FieldPlace) -> Any:
         if hint.type is Any:
             return raw
         if raw is None:
@@ -154,13 +154,13 @@ class StrictReader:
             return self._section(hint.type, raw, place)
         return self._scalar(hint, raw, place)
 
-    def _list(self, hint: Hint, raw: Any, place: Place) -> Any:
+    def _list(self, hint: Hint, raw: Any, place: FieldPlace) -> Any:
         if not isinstance(raw, list) or hint.item is None:
             return self._mismatch(raw, hint.go, place)
         found = [self._value(hint.item, item, place.item(i)) for i, item in enumerate(raw)]
         return [hint.item.type() if item is _KEEP else item for item in found]
 
-    def _texts(self, hint: Hint, raw: Any, place: Place) -> Any:
+    def _texts(self, hint: Hint, raw: Any, place: FieldPlace) -> Any:
         if not isinstance(raw, dict):
             return self._mismatch(raw, hint.go, place)
         self._note_repeated(raw, place)
@@ -169,7 +169,7 @@ class StrictReader:
                 self._mismatch(value, "string", place)
         return {key: value or "" for key, value in raw.items()}
 
-    def _scalar(self, hint: Hint, raw: Any, place: Place) -> Any:
+    def _scalar(self, hint: Hint, raw: Any, place: FieldPlace) -> Any:
         if hint.type is int:
             return self._integer(hint.go, raw, place)
         if hint.type is float:
@@ -184,7 +184,7 @@ class StrictReader:
         except ValueError as error:
             return self._fail(str(error))
 
-    def _integer(self, go_type: str, raw: Any, place: Place) -> Any:
+    def _integer(self, go_type: str, raw: Any, place: FieldPlace) -> Any:
         if isinstance(raw, bool) or not isinstance(raw, int | float):
             return self._mismatch(raw, go_type, place)
         bound = 1 << (_BITS[go_type] - 1)

@@ -27,14 +27,14 @@ class JsonObject(dict[str, Any]):
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class ConfigDocument:
     value: Any
     """What json.loads would give, but objects are JsonObjects."""
     faults: list[str] = field(default_factory=list)
     """What strict decoding objects to in the text itself."""
 
 
-def parse(text: str) -> Document:
+def parse(text: str) -> ConfigDocument:
     """Read JSON if it looks like JSON, else the first document of a YAML stream."""
     try:
         return _parse_json(text) if text.lstrip().startswith("{") else _parse_yaml(text)
@@ -46,9 +46,9 @@ def _refuse(why: str) -> NoReturn:
     raise ConfigError("decode", [why])
 
 
-def _parse_json(text: str) -> Document:
+def _parse_json(text: str) -> ConfigDocument:
     try:
-        return Document(json.loads(text, object_pairs_hook=_object_of))
+        return ConfigDocument(json.loads(text, object_pairs_hook=_object_of))
     except json.JSONDecodeError as error:
         _refuse(f"couldn't get version/kind; json parse error: {error}")
 
@@ -82,16 +82,16 @@ _Loader.add_implicit_resolver(
 )
 
 
-def _parse_yaml(text: str) -> Document:
+def _parse_yaml(text: str) -> ConfigDocument:
     _refuse_deep(text)
     loader = _Loader(text)
     try:
         node = loader.get_node() if loader.check_node() else None
         if node is None:
-            return Document(None)
+            return ConfigDocument(None)
         twice = list(_repeated_keys(node))
         faults = ["yaml: unmarshal errors:\n" + "\n".join(twice)] if twice else []
-        return Document(_plain(loader.construct_document(node)), faults)
+        return ConfigDocument(_plain(loader.construct_document(node)), faults)
     except yaml.YAMLError as error:
         _refuse(f"yaml: {_yaml_fault(error)}")
     finally:

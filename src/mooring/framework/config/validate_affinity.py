@@ -5,14 +5,14 @@ from collections.abc import Iterator, Sequence
 from mooring.framework.config.problems import invalid, unsupported
 from mooring.model.meta import Requirement
 from mooring.model.names import label_value_faults, qualified_name_faults
-from mooring.model.pod_spec import NodeAffinity, NodeSelectorTerm
+from mooring.model.pod_spec import NodeAffinitySpec, NodeSelectorTerm
 from mooring.model.selectors import parse_int64
 
 _LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 _FIELD_OPERATORS = ("In", "NotIn")
 
 
-def affinity_problems(path: str, affinity: NodeAffinity) -> Iterator[str]:
+def affinity_problems(path: str, affinity: NodeAffinitySpec) -> Iterator[str]:
     """What upstream's parser says. Empty terms match nothing, preferences of weight 0 count for nothing: both pass."""
     if affinity.required is not None:
         terms = f"{path}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"

@@ -18,7 +18,7 @@ NO_LOOP = "extenders are asked only while an event loop runs"
 _BOUND = b"{}"
 
 
-class ExtenderCalls:
+class ExtenderCaller:
     """For a driver: `begin` each Call; `then` is called when a reply was reported and there may be intents."""
 
     def __init__(

@@ -9,7 +9,7 @@ from mooring.model.pod_spec import (
     ClaimTemplate,
     Container,
     ContainerPort,
-    NodeAffinity,
+    NodeAffinitySpec,
     PodAffinity,
     PodAffinityTerm,
     PodSpec,
@@ -127,7 +127,7 @@ def _affinity(path: str, affinity: Affinity) -> Problems:
         yield from _pod_affinity(f"{path}.podAntiAffinity", affinity.pod_anti_affinity)
 
 
-def _node_affinity(path: str, affinity: NodeAffinity) -> Problems:
+def _node_affinity(path: str, affinity: NodeAffinitySpec) -> Problems:
     if affinity.required is not None:
         yield from rules.node_selector(f"{path}.{_HARD_TERM}", affinity.required)
     for i, term in enumerate(affinity.preferred or ()):

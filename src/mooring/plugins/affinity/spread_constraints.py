@@ -28,7 +28,7 @@ SYSTEM_DEFAULTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Constraint:
+class SpreadConstraint:
     """A constraint as it applies to one pod."""
 
     key: str
@@ -45,7 +45,7 @@ class Constraint:
         return None if self.selector.is_empty else PodPredicate(self.selector, frozenset((self.namespace,)))
 
 
-class Constraints(list[Constraint]):
+class Constraints(list[SpreadConstraint]):
     """The hard or the soft constraints of a pod. Do not change it."""
 
     @lazy
@@ -96,8 +96,8 @@ def default_constraints(
     return Constraints(_apply(constraint, selector, pod.namespace) for constraint in chosen)
 
 
-def _apply(constraint: TopologySpreadConstraint, selector: Selector, namespace: str) -> Constraint:
-    return Constraint(
+def _apply(constraint: TopologySpreadConstraint, selector: Selector, namespace: str) -> SpreadConstraint:
+    return SpreadConstraint(
         constraint.topology_key,
         int32(constraint.max_skew),
         int32(constraint.min_domains or 1),

@@ -17,7 +17,7 @@ from mooring.cluster.pods.tallies import are_few
 from mooring.cluster.pods.tally import sum_by_code
 from mooring.framework.context import SchedulingContext
 from mooring.framework.points import Rows
-from mooring.plugins.affinity.spread_constraints import Constraint, Constraints
+from mooring.plugins.affinity.spread_constraints import Constraints, SpreadConstraint
 
 FEW_CONSTRAINTS = 64
 """Up to so many constraints, what they take in is kept from one attempt to the next."""
@@ -122,7 +122,7 @@ def lacking_rows(context: SchedulingContext, keys: tuple[str, ...], rows: Rows) 
     return lacking
 
 
-def count_values(context: SchedulingContext, constraint: Constraint, eligible: Eligible, is_few: bool) -> Ints:
+def count_values(context: SchedulingContext, constraint: SpreadConstraint, eligible: Eligible, is_few: bool) -> Ints:
     """The pods that count, by value of the constraint's label, on nodes that are eligible. Do not write to it."""
     column, predicate = eligible.column, constraint.predicate
     if column.is_nowhere or predicate is None or not len(eligible.rows):
@@ -133,7 +133,7 @@ def count_values(context: SchedulingContext, constraint: Constraint, eligible: E
     return sum_by_code(column.codes[eligible.rows], counts[eligible.rows], column.width)
 
 
-def count_rows(context: SchedulingContext, constraint: Constraint, is_few: bool) -> Ints:
+def count_rows(context: SchedulingContext, constraint: SpreadConstraint, is_few: bool) -> Ints:
     """The pods that count, by row, wherever they are. Do not write to it."""
     predicate, tallies = constraint.predicate, context.nodes.tallies
     if predicate is None:

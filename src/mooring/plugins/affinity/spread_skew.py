@@ -9,7 +9,7 @@ from mooring.cluster.nodes.labels import ABSENT, LabelColumn
 from mooring.framework.context import SchedulingContext
 from mooring.framework.points import Codes, Rows
 from mooring.model.pod import Pod
-from mooring.plugins.affinity.spread_constraints import Constraint, Constraints
+from mooring.plugins.affinity.spread_constraints import Constraints, SpreadConstraint
 from mooring.plugins.affinity.spread_counts import FEW_CONSTRAINTS, Counted, Eligible, count_values
 
 LABEL_MISSING, TOO_SKEWED = 1, 2
@@ -19,7 +19,7 @@ LABEL_MISSING, TOO_SKEWED = 1, 2
 class SkewCheck:
     """One hard constraint: the pods that count, by value of its label."""
 
-    constraint: Constraint
+    constraint: SpreadConstraint
     counts: Ints
     eligible: Eligible
     itself: int

@@ -13,14 +13,14 @@ from mooring.model.devices import (
 )
 from mooring.model.meta import Requirement
 from mooring.model.pod_spec import NodeSelector, NodeSelectorTerm
-from mooring.plugins.devices.search import Choice, Pick
+from mooring.plugins.devices.search import DeviceChoice, Pick
 
 FROM_CLASS, FROM_CLAIM = "FromClass", "FromClaim"
 
 
 def allocation_of(
     claim: ResourceClaim,
-    choice: Choice,
+    choice: DeviceChoice,
     index: int,
     node_name: str,
     classes: Mapping[str, DeviceClass],

@@ -11,7 +11,7 @@ Value = tuple[str, str | int | bool]
 """Of which type a value is, and the value."""
 
 
-class Constraint(Protocol):
+class PickConstraint(Protocol):
     """Follows the devices that are picked; they are dropped in reverse order."""
 
     def admit(self, ask: Ask, site: DeviceInSlice) -> bool:
@@ -21,7 +21,7 @@ class Constraint(Protocol):
         """A device that had been admitted is not picked after all."""
 
 
-def constraint_of(claim: int, index: int, written: DeviceConstraint) -> Constraint:
+def constraint_of(claim: int, index: int, written: DeviceConstraint) -> PickConstraint:
     if written.match_attribute is not None:
         return Same(frozenset(written.requests or ()), written.match_attribute)
     if written.distinct_attribute is not None:

@@ -27,7 +27,7 @@ class BadSelector(Exception):
 
 
 @dataclass(slots=True, eq=False)
-class Group:
+class NodeGroup:
     """Nodes that see the same devices."""
 
     pools: Sequence[PoolView]
@@ -49,11 +49,11 @@ class NodeGroups:
     def __init__(self, features: DeviceFeatures) -> None:
         self._features = features
         self._views: dict[str, SliceView] = {}
-        self._kept: dict[tuple[object, ...], Group] = {}
+        self._kept: dict[tuple[object, ...], NodeGroup] = {}
         self._stamp: tuple[object, ...] = ()
         self.version = 0
         """Grows when anything here changed."""
-        self.groups: list[Group] = []
+        self.groups: list[NodeGroup] = []
         self.group_of: NDArray[np.intp] = np.zeros(0, np.intp)
         """By row: which group the node belongs to."""
         self.groups_seeing: dict[PoolId, list[int]] = {}
@@ -125,7 +125,7 @@ class NodeGroups:
         shared: Sequence["_Reach"],
         row: int,
         whole: dict[PoolId, list[SliceView]],
-    ) -> tuple[tuple[object, ...], Group]:
+    ) -> tuple[tuple[object, ...], NodeGroup]:
         """What the node of the row sees; the group that was known for that, if there is one."""
         reached = [reach for reach in shared if reach.is_seen_from(row)]
         seen = [*local, *(reach.view for reach in reached)]
@@ -137,7 +137,7 @@ class NodeGroups:
             tuple(view.serial for id in sorted(pools) for view in whole[id]),
         )
         known = self._kept.get(key)
-        return key, Group(gather_pools(seen, whole), hidden) if known is None else known
+        return key, NodeGroup(gather_pools(seen, whole), hidden) if known is None else known
 
     def _is_understood(self, spec: ResourceSliceSpec) -> bool:
         if not self._features.partitionable and (spec.per_device_node_selection is not None or spec.shared_counters):

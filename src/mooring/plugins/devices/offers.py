@@ -14,8 +14,8 @@ from mooring.framework.status import PluginError
 from mooring.model.devices import DeviceClass, ResourceClaim
 from mooring.plugins.devices.demand import Demand, Fatal, read_demand
 from mooring.plugins.devices.features import DeviceFeatures
-from mooring.plugins.devices.node_groups import Group, NodeGroups
-from mooring.plugins.devices.search import Choice, Effort, InvalidPools, TookTooLong, search
+from mooring.plugins.devices.node_groups import NodeGroup, NodeGroups
+from mooring.plugins.devices.search import DeviceChoice, Effort, InvalidPools, TookTooLong, search
 
 NO_CHOICE, INVALID_POOLS = 1, 2
 """Codes of groups without an offer."""
@@ -37,7 +37,7 @@ class Offer:
     """What came of the search for one group of nodes."""
 
     code: int = 0
-    choice: Choice | None = None
+    choice: DeviceChoice | None = None
     score: int = 0
     fault: Fatal | None = None
     took_too_long: bool = False
@@ -102,7 +102,7 @@ class DeviceOfferCache:
         offers, groups = self._asked(cluster, claims, rows)
         return offers.scores[groups]
 
-    def choice(self, cluster: Cluster, claims: Sequence[ResourceClaim], row: int) -> Choice | None:
+    def choice(self, cluster: Cluster, claims: Sequence[ResourceClaim], row: int) -> DeviceChoice | None:
         """The devices that the node of the row offers."""
         offers, _ = self._asked(cluster, claims, np.array([row], np.intp))
         return self._offer(offers, row).choice
@@ -161,7 +161,7 @@ class DeviceOfferCache:
         offers.codes[index] = offer.code
         offers.scores[index] = offer.score
 
-    def _seek(self, cluster: Cluster, demand: Demand, group: Group, effort: Effort) -> Offer:
+    def _seek(self, cluster: Cluster, demand: Demand, group: NodeGroup, effort: Effort) -> Offer:
         try:
             choice = search(demand, group, cluster.claims, self._features, effort)
         except InvalidPools:
@@ -182,7 +182,7 @@ def _timed_out(node_name: str) -> str:
     return f"node {node_name}: timed out trying to allocate devices"
 
 
-def _worth(choice: Choice) -> int:
+def _worth(choice: DeviceChoice) -> int:
     """Parity: an alternative of which no device was taken, as it asked for none, is worth nothing."""
     taken = {
         (ask.claim, ask.full_name): ask.preference

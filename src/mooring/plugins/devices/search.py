@@ -15,13 +15,13 @@ from mooring.model.devices import DeviceId
 from mooring.model.tolerations import tolerates_hard
 from mooring.plugins.devices.capacity import Share, fits, shares_of
 from mooring.plugins.devices.cel import CelFault
-from mooring.plugins.devices.constraints import Constraint, constraint_of
+from mooring.plugins.devices.constraints import PickConstraint, constraint_of
 from mooring.plugins.devices.counters import Counters
 from mooring.plugins.devices.demand import MAX_DEVICES, Ask, Demand, Fatal
 from mooring.plugins.devices.device_views import DeviceInSlice, Likeness
 from mooring.plugins.devices.features import DeviceFeatures
 from mooring.plugins.devices.free_list import FreeList
-from mooring.plugins.devices.node_groups import Group
+from mooring.plugins.devices.node_groups import NodeGroup
 
 COST_A_STEP = 4
 """A step takes some two microseconds, and so does the evaluation of what costs this much (a million: 0.25 to 0.45 s)."""
@@ -53,7 +53,7 @@ class Pick:
 
 
 @dataclass(slots=True, eq=False)
-class Choice:
+class DeviceChoice:
     """The devices of each claim, in the order in which they were picked."""
 
     picks: Sequence[Sequence[Pick]]
@@ -96,8 +96,8 @@ class Effort:
 
 
 def search(
-    demand: Demand, group: Group, ledger: ClaimLedger, features: DeviceFeatures, effort: Effort | None = None
-) -> Choice | None:
+    demand: Demand, group: NodeGroup, ledger: ClaimLedger, features: DeviceFeatures, effort: Effort | None = None
+) -> DeviceChoice | None:
     """Devices for all claims on the nodes of the group; None: there are none.
 
     Raises Fatal, TookTooLong or InvalidPools.
@@ -108,13 +108,13 @@ def search(
 @dataclass(slots=True, eq=False)
 class _Search:
     demand: Demand
-    group: Group
+    group: NodeGroup
     ledger: ClaimLedger
     features: DeviceFeatures
     effort: Effort
     picks: list[list[Pick]] = field(default_factory=list)
     preferences: list[list[int]] = field(default_factory=list)
-    constraints: list[list[Constraint]] = field(default_factory=list)
+    constraints: list[list[PickConstraint]] = field(default_factory=list)
     all_of: dict[Ask, list[DeviceInSlice]] = field(default_factory=dict)
     """For requests of all devices: which they are."""
     marked: dict[DeviceId, set[int]] = field(default_factory=dict)
@@ -139,7 +139,7 @@ class _Search:
             exclusive = (p for device, p in self.position_of.items() if device in self.ledger.exclusive)
             self.free = FreeList(len(self.group.sites), exclusive)
 
-    def run(self) -> Choice | None:
+    def run(self) -> DeviceChoice | None:
         for index, claim in enumerate(self.demand.claims):
             fewest = sum(min(self._count(ask) for ask in request) for request in claim.requests)
             if fewest > MAX_DEVICES:
@@ -153,7 +153,7 @@ class _Search:
         if result is _Result.TOO_MANY:
             raise Fatal("allocation max size exceeded")
         if result is _Result.FOUND:
-            return Choice(self.picks, self.preferences)
+            return DeviceChoice(self.picks, self.preferences)
         if any(pool.is_invalid for pool in self.group.pools):
             raise InvalidPools
         return None

@@ -7,7 +7,7 @@ one. An attempt for the whole group finds that out (scheduler/groups/attempt.py)
 from collections.abc import Sequence
 from typing import Any, cast
 
-from mooring.cluster.pods.pod_groups import Group
+from mooring.cluster.pods.pod_groups import PodGroupMembers
 from mooring.framework.context import GROUP_TRIAL, SchedulingContext
 from mooring.framework.events import POD, Action, ClusterEvent, Registration
 from mooring.framework.points import Handle, PermitPlugin, PreEnqueuePlugin, Wait
@@ -64,7 +64,7 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
             self._allow_others(pod, group)
         return None
 
-    def _allow_others(self, pod: Pod, group: Group) -> None:
+    def _allow_others(self, pod: Pod, group: PodGroupMembers) -> None:
         """Let those go that wait for the gang to be complete."""
         for member_id in group.assumed:
             waiting = self._services.waiting.get(member_id) if member_id != pod.id else None
@@ -80,6 +80,6 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
         assert self._services.cluster is not None
         return cast("PodGroup | None", self._services.cluster.objects[PodGroup].get(pod.group_key or ""))
 
-    def _group(self, pod: Pod) -> Group:
+    def _group(self, pod: Pod) -> PodGroupMembers:
         assert self._services.cluster is not None and self._services.cluster.groups is not None
-        return self._services.cluster.groups.of(pod) or Group()
+        return self._services.cluster.groups.of(pod) or PodGroupMembers()

@@ -30,7 +30,7 @@ from mooring.kit.choice import choose
 from mooring.model.pod import Pod
 from mooring.model.shape import PodShape
 from mooring.plugins.preemption.budgets import budgets_of
-from mooring.plugins.preemption.search import DryRun, Findings
+from mooring.plugins.preemption.search import Findings, PreemptionDryRun
 from mooring.plugins.preemption.trial import Trial
 
 _PREFIX = "preemption: "
@@ -109,14 +109,14 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         potential = failure.curable_rows()
         ranks = self._ranked(nodes)
         trial = self._trial(failure.attempt.context.pod, ranks)
-        dry_run = DryRun(failure, ranks, trial, budgets_of(failure.attempt.context.cluster))
+        dry_run = PreemptionDryRun(failure, ranks, trial, budgets_of(failure.attempt.context.cluster))
         if not len(potential):
             return dry_run.nothing()
         if failure.examine_all:
             return dry_run.search(potential)
         return self._search_enough(dry_run, potential, failure.attempt.context.seed)
 
-    def _search_enough(self, dry_run: DryRun, potential: RowArray, seed: int) -> Findings:
+    def _search_enough(self, dry_run: PreemptionDryRun, potential: RowArray, seed: int) -> Findings:
         """From a start that the attempt's seed decides, until there are enough candidates and one breaks no budget."""
         count = len(potential)
         wanted = min(max(count * self._min_percentage // 100, self._min_absolute), count)

@@ -103,7 +103,7 @@ class Findings:
         self.without_victims += other.without_victims
 
 
-class DryRun:
+class PreemptionDryRun:
     """Looks for candidates for one pod."""
 
     def __init__(self, failure: FitError, ranks: PodRanks, trial: Trial, budgets: Sequence[Budget]) -> None:

@@ -15,7 +15,7 @@ from mooring.framework.status import PluginError
 from mooring.model.selectors import SelectorError, compile_selector
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.model.volume_claims import FILESYSTEM, is_kept_for, is_large_enough, is_of_kind
-from mooring.plugins.volumes.handout import KEPT, Wanted, hand_out
+from mooring.plugins.volumes.handout import KEPT, WantedVolume, hand_out
 from mooring.plugins.volumes.reach import ReachMasks
 
 Ranks = NDArray[np.int64]
@@ -25,7 +25,7 @@ FEW_CLAIMS = 16
 
 
 @dataclass(slots=True)
-class Choice:
+class VolumeChoice:
     """The volume of a claim on each of the rows asked about."""
 
     claim: PersistentVolumeClaim
@@ -54,12 +54,12 @@ class Choice:
 
 def choose_volumes(
     context: SchedulingContext, claims: Sequence[PersistentVolumeClaim], rows: Rows, reaches: ReachMasks
-) -> list[Choice]:
+) -> list[VolumeChoice]:
     """The claims by size, the smallest first; no volume is chosen twice on a node."""
     ordered = sorted(claims, key=lambda claim: claim.request_nano)
     if len(ordered) > FEW_CLAIMS:
         return _choose_many(context, ordered, rows, reaches)
-    choices: list[Choice] = []
+    choices: list[VolumeChoice] = []
     for claim in ordered:
         choices.append(_choose(context, claim, rows, reaches, choices))
     return choices
@@ -67,9 +67,9 @@ def choose_volumes(
 
 def _choose_many(
     context: SchedulingContext, claims: Sequence[PersistentVolumeClaim], rows: Rows, reaches: ReachMasks
-) -> list[Choice]:
+) -> list[VolumeChoice]:
     """The same in one pass. Claims of different classes have different shelves and cannot take from each other."""
-    wanted: dict[Shelf, list[Wanted]] = {}
+    wanted: dict[Shelf, list[WantedVolume]] = {}
     fitting: dict[tuple[object, ...], Ranks] = {}
     places: list[tuple[PersistentVolumeClaim, Shelf, int]] = []
     for claim in claims:
@@ -79,10 +79,10 @@ def _choose_many(
             suits = fitting[_kind(claim)] = fitting_ranks(shelf, claim)
         line = wanted.setdefault(shelf, [])
         places.append((claim, shelf, len(line)))
-        line.append(Wanted(suits, shelf.first_of_size(claim.request_nano), _kept(context, claim)))
+        line.append(WantedVolume(suits, shelf.first_of_size(claim.request_nano), _kept(context, claim)))
     given = {shelf: hand_out(context.nodes, shelf, line, rows, reaches) for shelf, line in wanted.items()}
     return [
-        Choice(claim, shelf, wanted[shelf][i].kept, given[shelf].ranks[i], given[shelf].place_of)
+        VolumeChoice(claim, shelf, wanted[shelf][i].kept, given[shelf].ranks[i], given[shelf].place_of)
         for claim, shelf, i in places
     ]
 
@@ -96,8 +96,12 @@ def _kind(claim: PersistentVolumeClaim) -> tuple[object, ...]:
 
 
 def _choose(
-    context: SchedulingContext, claim: PersistentVolumeClaim, rows: Rows, reaches: ReachMasks, before: Sequence[Choice]
-) -> Choice:
+    context: SchedulingContext,
+    claim: PersistentVolumeClaim,
+    rows: Rows,
+    reaches: ReachMasks,
+    before: Sequence[VolumeChoice],
+) -> VolumeChoice:
     shelf = context.cluster.storage.shelf(claim.class_name)
     rivals = [choice.ranks for choice in before if choice.shelf is shelf]
     kept = _kept(context, claim)
@@ -112,7 +116,7 @@ def _choose(
         is_taken = np.logical_or.reduce([column == KEPT for column in again]) if again else np.zeros(count, np.bool_)
         reached = np.ones(count, np.bool_) if kept.reach is None else reaches.of(context.nodes, kept.reach)[rows]
         ranks = np.where(is_taken, ranks, np.where(reached, KEPT, NONE))
-    return Choice(claim, shelf, kept, ranks)
+    return VolumeChoice(claim, shelf, kept, ranks)
 
 
 def _kept(context: SchedulingContext, claim: PersistentVolumeClaim) -> PersistentVolume | None:

@@ -10,7 +10,7 @@ from mooring.model.volume_claims import LOST, ClaimName, claim_names, is_fully_b
 
 
 @dataclass(slots=True)
-class PodClaims:
+class ClaimsByKind:
     bound: list[PersistentVolumeClaim] = field(default_factory=list)
     delayed: list[PersistentVolumeClaim] = field(default_factory=list)
     """Without a volume: they wait for the pod to be given a node."""
@@ -18,7 +18,7 @@ class PodClaims:
     """Without a volume, and somebody else has to see to that first."""
 
 
-def sort_claims(storage: StorageView, pod: Pod) -> PodClaims | Rejection | None:
+def sort_claims(storage: StorageView, pod: Pod) -> ClaimsByKind | Rejection | None:
     """None: the pod has no claims."""
     names = claim_names(pod)
     if not names:
@@ -27,7 +27,7 @@ def sort_claims(storage: StorageView, pod: Pod) -> PodClaims | Rejection | None:
         fault = _why_unusable(storage, pod, used)
         if fault is not None:
             return final(fault)
-    sorted_claims = PodClaims()
+    sorted_claims = ClaimsByKind()
     for used in names:
         claim = storage.claim(f"{pod.namespace}/{used.name}")
         assert claim is not None, "all claims were found a moment ago"

@@ -26,7 +26,7 @@ KEPT = -1
 
 
 @dataclass(slots=True)
-class Wanted:
+class WantedVolume:
     """What one claim may have."""
 
     fitting: Ranks
@@ -67,7 +67,7 @@ class _Place:
     kept_taken: set[int] = field(default_factory=set)
     lines: dict[int, _Line] = field(default_factory=dict)
 
-    def give(self, shelf: Shelf, wanted: Wanted) -> int:
+    def give(self, shelf: Shelf, wanted: WantedVolume) -> int:
         kept = wanted.kept
         if kept is not None and id(kept) not in self.kept_taken:
             if id(kept) not in self.kept_here:
@@ -91,7 +91,9 @@ class Handout:
     """For each claim the rank of its volume in each place; KEPT or NONE."""
 
 
-def hand_out(nodes: NodeTable, shelf: Shelf, claims: Sequence[Wanted], rows: Rows, reaches: ReachMasks) -> Handout:
+def hand_out(
+    nodes: NodeTable, shelf: Shelf, claims: Sequence[WantedVolume], rows: Rows, reaches: ReachMasks
+) -> Handout:
     """Serve the claims in this order: the smallest first."""
     kept = {id(wanted.kept): wanted.kept for wanted in claims if wanted.kept is not None}
     matchers = [shelf.reaches[code] for code in shelf.tangled] + [volume.reach for volume in kept.values()]

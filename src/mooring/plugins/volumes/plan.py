@@ -12,7 +12,7 @@ from mooring.framework.points import Codes, Rows
 from mooring.framework.status import PluginError
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.model.volume_claims import selected_node
-from mooring.plugins.volumes.choice import Choice, choose_volumes
+from mooring.plugins.volumes.choice import VolumeChoice, choose_volumes
 from mooring.plugins.volumes.provisioning import ReportedRoom, match_topologies
 from mooring.plugins.volumes.reach import ReachMasks
 from mooring.rules.volume_provisioning import can_provision
@@ -22,14 +22,14 @@ NO_VOLUME, NO_ROOM = 2, 4
 
 
 @dataclass(slots=True)
-class Plan:
+class VolumePlan:
     """For the rows asked about, in their order."""
 
     rows: Rows
     version: int
     """Of the storage that it is good for."""
     codes: Codes
-    choices: list[Choice] = field(default_factory=list)
+    choices: list[VolumeChoice] = field(default_factory=list)
     """Claims that may be served by a volume that is there."""
     settled: list[PersistentVolumeClaim] = field(default_factory=list)
     """Claims whose volume is being made for a node already."""
@@ -59,11 +59,11 @@ class Planner:
     reaches: ReachMasks = field(default_factory=ReachMasks)
     room: ReportedRoom = field(default_factory=ReportedRoom)
 
-    def plan(self, context: SchedulingContext, claims: Sequence[PersistentVolumeClaim], rows: Rows) -> Plan:
+    def plan(self, context: SchedulingContext, claims: Sequence[PersistentVolumeClaim], rows: Rows) -> VolumePlan:
         settled = [claim for claim in claims if selected_node(claim) is not None]
         open_claims = [claim for claim in claims if selected_node(claim) is None]
         elsewhere = _rows_elsewhere(context, settled, rows)
-        plan = Plan(rows, context.cluster.storage.version, np.where(elsewhere, NO_VOLUME, 0), settled=settled)
+        plan = VolumePlan(rows, context.cluster.storage.version, np.where(elsewhere, NO_VOLUME, 0), settled=settled)
         if elsewhere.all():
             return plan
         plan.choices = choose_volumes(context, open_claims, rows, self.reaches)
@@ -74,7 +74,12 @@ class Planner:
         return plan
 
     def _check(
-        self, context: SchedulingContext, plan: Plan, claim: PersistentVolumeClaim, asked: NDArray[np.bool_], rows: Rows
+        self,
+        context: SchedulingContext,
+        plan: VolumePlan,
+        claim: PersistentVolumeClaim,
+        asked: NDArray[np.bool_],
+        rows: Rows,
     ) -> None:
         """Note where a volume cannot be made for a claim; what was noted before stands."""
         asked = asked & (plan.codes == 0)

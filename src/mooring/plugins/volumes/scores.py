@@ -11,7 +11,7 @@ from mooring.framework.context import SchedulingContext
 from mooring.framework.points import Rows, Scores
 from mooring.model.quantity import parse, to_amount, to_int
 from mooring.model.storage import PersistentVolumeClaim
-from mooring.plugins.volumes.plan import Plan
+from mooring.plugins.volumes.plan import VolumePlan
 from mooring.plugins.volumes.provisioning import match_selector, topology_of
 
 Ints = NDArray[np.int64]
@@ -28,7 +28,7 @@ def utilization(requested: Ints, capacity: Ints) -> Ints:
     return np.where(requested > capacity, 100, requested * 100 // np.maximum(capacity, 1))
 
 
-def score_plan(context: SchedulingContext, plan: Plan, rows: Rows, shape: Sequence[tuple[int, int]]) -> Scores:
+def score_plan(context: SchedulingContext, plan: VolumePlan, rows: Rows, shape: Sequence[tuple[int, int]]) -> Scores:
     """By the volumes that are there; on nodes where all have to be made, by the room that drivers report."""
     count = len(plan.codes)
     has_bindings = np.zeros(count, np.bool_)
@@ -54,7 +54,7 @@ _Sums = dict[str, tuple[Ints, Ints, NDArray[np.bool_]]]
 """Class -> what is requested, what there is, and on which rows the class counts."""
 
 
-def _bound_by_class(plan: Plan, count: int) -> _Sums:
+def _bound_by_class(plan: VolumePlan, count: int) -> _Sums:
     sums: _Sums = {}
     for choice in plan.choices:
         name = choice.claim.class_name
@@ -69,7 +69,7 @@ def _bound_by_class(plan: Plan, count: int) -> _Sums:
     return sums
 
 
-def _made_by_class(context: SchedulingContext, plan: Plan, rows: Rows, count: int) -> _Sums:
+def _made_by_class(context: SchedulingContext, plan: VolumePlan, rows: Rows, count: int) -> _Sums:
     sums: _Sums = {}
     for claim in [*plan.settled, *(choice.claim for choice in plan.choices)]:
         room = _room_for(context, claim, rows, count)

@@ -31,8 +31,8 @@ from mooring.model.pod import Pod
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.model.volume_claims import kept_for, made_for
 from mooring.plugins.volumes.bound import NO_SUCH_VOLUME, OUT_OF_REACH, bound_codes
-from mooring.plugins.volumes.claim_kinds import PodClaims, sort_claims
-from mooring.plugins.volumes.plan import NO_ROOM, NO_VOLUME, Plan, Planner
+from mooring.plugins.volumes.claim_kinds import ClaimsByKind, sort_claims
+from mooring.plugins.volumes.plan import NO_ROOM, NO_VOLUME, Planner, VolumePlan
 from mooring.plugins.volumes.scores import score_plan
 from mooring.plugins.volumes.volume_binding_hints import BINDING_EVENTS
 from mooring.plugins.volumes.work import Reservation, bind_volumes
@@ -54,8 +54,8 @@ _REASONS = {
 class BindingState:
     """What one attempt knows of the pod's claims, and what was reserved for them in the end."""
 
-    claims: PodClaims
-    plan: Plan | None = None
+    claims: ClaimsByKind
+    plan: VolumePlan | None = None
     """For all rows that were asked about, where that is no what-if."""
     everywhere: Codes | None = None
     """The codes of all rows, for what-ifs: which pods are on a node makes no difference to it."""
@@ -106,7 +106,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
             codes = state.everywhere[rows]
         return codes if codes.any() else None
 
-    def _codes(self, context: SchedulingContext, claims: PodClaims, rows: Rows) -> tuple[Codes, Plan | None]:
+    def _codes(self, context: SchedulingContext, claims: ClaimsByKind, rows: Rows) -> tuple[Codes, VolumePlan | None]:
         codes = bound_codes(context, claims.bound, rows, self._planner.reaches)
         if not claims.delayed:
             return codes, None

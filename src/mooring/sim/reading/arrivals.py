@@ -37,7 +37,7 @@ from mooring.model.pod import Pod
 from mooring.model.validation.problem import NOTHING_THERE, Problem, at_key, show
 from mooring.model.validation.validate import validate
 from mooring.sim.reading.admission import Admission
-from mooring.sim.reading.documents import Place
+from mooring.sim.reading.documents import DocumentPlace
 from mooring.sim.reading.field_checks import Validation, check_pod_fields
 from mooring.sim.reading.lines import lines_of
 from mooring.sim.reading.manifest_files import ManifestFile
@@ -123,7 +123,7 @@ def _read_csv(reader: "_Reader", text: bytes, path: str) -> list[Arrival]:
 
 def _with_lines(file: ManifestFile, problems: Sequence[Problem]) -> list[Problem]:
     """The file may be the list itself, of which messages speak as `arrivals` all the same."""
-    document = Place(file.name, (1,))
+    document = DocumentPlace(file.name, (1,))
     under, bare = (
         lines_of(file, [(document, problem.path.removeprefix(prefix)) for problem in problems])
         for prefix in ("", "arrivals")

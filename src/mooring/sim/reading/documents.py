@@ -23,7 +23,7 @@ _BYTE = re.compile(r" ?\(byte (\d+)\)")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DocumentPlace:
     """Where a document stands."""
 
     file: str
@@ -36,8 +36,8 @@ class Place:
         document, *items = self.numbers
         return ", ".join((f"document {document}", *(f"item {number}" for number in items)))
 
-    def item(self, number: int) -> "Place":
-        return Place(self.file, (*self.numbers, number))
+    def item(self, number: int) -> "DocumentPlace":
+        return DocumentPlace(self.file, (*self.numbers, number))
 
     def problem(self, path: str, found: str, allowed: str = "") -> "PlacedProblem":
         return PlacedProblem(path, found, allowed, self.label, self.file, place=self)
@@ -47,7 +47,7 @@ class Place:
 class PlacedProblem(Problem):
     """A problem of what stands at a place, where that is no document that can be read."""
 
-    place: Place | None = None
+    place: DocumentPlace | None = None
     """None: the text does not parse, and the line is known already."""
 
 
@@ -55,7 +55,7 @@ class PlacedProblem(Problem):
 class Document:
     """One object as it was written. JSON stays text until it is known what to make of it."""
 
-    place: Place
+    place: DocumentPlace
     kind: str
     api_version: str
     body: dict[str, Any] | msgspec.Raw
@@ -153,14 +153,14 @@ def _split_yaml(file: ManifestFile, report: OnPosition, keeps_repeats: bool) -> 
         of_document, repeats[:] = [*repeats], []
         if data is None:
             continue
-        for found in _unpack(Place(file.name, (number,)), data):
+        for found in _unpack(DocumentPlace(file.name, (number,)), data):
             if isinstance(found, Document) and of_document:
                 yield replace(found, repeats=_inside(found.place, of_document))
             else:
                 yield found
 
 
-def _inside(place: Place, repeats: Sequence[Repeat]) -> Sequence[Repeat]:
+def _inside(place: DocumentPlace, repeats: Sequence[Repeat]) -> Sequence[Repeat]:
     """The repeats in a document, as seen from there: it may be an item of a list. There are at most MAX_REPEATS."""
     way = tuple(step for number in place.numbers[1:] for step in ("items", number - 1))
     return [Repeat(line, path[len(way) :]) for line, path in repeats if path[: len(way)] == way]
@@ -169,14 +169,14 @@ def _inside(place: Place, repeats: Sequence[Repeat]) -> Sequence[Repeat]:
 def _split_json(file: ManifestFile, report: OnPosition) -> Found:
     for number, (start, piece) in enumerate(json_pieces(file.text), 1):
         read = start
-        for found in _unpack(Place(file.name, (number,)), msgspec.Raw(piece)):
+        for found in _unpack(DocumentPlace(file.name, (number,)), msgspec.Raw(piece)):
             yield found
             if isinstance(found, Document) and isinstance(found.body, msgspec.Raw):
                 read += len(memoryview(found.body))
                 report(read)
 
 
-def _unpack(place: Place, body: Any, kind: str = "", api_version: str = "", depth: int = 0) -> Found:
+def _unpack(place: DocumentPlace, body: Any, kind: str = "", api_version: str = "", depth: int = 0) -> Found:
     """A document, or what a list holds. Items of a typed list (`PodList`) take their kind from it."""
     try:
         written_kind, written_version, items = _peek(body)
@@ -210,14 +210,14 @@ def _peek(body: Any) -> tuple[Any, Any, Any]:
     return body.get("kind"), body.get("apiVersion"), body.get("items")
 
 
-def _header_problems(place: Place, kind: Any, api_version: Any) -> Iterator[PlacedProblem]:
+def _header_problems(place: DocumentPlace, kind: Any, api_version: Any) -> Iterator[PlacedProblem]:
     examples = (("kind", kind, "a kind, such as Pod"), ("apiVersion", api_version, "a version, such as v1"))
     for path, value, allowed in examples:
         if not isinstance(value, str) or not value:
             yield place.problem(path, show(value) if value else NOTHING_THERE, allowed)
 
 
-def _unpack_list(place: Place, items: Any, kind: str, api_version: str, depth: int) -> Found:
+def _unpack_list(place: DocumentPlace, items: Any, kind: str, api_version: str, depth: int) -> Found:
     if not isinstance(items, list):
         yield place.problem("items", show(items), "a list")
     elif depth >= _MAX_LIST_DEPTH:

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import yaml
 
-from mooring.sim.reading.documents import Place, is_json, json_pieces
+from mooring.sim.reading.documents import DocumentPlace, is_json, json_pieces
 from mooring.sim.reading.manifest_files import ManifestFile
 from mooring.sim.reading.yaml_text import events_of
 
@@ -50,7 +50,7 @@ class _Wanted:
         return line
 
 
-def lines_of(file: ManifestFile, fields: Sequence[tuple[Place, str]]) -> list[int]:
+def lines_of(file: ManifestFile, fields: Sequence[tuple[DocumentPlace, str]]) -> list[int]:
     """The line of each field of the file, given as the place of its object and its path; 0 where it is not known."""
     ways = [(*_to_object(place), *steps_of(path)) for place, path in fields]
     root = _Wanted()
@@ -72,7 +72,7 @@ def steps_of(path: str) -> list[Step]:
     ]
 
 
-def _to_object(place: Place) -> Iterator[Step]:
+def _to_object(place: DocumentPlace) -> Iterator[Step]:
     document, *items = place.numbers
     yield document
     for number in items:
@@ -85,12 +85,12 @@ def _to_object(place: Place) -> Iterator[Step]:
 
 def _find_in_yaml(text: bytes, root: _Wanted) -> None:
     number = 0
-    document = _Walk(None)
+    document = _LineWalk(None)
     for event in events_of(text):
         match event:
             case yaml.DocumentStartEvent():
                 number += 1
-                document = _Walk(root.below.get(number))
+                document = _LineWalk(root.below.get(number))
             case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
                 document.open(event)
             case yaml.ScalarEvent() | yaml.AliasEvent():
@@ -110,7 +110,7 @@ class _Open:
     key_line: int = 0
 
 
-class _Walk:
+class _LineWalk:
     """One document, beside the part of the tree that is wanted of it."""
 
     def __init__(self, wanted: _Wanted | None) -> None:

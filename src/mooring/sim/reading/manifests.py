@@ -25,7 +25,7 @@ from mooring.model.validation.problem import Problem
 from mooring.model.validation.validate import validate
 from mooring.model.workloads import Workload
 from mooring.sim.reading.admission import Admission, missing_namespaces, was_admitted
-from mooring.sim.reading.documents import Document, Place, PlacedProblem, split
+from mooring.sim.reading.documents import Document, DocumentPlace, PlacedProblem, split
 from mooring.sim.reading.field_checks import Validation, check_fields
 from mooring.sim.reading.lines import lines_of
 from mooring.sim.reading.manifest_files import MAX_BYTES, ManifestFile, gather
@@ -46,7 +46,7 @@ class Manifest:
     """One object and where it came from."""
 
     object: KubeObject
-    place: Place | None
+    place: DocumentPlace | None
     """None for an object that no file has."""
     made_from: str = ""
     """The workload or pod, `Deployment default/web`, for an object that no file has."""
@@ -125,7 +125,7 @@ class _Told:
     """A problem, and the document that has it."""
 
     order: int
-    place: Place | None
+    place: DocumentPlace | None
     problem: Problem
 
 
