@@ -54,7 +54,7 @@ def test_a_port_in_use_is_told() -> None:
     with a_process("--nodes", "1") as cluster:
         port = cluster.server.rpartition(":")[2]
         done = ran("up", "-q", "--port", port)
-        assert done.returncode == 2 and f"port {port} cannot be used" in done.stderr
+        assert done.returncode == 2 and f"port {port} is not available: Address already in use" in done.stderr
 
 
 @pytest.mark.slow
