@@ -19,20 +19,20 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from creating import create
+
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.kubeconfig.loading import find_connection
-from mooring.apiclient.lean_client import LeanClient
 from mooring.model.api_errors import ApiError
 
 NAMESPACE = "arrivals"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 ZONE = "topology.kubernetes.io/zone"
-SENDERS = 32
 LOOK_S = 0.25
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -58,21 +58,6 @@ def pod(name: str) -> dict[str, Any]:
 
 
 # ---- what is written
-
-
-async def create(path: str, items: Iterable[dict[str, Any]]) -> None:
-    left = iter(items)
-    async with LeanClient(find_connection(), "bench", SENDERS) as client:
-
-        async def send() -> None:
-            for item in left:
-                try:
-                    await client.send("POST", path, json.dumps(item).encode())
-                except ApiError as refusal:
-                    if refusal.reason != "AlreadyExists":
-                        raise
-
-        await asyncio.gather(*(send() for _ in range(SENDERS)))
 
 
 async def prepare(nodes: int) -> None:

@@ -14,18 +14,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
 from typing import Any
+
+from creating import create
 
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.kubeconfig.loading import find_connection
-from mooring.apiclient.lean_client import LeanClient
-from mooring.model.api_errors import ApiError
 
 PODS = 256
 """As many as one claim can be reserved for."""
 CASES = ("none", "own", "shared")
-SENDERS = 32
 LOOK_S = 0.1
 PATIENCE_S = 180.0
 GROUP = "/apis/resource.k8s.io/v1"
@@ -67,21 +65,6 @@ def pod(number: int, case: str) -> JsonObject:
         spec["resourceClaims"] = [{"name": "gpu", "resourceClaimName": name}]
         container["resources"]["claims"] = [{"name": "gpu"}]
     return {"metadata": {"name": f"pod-{number}"}, "spec": spec}
-
-
-async def create(path: str, items: Iterable[JsonObject]) -> None:
-    left = iter(items)
-    async with LeanClient(find_connection(), "bench", SENDERS) as client:
-
-        async def send() -> None:
-            for item in left:
-                try:
-                    await client.send("POST", path, json.dumps(item).encode())
-                except ApiError as refusal:
-                    if refusal.reason != "AlreadyExists":
-                        raise
-
-        await asyncio.gather(*(send() for _ in range(SENDERS)))
 
 
 async def prepare(rounds: int) -> None:

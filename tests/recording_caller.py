@@ -1,9 +1,9 @@
 """A caller of plugins that notes what goes through it."""
 
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, cast
 
-from mooring.framework.plugin_caller import Call, PluginCaller, call_plainly
+from mooring.framework.plugin_caller import M, PluginCaller, Wrap, unwrapped
 
 NOW_NS = 5
 
@@ -20,13 +20,16 @@ class RecordingCaller(PluginCaller):
         """The points that ended, each with its status."""
         return [seen[:2] for seen in self.seen if isinstance(seen, tuple) and len(seen) == 3]
 
-    def call_for(self, seed: int) -> Call:
-        return self.call if self._samples(seed) else call_plainly
+    def wrap_for(self, seed: int) -> Wrap:
+        return self.wrap if self._samples(seed) else unwrapped
 
-    def call(self, point: str, plugin: str, method: Callable[..., Any], *args: object) -> Any:
-        if not self._plugins or plugin in self._plugins:
-            self.seen.append(f"{point} {plugin}")
-        return method(*args)
+    def wrap(self, point: str, plugin: str, method: M) -> M:
+        def call(*args: object) -> Any:
+            if not self._plugins or plugin in self._plugins:
+                self.seen.append(f"{point} {plugin}")
+            return method(*args)
+
+        return cast(M, call)
 
     def began(self) -> int:
         return NOW_NS

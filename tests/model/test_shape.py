@@ -11,7 +11,7 @@ from mooring.model.shape import tagged
 MI = 1 << 20
 
 
-def test_pods_of_one_template_share_shape_and_kin() -> None:
+def test_pods_of_one_template_share_shape_and_label_set() -> None:
     one, two = (a_pod(name, cpu="1", labels={"app": "web"}, nodeName=name) for name in ("a", "b"))
     assert one.shape is two.shape
     assert one.label_set is two.label_set

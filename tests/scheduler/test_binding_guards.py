@@ -213,7 +213,7 @@ def test_each_point_is_measured_under_its_name() -> None:
     world, pod = World({"permit P": Wait(10), "bind Binder": None}), a_big_pod()
     world.attempt(pod)
     caller = RecordingCaller(plugins=("P", "Q", "Binder"))
-    world.core.bindings[pod.id].context.call = caller.call
+    world.core.bindings[pod.id].context.wrap = caller.wrap
     world.waiting(pod).allow("P")
     world.release()
     assert caller.seen == ["PreBind P", "PreBind Q", "Bind Binder", "PostBind P", "PostBind Q"]
@@ -223,7 +223,7 @@ def test_giving_back_is_measured_under_its_name() -> None:
     world, pod = World({"permit P": Wait(10)}), a_big_pod()
     world.attempt(pod)
     caller = RecordingCaller(plugins=("P", "Q", "Binder"))
-    world.core.bindings[pod.id].context.call = caller.call
+    world.core.bindings[pod.id].context.wrap = caller.wrap
     world.waiting(pod).reject("P", "no")
     world.release()
     assert caller.seen == ["Unreserve Q", "Unreserve P"]

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from delayed_cluster import CAREFUL, DEFAULT, BindOutcome, Cause, DelayedCluster, Mood, UnschedulableSince, verdict
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from late_world import CAREFUL, DEFAULT, BindOutcome, Cause, DelayedCluster, Mood, UnschedulableSince, verdict
 
 from build import a_node, a_pod
 from mooring.model.affinity import AffinityTerm

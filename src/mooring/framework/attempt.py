@@ -285,7 +285,7 @@ class Attempt:
         if is_fixed and key in self._memo.outcomes:
             return self._memo.outcomes[key]
         try:
-            outcome = self.context.call(point, plugin.name, ask, *args)
+            outcome = self.context.wrap(point, plugin.name, ask)(*args)
         except Exception as fault:
             raise AttemptError(f'running {point} plugin "{plugin.name}": {describe(fault)}') from fault
         if is_fixed:
@@ -325,7 +325,7 @@ def _concerns(plugin: FilterPlugin, context: SchedulingContext) -> bool:
 def ask_filter(plugin: FilterPlugin, context: SchedulingContext, rows: Rows, asked: int) -> Codes | None:
     """A filter's codes for so many rows; whatever it raises, and a wrong number of codes, ends the attempt."""
     try:
-        codes: Codes | None = context.call("Filter", plugin.name, plugin.filter, context, rows)
+        codes = context.wrap("Filter", plugin.name, plugin.filter)(context, rows)
         if codes is not None:
             _check_form(codes, asked, "codes")
     except Exception as fault:
@@ -335,7 +335,7 @@ def ask_filter(plugin: FilterPlugin, context: SchedulingContext, rows: Rows, ask
 
 def _score(plugin: ScorePlugin, context: SchedulingContext, rows: Rows, asked: int) -> Scores | None:
     try:
-        scores: Scores | None = context.call("Score", plugin.name, plugin.score, context, rows)
+        scores = context.wrap("Score", plugin.name, plugin.score)(context, rows)
         if scores is not None:
             _check_form(scores, asked, "scores")
     except Exception as fault:
@@ -348,7 +348,7 @@ def _score(plugin: ScorePlugin, context: SchedulingContext, rows: Rows, asked: i
 def _normalize(plugin: ScorePlugin, context: SchedulingContext, scores: Scores, rows: Rows) -> Scores:
     try:
         asked = len(scores)
-        scores = context.call("ScoreExtensionNormalize", plugin.name, plugin.normalize, context, scores, rows)
+        scores = context.wrap("ScoreExtensionNormalize", plugin.name, plugin.normalize)(context, scores, rows)
         _check_form(scores, asked, "scores")
     except Exception as fault:
         text = f'running Normalize on Score plugins: plugin "{plugin.name}" failed with: {describe(fault)}'

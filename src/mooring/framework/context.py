@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.plugin_caller import Call, call_plainly
+from mooring.framework.plugin_caller import Wrap, unwrapped
 from mooring.framework.status import PluginError
 from mooring.model.pod import Pod
 
@@ -67,19 +67,17 @@ class KeptValues:
 class SchedulingContext:
     """The context of an attempt. `seed` decides ties; `nodes` is the node table of `cluster`."""
 
-    __slots__ = ("_kept_values", "call", "cluster", "nodes", "pod", "seed", "shape", "state")
+    __slots__ = ("_kept_values", "cluster", "nodes", "pod", "seed", "shape", "state", "wrap")
 
-    def __init__(
-        self, pod: Pod, cluster: Cluster, seed: int, kept_values: KeptValues, call: Call = call_plainly
-    ) -> None:
+    def __init__(self, pod: Pod, cluster: Cluster, seed: int, kept_values: KeptValues, wrap: Wrap = unwrapped) -> None:
         self.pod = pod
         self.shape = pod.shape
         self.cluster = cluster
         self.nodes = cluster.nodes
         self.seed = seed
         self.state = CycleState()
-        self.call = call
-        """Calls the plugins in this attempt."""
+        self.wrap = wrap
+        """Around each method of a plugin that is called in this attempt: `wrap(point, name, method)(...)`."""
         self._kept_values = kept_values
 
     def on(self, nodes: NodeTable, state: CycleState) -> "SchedulingContext":

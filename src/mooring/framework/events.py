@@ -1,7 +1,7 @@
 """Cluster events and queueing hints: which change can make a pod schedulable that a plugin rejected.
 
 A plugin registers the events that could cure its rejections, each with a hint that looks at the change more closely.
-The queue wakes a unschedulable pod only when a plugin that rejected it says so.
+The queue wakes an unschedulable pod only when a plugin that rejected it says so.
 """
 
 from collections.abc import Callable

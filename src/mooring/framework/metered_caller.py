@@ -1,14 +1,15 @@
 """Measures the plugins of a profile: extension points as wholes, and in a tenth of all attempts each call of a plugin."""
 
 from collections.abc import Callable, Set
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mooring.framework.evaluations import Evaluations
 from mooring.framework.memo import PASSED
-from mooring.framework.plugin_caller import ERROR, SUCCESS, Call, PluginCaller, call_plainly
+from mooring.framework.plugin_caller import ERROR, SUCCESS, M, PluginCaller, Wrap, unwrapped
 from mooring.framework.points import NoRoom, Wait
 from mooring.framework.profiles import Profile
 from mooring.framework.status import SKIP, Code, Rejection
@@ -51,8 +52,11 @@ class MeteredCaller(PluginCaller):
         self._profile = profile.scheduler_name
         self._succeeded: dict[str, Histogram] = {}
 
-    def call_for(self, seed: int) -> Call:
-        return self._call if is_sampled(seed) else call_plainly
+    def wrap_for(self, seed: int) -> Wrap:
+        return self._timed if is_sampled(seed) else unwrapped
+
+    def _timed(self, point: str, plugin: str, method: M) -> M:
+        return cast(M, partial(self._call, point, plugin, method))
 
     def _call(self, point: str, plugin: str, method: Callable[..., Any], *args: object) -> Any:
         began_ns = self._now_ns()

@@ -5,23 +5,29 @@ that measures (metered_caller.py). No other code asks whether something is measu
 """
 
 from collections.abc import Callable, Set
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mooring.framework.status import Code, Rejection
 
-Call = Callable[..., Any]
-"""Calls a plugin: `call(point, plugin_name, method, *args)` is what `method(*args)` is."""
+M = TypeVar("M", bound=Callable[..., Any])
+
+
+class Wrap(Protocol):
+    """Returns what is called instead of a plugin's method, with the same arguments and the same answer."""
+
+    def __call__(self, point: str, plugin: str, method: M) -> M: ...
+
 
 SUCCESS, ERROR = Code.Success.name, Code.Error.name
 """Statuses, as metrics name them."""
 
 
-def call_plainly(point: str, plugin: str, method: Callable[..., Any], *args: object) -> Any:
-    """The call, and nothing else."""
-    return method(*args)
+def unwrapped(point: str, plugin: str, method: M) -> M:
+    """The method itself. Hot: 16 methods in a decision; a call with `*args` in between took 3 us more for all of them."""
+    return method
 
 
 class PluginCaller:
@@ -31,9 +37,9 @@ class PluginCaller:
     other methods are for what cannot be seen from single calls, because answers are kept: how many plugins had a say.
     """
 
-    def call_for(self, seed: int) -> Call:
-        """What calls the plugins in the attempt with this seed."""
-        return call_plainly
+    def wrap_for(self, seed: int) -> Wrap:
+        """What the methods of plugins are wrapped with in the attempt with this seed."""
+        return unwrapped
 
     def began(self) -> int:
         """An extension point begins. Returns what `ended` needs to know."""

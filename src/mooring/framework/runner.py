@@ -33,7 +33,7 @@ class Runner(PreparedProfile):
         """Begin an attempt to place a pod."""
         cluster.nodes.settle()
         memo = self._memo(pod.shape, cluster.nodes)
-        return Attempt(self, SchedulingContext(pod, cluster, seed, memo.kept_values, self.caller.call_for(seed)), memo)
+        return Attempt(self, SchedulingContext(pod, cluster, seed, memo.kept_values, self.caller.wrap_for(seed)), memo)
 
     def _memo(self, shape: PodShape, nodes: NodeTable) -> ShapeMemo:
         """What is kept for the shape. It follows one table; for a fork of it nothing is kept."""

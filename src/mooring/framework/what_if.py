@@ -201,7 +201,7 @@ def _tell(extensions: Sequence[PreFilterExtensions], context: SchedulingContext,
     for plugin in extensions:
         try:
             tell = plugin.add_pod if what == "AddPod" else plugin.remove_pod
-            context.call(f"PreFilterExtension{what}", plugin.name, tell, context, pod, row)
+            context.wrap(f"PreFilterExtension{what}", plugin.name, tell)(context, pod, row)
         except Exception as fault:
             name = getattr(plugin, "name", type(plugin).__name__)
             raise AttemptError(f'running {what} on PreFilter plugin "{name}": {describe(fault)}') from fault

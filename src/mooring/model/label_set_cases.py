@@ -12,8 +12,8 @@ T = TypeVar("T")
 class LabelSetCases(Generic[T]):
     """Answers that depend on the namespace of a pod and on the labels that some selectors ask about.
 
-    The members of a StatefulSet, each of a label set of its own, are one case. Whoever has thousands of selectors goes
-    through them once for each case.
+    The members of a StatefulSet, each of a label set of its own, are one case. The owner of thousands of selectors
+    tries them once for each case.
     """
 
     LIMIT = 256

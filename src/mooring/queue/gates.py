@@ -4,10 +4,9 @@ from collections.abc import Callable, Mapping
 
 from mooring.framework.events import ClusterEvent
 from mooring.framework.faults import describe
-from mooring.framework.plugin_caller import SUCCESS, Call, PluginCaller
+from mooring.framework.plugin_caller import SUCCESS, PluginCaller, Wrap
 from mooring.framework.points import PreEnqueuePlugin
 from mooring.framework.profiles import Profile
-from mooring.framework.status import Rejection
 from mooring.queue.counters import QueueCounters
 from mooring.queue.entry import QueuedPod
 from mooring.queue.hints import Report
@@ -38,16 +37,16 @@ class Gates:
             return True  # no profile is named so: there is no plugin that could object
         self._admissions += 1
         began_ns = caller.began()
-        is_admitted = self._admit(entry, caller.call_for(self._admissions))
+        is_admitted = self._admit(entry, caller.wrap_for(self._admissions))
         caller.ended("PreEnqueue", SUCCESS, began_ns)  # Parity: whether or not the pod is gated
         return is_admitted
 
-    def _admit(self, entry: QueuedPod, call: Call) -> bool:
+    def _admit(self, entry: QueuedPod, wrap: Wrap) -> bool:
         plugins = self._plugins.get(entry.profile, ())
         if entry.gating_plugin:  # it most likely still objects
             plugins = tuple(sorted(plugins, key=lambda plugin: plugin.name != entry.gating_plugin))
         for plugin in plugins:
-            objection = self._objection(plugin, entry, call)
+            objection = self._objection(plugin, entry, wrap)
             if objection is not None:
                 self._gate(entry, plugin.name, objection)
                 return False
@@ -55,10 +54,10 @@ class Gates:
         entry.gating_events = ()
         return True
 
-    def _objection(self, plugin: PreEnqueuePlugin, entry: QueuedPod, call: Call) -> str | None:
+    def _objection(self, plugin: PreEnqueuePlugin, entry: QueuedPod, wrap: Wrap) -> str | None:
         """Why the plugin holds the pod back. One that fails holds it back too: it may know a reason."""
         try:
-            rejection: Rejection | None = call("PreEnqueue", plugin.name, plugin.pre_enqueue, entry.pod)
+            rejection = wrap("PreEnqueue", plugin.name, plugin.pre_enqueue)(entry.pod)
             return None if rejection is None else rejection.message
         except Exception as error:  # a plugin may raise anything, or answer with anything
             self._report(f"PreEnqueue of plugin {plugin.name} failed on pod {entry.key}", error)

@@ -137,7 +137,7 @@ class SchedulingQueue:
         return self._places.where(entry.key)
 
     def _wake_updated(self, entry: QueuedPod, old: Pod, new: Pod) -> None:
-        """See whether a unschedulable pod was changed in a way that can cure its rejection.
+        """See whether an unschedulable pod was changed in a way that can cure its rejection.
 
         Parity: unlike other events, its own update reaches a gated pod even if the gating plugin did not register it.
         """

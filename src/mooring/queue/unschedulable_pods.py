@@ -10,7 +10,7 @@ _ANY_EVENT = ""
 
 
 class _Filed(NamedTuple):
-    """A unschedulable pod as it was when it was filed: `put` must find its traces after the entry has changed."""
+    """An unschedulable pod as it was when it was filed: `put` must find its traces after the entry has changed."""
 
     entry: QueuedPod
     sequence: int

@@ -216,8 +216,7 @@ def _status_of_release(release: Release) -> str:
 
 
 def _call(binding: Binding, plugin: Plugin, point: str, ask: Callable[[SchedulingContext, str], T]) -> T:
-    answer: T = binding.context.call(point, plugin.name, ask, binding.context, binding.node_name)
-    return answer
+    return binding.context.wrap(point, plugin.name, ask)(binding.context, binding.node_name)
 
 
 def _ask(

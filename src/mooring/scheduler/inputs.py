@@ -1,4 +1,4 @@
-"""Everything that a scheduler is told, as values: `Scheduler.handle` takes them one after another.
+"""Everything that happens to a scheduler, as values: `Scheduler.handle` takes them one after another.
 
 A run is determined by its inputs, their order and the clock, so that it can be recorded and repeated.
 """

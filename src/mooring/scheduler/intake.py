@@ -207,7 +207,7 @@ def _is_ours(core: Core, pod: Pod) -> bool:
 
 
 def _guard(core: Core, act: Callable[[], object]) -> None:
-    """What the watch shows may contradict what we believe; that is told, and life goes on."""
+    """What the watch shows may contradict the cache: report it and go on."""
     try:
         act()
     except ClusterError as fault:

@@ -40,12 +40,12 @@ def run_post_filter_plugins(runner: Runner, failure: FitError, review: Review | 
 
 def _ask_in_order(runner: Runner, failure: FitError, review: Review | None) -> Steps[PostFilterResult]:
     """Ask until one finds room; the reasons of those that do not are gathered."""
-    call = failure.attempt.context.call
+    wrap = failure.attempt.context.wrap
     reasons: list[str] = []
     clear = False
     for plugin in runner.profile.post_filters:
         try:
-            answer = call("PostFilter", plugin.name, plugin.post_filter, failure)
+            answer = wrap("PostFilter", plugin.name, plugin.post_filter)(failure)
             if isinstance(answer, Candidates) and review is not None:
                 answer = answer.choose((yield from review(answer.victims)))
         except (PluginError, AttemptError) as fault:

@@ -83,7 +83,7 @@ def stop(core: Core, pod_id: str, by: str) -> bool:
 
 
 def pod_gone(core: Core, pod: Pod) -> None:
-    """The pod was deleted: the work, if there is any, is told so and ends."""
+    """The pod was deleted: its work, if there is any, gets PodGone and ends."""
     run = core.pre_bind.by_pod.get(pod.id)
     if run is None:
         return
@@ -146,10 +146,8 @@ def _wait(core: Core, run: PreBindRun, step: object) -> None:
 
 
 def _ask(binding: Binding, plugin: PreBindPlugin) -> Work | Rejection | None:
-    answer: Work | Rejection | None = binding.context.call(
-        "PreBind", plugin.name, plugin.pre_bind, binding.context, binding.node_name
-    )
-    return answer
+    pre_bind = binding.context.wrap("PreBind", plugin.name, plugin.pre_bind)
+    return pre_bind(binding.context, binding.node_name)
 
 
 def _verdict(plugin: Plugin, answer: object) -> BindingFailure | None:

@@ -50,7 +50,7 @@ class PreBindRuns:
         self.by_pod[run.binding.pod.id] = run
 
     def end(self, run: PreBindRun) -> None:
-        """The run is over. A write of it that is not answered yet still has somebody to tell, if it said so."""
+        """The run is over. If a write of it is not answered yet, the answer still goes to the callback that it named."""
         if run.token and run.on_late_answer is not None:
             self.outbox.on_answer[run.token] = run.on_late_answer
         self.stop_waiting(run)

@@ -40,7 +40,7 @@ from mooring.scheduler.outbox import Outbox
 from mooring.scheduler.pre_bind_runs import PreBindRuns
 
 _ANY_EVENT = Registration(ClusterEvent(ANYTHING, Action.ALL))
-"""Nobody knows what an extender waits for."""
+"""An extender does not say which events could help a pod that it rejected."""
 
 
 class Scheduler:

@@ -67,7 +67,7 @@ class HttpLimits:
 
 @dataclass(slots=True)
 class HttpServer:
-    """Serves an ResourceApi. Every write is made durable by `flush` before anybody hears of it."""
+    """Serves a ResourceApi. `flush` makes every write durable before a client sees it."""
 
     api: ResourceApi
     token: str = ""

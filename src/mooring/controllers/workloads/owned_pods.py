@@ -91,7 +91,7 @@ class OwnedPods:
             del self.tally[group]
 
 
-NOBODY = OwnedPods()
+NO_PODS = OwnedPods()
 """The crew of a controller without pods."""
 
 
@@ -105,7 +105,7 @@ class OwnedPodIndex:
         store.listen(self._hear)
 
     def of(self, uid: str) -> OwnedPods:
-        return self._owned_pods.get(uid, NOBODY)
+        return self._owned_pods.get(uid, NO_PODS)
 
     def _hear(self, write: StoreWrite) -> None:
         if write.storage != "/pods":

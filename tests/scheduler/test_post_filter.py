@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mooring.framework.plugin_caller import PluginCaller, call_plainly
+from mooring.framework.plugin_caller import PluginCaller, unwrapped
 from mooring.framework.points import Handle, Nomination, NoRoom, PostFilterPlugin
 from mooring.framework.status import PluginError, curable, final
 from mooring.scheduler.extenders.steps import at_once
@@ -50,7 +50,7 @@ ROWS: dict[str, tuple[list[Any], Nomination | None, str, bool]] = {
 def test_what_comes_of_it(answers: list[Any], nomination: Nomination | None, message: str, clears: bool) -> None:
     plugins = tuple(Answering(answer) for answer in answers)
     runner: Any = SimpleNamespace(profile=SimpleNamespace(post_filters=plugins), caller=PluginCaller())
-    failure: Any = SimpleNamespace(attempt=SimpleNamespace(context=SimpleNamespace(call=call_plainly)))
+    failure: Any = SimpleNamespace(attempt=SimpleNamespace(context=SimpleNamespace(wrap=unwrapped)))
     room: PostFilterResult = at_once(run_post_filter_plugins(runner, failure))
     told = room.message.partition(f" ({__file__}, line ")[0]
     assert (room.nomination, told, room.clear_nomination) == (nomination, message, clears)
