@@ -9,7 +9,7 @@ from mooring.framework.attempt import AttemptError, PodRejected
 from mooring.framework.points import Handle, Plugin
 from mooring.framework.profiles import Profile
 from mooring.framework.runner import Runner
-from mooring.framework.status import SKIP, Rejection, Skip
+from mooring.framework.status import SKIP, SKIPS, Rejection, Skip
 from mooring.model.pod import Pod
 from mooring.scheduler.decision import rejections_by_node
 
@@ -37,7 +37,7 @@ def verdicts(plugin: Plugin, pod: Pod, cluster: Cluster) -> dict[str, Rejection]
 
 def skips_filter(plugin: Any, pod: Pod, cluster: Cluster) -> bool:
     """Whether the plugin leaves the pod alone, so that its filter is not even asked."""
-    return plugin.pre_filter(Runner(_profile(plugin)).open(pod, cluster).context) is SKIP
+    return plugin.pre_filter(Runner(_profile(plugin)).open(pod, cluster).context) in SKIPS
 
 
 def scores(plugin: Plugin, pod: Pod, cluster: Cluster, *names: str) -> dict[str, int] | Skip:

@@ -19,7 +19,7 @@ from mooring.scheduler.inputs import (
     ObjectAdded,
     ObjectRemoved,
     ObjectUpdated,
-    SecondPassed,
+    TimePassed,
     WriteAnswered,
 )
 from mooring.sim.driver import START_NS
@@ -178,7 +178,7 @@ class LateClaims:
 
     def second(self) -> None:
         self.clock.advance_ns(NS_PER_S)
-        self.scheduler.handle(SecondPassed())
+        self.scheduler.handle(TimePassed())
         self.scheduler.release_waiting()
         self.collect()
 

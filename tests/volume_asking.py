@@ -5,7 +5,7 @@ import numpy as np
 from mooring.cluster.cluster import Cluster
 from mooring.framework.context import KeptValues, SchedulingContext
 from mooring.framework.points import FilterPlugin, PreFilterPlugin
-from mooring.framework.status import SKIP, Rejection
+from mooring.framework.status import SKIPS, Rejection
 from mooring.model.pod import Pod
 
 
@@ -23,7 +23,7 @@ def verdicts(
     if isinstance(answer, Rejection):
         return {"": answer}
     names = cluster.nodes.names
-    codes = None if answer is SKIP else plugin.filter(context, slice(0, cluster.nodes.height))
+    codes = None if answer in SKIPS else plugin.filter(context, slice(0, cluster.nodes.height))
     found = np.zeros(len(names), np.int64) if codes is None else codes
     return {
         name: plugin.rejection(context, int(code)) if code else None for name, code in zip(names, found, strict=True)

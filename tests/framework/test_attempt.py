@@ -24,7 +24,7 @@ from mooring.framework.points import (
 )
 from mooring.framework.profiles import Profile
 from mooring.framework.runner import Runner
-from mooring.framework.status import SKIP, Code, PluginError, Rejection, curable, final
+from mooring.framework.status import SKIP, SKIP_SHAPE, Code, PluginError, Rejection, curable, final
 from mooring.model.pod import Pod
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
@@ -196,6 +196,23 @@ def test_the_nodes_that_pre_filters_name_are_intersected(
     kind: type[Fake], said: dict[str, Any], left: list[str]
 ) -> None:
     assert feasible(run(*(kind(name, answer) for name, answer in said.items()), FakeScore("S"))) == left
+
+
+@pytest.mark.parametrize(("said", "asked"), [(SKIP, 3), (SKIP_SHAPE, 1)], ids=["SKIP", "SKIP_SHAPE"])
+def test_a_plugin_that_skips_a_shape_is_asked_once_about_it(said: Any, asked: int) -> None:
+    """A filter or score that rejects every node, or raises, shows if it is asked all the same."""
+
+    class Skipping(FakePreFilter, FakeFilter): ...
+
+    class SkippingScore(FakePreScore, FakeScore): ...
+
+    before, after = Skipping("A", said), SkippingScore("B", said)
+    runner, cluster = Runner(a_profile(before, after)), three_nodes()
+    for _ in range(3):
+        assert isinstance(decide(runner, a_pod(), cluster, DecideOptions()), Placement)
+    assert (len(before.asked), len(after.asked)) == (asked, asked)
+    assert isinstance(decide(runner, a_pod(cpu="1"), cluster, DecideOptions()), Placement)
+    assert len(before.asked) == asked + 1, "another shape is asked about anew"
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str, set[str]]] = {
@@ -479,6 +496,12 @@ class Unsure(FakeFilter):
         raise PluginError("boom")
 
 
+class UnsureScore(FakeScore):
+    @classmethod
+    def concerns(cls, pod: Pod) -> bool:
+        raise PluginError("boom")
+
+
 BOOM = PluginError("boom")
 INVALID = (
     'applying score defaultWeights on Score plugins: plugin "Bad" returns an invalid score {}, '
@@ -502,6 +525,7 @@ FAULTS: dict[str, tuple[Fake, str]] = {
     "Filter gives a list": (FakeFilter("Bad", [0, 1, 0]), f"{FILTERING}codes must be an array of int64, not list"),
     "Filter cannot tell what its code means": (Oblivious("Bad", {"n0": 1}), f"{FILTERING}boom"),
     "Filter cannot tell whom it concerns": (Unsure("Bad"), f"{FILTERING}boom"),
+    "Score cannot tell whom it concerns": (UnsureScore("Bad"), f"{SCORING}boom"),
     "PreScore raises": (FakePreScore("Bad", BOOM), 'running PreScore plugin "Bad": boom'),
     "Score raises": (FakeScore("Bad", BOOM), f"{SCORING}boom"),
     "Score raises, kept": (KeptScore("Bad", BOOM), f"{SCORING}boom"),

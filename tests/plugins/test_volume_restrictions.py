@@ -7,7 +7,7 @@ import pytest
 from build import a_cluster, a_node, a_pod
 from build_storage import a_claim, using
 from mooring.framework.points import Handle
-from mooring.framework.status import SKIP, Code
+from mooring.framework.status import SKIP, SKIP_SHAPE, Code
 from mooring.plugins.volumes.volume_restrictions import VolumeRestrictions
 from volume_asking import a_context, reasons, verdicts
 
@@ -108,7 +108,7 @@ def test_a_claim_that_is_not_there_refuses_the_pod() -> None:
 
 
 def test_a_pod_without_volumes_is_skipped() -> None:
-    assert PLUGIN.pre_filter(a_context(a_cluster(a_node("n")), a_pod())) is SKIP
+    assert PLUGIN.pre_filter(a_context(a_cluster(a_node("n")), a_pod())) is SKIP_SHAPE
     assert not PLUGIN.concerns(a_pod())
 
 

@@ -37,7 +37,7 @@ from mooring.scheduler.inputs import (
     ObjectAdded,
     ObjectRemoved,
     ObjectUpdated,
-    SecondPassed,
+    TimePassed,
 )
 from mooring.scheduler.scheduler import Scheduler
 from mooring.sim.driver import with_condition
@@ -336,7 +336,7 @@ class DelayedCluster:
         """To the next whole second, where flushes are due."""
         self.clock.advance_ns(NS_PER_S - self.clock.now_ns() % NS_PER_S)
         self._seconds += 1
-        self._call(Cause("a second passed"), lambda: self.scheduler.handle(SecondPassed()))
+        self._call(Cause("a second passed"), lambda: self.scheduler.handle(TimePassed()))
         if self._seconds % UNSCHEDULABLE_FLUSH_PERIOD_S == 0:
             self._call(Cause("half a minute passed"), lambda: self.scheduler.handle(HalfMinutePassed()))
 

@@ -25,7 +25,7 @@ from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
 from mooring.plugins.builtin import in_tree
 from mooring.scheduler.assembly import build_scheduler
-from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated, SecondPassed
+from mooring.scheduler.inputs import BindAnswered, ObjectAdded, ObjectRemoved, ObjectUpdated, TimePassed
 
 PATH = ("reserve", "permit", "preBind", "postBind")
 BOTH = {"enabled": [{"name": "P"}, {"name": "Q"}]}
@@ -285,7 +285,7 @@ def reject(world: World, pod: Pod) -> None:
 
 def time_out(world: World, pod: Pod) -> None:
     world.clock.advance_ns(10 * NS_PER_S)
-    world.scheduler.handle(SecondPassed())
+    world.scheduler.handle(TimePassed())
     world.release()
 
 

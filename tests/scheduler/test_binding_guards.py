@@ -16,7 +16,7 @@ from mooring.framework.waiting import Release
 from mooring.queue.entry import QueuedPod
 from mooring.scheduler import bind
 from mooring.scheduler.failure import AttemptFailure
-from mooring.scheduler.inputs import BindAnswered, CallAnswered, ObjectAdded, ObjectRemoved, SecondPassed
+from mooring.scheduler.inputs import BindAnswered, CallAnswered, ObjectAdded, ObjectRemoved, TimePassed
 from recording_caller import RecordingCaller
 
 # ---- answers to bindings that are over
@@ -30,7 +30,7 @@ def test_a_reply_to_a_binding_that_was_given_up_does_not_end_the_next_one() -> N
     (first,) = scheduler.take_intents()
     scheduler.handle(BindAnswered(pod, "the server was slow"))
     world.clock.advance_ns(5_000_000_000)
-    scheduler.handle(SecondPassed())
+    scheduler.handle(TimePassed())
     scheduler.attempt()
     binding = scheduler.core.bindings[pod.id]
     *_, second = scheduler.take_intents()

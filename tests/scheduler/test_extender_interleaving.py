@@ -20,7 +20,7 @@ from mooring.scheduler.inputs import (
     ObjectAdded,
     ObjectRemoved,
     ObjectUpdated,
-    SecondPassed,
+    TimePassed,
 )
 from mooring.scheduler.metrics import SchedulerMetrics
 
@@ -94,7 +94,7 @@ class Chaos:
 
     def tick(self) -> None:
         self.clock.advance_ns(self.draw.randrange(1, 5) * NS_PER_S)
-        self.scheduler.handle(SecondPassed())
+        self.scheduler.handle(TimePassed())
         self.scheduler.handle(HalfMinutePassed())
         self.scheduler.release_waiting()
 

@@ -16,7 +16,7 @@ from mooring.scheduler.inputs import (
     ObjectAdded,
     ObjectRemoved,
     ObjectUpdated,
-    SecondPassed,
+    TimePassed,
 )
 
 ONE = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "nodeCacheCapable": True}
@@ -150,7 +150,7 @@ def test_the_end_of_another_bind_waits_too() -> None:
 
 def test_time_that_passes_is_made_up_for() -> None:
     world = Suspended()
-    world.scheduler.handle(SecondPassed())
+    world.scheduler.handle(TimePassed())
     world.scheduler.handle(HalfMinutePassed())
     world.scheduler.release_waiting()
     assert (

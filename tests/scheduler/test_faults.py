@@ -43,7 +43,7 @@ from mooring.scheduler.inputs import (
     ObjectAdded,
     ObjectRemoved,
     ObjectUpdated,
-    SecondPassed,
+    TimePassed,
 )
 
 BOOM = PluginError("boom")
@@ -277,7 +277,7 @@ def test_a_fault_is_one_failed_attempt(says: dict[str, Any], text: str) -> None:
     assert not world.queue.is_in_flight(bad.id)
     world.bad.says = {}
     world.clock.advance_ns(2 * NS_PER_S)
-    world.scheduler.handle(SecondPassed())
+    world.scheduler.handle(TimePassed())
     world.work()
     assert world.node_of(bad) is not None, "it comes again when its backoff is over"
 

@@ -14,7 +14,7 @@ from mooring.framework.points import PermitPlugin, ReservePlugin
 from mooring.framework.status import PluginError, Rejection, curable
 from mooring.kit.clock import NS_PER_S
 from mooring.plugins.builtin import in_tree
-from mooring.scheduler.inputs import SecondPassed
+from mooring.scheduler.inputs import TimePassed
 
 WAITS = 'pod group is unschedulable, one or more plugins asked to wait and no plugin rejected pod "{}"'
 NO_ROOM = (
@@ -245,7 +245,7 @@ def test_a_promise_that_the_status_does_not_show_yet_is_taken_back_as_well() -> 
         world.driver.create(a_member(name, priority=10))
     world.scheduler.attempt()  # a and b are promised room beside c and d, which wait for the victim to go
     world.clock.advance_ns(3 * NS_PER_S)
-    world.scheduler.handle(SecondPassed())
+    world.scheduler.handle(TimePassed())
     world.scheduler.attempt()  # c and d are held back still, and without them a and b are too few
     patches = [intent for intent in world.core.outbox.intents if isinstance(intent, PatchStatus)]
     assert [patch.nominated_node_name for patch in patches if patch.pod.name == "a"] == ["n1", ""]

@@ -17,7 +17,7 @@ from mooring.model.meta import KubeObject
 from mooring.model.storage import PersistentVolumeClaim
 from mooring.plugins.builtin import in_tree
 from mooring.scheduler.assembly import build_scheduler
-from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated, SecondPassed, WriteAnswered
+from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated, TimePassed, WriteAnswered
 
 CLAIM = "default/claim"
 PATCH = Write("PATCH", PersistentVolumeClaim, "claim", "default", {"metadata": {"annotations": {"a": "b"}}})
@@ -80,7 +80,7 @@ class World:
 
     def pass_second(self) -> None:
         self.clock.advance_ns(NS_PER_S)
-        self.scheduler.handle(SecondPassed())
+        self.scheduler.handle(TimePassed())
 
     @property
     def is_at_work(self) -> bool:
@@ -165,7 +165,7 @@ def test_a_pause_ends_with_each_second() -> None:
     world = World(pauses)
     world.pass_second()
     world.clock.advance_ns(NS_PER_S // 10)
-    world.scheduler.handle(SecondPassed())
+    world.scheduler.handle(TimePassed())
     assert len(world.worker.answers) == 1
 
 
@@ -181,7 +181,7 @@ def test_a_pause_ends_when_its_time_has_come() -> None:
     world.pass_second()
     assert world.scheduler.next_deadline_ns() == worker_deadline[0]
     world.clock.advance_ns(NS_PER_S // 2)
-    world.scheduler.handle(SecondPassed())
+    world.scheduler.handle(TimePassed())
     assert len(world.intents(Bind)) == 1
 
 

@@ -17,14 +17,12 @@ class ChangeLog(Generic[T]):
     def __init__(self) -> None:
         self._items: list[T] = []
         self._start = 0
-
-    @property
-    def end(self) -> int:
+        self.end = 0
         """The position after the last change."""
-        return self._start + len(self._items)
 
     def note(self, item: T) -> None:
         self._items.append(item)
+        self.end += 1
         if len(self._items) > self.LIMIT:
             half = self.LIMIT // 2
             del self._items[:half]

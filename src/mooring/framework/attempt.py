@@ -3,8 +3,9 @@
 Whatever a plugin raises ends the attempt with that plugin named; never the scheduler.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from mooring.framework.points import (
     Codes,
     FilterPlugin,
     NodeNames,
+    Plugin,
     PreFilterExtensions,
     Reads,
     Rows,
@@ -25,7 +27,9 @@ from mooring.framework.points import (
     Scores,
 )
 from mooring.framework.prepared import PreparedProfile
-from mooring.framework.status import SKIP, Code, Rejection, final
+from mooring.framework.status import SKIP, SKIP_SHAPE, Code, Rejection, final
+
+P = TypeVar("P", bound=Plugin)
 
 MAX_SCORE = 100
 _FEW_CODES = 4096
@@ -114,7 +118,7 @@ class Attempt:
             outcome = self._outcome("PreFilter", plugin, is_fixed, plugin.pre_filter, self.context)
             if outcome is None:
                 continue
-            if outcome is SKIP:
+            if outcome is SKIP or outcome is SKIP_SHAPE:
                 self._no_filter.add(plugin.name)
             elif isinstance(outcome, NodeNames):
                 empty = _narrow(narrowing, outcome.names, plugin.name)
@@ -152,7 +156,7 @@ class Attempt:
         if narrowing.names is not None:
             verdicts.first = _keep_only(verdicts.first, narrowing.names, context)
         for index, plugin in self.runner.asked_filters:
-            if plugin.name not in self._no_filter and _concerns(plugin, context):
+            if plugin.name not in self._no_filter and _concerns(plugin, context, _filtering):
                 self._ask_filter(index, plugin, verdicts)
         return verdicts
 
@@ -161,7 +165,7 @@ class Attempt:
         return [
             (index, plugin)
             for index, plugin in enumerate(self.runner.filters)
-            if plugin.name not in self._no_filter and _concerns(plugin, self.context)
+            if plugin.name not in self._no_filter and _concerns(plugin, self.context, _filtering)
         ]
 
     def extensions(self) -> list[PreFilterExtensions]:
@@ -179,7 +183,7 @@ class Attempt:
         try:
             return plugin.rejection(self.context, code).by(plugin.name)
         except Exception as fault:
-            raise AttemptError(f'running "{plugin.name}" filter plugin: {describe(fault)}') from fault
+            raise AttemptError(f"{_filtering(plugin)}: {describe(fault)}") from fault
 
     def codes(self, verdicts: Verdicts, index: int) -> Codes:
         """The codes of one filter, for all rows."""
@@ -238,10 +242,11 @@ class Attempt:
         if not runner.scores:
             return ScoreCard(rows, np.ones(len(context.nodes.alive[rows]), np.int64))
         card = ScoreCard(rows, self._memo.score_sum(context, self._kept_scores, runner.summed)[rows].copy())
-        for index, plugin in enumerate(runner.scores):
-            if plugin.name in self._no_score or (index in runner.summed and not explain):
+        for index, plugin in enumerate(runner.scores) if explain else runner.asked_scores:
+            if plugin.name in self._no_score:
                 continue
-            scores, weight = self._scores_of(index, plugin, rows), runner.weights[index]
+            scores = self._scores_of(index, plugin, rows) if _concerns(plugin, context, _scoring) else 0
+            weight = runner.weights[index]
             if index not in runner.summed:
                 card.totals += scores * weight
             if explain:
@@ -252,24 +257,34 @@ class Attempt:
         plan = self._memo.pre_score_plan or self.runner.pre_score_plan
         self._no_score.update(plan.skipped)
         for plugin, is_fixed in plan.steps:
-            if self._outcome("PreScore", plugin, is_fixed, plugin.pre_score, self.context, rows) is SKIP:
+            outcome = self._outcome("PreScore", plugin, is_fixed, plugin.pre_score, self.context, rows)
+            if outcome is SKIP or outcome is SKIP_SHAPE:
                 self._no_score.add(plugin.name)
         if self._memo.pre_score_plan is None:
             self._memo.pre_score_plan = self._memo.settle("PreScore", plan)
 
     def _scores_of(self, index: int, plugin: ScorePlugin, rows: Rows) -> Scores | int:
         """What a plugin gives, normalised and checked; one number where it is the same for all nodes."""
-        count = len(self.context.nodes.alive[rows])
         if self.runner.score_reads[index] is Reads.CLUSTER:
-            raw = _score(plugin, self.context, rows, count)
+            raw = _score(plugin, self.context, rows, _count(self.context, rows))
         else:
             column = self._memo.score(index)
-            raw = None if column is None else column[rows]
+            if column is None:
+                return self._level(index, plugin, rows)
+            raw = column[rows]
         if index in self.runner.summed or not plugin.normalizes():
             return 0 if raw is None else raw
         # Hot: a plugin without anything to tell nodes apart is normalised for one node instead of thousands.
         scores = _normalize(plugin, self.context, np.zeros(1, np.int64) if raw is None else raw, rows)
         return int(scores[0]) if raw is None else scores
+
+    def _level(self, index: int, plugin: ScorePlugin, rows: Rows) -> int:
+        """What a kept score plugin gives that tells no nodes apart; it is worked out once for the shape."""
+        level = self._memo.levels.get(index)
+        if level is None:
+            normalized = _normalize(plugin, self.context, np.zeros(1, np.int64), rows) if plugin.normalizes() else (0,)
+            level = self._memo.levels[index] = int(normalized[0])
+        return level
 
     def _kept_scores(self) -> list[Question]:
         reads = self.runner.score_reads
@@ -288,7 +303,7 @@ class Attempt:
             outcome = self.context.wrap(point, plugin.name, ask)(*args)
         except Exception as fault:
             raise AttemptError(f'running {point} plugin "{plugin.name}": {describe(fault)}') from fault
-        if is_fixed:
+        if is_fixed or outcome is SKIP_SHAPE:
             self._memo.outcomes[key] = outcome
         return outcome
 
@@ -315,11 +330,20 @@ def _count(context: SchedulingContext, rows: Rows) -> int:
     return len(context.nodes.alive[rows]) if isinstance(rows, slice) else len(rows)
 
 
-def _concerns(plugin: FilterPlugin, context: SchedulingContext) -> bool:
+def _concerns(plugin: P, context: SchedulingContext, doing: Callable[[P], str]) -> bool:
     try:
         return plugin.concerns(context.pod)
     except Exception as fault:
-        raise AttemptError(f'running "{plugin.name}" filter plugin: {describe(fault)}') from fault
+        raise AttemptError(f"{doing(plugin)}: {describe(fault)}") from fault
+
+
+def _filtering(plugin: FilterPlugin) -> str:
+    """Upstream's words for what fails when a filter does."""
+    return f'running "{plugin.name}" filter plugin'
+
+
+def _scoring(plugin: ScorePlugin) -> str:
+    return f'running Score plugins: plugin "{plugin.name}" failed with'
 
 
 def ask_filter(plugin: FilterPlugin, context: SchedulingContext, rows: Rows, asked: int) -> Codes | None:
@@ -329,7 +353,7 @@ def ask_filter(plugin: FilterPlugin, context: SchedulingContext, rows: Rows, ask
         if codes is not None:
             _check_form(codes, asked, "codes")
     except Exception as fault:
-        raise AttemptError(f'running "{plugin.name}" filter plugin: {describe(fault)}') from fault
+        raise AttemptError(f"{_filtering(plugin)}: {describe(fault)}") from fault
     return codes
 
 
@@ -339,7 +363,7 @@ def _score(plugin: ScorePlugin, context: SchedulingContext, rows: Rows, asked: i
         if scores is not None:
             _check_form(scores, asked, "scores")
     except Exception as fault:
-        raise AttemptError(f'running Score plugins: plugin "{plugin.name}" failed with: {describe(fault)}') from fault
+        raise AttemptError(f"{_scoring(plugin)}: {describe(fault)}") from fault
     if scores is not None and not plugin.normalizes():
         _check_range(plugin, scores)
     return scores
@@ -368,9 +392,13 @@ def _check_form(answer: object, asked: int, what: str) -> None:
 def _check_range(plugin: ScorePlugin, scores: Scores) -> None:
     # Hot: as a rule there are few. As unsigned, a negative score is larger than any allowed one, so one maximum finds
     # both ends.
-    if len(scores) <= FEW and all(0 <= score <= MAX_SCORE for score in scores.tolist()):
+    if not len(scores):
         return
-    if len(scores) and scores.view(np.uint64).max() > MAX_SCORE:
+    if len(scores) <= FEW:
+        numbers = scores.tolist()
+        if min(numbers) >= 0 and max(numbers) <= MAX_SCORE:
+            return
+    if scores.view(np.uint64).max() > MAX_SCORE:
         worst = int(next(s for s in scores if not 0 <= s <= MAX_SCORE))
         raise AttemptError(
             f'applying score defaultWeights on Score plugins: plugin "{plugin.name}" returns an invalid score {worst}, '

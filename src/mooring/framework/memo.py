@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.cluster.change_log import ChangeLog
 from mooring.cluster.nodes.table import NodeTable, few_rows
 from mooring.framework.context import KeptValues, SchedulingContext
 from mooring.framework.points import Reads, Rows
-from mooring.framework.status import SKIP
+from mooring.framework.status import SKIPS
 
 Answer = Callable[[SchedulingContext, Rows], NDArray[np.int64] | None]
 
@@ -20,6 +21,9 @@ DEAD = -1
 """... the row has no node."""
 NARROWED_OUT = -2
 """... a PreFilter ruled the node out."""
+
+
+_UNKNOWN = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,12 @@ class KeptColumns:
     def refresh(self, context: SchedulingContext) -> Rows | None:
         """Ask again where something was touched. Returns the rows whose answers may be new; None: there are none."""
         nodes = context.nodes
-        node_rows, rows = self._touched_nodes(nodes), self._touched(nodes)
+        if self._capacity != nodes.capacity or self._node_set_version != nodes.node_set_version:
+            rows = node_rows = self._start_over(nodes)
+        else:
+            rows = _news(nodes.touches, self._position, nodes.height)
+            node_rows = _news(nodes.node_touches, self._node_position, nodes.height)
+        self._position, self._node_position = nodes.touches.end, nodes.node_touches.end
         if rows is None:
             return None
         try:
@@ -68,22 +77,11 @@ class KeptColumns:
             raise
         return rows
 
-    def _touched(self, nodes: NodeTable) -> Rows | None:
-        """The rows touched since the last refresh, or all of them when there is nothing to build on."""
-        rows = nodes.touches.since(self._position)
-        self._position = nodes.touches.end
-        if self._capacity != nodes.capacity or self._node_set_version != nodes.node_set_version:
-            self._capacity, self._node_set_version = nodes.capacity, nodes.node_set_version
-            self.columns.clear()
-            rows = None
-        return _as_rows(rows, nodes.height)
-
-    def _touched_nodes(self, nodes: NodeTable) -> Rows | None:
-        rows = nodes.node_touches.since(self._node_position)
-        self._node_position = nodes.node_touches.end
-        if self._capacity != nodes.capacity or self._node_set_version != nodes.node_set_version:
-            rows = None
-        return _as_rows(rows, nodes.height)
+    def _start_over(self, nodes: NodeTable) -> Rows | None:
+        """There is nothing to build on: nothing is kept yet, or a node came or went. All rows have to be asked about."""
+        self._capacity, self._node_set_version = nodes.capacity, nodes.node_set_version
+        self.columns.clear()
+        return slice(0, nodes.height)
 
     def _put(self, question: Question, rows: Rows, answer: NDArray[np.int64] | None, capacity: int) -> None:
         column = self.columns.get(question.index)
@@ -94,11 +92,14 @@ class KeptColumns:
         column[rows] = 0 if answer is None else answer
 
 
-def _as_rows(touched: list[int] | None, height: int) -> Rows | None:
-    """None stays for nothing touched; a log that forgot, or many rows, mean all rows."""
+def _news(log: ChangeLog[int], position: int, height: int) -> Rows | None:
+    """The rows in a log since a position; None: none. A log that no longer reaches back, or many rows, mean all rows."""
+    if position == log.end:
+        return None
+    touched = log.since(position)
     if touched is None or len(touched) * 4 > height:
         return slice(0, height)
-    return np.array(sorted(touched), np.intp) if touched else None
+    return np.array(sorted(touched), np.intp)
 
 
 class ShapeMemo:
@@ -111,7 +112,9 @@ class ShapeMemo:
     def __init__(self) -> None:
         self.kept_values = KeptValues()
         self.outcomes: dict[tuple[str, str], Any] = {}
-        """What PreFilter and PreScore plugins said that read only the shape, by point and plugin name."""
+        """What PreFilter and PreScore plugins said that follows from the shape alone, by point and plugin name."""
+        self.levels: dict[int, int] = {}
+        """By index of a kept score plugin that tells no nodes apart: what normalising makes of 0."""
         self.pre_filter_plan: PluginPlan | None = None
         self.pre_score_plan: PluginPlan | None = None
         self._filters: KeptColumns | None = None
@@ -123,10 +126,10 @@ class ShapeMemo:
 
     def settle(self, point: str, plan: PluginPlan) -> PluginPlan:
         """The plan without the plugins that are known to skip, or to have nothing to say, for this shape."""
-        said = {plugin.name: self.outcomes[point, plugin.name] for plugin, is_fixed in plan.steps if is_fixed}
+        said = {plugin.name: self.outcomes.get((point, plugin.name), _UNKNOWN) for plugin, _ in plan.steps}
         return PluginPlan(
-            frozenset(name for name, outcome in said.items() if outcome is SKIP),
-            tuple(step for step in plan.steps if said.get(step[0].name, step) not in (None, SKIP)),
+            frozenset(name for name, outcome in said.items() if outcome in SKIPS),
+            tuple(step for step in plan.steps if said[step[0].name] not in (None, *SKIPS)),
         )
 
     def first_rejections(self, context: SchedulingContext, questions: Callable[[], list[Question]]) -> NDArray[np.int8]:

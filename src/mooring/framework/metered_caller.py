@@ -12,7 +12,7 @@ from mooring.framework.memo import PASSED
 from mooring.framework.plugin_caller import ERROR, SUCCESS, M, PluginCaller, Wrap, unwrapped
 from mooring.framework.points import NoRoom, Wait
 from mooring.framework.profiles import Profile
-from mooring.framework.status import SKIP, Code, Rejection
+from mooring.framework.status import SKIP, SKIP_SHAPE, Code, Rejection
 from mooring.kit.clock import Clock
 from mooring.kit.metrics import Histogram, MetricRegistry
 
@@ -34,7 +34,7 @@ def status_of(answer: object) -> str:
         answer = answer.rejection
     if isinstance(answer, Rejection):
         return _STATUS[answer.code]
-    if answer is SKIP:
+    if answer is SKIP or answer is SKIP_SHAPE:
         return Code.Skip.name
     return Code.Wait.name if isinstance(answer, Wait) else SUCCESS
 

@@ -72,7 +72,8 @@ def reads(what: Reads) -> Callable[[M], M]:
     """Declare on `pre_filter`, `filter`, `pre_score` or `score` what its answer depends on (default: CLUSTER).
 
     A filter or score whose answers are kept is asked about all rows of the table, also those that other filters reject
-    and those without a node: it must have an answer for them, scores without `normalize` one from 0 to 100.
+    and those without a node: it must have an answer for them, scores without `normalize` one from 0 to 100. The `normalize`
+    of a score whose answers are kept must depend on the scores alone.
     """
 
     def mark(method: M) -> M:
@@ -117,7 +118,10 @@ class Plugin(ABC):
 
     @classmethod
     def concerns(cls, pod: Pod) -> bool:
-        """Whether there is anything to filter for this pod; a cheap way out for plugins that most pods do not need."""
+        """Whether there is anything to filter or score for this pod: a cheap way out for plugins that most pods do not need.
+
+        A plugin that says False rejects no node, and scores 0 for each.
+        """
         return True
 
 
@@ -135,7 +139,7 @@ class QueueSortPlugin(Plugin):
 class PreFilterPlugin(Plugin):
     @abstractmethod
     def pre_filter(self, context: "SchedulingContext") -> NodeNames | Rejection | Skip | None:
-        """SKIP leaves the plugin's `filter` out of this attempt."""
+        """SKIP leaves the plugin's `filter` out of this attempt, SKIP_SHAPE out of all attempts for pods of this shape."""
 
 
 class PreFilterExtensions(PreFilterPlugin):
@@ -211,7 +215,10 @@ class PostFilterPlugin(Plugin):
 class PreScorePlugin(Plugin):
     @abstractmethod
     def pre_score(self, context: "SchedulingContext", rows: Rows) -> Skip | None:
-        """`rows` are the feasible nodes. SKIP leaves the plugin's `score` out of this attempt."""
+        """`rows` are the feasible nodes. SKIP leaves the plugin's `score` out of this attempt.
+
+        SKIP_SHAPE leaves it out of all attempts for pods of this shape.
+        """
 
 
 class ScorePlugin(Plugin):

@@ -44,6 +44,8 @@ class PreparedProfile:
             if self.score_reads[index] is not Reads.CLUSTER and not plugin.normalizes()
         }
         """Score plugins whose kept answers need nothing but adding up, with their weight."""
+        self.asked_scores = [(index, plugin) for index, plugin in enumerate(self.scores) if index not in self.summed]
+        """The score plugins whose part of the total is worked out in each attempt, with their place in the order."""
 
 
 def _plan(plugins: Iterable[PreFilterPlugin | PreScorePlugin], method: str) -> PluginPlan:

@@ -48,12 +48,18 @@ def final(*reasons: str) -> Rejection:
 
 class Sentinel(Enum):
     SKIP = "skip"
+    SKIP_SHAPE = "skip shape"
 
 
 SKIP: Literal[Sentinel.SKIP] = Sentinel.SKIP
-"""From PreFilter or PreScore: this plugin has nothing to say about this pod, leave it out of the cycle."""
+"""From PreFilter or PreScore: this plugin has nothing to say about this pod, leave it out of the attempt."""
 
-Skip = Literal[Sentinel.SKIP]
+SKIP_SHAPE: Literal[Sentinel.SKIP_SHAPE] = Sentinel.SKIP_SHAPE
+"""The same, and it follows from the pod's shape alone: the framework does not ask again for pods of this shape."""
+
+Skip = Literal[Sentinel.SKIP, Sentinel.SKIP_SHAPE]
+
+SKIPS = (SKIP, SKIP_SHAPE)
 
 
 class PluginError(Exception):

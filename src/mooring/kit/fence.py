@@ -7,6 +7,7 @@ out. So the moment that counts is that of sending: a connection asks the fence d
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from math import inf
 
 
@@ -18,7 +19,7 @@ def _elapsed_clock() -> Callable[[], float]:
     boot_time = getattr(time, "CLOCK_BOOTTIME", None)
     if boot_time is None:
         return time.monotonic
-    return lambda: time.clock_gettime(boot_time)
+    return partial(time.clock_gettime, boot_time)
 
 
 elapsed_s = _elapsed_clock()

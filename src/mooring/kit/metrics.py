@@ -89,14 +89,14 @@ class Gauge:
 class Histogram:
     """How many of the values that were observed lie under which bound, and their sum."""
 
-    __slots__ = ("_counts", "_recent", "_total", "bounds", "observe_ns")
+    __slots__ = ("_counts", "_total", "bounds", "noted", "observe_ns")
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self.bounds = bounds
         self._counts = [0] * (len(bounds) + 1)
         self._total: float = 0
-        self._recent: list[int] = []
-        self.observe_ns: Callable[[int], None] = self._recent.append
+        self.noted: list[int] = []
+        self.observe_ns: Callable[[int], None] = self.noted.append
         """Takes a duration in nanoseconds, for bounds that are seconds.
 
         Hot: it is only noted (0.03 µs), and counted when someone looks or `fold` is called.
@@ -108,10 +108,10 @@ class Histogram:
 
     def fold(self) -> None:
         """Count the durations that were noted. A clock that was set back makes none of them negative."""
-        if not self._recent:
+        if not self.noted:
             return
-        taken_ns = np.maximum(np.array(self._recent, np.int64), 0)
-        self._recent.clear()
+        taken_ns = np.maximum(np.array(self.noted, np.int64), 0)
+        self.noted.clear()
         buckets = np.searchsorted(self.bounds, taken_ns / 1e9)
         added = np.bincount(buckets, minlength=len(self._counts)).tolist()
         self._counts = [before + more for before, more in zip(self._counts, added, strict=True)]
@@ -137,7 +137,7 @@ class Histogram:
         return not any(self.counts)
 
     def clear(self) -> None:
-        self._recent.clear()
+        self.noted.clear()
         self._counts = [0] * len(self._counts)
         self._total = 0
 
@@ -190,7 +190,7 @@ class Family(Generic[S]):
     def fold(self) -> None:
         """Count what was only noted so far."""
         for series in self._series.values():
-            if isinstance(series, Histogram):
+            if isinstance(series, Histogram) and series.noted:
                 series.fold()
 
     def clear(self) -> None:
@@ -245,7 +245,8 @@ class MetricRegistry:
     def fold(self) -> None:
         """Count what was only noted so far. To be called every second or so, or else notes pile up."""
         for family in self._families.values():
-            family.fold()
+            if family.description.kind == "histogram":
+                family.fold()
 
     def clear(self) -> None:
         """Start all metrics anew."""

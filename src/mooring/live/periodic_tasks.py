@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from mooring.kit.clock import NS_PER_S, Clock
 from mooring.queue.queue import UNSCHEDULABLE_FLUSH_PERIOD_S
-from mooring.scheduler.inputs import HalfMinutePassed, SecondPassed
+from mooring.scheduler.inputs import HalfMinutePassed, TimePassed
 from mooring.scheduler.scheduler import Scheduler
 
 TICK_NS = NS_PER_S // 10
@@ -27,7 +27,7 @@ class PeriodicTasks:
         now_ns = self._clock.now_ns()
         if now_ns >= self._tick_ns:
             self._tick_ns = now_ns + TICK_NS
-            self._scheduler.handle(SecondPassed())
+            self._scheduler.handle(TimePassed())
             self._scheduler.release_waiting()
         if now_ns >= self._flush_ns:
             self._flush_ns = now_ns + FLUSH_NS

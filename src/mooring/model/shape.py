@@ -11,7 +11,7 @@ import msgspec
 from mooring.kit.lazy import lazy
 from mooring.model.affinity import PodTerms, compile_terms
 from mooring.model.meta import int32
-from mooring.model.pod_spec import ALWAYS, Container, PodSpec, PodStatus, SpecAndStatus, Toleration
+from mooring.model.pod_spec import ALWAYS, Container, PodSpec, PodStatus, SpecAndStatus, Toleration, Volume
 from mooring.model.requests import FILTER, FIT_SCORE, effective_requests, held_non_zero, held_requests, to_units
 from mooring.model.selectors import NodeMatcher, NodeTerm, compile_node_selector, compile_node_term
 from mooring.model.tolerations import Tolerance
@@ -41,6 +41,7 @@ def shape_of(pod: SpecAndStatus) -> "PodShape":
             spec.host_network,
             spec.host_users,
             [volume.image.reference for volume in spec.volumes or () if volume.image],
+            has_storage(spec),
             status,
         )
     )
@@ -48,6 +49,17 @@ def shape_of(pod: SpecAndStatus) -> "PodShape":
     if shape is None:
         shape = _shapes[key] = PodShape(spec, status)
     return shape
+
+
+_STORAGE_SOURCES = tuple(name for name in Volume.__struct_fields__ if name not in ("name", "image"))
+
+
+def has_storage(spec: PodSpec) -> bool:
+    """Whether a volume is one that volume plugins look at: a claim, or a disk that the pod names itself.
+
+    Most pods have volumes, if only for their service account, but no such one.
+    """
+    return any(getattr(volume, source) is not None for volume in spec.volumes or () for source in _STORAGE_SOURCES)
 
 
 _NO_STATUS = PodStatus()
@@ -71,12 +83,18 @@ class PodShape:
 
     def __init__(self, spec: PodSpec, status: PodStatus) -> None:
         self.spec, self.status = spec, status
+        self.has_storage = has_storage(spec)
         self._terms: dict[str, PodTerms] = {}
 
     @lazy
     def request(self) -> dict[str, int]:
         """What must fit on a node, in table units."""
         return to_units(effective_requests(self, FILTER))
+
+    @lazy
+    def has_extended_requests(self) -> bool:
+        """Whether the pod requests more than cpu, memory and ephemeral storage: devices may have to serve it."""
+        return any(name not in ("cpu", "memory", "ephemeral-storage") for name in self.request)
 
     @lazy
     def score_request(self) -> dict[str, int]:

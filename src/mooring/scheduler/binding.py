@@ -1,6 +1,6 @@
 """A pod on its way from a decision to its node."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mooring.framework.context import SchedulingContext
 from mooring.framework.runner import Runner
@@ -22,6 +22,7 @@ class Binding:
     step_began_ns: int = 0
     """When its present step (the wait on Permit, PreBind, Bind) began, as the caller of its plugins says."""
 
-    @property
-    def node_name(self) -> str:
-        return self.pod.spec.node_name
+    node_name: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.node_name = self.pod.spec.node_name

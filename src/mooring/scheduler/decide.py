@@ -92,32 +92,29 @@ def deciding(
     The cluster must not change until the steps are over.
     """
     try:
-        return (yield from _deciding(runner.open(pod, cluster, seed), options, interested))
+        attempt = runner.open(pod, cluster, seed)
+        screened = _screen(attempt, options)
+        if isinstance(screened, NoFit):
+            return _reviewed(screened, interested)
+        verdicts, narrowing = screened
+        promised = _promised_row(attempt, verdicts)
+        if promised is not None and (
+            interested is None or (yield from still_passes(interested, attempt, verdicts, promised))
+        ):
+            return _place(attempt, verdicts, narrowing, _take_promised(verdicts, promised), None, options)
+        feasible, scoring = _feasible_rows(attempt, verdicts, options), attempt
+        if interested is not None:
+            feasible, scoring = yield from passing(interested, attempt, verdicts, feasible)
+        found = len(attempt.context.nodes.alive[feasible])
+        if not found:
+            return _reviewed(_no_fit(attempt, verdicts, narrowing, options), interested)
+        card = scoring.score(feasible, options.explain) if found > 1 else None
+        favoured = None
+        if interested is not None and card is not None:
+            favoured = yield from add_scores(interested, attempt, card, options.explain)
+        return _place(attempt, verdicts, narrowing, feasible, card, options, favoured)
     except AttemptError as error:
         return DecisionError(str(error))
-
-
-def _deciding(attempt: Attempt, options: DecideOptions, interested: InterestedExtenders | None) -> Steps[Decision]:
-    screened = _screen(attempt, options)
-    if isinstance(screened, NoFit):
-        return _reviewed(screened, interested)
-    verdicts, narrowing = screened
-    promised = _promised_row(attempt, verdicts)
-    if promised is not None and (
-        interested is None or (yield from still_passes(interested, attempt, verdicts, promised))
-    ):
-        return _place(attempt, verdicts, narrowing, _take_promised(verdicts, promised), None, options)
-    feasible, scoring = _feasible_rows(attempt, verdicts, options), attempt
-    if interested is not None:
-        feasible, scoring = yield from passing(interested, attempt, verdicts, feasible)
-    found = len(attempt.context.nodes.alive[feasible])
-    if not found:
-        return _reviewed(_no_fit(attempt, verdicts, narrowing, options), interested)
-    card = scoring.score(feasible, options.explain) if found > 1 else None
-    favoured = None
-    if interested is not None and card is not None:
-        favoured = yield from add_scores(interested, attempt, card, options.explain)
-    return _place(attempt, verdicts, narrowing, feasible, card, options, favoured)
 
 
 def _reviewed(decision: NoFit, interested: InterestedExtenders | None) -> NoFit:

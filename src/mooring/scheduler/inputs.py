@@ -65,8 +65,8 @@ class CallAnswered(msgspec.Struct, frozen=True):
     reply: CallReply
 
 
-class SecondPassed(msgspec.Struct, frozen=True):
-    """A second has passed: pods leave backoff, waits on Permit expire, PreBind goes on."""
+class TimePassed(msgspec.Struct, frozen=True):
+    """Some time has passed, a second at most: pods leave backoff, waits on Permit expire, PreBind goes on."""
 
 
 class HalfMinutePassed(msgspec.Struct, frozen=True):
@@ -81,6 +81,6 @@ Input = (
     | EvictionAnswered
     | WriteAnswered
     | CallAnswered
-    | SecondPassed
+    | TimePassed
     | HalfMinutePassed
 )

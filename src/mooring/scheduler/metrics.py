@@ -5,7 +5,7 @@ from mooring.framework.metered_caller import MeteredCaller
 from mooring.framework.metric_catalogue import CATALOGUE, POD_GROUPS
 from mooring.framework.plugin_caller import PluginCaller
 from mooring.framework.profiles import Profile
-from mooring.kit.clock import Clock
+from mooring.kit.clock import NS_PER_S, Clock
 from mooring.kit.metrics import Counter, Histogram, MetricRegistry
 from mooring.queue.entry import QueuedPod
 from mooring.scheduler.observer import GroupResult, Observer, SchedulerState
@@ -13,6 +13,8 @@ from mooring.scheduler.state_readings import read_evaluations, read_state_of
 
 MANY_ATTEMPTS = 15
 """So many attempts or more share one label, as upstream has it."""
+FOLD_PERIOD_NS = NS_PER_S
+"""How often noted durations are counted: at 1,000 pods a second some 20,000 notes pile up in the meantime."""
 
 
 class SchedulerMetrics(Observer):
@@ -23,6 +25,7 @@ class SchedulerMetrics(Observer):
         self._clock = clock
         self._now_ns = clock.now_ns
         self._change_arrived_ns = 0
+        self._folded_ns = 0
         self._callers: dict[str, MeteredCaller] = {}
         self._ends: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
         self._handled: dict[ClusterEvent, Histogram] = {}
@@ -51,8 +54,11 @@ class SchedulerMetrics(Observer):
             for description in POD_GROUPS:  # shown only where pod groups are scheduled
                 self.registry.declare(description)
 
-    def second_passed(self) -> None:
-        self.registry.fold()
+    def time_passed(self) -> None:
+        now_ns = self._now_ns()
+        if now_ns - self._folded_ns >= FOLD_PERIOD_NS:
+            self._folded_ns = now_ns
+            self.registry.fold()
 
     # ---- changes of the cluster
 

@@ -47,7 +47,7 @@ class Observer:
     def watch(self, state: SchedulerState) -> None:
         """The scheduler is built: its state may be read from now on."""
 
-    def second_passed(self) -> None:
+    def time_passed(self) -> None:
         """A second has passed."""
 
     # ---- changes of the cluster

@@ -31,7 +31,7 @@ from mooring.scheduler.inputs import (
     ObjectAdded,
     ObjectRemoved,
     ObjectUpdated,
-    SecondPassed,
+    TimePassed,
     WriteAnswered,
 )
 from mooring.scheduler.loop import attempt
@@ -167,11 +167,11 @@ class Scheduler:
         if called is not None:
             bind.binder_replied(self.core, *called, input.reply)
 
-    def _second_passed(self, input: SecondPassed) -> None:
+    def _time_passed(self, input: TimePassed) -> None:
         self.core.services.waiting.expire(self.core.clock.now_ns())
         pre_bind.continue_due(self.core)
         self.core.queue.flush_backoff()
-        self.core.observer.second_passed()
+        self.core.observer.time_passed()
 
     def _half_minute_passed(self, input: HalfMinutePassed) -> None:
         self.core.queue.flush_unschedulable()
@@ -327,6 +327,6 @@ _HANDLERS: dict[type[Input], Callable[[Scheduler, Any], None]] = {
     EvictionAnswered: Scheduler._eviction_answered,
     WriteAnswered: Scheduler._write_answered,
     CallAnswered: Scheduler._call_answered,
-    SecondPassed: Scheduler._second_passed,
+    TimePassed: Scheduler._time_passed,
     HalfMinutePassed: Scheduler._half_minute_passed,
 }

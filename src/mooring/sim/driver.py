@@ -32,7 +32,7 @@ from mooring.scheduler.inputs import (
     ObjectAdded,
     ObjectRemoved,
     ObjectUpdated,
-    SecondPassed,
+    TimePassed,
     WriteAnswered,
 )
 from mooring.scheduler.scheduler import Scheduler
@@ -148,7 +148,7 @@ class Driver:
 
     def tick(self) -> None:
         """Let pods go whose backoff or wait is over."""
-        self.scheduler.handle(SecondPassed())
+        self.scheduler.handle(TimePassed())
         self.scheduler.release_waiting()
 
     def settle(self) -> list[str]:

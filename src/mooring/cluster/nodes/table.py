@@ -70,11 +70,14 @@ class ClusterError(Exception):
 
 
 class NodeTable:
-    """Columns over nodes. Index them with a row, or with `Rows`; only rows below `height` mean anything."""
+    """Columns over nodes. Index them with a row, or with `Rows`; only rows below `height` mean anything.
+
+    `capacity` is the length of every column; it grows and never shrinks.
+    """
 
     def __init__(self) -> None:
         self.height = 0
-        self._capacity = _FIRST_CAPACITY
+        self.capacity = _FIRST_CAPACITY
         self.row_book: dict[str, int] = {}
         self.names: list[str] = []
         self.nodes: list[Node | None] = []
@@ -93,21 +96,21 @@ class NodeTable:
         self._suppliers: Counter[str] = Counter()
         """How many nodes have a resource."""
         self._free_places: list[int] = []
-        self.alive: NDArray[np.bool_] = np.zeros(self._capacity, np.bool_)
+        self.alive: NDArray[np.bool_] = np.zeros(self.capacity, np.bool_)
         self.alive_count = 0
-        self.allocatable: Column = np.zeros((4, self._capacity), np.int64)
-        self.requested: Column = np.zeros((4, self._capacity), np.int64)
-        self.scored: Column = np.zeros((4, self._capacity), np.int64)
+        self.allocatable: Column = np.zeros((4, self.capacity), np.int64)
+        self.requested: Column = np.zeros((4, self.capacity), np.int64)
+        self.scored: Column = np.zeros((4, self.capacity), np.int64)
         """Like `requested`, but pods that ask for no cpu or memory count with a default: what scoring goes by."""
         self._requested_beyond: Beyond = {}
         self._scored_beyond: Beyond = {}
-        self.allowed_pods: Column = np.zeros(self._capacity, np.int64)
-        self.pod_count: Column = np.zeros(self._capacity, np.int64)
-        self.unschedulable: NDArray[np.bool_] = np.zeros(self._capacity, np.bool_)
-        self.taint_set: NDArray[np.int32] = np.zeros(self._capacity, np.int32)
+        self.allowed_pods: Column = np.zeros(self.capacity, np.int64)
+        self.pod_count: Column = np.zeros(self.capacity, np.int64)
+        self.unschedulable: NDArray[np.bool_] = np.zeros(self.capacity, np.bool_)
+        self.taint_set: NDArray[np.int32] = np.zeros(self.capacity, np.int32)
         self.taint_sets: list[tuple[Taint, ...]] = [()]
         self._taint_book: dict[tuple[Taint, ...], int] = {(): 0}
-        self.feature_set: NDArray[np.int32] = np.zeros(self._capacity, np.int32)
+        self.feature_set: NDArray[np.int32] = np.zeros(self.capacity, np.int32)
         self.feature_sets: list[frozenset[str]] = [frozenset()]
         self._feature_book: dict[frozenset[str], int] = {frozenset(): 0}
 
@@ -263,12 +266,7 @@ class NodeTable:
 
     def name_rank(self) -> NDArray[np.int64]:
         """For each row the position of its node among all node names, sorted."""
-        return self.order.name_rank(self.row_book, self._capacity)
-
-    @property
-    def capacity(self) -> int:
-        """The length of every column; grows, never shrinks."""
-        return self._capacity
+        return self.order.name_rank(self.row_book, self.capacity)
 
     def settle(self) -> None:
         """Called when an attempt begins: rows touched since the last one see the cluster as it is now."""
@@ -374,7 +372,7 @@ class NodeTable:
             return self._follow_origin(name)
         index = self._free_places.pop() if self._free_places else len(self.resource_book) + 1  # one place is NOWHERE
         if index >= len(self.allocatable):
-            more = np.zeros((len(self.allocatable), self._capacity), np.int64)
+            more = np.zeros((len(self.allocatable), self.capacity), np.int64)
             self.allocatable = np.vstack((self.allocatable, more))
             self.requested = np.vstack((self.requested, more))
             self.scored = np.vstack((self.scored, more))
@@ -391,7 +389,7 @@ class NodeTable:
         index = origin.resource(name)
         self.allocatable = origin.allocatable
         missing = len(origin.requested) - len(self.requested)
-        more = np.zeros((missing, self._capacity), np.int64)
+        more = np.zeros((missing, self.capacity), np.int64)
         self.requested = np.vstack((self.requested, more))
         self.scored = np.vstack((self.scored, more))  # a copy, so that nothing is written to the original
         self._scored_beyond = dict(self._scored_beyond)
@@ -468,8 +466,8 @@ class NodeTable:
             self.names[row] = name
         else:
             row = self.height
-            if row == self._capacity:
-                self._capacity *= 2
+            if row == self.capacity:
+                self.capacity *= 2
                 self._spread_capacity()
             self.height += 1
             self.names.append(name)
@@ -486,7 +484,7 @@ class NodeTable:
 
     def _spread_capacity(self) -> None:
         """Bring every column to the capacity."""
-        capacity = self._capacity
+        capacity = self.capacity
         for name in _COLUMNS:
             setattr(self, name, grown(getattr(self, name), capacity))
         for part in (self.labels, self.images, self.tallies):

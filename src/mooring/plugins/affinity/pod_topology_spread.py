@@ -25,7 +25,7 @@ from mooring.framework.points import (
     ScorePlugin,
     Scores,
 )
-from mooring.framework.status import SKIP, Rejection, Skip, curable, final
+from mooring.framework.status import SKIP, SKIP_SHAPE, Rejection, Skip, curable, final
 from mooring.model.pod import Pod
 from mooring.model.shape import PodShape
 from mooring.plugins.affinity.default_spread import selector_source_version
@@ -57,6 +57,7 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
         args = args if isinstance(args, PodTopologySpreadArgs) else PodTopologySpreadArgs()
         self._by_list = args.defaulting_type == "List"
         self._defaults = tuple(args.default_constraints or ()) if self._by_list else SYSTEM_DEFAULTS
+        self._has_hard_defaults = any(constraint.when_unsatisfiable == HARD for constraint in self._defaults)
         self._unschedulable: WeakKeyDictionary[PodShape, KeptValues] = WeakKeyDictionary()
         """For hints: the constraints of the shapes that they were asked about."""
 
@@ -66,6 +67,8 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
     # ---- Filter
 
     def pre_filter(self, context: SchedulingContext) -> Skip | None:
+        if not context.shape.spec.topology_spread_constraints and not self._has_hard_defaults:
+            return SKIP_SHAPE
         constraints = self._constraints(context, HARD)
         if not constraints:
             return SKIP

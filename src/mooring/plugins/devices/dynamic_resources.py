@@ -88,6 +88,10 @@ class DynamicResources(
     def events(self) -> Sequence[Registration]:
         return DEVICE_EVENTS
 
+    @classmethod
+    def concerns(cls, pod: Pod) -> bool:
+        return bool(pod.spec.resource_claims) or pod.shape.has_extended_requests
+
     # ---- are the claims there?
 
     def pre_enqueue(self, pod: Pod) -> Rejection | None:

@@ -13,7 +13,7 @@ from mooring.cluster.claims.volumes_on_nodes import RowVolumes, volumes_of_row
 from mooring.framework.context import SchedulingContext
 from mooring.framework.events import Registration
 from mooring.framework.points import Codes, FilterPlugin, Handle, PreFilterPlugin, Rows
-from mooring.framework.status import SKIP, PluginError, Rejection, Skip, curable, final
+from mooring.framework.status import SKIP, SKIP_SHAPE, PluginError, Rejection, Skip, curable, final
 from mooring.model.csi_migration import in_tree_of
 from mooring.model.pod import Pod
 from mooring.plugins.volumes.node_volume_limits_hints import LIMIT_EVENTS
@@ -52,6 +52,8 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         return bool(pod.spec.volumes)
 
     def pre_filter(self, context: SchedulingContext) -> Skip | None:
+        if not context.shape.has_storage:
+            return SKIP_SHAPE
         if not uses_attachable_volumes(context.pod):
             return SKIP
         found = handles_of(context.cluster.storage, context.pod)

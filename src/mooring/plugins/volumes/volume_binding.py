@@ -25,7 +25,7 @@ from mooring.framework.points import (
     Work,
     reads,
 )
-from mooring.framework.status import SKIP, PluginError, Rejection, Skip, final
+from mooring.framework.status import SKIP, SKIP_SHAPE, PluginError, Rejection, Skip, final
 from mooring.kit.clock import NS_PER_S
 from mooring.model.pod import Pod
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
@@ -83,8 +83,8 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
     # ---- which nodes will do
 
     def pre_filter(self, context: SchedulingContext) -> Rejection | Skip | None:
-        if not context.pod.spec.volumes:
-            return SKIP
+        if not context.shape.has_storage:
+            return SKIP_SHAPE
         claims = sort_claims(context.cluster.storage, context.pod)
         if isinstance(claims, Rejection):
             return claims

@@ -8,7 +8,7 @@ import numpy as np
 from mooring.framework.context import SchedulingContext
 from mooring.framework.events import Registration
 from mooring.framework.points import Codes, FilterPlugin, PreFilterExtensions, Rows
-from mooring.framework.status import SKIP, Rejection, Skip, curable, final
+from mooring.framework.status import SKIP, SKIP_SHAPE, Rejection, Skip, curable, final
 from mooring.model.disk_conflicts import collide, disks_of
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import Volume
@@ -45,8 +45,8 @@ class VolumeRestrictions(PreFilterExtensions, FilterPlugin):
 
     def pre_filter(self, context: SchedulingContext) -> Rejection | Skip | None:
         pod = context.pod
-        if not pod.spec.volumes:
-            return SKIP
+        if not context.shape.has_storage:
+            return SKIP_SHAPE
         lone = set()
         for name in named_claims(pod):
             claim = context.cluster.storage.claims.get(f"{pod.namespace}/{name}")

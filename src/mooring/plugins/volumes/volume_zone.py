@@ -9,7 +9,7 @@ from mooring.cluster.nodes.labels import ABSENT
 from mooring.framework.context import SchedulingContext
 from mooring.framework.events import Registration
 from mooring.framework.points import Codes, FilterPlugin, PreFilterPlugin, Rows
-from mooring.framework.status import SKIP, Rejection, Skip, final
+from mooring.framework.status import SKIP, SKIP_SHAPE, Rejection, Skip, final
 from mooring.model.pod import Pod
 from mooring.model.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolume, PersistentVolumeClaim
 from mooring.model.topology_labels import SUCCESSORS
@@ -30,6 +30,8 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
 
     def pre_filter(self, context: SchedulingContext) -> Rejection | Skip | None:
         """Parity: volumes made for the pod alone are not looked at."""
+        if not context.shape.has_storage:
+            return SKIP_SHAPE
         rules: list[ZoneRule] = []
         for name in named_claims(context.pod):
             volume = _volume_of(context, name)
