@@ -45,16 +45,6 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
 }
 """The rooms of packages, from the bottom up, by the same rule. Modules outside rooms serve them and put them together."""
 
-CYCLIC_IMPORTS: frozenset[tuple[str, str]] = frozenset(
-    {
-        ("framework.points", "framework.fit_error"),
-    }
-)
-"""Imports that close a cycle of modules and still stand, as (importer, imported). This set only shrinks.
-
-points -> fit_error: PostFilter plugins are handed the attempt, which in turn calls plugins.
-"""
-
 LAYER = {package: height for height, packages in enumerate(LAYERS) for package in packages}
 ROOM = {f"{p}.{room}": height for p, rows in ROOMS.items() for height, rooms in enumerate(rows) for room in rooms}
 
@@ -157,11 +147,7 @@ def test_imports_go_down_only() -> None:
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
     graph = _import_graph({module: path.read_text() for module, path in _modules().items()})
-    allowed = {m: {o for o in others if (m, o) not in CYCLIC_IMPORTS} for m, others in graph.items()}
-    assert cycles(allowed) == []
-    for importer, imported in CYCLIC_IMPORTS:
-        closed = {**allowed, importer: {*allowed[importer], imported}}
-        assert cycles(closed) and imported in graph[importer], f"{importer} -> {imported} closes no cycle any more"
+    assert cycles(graph) == []
 
 
 def test_every_package_has_a_layer() -> None:

@@ -19,8 +19,8 @@ from mooring.cluster.nodes.ranks import PodRanks
 from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.framework.config import default
 from mooring.framework.config.args import DefaultPreemptionArgs
-from mooring.framework.fit_error import FitError
 from mooring.framework.points import Handle, Nomination, NoRoom
+from mooring.framework.rejected_attempt import RejectedAttempt
 from mooring.framework.runner import Runner
 from mooring.framework.status import Code, curable, final
 from mooring.framework.what_if import is_batchable
@@ -47,7 +47,7 @@ def a_plugin(**args: Any) -> DefaultPreemption:
     return DefaultPreemption(DefaultPreemptionArgs(**args), Handle())
 
 
-def failing(pod: Pod, cluster: Cluster, **options: Any) -> FitError:
+def failing(pod: Pod, cluster: Cluster, **options: Any) -> RejectedAttempt:
     """The failure of a pod that must not fit."""
     found = failure_of(pod, cluster, **options)
     assert found is not None, "the pod fits, so there is nothing to test"
@@ -56,7 +56,7 @@ def failing(pod: Pod, cluster: Cluster, **options: Any) -> FitError:
 
 def failure_of(
     pod: Pod, cluster: Cluster, seed: int = 0, nominated: NominatedLoad | None = None, **options: Any
-) -> FitError | None:
+) -> RejectedAttempt | None:
     cluster.nominated = nominated or cluster.nominated
     decision = decide(the_runner(), pod, cluster, DecideOptions(**options), seed)
     return decision.failure if isinstance(decision, NoFit) else None
@@ -500,7 +500,7 @@ class World:
             case ("withdraw", pod):
                 self.nominated.withdraw(a_pod(pod).id)
 
-    def failure(self, pod: Pod) -> FitError | None:
+    def failure(self, pod: Pod) -> RejectedAttempt | None:
         return failure_of(pod, self.cluster, nominated=self.nominated)
 
 
@@ -532,7 +532,7 @@ def in_one_order(victims: Iterable[Pod]) -> list[Pod]:
     return found
 
 
-def singly(failure: FitError) -> Findings:
+def singly(failure: RejectedAttempt) -> Findings:
     """Node by node, with nothing kept."""
     nodes = failure.attempt.context.nodes
     ranks = PodRanks(nodes)

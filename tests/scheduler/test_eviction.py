@@ -4,9 +4,8 @@ from typing import Any
 
 from build import a_node, a_pod
 from mooring.framework import config
-from mooring.framework.fit_error import FitError
 from mooring.framework.intents import Evict, PatchStatus, Record
-from mooring.framework.points import Handle, Nomination, NoRoom, PostFilterPlugin
+from mooring.framework.points import FitError, Handle, Nomination, NoRoom, PostFilterPlugin
 from mooring.framework.status import curable
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod

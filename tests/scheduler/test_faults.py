@@ -10,12 +10,12 @@ from build import a_node, a_pod
 from mooring.framework import config
 from mooring.framework.context import SchedulingContext
 from mooring.framework.events import NODE, Action, ClusterEvent, Registration
-from mooring.framework.fit_error import FitError
 from mooring.framework.intents import Bind, Evict, Intent, PatchStatus
 from mooring.framework.points import (
     BindPlugin,
     Codes,
     FilterPlugin,
+    FitError,
     Nomination,
     NoRoom,
     PermitPlugin,
@@ -115,7 +115,7 @@ class Bad(
         return found
 
     def post_filter(self, failure: FitError) -> Any:
-        return self.answer("post_filter", failure.attempt.context.pod)
+        return self.answer("post_filter", failure.context.pod)
 
     def eviction_began(self, pod: Pod) -> None:
         self.answer("eviction_began", pod)

@@ -24,22 +24,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.cluster.pods.nominated import NominatedLoad
+from mooring.framework.context import SchedulingContext
+from mooring.framework.events import Registration
 from mooring.framework.intents import Bind, CallFault, Write, WriteFault
 from mooring.framework.services import SchedulerServices
 from mooring.framework.status import Rejection, Skip
 from mooring.kit.metrics import MetricRegistry as MetricRegistry
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-
-if TYPE_CHECKING:
-    from mooring.framework.context import SchedulingContext
-    from mooring.framework.events import Registration
-    from mooring.framework.fit_error import FitError
 
 Rows = slice | NDArray[np.intp]
 """Which rows of the node table are meant; index a column with it."""
@@ -109,7 +107,7 @@ class Plugin(ABC):
     def __init__(self, args: Any, handle: Handle) -> None:
         del args, handle
 
-    def events(self) -> Sequence["Registration"] | None:
+    def events(self) -> Sequence[Registration] | None:
         """The cluster events that could make a pod schedulable that this plugin rejected, with hints (events.py).
 
         None: it does not say, so any event may. Empty: no event does.
@@ -138,7 +136,7 @@ class QueueSortPlugin(Plugin):
 
 class PreFilterPlugin(Plugin):
     @abstractmethod
-    def pre_filter(self, context: "SchedulingContext") -> NodeNames | Rejection | Skip | None:
+    def pre_filter(self, context: SchedulingContext) -> NodeNames | Rejection | Skip | None:
         """SKIP leaves the plugin's `filter` out of this attempt, SKIP_SHAPE out of all attempts for pods of this shape."""
 
 
@@ -149,19 +147,19 @@ class PreFilterExtensions(PreFilterPlugin):
     """
 
     @abstractmethod
-    def add_pod(self, context: "SchedulingContext", pod: Pod, row: int) -> None: ...
+    def add_pod(self, context: SchedulingContext, pod: Pod, row: int) -> None: ...
 
     @abstractmethod
-    def remove_pod(self, context: "SchedulingContext", pod: Pod, row: int) -> None: ...
+    def remove_pod(self, context: SchedulingContext, pod: Pod, row: int) -> None: ...
 
 
 class FilterPlugin(Plugin):
     @abstractmethod
-    def filter(self, context: "SchedulingContext", rows: Rows) -> Codes | None:
+    def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
         """A code for each row; None: all pass."""
 
     @abstractmethod
-    def rejection(self, context: "SchedulingContext", code: int) -> Rejection:
+    def rejection(self, context: SchedulingContext, code: int) -> Rejection:
         """What a code that `filter` gave means. Asked only for what is shown to people."""
 
 
@@ -200,9 +198,35 @@ class Candidates:
     """The plugin's choice among those that are left, or its words where the others failed."""
 
 
+class FitError(Protocol):
+    """A pod that fits nowhere, as PostFilter plugins are handed it."""
+
+    @property
+    def context(self) -> SchedulingContext:
+        """The context of the attempt, with the state that PreFilter and Filter plugins left in it."""
+
+    @property
+    def nominated(self) -> NominatedLoad:
+        """The pods that are promised a node."""
+
+    @property
+    def examine_all(self) -> bool:
+        """Whether every node may be tried, or only as many as the plugin's arguments allow."""
+
+    @property
+    def is_reviewed(self) -> bool:
+        """Whether extenders have a say in who must leave: then the plugin may answer with Candidates."""
+
+    def curable_rows(self) -> NDArray[np.intp]:
+        """The nodes that could take the pod if other pods left: their rejection is Unschedulable."""
+
+    def is_final(self, row: int) -> bool:
+        """Whether the node can never take the pod, whichever pods leave."""
+
+
 class PostFilterPlugin(Plugin):
     @abstractmethod
-    def post_filter(self, failure: "FitError") -> Nomination | NoRoom | Candidates:
+    def post_filter(self, failure: FitError) -> Nomination | NoRoom | Candidates:
         """Find room for a pod that fits nowhere, or say why that cannot be done. Others act on what it finds."""
 
     def eviction_began(self, pod: Pod) -> None:
@@ -214,7 +238,7 @@ class PostFilterPlugin(Plugin):
 
 class PreScorePlugin(Plugin):
     @abstractmethod
-    def pre_score(self, context: "SchedulingContext", rows: Rows) -> Skip | None:
+    def pre_score(self, context: SchedulingContext, rows: Rows) -> Skip | None:
         """`rows` are the feasible nodes. SKIP leaves the plugin's `score` out of this attempt.
 
         SKIP_SHAPE leaves it out of all attempts for pods of this shape.
@@ -223,10 +247,10 @@ class PreScorePlugin(Plugin):
 
 class ScorePlugin(Plugin):
     @abstractmethod
-    def score(self, context: "SchedulingContext", rows: Rows) -> Scores | None:
+    def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
         """Any integer for each row, the higher the better; None: 0 for all. Must end in 0..100 after `normalize`."""
 
-    def normalize(self, context: "SchedulingContext", scores: Scores, rows: Rows) -> Scores:
+    def normalize(self, context: SchedulingContext, scores: Scores, rows: Rows) -> Scores:
         """Bring the scores of all feasible nodes to 0..100. Must not write to `scores`.
 
         When `score` gave None it is asked with a single 0, and what it says holds for all nodes.
@@ -240,11 +264,11 @@ class ScorePlugin(Plugin):
 
 class ReservePlugin(Plugin):
     @abstractmethod
-    def reserve(self, context: "SchedulingContext", node_name: str) -> Rejection | None:
+    def reserve(self, context: SchedulingContext, node_name: str) -> Rejection | None:
         """Claim what the pod will use on the node that was chosen for it."""
 
     @abstractmethod
-    def unreserve(self, context: "SchedulingContext", node_name: str) -> None:
+    def unreserve(self, context: SchedulingContext, node_name: str) -> None:
         """Give it back. Called for all plugins in reverse order, also for those that had not claimed anything yet."""
 
 
@@ -258,7 +282,7 @@ class Wait:
 
 class PermitPlugin(Plugin):
     @abstractmethod
-    def permit(self, context: "SchedulingContext", node_name: str) -> Rejection | Wait | None: ...
+    def permit(self, context: SchedulingContext, node_name: str) -> Rejection | Wait | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,18 +306,18 @@ It is closed when the pod is preempted meanwhile."""
 
 class PreBindPlugin(Plugin):
     @abstractmethod
-    def pre_bind(self, context: "SchedulingContext", node_name: str) -> Work | Rejection | None: ...
+    def pre_bind(self, context: SchedulingContext, node_name: str) -> Work | Rejection | None: ...
 
 
 class BindPlugin(Plugin):
     @abstractmethod
-    def bind(self, context: "SchedulingContext", node_name: str) -> Bind | Rejection | Skip | None:
+    def bind(self, context: SchedulingContext, node_name: str) -> Bind | Rejection | Skip | None:
         """Say how to bind the pod to the node (`Bind`: as usual; None: it is done). SKIP hands it to the next plugin."""
 
 
 class PostBindPlugin(Plugin):
     @abstractmethod
-    def post_bind(self, context: "SchedulingContext", node_name: str) -> None: ...
+    def post_bind(self, context: SchedulingContext, node_name: str) -> None: ...
 
 
 POINTS: dict[str, type[Plugin]] = {

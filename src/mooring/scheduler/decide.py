@@ -13,9 +13,9 @@ from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.attempt import Attempt, AttemptError, Narrowing, PodRejected, ScoreCard, Verdicts
 from mooring.framework.config.types import Extender
-from mooring.framework.fit_error import FitError
 from mooring.framework.memo import NARROWED_OUT, PASSED
 from mooring.framework.points import Rows
+from mooring.framework.rejected_attempt import RejectedAttempt
 from mooring.framework.runner import Runner
 from mooring.framework.what_if import leave_room
 from mooring.kit.choice import choose
@@ -198,8 +198,10 @@ def _feasible_rows(attempt: Attempt, verdicts: Verdicts, options: DecideOptions)
     return np.flatnonzero(passed)
 
 
-def _failure(attempt: Attempt, verdicts: Verdicts | None, diagnosis: Diagnosis, options: DecideOptions) -> FitError:
-    return FitError(attempt, verdicts, diagnosis.absent, options.examine_all)
+def _failure(
+    attempt: Attempt, verdicts: Verdicts | None, diagnosis: Diagnosis, options: DecideOptions
+) -> RejectedAttempt:
+    return RejectedAttempt(attempt, verdicts, diagnosis.absent, options.examine_all)
 
 
 def _only(nodes: NodeTable, feasible: Rows) -> Placement:

@@ -7,7 +7,7 @@ import numpy as np
 
 from mooring.framework.attempt import Attempt, Narrowing, PodRejected, Verdicts, count_codes, rejecting_filters
 from mooring.framework.context import SchedulingContext
-from mooring.framework.fit_error import FitError
+from mooring.framework.rejected_attempt import RejectedAttempt
 from mooring.framework.status import Code, Rejection
 
 NO_NODES = "no nodes available to schedule pods"
@@ -85,7 +85,7 @@ class NoFit:
 
     diagnosis: Diagnosis
     details: DecisionDetails | None = None
-    failure: FitError | None = field(default=None, compare=False)
+    failure: RejectedAttempt | None = field(default=None, compare=False)
     """For PostFilter; good until the cluster changes. None when there are no nodes at all."""
 
     @property

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from mooring.framework.attempt import AttemptError
 from mooring.framework.faults import describe
-from mooring.framework.fit_error import FitError
 from mooring.framework.intents import CallFault
 from mooring.framework.points import Candidates, Nomination, NoRoom, PostFilterPlugin, Victims
+from mooring.framework.rejected_attempt import RejectedAttempt
 from mooring.framework.runner import Runner
 from mooring.framework.status import Code, PluginError
 from mooring.scheduler.extenders.steps import Steps
@@ -30,7 +30,9 @@ class PostFilterResult:
     """What metrics call it."""
 
 
-def run_post_filter_plugins(runner: Runner, failure: FitError, review: Review | None = None) -> Steps[PostFilterResult]:
+def run_post_filter_plugins(
+    runner: Runner, failure: RejectedAttempt, review: Review | None = None
+) -> Steps[PostFilterResult]:
     """Ask the PostFilter plugins for room; extenders may review what they find."""
     began_ns = runner.caller.began()
     room = yield from _ask_in_order(runner, failure, review)
@@ -38,7 +40,7 @@ def run_post_filter_plugins(runner: Runner, failure: FitError, review: Review | 
     return room
 
 
-def _ask_in_order(runner: Runner, failure: FitError, review: Review | None) -> Steps[PostFilterResult]:
+def _ask_in_order(runner: Runner, failure: RejectedAttempt, review: Review | None) -> Steps[PostFilterResult]:
     """Ask until one finds room; the reasons of those that do not are gathered."""
     wrap = failure.attempt.context.wrap
     reasons: list[str] = []

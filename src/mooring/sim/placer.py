@@ -7,10 +7,10 @@ import msgspec
 
 from mooring.cluster.cluster import Cluster
 from mooring.framework.config.types import KubeSchedulerConfiguration
-from mooring.framework.fit_error import FitError
 from mooring.framework.intents import Intent, Write
 from mooring.framework.points import Nomination, NoRoom, Plugin
 from mooring.framework.registry import Registry
+from mooring.framework.rejected_attempt import RejectedAttempt
 from mooring.framework.runner import Runner
 from mooring.framework.services import SchedulerServices
 from mooring.framework.status import Rejection
@@ -165,7 +165,7 @@ class Placer:
         return None
 
 
-def _own_words(preemption: Plugin | None, failure: FitError, room: PostFilterResult) -> PostFilterResult:
+def _own_words(preemption: Plugin | None, failure: RejectedAttempt, room: PostFilterResult) -> PostFilterResult:
     """What preemption says for itself, where a PostFilter plugin before it failed and it was not asked."""
     if not isinstance(preemption, DefaultPreemption) or PREEMPTION_PREFIX in room.message:
         return room

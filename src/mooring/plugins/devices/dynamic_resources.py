@@ -16,11 +16,11 @@ from mooring.cluster.nodes.match import match_nodes
 from mooring.framework.config.args import DynamicResourcesArgs
 from mooring.framework.context import SchedulingContext
 from mooring.framework.events import Registration
-from mooring.framework.fit_error import FitError
 from mooring.framework.intents import WriteFault
 from mooring.framework.points import (
     Codes,
     FilterPlugin,
+    FitError,
     Handle,
     NoRoom,
     PostFilterPlugin,
@@ -224,7 +224,7 @@ class DynamicResources(
 
         Parity: when a PreFilter before this one ended the attempt there is no state, and that is an error.
         """
-        context = failure.attempt.context
+        context = failure.context
         state: ClaimState = context.state.read(self.name)
         if not state:
             return NoRoom(curable("no new claims to deallocate"))

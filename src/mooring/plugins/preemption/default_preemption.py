@@ -12,11 +12,11 @@ from mooring.cluster.nodes.ranks import PodRanks
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.config.args import DefaultPreemptionArgs
 from mooring.framework.events import POD, Action, ClusterEvent, Registration
-from mooring.framework.fit_error import FitError
 from mooring.framework.intents import CallFault
 from mooring.framework.metric_catalogue import PREEMPTION_ATTEMPTS
 from mooring.framework.points import (
     Candidates,
+    FitError,
     Handle,
     Nomination,
     NoRoom,
@@ -24,6 +24,7 @@ from mooring.framework.points import (
     PreEnqueuePlugin,
     Victims,
 )
+from mooring.framework.rejected_attempt import RejectedAttempt
 from mooring.framework.status import PluginError, Rejection, curable, final
 from mooring.framework.what_if import RowArray
 from mooring.kit.choice import choose
@@ -74,7 +75,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         if refusal is not None:
             return NoRoom(curable(_PREFIX + refusal))
         findings = self.search(failure)
-        nodes = failure.attempt.context.nodes
+        nodes = failure.context.nodes
         if not len(findings):
             if findings.without_victims:
                 raise PluginError(_PREFIX + _no_victims(findings, nodes))
@@ -105,16 +106,17 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
 
     def search(self, failure: FitError) -> Findings:
         """Every candidate, or as many as the arguments ask for."""
-        nodes = failure.attempt.context.nodes
+        assert isinstance(failure, RejectedAttempt), "only the framework makes these"
+        nodes = failure.context.nodes
         potential = failure.curable_rows()
         ranks = self._ranked(nodes)
-        trial = self._trial(failure.attempt.context.pod, ranks)
-        dry_run = PreemptionDryRun(failure, ranks, trial, budgets_of(failure.attempt.context.cluster))
+        trial = self._trial(failure.context.pod, ranks)
+        dry_run = PreemptionDryRun(failure, ranks, trial, budgets_of(failure.context.cluster))
         if not len(potential):
             return dry_run.nothing()
         if failure.examine_all:
             return dry_run.search(potential)
-        return self._search_enough(dry_run, potential, failure.attempt.context.seed)
+        return self._search_enough(dry_run, potential, failure.context.seed)
 
     def _search_enough(self, dry_run: PreemptionDryRun, potential: RowArray, seed: int) -> Findings:
         """From a start that the attempt's seed decides, until there are enough candidates and one breaks no budget."""
@@ -146,7 +148,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
 
     def _ineligible(self, failure: FitError) -> str | None:
         """Why the pod may not preempt (again) now."""
-        context = failure.attempt.context
+        context = failure.context
         if context.pod.spec.preemption_policy == "Never":
             return "not eligible due to preemptionPolicy=Never."
         row = context.nodes.row_book.get(context.pod.status.nominated_node_name)

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from mooring.cluster.nodes.ranks import NOT_STARTED_NS, PodRanks, by_importance, start_ns
 from mooring.framework.attempt import count_codes
-from mooring.framework.fit_error import FitError
 from mooring.framework.memo import PASSED
 from mooring.framework.points import Victims
+from mooring.framework.rejected_attempt import RejectedAttempt
 from mooring.framework.status import Rejection, final
 from mooring.framework.what_if import OneNode, RowArray, is_batchable
 from mooring.model.affinity import PodPredicate
@@ -106,7 +106,7 @@ class Findings:
 class PreemptionDryRun:
     """Looks for candidates for one pod."""
 
-    def __init__(self, failure: FitError, ranks: PodRanks, trial: Trial, budgets: Sequence[Budget]) -> None:
+    def __init__(self, failure: RejectedAttempt, ranks: PodRanks, trial: Trial, budgets: Sequence[Budget]) -> None:
         self._failure = failure
         self._attempt = failure.attempt
         self._pod = failure.attempt.context.pod

@@ -1,4 +1,4 @@
-"""A pod that fits nowhere, as PostFilter plugins are handed it."""
+"""An attempt that left no node: what PostFilter plugins are handed (points.FitError), with all that is known of it."""
 
 from dataclasses import dataclass
 
@@ -6,14 +6,15 @@ import numpy as np
 
 from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.framework.attempt import Attempt, Verdicts, count_codes, rejecting_filters
+from mooring.framework.context import SchedulingContext
 from mooring.framework.memo import DEAD, NARROWED_OUT
 from mooring.framework.status import Code, Rejection
 from mooring.framework.what_if import RowArray
 
 
 @dataclass(slots=True)
-class FitError:
-    """The attempt, and the verdict of each node."""
+class RejectedAttempt:
+    """The attempt, and the verdict of each node. It is a `FitError` for plugins."""
 
     attempt: Attempt
     verdicts: Verdicts | None
@@ -24,6 +25,10 @@ class FitError:
     """Whether every node may be tried, or only as many as a plugin's arguments allow."""
     is_reviewed: bool = False
     """Whether extenders have a say in who must leave: then a plugin may answer with Candidates."""
+
+    @property
+    def context(self) -> SchedulingContext:
+        return self.attempt.context
 
     @property
     def nominated(self) -> NominatedLoad:
