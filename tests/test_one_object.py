@@ -3,6 +3,7 @@
 The objects are those of benchmarks/one_object.py, which measures the same in seconds and bytes.
 """
 
+import gc
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -34,11 +35,14 @@ def lines_run(act: Callable[[], Any]) -> int:
         count += event == "line"
         return trace
 
+    gc.collect()
+    gc.disable()  # what it finds to clean up comes from other tests, and would be counted here
     sys.settrace(trace)
     try:
         act()
     finally:
         sys.settrace(None)
+        gc.enable()
     return count
 
 

@@ -6,9 +6,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from mooring.framework.faults import describe
 from mooring.framework.registry import RegistryError
-from mooring.framework.status import PluginError
+from mooring.framework.status import PluginError, describe
 from mooring.model.quantity import parse
 
 

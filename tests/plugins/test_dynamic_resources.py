@@ -13,8 +13,7 @@ from mooring.framework.config.args import DynamicResourcesArgs
 from mooring.framework.config.durations import Duration
 from mooring.framework.context import SchedulingContext
 from mooring.framework.intents import Intent, Write
-from mooring.framework.points import Handle
-from mooring.framework.services import SchedulerServices
+from mooring.framework.points import Handle, SchedulerServices
 from mooring.framework.status import SKIP, PluginError, Rejection, final
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject

@@ -11,8 +11,7 @@ from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.pod_groups import PodGroups
 from mooring.framework.context import GROUP_TRIAL, KeptValues, SchedulingContext
 from mooring.framework.events import ASSIGNED_POD_ADD, UNSCHEDULABLE_POD_ADD, Action, ClusterEvent
-from mooring.framework.points import Handle, Wait
-from mooring.framework.services import SchedulerServices
+from mooring.framework.points import Handle, SchedulerServices, Wait
 from mooring.framework.status import PluginError, final
 from mooring.model.kinds.scheduling import POD_GROUP
 from mooring.model.pod import Pod

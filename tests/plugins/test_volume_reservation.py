@@ -15,8 +15,7 @@ from mooring.cluster.cluster import Cluster
 from mooring.framework.config.args import VolumeBindingArgs
 from mooring.framework.context import SchedulingContext
 from mooring.framework.intents import Write, WriteFault
-from mooring.framework.points import Handle, Pause, PodGone
-from mooring.framework.services import SchedulerServices
+from mooring.framework.points import Handle, Pause, PodGone, SchedulerServices
 from mooring.framework.status import PluginError
 from mooring.kit.clock import NS_PER_S
 from mooring.model.pod import Pod

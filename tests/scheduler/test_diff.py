@@ -10,7 +10,8 @@ from mooring.framework.events import ClusterEvent
 from mooring.model.meta import Condition
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.scheduler.diff import node_events, pod_events
+from mooring.queue.pod_changes import pod_events
+from mooring.scheduler.intake import node_events
 
 
 def names(events: list[ClusterEvent]) -> list[str]:

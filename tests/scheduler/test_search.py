@@ -11,7 +11,7 @@ from build import a_node
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.memo import DEAD, NARROWED_OUT, PASSED
 from mooring.framework.prepared import SearchCursor
-from mooring.scheduler.search import cut_short, nodes_to_find
+from mooring.scheduler.decide import cut_short, nodes_to_find
 
 REJECTED = 3
 """Some filter's index."""

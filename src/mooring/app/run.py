@@ -12,8 +12,8 @@ from typing import Any
 
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.framework.config.feature_gates import told_gates
+from mooring.framework.config.settings import as_object
 from mooring.framework.config.types import KubeSchedulerConfiguration
-from mooring.framework.config.written import as_object
 from mooring.framework.registry import Registry
 from mooring.kit.clock import WallClock
 from mooring.kit.collector import relax_collector

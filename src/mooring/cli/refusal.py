@@ -9,10 +9,10 @@ from typing import NoReturn
 
 import click
 
-from mooring.framework import faults
+from mooring.framework import status
 from mooring.framework.config import ConfigError
-from mooring.framework.faults import describe
 from mooring.framework.registry import RegistryError
+from mooring.framework.status import describe
 from mooring.kit.log_formats import one_line
 from mooring.sim.scenario import ScenarioError
 from mooring.sim.simulation import InputError, NoSuchPod
@@ -71,13 +71,13 @@ def tracebacks(shown: bool) -> Iterator[None]:
         return not was_seen
 
     handler.addFilter(is_new)
-    faults.log.addHandler(handler)
-    faults.log.setLevel(faults.TRACEBACK_LEVEL)
+    status.log.addHandler(handler)
+    status.log.setLevel(status.TRACEBACK_LEVEL)
     try:
         yield
     finally:
-        faults.log.removeHandler(handler)
-        faults.log.setLevel(logging.NOTSET)
+        status.log.removeHandler(handler)
+        status.log.setLevel(logging.NOTSET)
 
 
 def _line_of(fault: BaseException, plugin_files: Sequence[str]) -> str:

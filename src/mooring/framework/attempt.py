@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from mooring.cluster.nodes.table import FEW
 from mooring.framework.context import SchedulingContext
-from mooring.framework.faults import describe
 from mooring.framework.memo import NARROWED_OUT, PASSED, Question, ShapeMemo
 from mooring.framework.plugin_caller import ERROR, SUCCESS
 from mooring.framework.points import (
@@ -27,7 +26,7 @@ from mooring.framework.points import (
     Scores,
 )
 from mooring.framework.prepared import PreparedProfile
-from mooring.framework.status import SKIP, SKIP_SHAPE, Code, Rejection, final
+from mooring.framework.status import SKIP, SKIP_SHAPE, Code, Rejection, describe, final
 
 P = TypeVar("P", bound=Plugin)
 

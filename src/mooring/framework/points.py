@@ -17,7 +17,7 @@ at one node at a time uses `mooring.framework.plain`.
 | Permit     | after Reserve                      | lets the pod go, refuses it, or makes it wait              |
 | PreBind    | before binding                     | nothing, a Rejection, or Work that must be done first      |
 | Bind       | to bind                            | binds, or SKIPs                                           |
-| PostBind   | after binding                      | nothing: it is told                                       |
+| PostBind   | after binding                      | nothing; it may note that the pod is bound                |
 """
 
 from abc import ABC, abstractmethod
@@ -29,12 +29,13 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.framework.context import SchedulingContext
 from mooring.framework.events import Registration
-from mooring.framework.intents import Bind, CallFault, Write, WriteFault
-from mooring.framework.services import SchedulerServices
+from mooring.framework.intents import Bind, CallFault, Intent, Write, WriteFault
 from mooring.framework.status import Rejection, Skip
+from mooring.framework.waiting import WaitingPods
 from mooring.kit.metrics import MetricRegistry as MetricRegistry
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
@@ -86,6 +87,24 @@ class NodeNames:
     """From PreFilter: only these nodes can be right; the others are not even asked."""
 
     names: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerServices:
+    """What plugins can ask of the running scheduler. One for all profiles. It exists before the plugins
+    are built; without a scheduler behind it, it does nothing.
+    """
+
+    cluster: Cluster = field(default_factory=Cluster)
+    """The cluster that decisions are made on, for points that are not handed it."""
+    waiting: WaitingPods = field(default_factory=WaitingPods)
+    """Pods that Permit plugins hold back: look at them, allow them, reject them."""
+    now_ns: Callable[[], int] = lambda: 0
+    """The time on the scheduler's clock."""
+    activate: Callable[[Sequence[Pod]], None] = lambda pods: None
+    """Have these pods tried again without delay. That happens when the present input or attempt has been dealt with."""
+    want: Callable[[Intent], None] = lambda intent: None
+    """Have something done in the world. A plugin that needs the answer yields a Write in PreBind instead."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from mooring.framework.config.args import NodeResourcesFitArgs
-from mooring.framework.config.gates import with_defaults
+from mooring.framework.config.feature_gates import with_defaults
 from mooring.framework.config.problems import ConfigError, show
 from mooring.framework.config.types import (
     KubeSchedulerConfiguration,
@@ -21,7 +21,6 @@ from mooring.framework.config.types import (
     Plugins,
     PluginSet,
 )
-from mooring.framework.faults import describe
 from mooring.framework.points import (
     POINTS,
     BindPlugin,
@@ -37,10 +36,11 @@ from mooring.framework.points import (
     PreScorePlugin,
     QueueSortPlugin,
     ReservePlugin,
+    SchedulerServices,
     ScorePlugin,
 )
 from mooring.framework.registry import Registry
-from mooring.framework.services import SchedulerServices
+from mooring.framework.status import describe
 from mooring.kit.metrics import MetricRegistry as MetricRegistry
 
 MAX_NODE_SCORE = 100
@@ -82,7 +82,7 @@ class Profile:
 
     scheduler_name: str
     percentage_of_nodes_to_score: int | None
-    """0 or None: every node (scheduler/search.py)."""
+    """0 or None: every node (scheduler/decide.py)."""
     points: InitVar[Mapping[str, Sequence[Plugin]]]
     """Point (as the configuration calls it) -> its plugins in order of execution. Each must extend its point."""
     weights: dict[str, int] = field(default_factory=dict)

@@ -12,9 +12,9 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mooring.framework.faults import describe
 from mooring.framework.plain import PlainPlugin, lift
 from mooring.framework.points import Handle, Plugin
+from mooring.framework.status import describe
 
 ENTRY_POINT_GROUP = "mooring.plugins"
 

@@ -15,10 +15,9 @@ from mooring.cluster.nodes.table import NodeTable
 from mooring.cluster.pods.nominated import Load, NominatedLoad
 from mooring.framework.attempt import Attempt, AttemptError, Verdicts, ask_filter
 from mooring.framework.context import CycleState, SchedulingContext
-from mooring.framework.faults import describe
 from mooring.framework.memo import PASSED
 from mooring.framework.points import PreFilterExtensions, Reads
-from mooring.framework.status import Rejection
+from mooring.framework.status import Rejection, describe
 from mooring.model.pod import Pod
 
 RowArray = NDArray[np.intp]

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 
 from mooring.framework.events import ClusterEvent
-from mooring.framework.faults import describe
 from mooring.framework.plugin_caller import SUCCESS, PluginCaller, Wrap
 from mooring.framework.points import PreEnqueuePlugin
 from mooring.framework.profiles import Profile
+from mooring.framework.status import describe
 from mooring.queue.counters import QueueCounters
 from mooring.queue.entry import QueuedPod
 from mooring.queue.hints import Report

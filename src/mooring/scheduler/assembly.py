@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from mooring.cluster.cluster import Cluster
-from mooring.framework.config.gates import with_defaults
+from mooring.framework.config.feature_gates import with_defaults
 from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.framework.points import SchedulerServices
 from mooring.framework.prepared import SearchCursor
 from mooring.framework.profiles import build_profiles
 from mooring.framework.registry import Registry, load_entry_points
 from mooring.framework.runner import Runner
-from mooring.framework.services import SchedulerServices
 from mooring.kit.clock import Clock
 from mooring.plugins.builtin import in_tree
 from mooring.scheduler.core import Report, Tell

@@ -8,12 +8,11 @@ from mooring.cluster.nodes.table import ClusterError
 from mooring.framework.config.types import Extender
 from mooring.framework.context import SchedulingContext
 from mooring.framework.events import ASSIGNED_POD_DELETE
-from mooring.framework.faults import describe
 from mooring.framework.intents import Bind, CallReply, PatchStatus, Record
 from mooring.framework.plugin_caller import ERROR, SUCCESS
 from mooring.framework.points import Plugin, Wait
 from mooring.framework.runner import Runner
-from mooring.framework.status import SKIP, Code, Rejection
+from mooring.framework.status import SKIP, Code, Rejection, describe
 from mooring.framework.waiting import MAX_WAIT_S, Release
 from mooring.queue.entry import QueuedPod
 from mooring.scheduler.binding import Binding

@@ -19,8 +19,10 @@ from mooring.model.kinds import WATCHED
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
+from mooring.model.pod_spec import ResourceList
+from mooring.model.quantity import parse_or
+from mooring.queue.pod_changes import pod_events
 from mooring.scheduler.core import Core
-from mooring.scheduler.diff import node_events, pod_events
 from mooring.scheduler.evict import leaves
 from mooring.scheduler.pre_bind import changed, pod_gone
 
@@ -212,3 +214,39 @@ def _guard(core: Core, act: Callable[[], object]) -> None:
         act()
     except ClusterError as fault:
         core.report("the cluster's state contradicts a change", fault)
+
+
+# ---- What an update of a node amounts to: each event is a reason why some plugin may change its mind
+
+
+def node_events(old: Node, new: Node) -> list[ClusterEvent]:
+    """The events of a node's update, in upstream's order; none if nothing changed that a plugin could care for.
+
+    Parity: uncordoning counts as a change of taints, apart from one of the taints themselves; cordoning is no event.
+    """
+    checks = (
+        (Action.UPDATE_NODE_TAINT, old.spec.unschedulable and not new.spec.unschedulable),
+        (Action.UPDATE_NODE_ALLOCATABLE, not _same_amounts(old.status.allocatable, new.status.allocatable)),
+        (Action.UPDATE_NODE_LABEL, old.labels != new.labels),
+        (Action.UPDATE_NODE_TAINT, old.taints != new.taints),
+        (Action.UPDATE_NODE_CONDITION, _conditions_of(old) != _conditions_of(new)),
+        (Action.UPDATE_NODE_ANNOTATION, (old.metadata.annotations or {}) != (new.metadata.annotations or {})),
+        (
+            Action.UPDATE_NODE_DECLARED_FEATURE,
+            (old.status.declared_features or []) != (new.status.declared_features or []),
+        ),
+    )
+    return [ClusterEvent(NODE, action) for action, happened in checks if happened]
+
+
+def _same_amounts(one: ResourceList | None, other: ResourceList | None) -> bool:
+    """Whether two lists name the same amounts, however they are written: 1 cpu is 1000m."""
+    one, other = one or {}, other or {}
+    return one == other or (
+        one.keys() == other.keys() and all(parse_or(text, 0) == parse_or(other[name], 0) for name, text in one.items())
+    )
+
+
+def _conditions_of(node: Node) -> Mapping[str, str]:
+    """Type -> status: heartbeats and reasons are no change."""
+    return {condition.type: condition.status for condition in node.status.conditions or ()}

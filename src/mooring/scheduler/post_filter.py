@@ -4,12 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from mooring.framework.attempt import AttemptError
-from mooring.framework.faults import describe
 from mooring.framework.intents import CallFault
 from mooring.framework.points import Candidates, Nomination, NoRoom, PostFilterPlugin, Victims
 from mooring.framework.rejected_attempt import RejectedAttempt
 from mooring.framework.runner import Runner
-from mooring.framework.status import Code, PluginError
+from mooring.framework.status import Code, PluginError, describe
 from mooring.scheduler.extenders.steps import Steps
 
 Review = Callable[[Mapping[str, Victims]], Steps[Mapping[str, Victims] | CallFault]]

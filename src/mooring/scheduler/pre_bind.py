@@ -4,10 +4,9 @@ there is news."""
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 
-from mooring.framework.faults import describe
 from mooring.framework.intents import PatchStatus, Write, WriteFault
 from mooring.framework.points import Pause, Plugin, PodGone, PreBindPlugin, Work
-from mooring.framework.status import Rejection
+from mooring.framework.status import Rejection, describe
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.scheduler.binding import Binding

@@ -9,8 +9,8 @@ from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.framework.config.types import Extender
 from mooring.framework.events import ANYTHING, Action, ClusterEvent, Registration
 from mooring.framework.intents import Intent
+from mooring.framework.points import SchedulerServices
 from mooring.framework.runner import Runner
-from mooring.framework.services import SchedulerServices
 from mooring.framework.waiting import WaitingPods
 from mooring.kit.clock import Clock
 from mooring.model.pod import Pod

@@ -8,11 +8,10 @@ import msgspec
 from mooring.cluster.cluster import Cluster
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.intents import Intent, Write
-from mooring.framework.points import Nomination, NoRoom, Plugin
+from mooring.framework.points import Nomination, NoRoom, Plugin, SchedulerServices
 from mooring.framework.registry import Registry
 from mooring.framework.rejected_attempt import RejectedAttempt
 from mooring.framework.runner import Runner
-from mooring.framework.services import SchedulerServices
 from mooring.framework.status import Rejection
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod

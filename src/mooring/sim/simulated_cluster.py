@@ -9,9 +9,9 @@ import msgspec
 
 from mooring.cluster.cluster import Cluster
 from mooring.framework.config.types import KubeSchedulerConfiguration
-from mooring.framework.faults import describe
 from mooring.framework.registry import Registry
 from mooring.framework.runner import Runner
+from mooring.framework.status import describe
 from mooring.kit.clock import VirtualClock
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node

@@ -8,7 +8,7 @@ from mooring.cli.refusal import refusals
 from mooring.cli.table import format_table
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.feature_gates import told_gates
-from mooring.framework.config.written import as_object
+from mooring.framework.config.settings import as_object
 from mooring.framework.profiles import Profile, build_profiles
 
 EPILOG = """

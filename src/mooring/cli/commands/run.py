@@ -22,7 +22,7 @@ from mooring.cli.refusal import BAD_INPUT, refusals, refuse
 from mooring.framework import config as configuration
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.durations import Duration
-from mooring.framework.config.written import as_object
+from mooring.framework.config.settings import as_object
 from mooring.kit import loops
 from mooring.kit.descriptors import raise_limit
 from mooring.kit.logs import LogFormat, check_format, start_logs

@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Sequence
 from weakref import WeakKeyDictionary
 
-from mooring.cluster.pods.carried import Carriers, Concern, concern_of
 from mooring.cluster.pods.census import Census
-from mooring.cluster.pods.tally import Tally
+from mooring.cluster.pods.tally import Carriers, Concern, Tally, concern_of
 from mooring.model.affinity import CarriedTerm, Labels, PodPredicate, PodTerms
 from mooring.model.label_set import LabelSet
 from mooring.model.pod import Pod

@@ -6,7 +6,7 @@ from typing import Any
 
 from mooring.framework.config.decode import decode
 from mooring.framework.config.defaults import apply_defaults
-from mooring.framework.config.gates import with_defaults
+from mooring.framework.config.feature_gates import with_defaults
 from mooring.framework.config.problems import ConfigError
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.config.validate import validate

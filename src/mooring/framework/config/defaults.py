@@ -16,7 +16,7 @@ from mooring.framework.config.args import (
     cpu_and_memory,
 )
 from mooring.framework.config.durations import Duration
-from mooring.framework.config.gates import can_wait_for_devices
+from mooring.framework.config.feature_gates import can_wait_for_devices
 from mooring.framework.config.types import (
     DEFAULT_SCHEDULER_NAME,
     ClientConnectionConfiguration,

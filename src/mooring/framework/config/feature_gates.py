@@ -4,6 +4,19 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from mooring.framework.config.gate_table import EFFECTIVE, GATES, NEEDS, OF_SCHEDULERS, STAGES
 
+# ---- The gates that the configuration being read was given
+
+
+def with_defaults(chosen: Mapping[str, bool] | None) -> dict[str, bool]:
+    """All gates; those that nobody chose have their default."""
+    return {**DEFAULTS, **(chosen or {})}
+
+
+def can_wait_for_devices(gates: Mapping[str, bool]) -> bool:
+    """Whether DynamicResources has a binding timeout: that takes both of two gates."""
+    return gates["DRADeviceBindingConditions"] and gates["DRAResourceClaimDeviceStatus"]
+
+
 DEFAULTS: Mapping[str, bool] = {name: gate.default for name, gate in GATES.items()}
 
 _TRUE = frozenset(("1", "t", "T", "true", "TRUE", "True"))

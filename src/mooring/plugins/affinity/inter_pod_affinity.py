@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from mooring.cluster.nodes.kernels import Ints, Mask
 from mooring.cluster.nodes.labels import ABSENT, LabelColumn
-from mooring.cluster.pods.carried import Concern
 from mooring.cluster.pods.tallies import are_few
-from mooring.cluster.pods.tally import Tally, sum_by_code
+from mooring.cluster.pods.tally import Concern, Tally, sum_by_code
 from mooring.framework.config.args import InterPodAffinityArgs
 from mooring.framework.context import SchedulingContext
 from mooring.framework.events import Registration

@@ -9,8 +9,7 @@ import msgspec
 from mooring.cluster.claims.claim_ledger import ClaimLedger, claim_id
 from mooring.framework.context import SchedulingContext
 from mooring.framework.intents import Record, Write, WriteFault
-from mooring.framework.points import Pause, PodGone, Work
-from mooring.framework.services import SchedulerServices
+from mooring.framework.points import Pause, PodGone, SchedulerServices, Work
 from mooring.framework.status import PluginError
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.rfc3339 import in_seconds

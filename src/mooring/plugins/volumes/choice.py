@@ -7,8 +7,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.nodes.offers import NONE, lowest_of_groups, lowest_untaken
-from mooring.cluster.nodes.shelf import Shelf
+from mooring.cluster.nodes.shelf import NONE, Shelf, lowest_of_groups, lowest_untaken
 from mooring.framework.context import SchedulingContext
 from mooring.framework.points import Rows
 from mooring.framework.status import PluginError

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.nodes.offers import NONE
-from mooring.cluster.nodes.shelf import Shelf
+from mooring.cluster.nodes.shelf import NONE, Shelf
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.points import Rows
 from mooring.model.selectors import NodeMatcher

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.claims.volume_handles import VolumeHandle, handles_of
-from mooring.cluster.claims.volumes_on_nodes import RowVolumes, volumes_of_row
+from mooring.cluster.claims.volumes_on_nodes import RowVolumes, VolumeHandle, handles_of, volumes_of_row
 from mooring.framework.context import SchedulingContext
 from mooring.framework.events import Registration
 from mooring.framework.points import Codes, FilterPlugin, Handle, PreFilterPlugin, Rows

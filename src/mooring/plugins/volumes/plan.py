@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.nodes.offers import NONE
+from mooring.cluster.nodes.shelf import NONE
 from mooring.framework.context import SchedulingContext
 from mooring.framework.points import Codes, Rows
 from mooring.framework.status import PluginError

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.nodes.label_values import LabelValues
+from mooring.cluster.nodes.labels import LabelValues
 from mooring.cluster.nodes.match import match_rule
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.context import SchedulingContext

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.nodes.kernels import along_shape, round_half_away
-from mooring.cluster.nodes.offers import NONE
+from mooring.cluster.nodes.shelf import NONE
 from mooring.framework.context import SchedulingContext
 from mooring.framework.points import Rows, Scores
 from mooring.model.quantity import parse, to_amount, to_int

@@ -7,8 +7,7 @@ from mooring.framework.intents import CallReply
 from mooring.scheduler.binding import Binding
 from mooring.scheduler.core import Core
 from mooring.scheduler.extenders.interest import is_interested
-from mooring.scheduler.extenders.replies import Unusable, read_bound
-from mooring.scheduler.extenders.requests import bind_call
+from mooring.scheduler.extenders.replies import Unusable, bind_call, read_bound
 
 SKIPPED = "Skipping extender in bind as it returned error and has ignorable flag set"
 

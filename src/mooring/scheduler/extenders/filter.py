@@ -6,16 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.cluster.nodes.images import Images
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.attempt import Attempt, AttemptError, Verdicts
 from mooring.framework.config.types import Extender
-from mooring.framework.memo import NARROWED_OUT
+from mooring.framework.memo import NARROWED_OUT, ShapeMemo
 from mooring.framework.points import Rows
 from mooring.framework.status import Rejection, curable, final
-from mooring.scheduler.extenders.bare_nodes import on_bare_nodes
 from mooring.scheduler.extenders.interest import InterestedExtenders
-from mooring.scheduler.extenders.replies import FilterReply, Unusable, read_filter
-from mooring.scheduler.extenders.requests import filter_call
+from mooring.scheduler.extenders.replies import FilterReply, Unusable, filter_call, read_filter
 from mooring.scheduler.extenders.steps import Steps
 
 RowArray = NDArray[np.intp]
@@ -128,3 +127,27 @@ def _note(read: FilterReply, objections: dict[str, Rejection]) -> None:
         objections[name] = curable(reason)
     for name, reason in read.unresolvable.items():
         objections[name] = final(reason)
+
+
+# ---- Nodes that came back whole from an extender are scored bare: without their pods and their images
+#
+# Parity: upstream builds them anew from what it was sent; only nodes that extenders name keep what was known of them.
+
+
+def on_bare_nodes(attempt: Attempt, rows: NDArray[np.intp]) -> Attempt:
+    """The same attempt, for scoring, on nodes as an extender knows them."""
+    context = attempt.context.on(_bare(attempt.context.nodes, rows), attempt.context.state)
+    return Attempt(attempt.runner, context, ShapeMemo())
+
+
+def _bare(nodes: NodeTable, rows: NDArray[np.intp]) -> NodeTable:
+    """A sketch with nothing on these rows. What is counted over all nodes by their labels stays as it is."""
+    bare = nodes.sketch()
+    bare.scored = nodes.scored.copy()
+    for matrix in (bare.requested, bare.scored):
+        matrix[:, rows] = 0
+    bare.pod_count[rows] = 0
+    bare.images = Images()
+    for row in rows.tolist():
+        bare.pods_on[row] = []
+    return bare

@@ -8,8 +8,7 @@ from mooring.framework.intents import CallFault, CallReply
 from mooring.framework.points import Victims
 from mooring.model.pod import Pod
 from mooring.scheduler.extenders.interest import InterestedExtenders
-from mooring.scheduler.extenders.replies import MetaVictims, Unusable, read_victims
-from mooring.scheduler.extenders.requests import preempt_call
+from mooring.scheduler.extenders.replies import MetaVictims, Unusable, preempt_call, read_victims
 from mooring.scheduler.extenders.steps import Steps
 
 SKIPPED = "Skipped extender as it returned error and has ignorable flag set"

@@ -7,8 +7,7 @@ from mooring.framework.attempt import MAX_SCORE, Attempt, ScoreCard
 from mooring.framework.config.types import Extender
 from mooring.framework.intents import CallReply
 from mooring.scheduler.extenders.interest import InterestedExtenders
-from mooring.scheduler.extenders.replies import Unusable, read_scores
-from mooring.scheduler.extenders.requests import prioritize_call
+from mooring.scheduler.extenders.replies import Unusable, prioritize_call, read_scores
 from mooring.scheduler.extenders.steps import Steps
 
 MAX_EXTENDER_SCORE = 10

@@ -1,6 +1,15 @@
 """One attempt for a whole pod group: its members go together, or none of them goes and none of them holds any room."""
 
+from typing import cast
+
+import msgspec
+
+from mooring.framework.intents import Write
 from mooring.framework.runner import Runner
+from mooring.kit.rfc3339 import in_seconds
+from mooring.model.meta import Condition
+from mooring.model.pod import Pod
+from mooring.model.workloads import PodGroup
 from mooring.queue.entry import QueuedPod
 from mooring.scheduler.bind import run_permit
 from mooring.scheduler.core import Core
@@ -8,7 +17,6 @@ from mooring.scheduler.evict import evict
 from mooring.scheduler.extenders.attempt import take
 from mooring.scheduler.extenders.steps import Steps
 from mooring.scheduler.failure import AttemptFailure, error, fail
-from mooring.scheduler.groups.status import write_group_status
 from mooring.scheduler.groups.trial import GroupTrial, Member
 from mooring.scheduler.observer import GroupResult
 from mooring.scheduler.verdict import is_pointless
@@ -119,3 +127,42 @@ def _make_room(core: Core, member: Member) -> None:
     room = member.room
     if room is not None and room.nomination is not None and room.found_by is not None:
         evict(core, member.entry.pod, room.nomination, room.found_by)
+
+
+# ---- The status of the PodGroup: whether its pods could be scheduled
+
+
+POD_GROUP_SCHEDULED = "PodGroupScheduled"
+
+
+def write_group_status(core: Core, member: Pod, failure: AttemptFailure | None = None) -> None:
+    """Tell how the attempt ended, unless the status says so already. A group that was scheduled once remains so."""
+    group = cast("PodGroup | None", core.cluster.objects[PodGroup].get(member.group_key or ""))
+    if group is None:
+        return
+    conditions = group.status.conditions or []
+    before = next((condition for condition in conditions if condition.type == POD_GROUP_SCHEDULED), None)
+    now = _condition(group, failure)
+    if before is not None and (_says(before) == _says(now) or (before.status == "True" and now.status == "False")):
+        return
+    is_same = before is not None and before.status == now.status
+    now.last_transition_time = (
+        before.last_transition_time if before is not None and is_same else in_seconds(core.clock.now_ns())
+    )
+    written = [condition for condition in conditions if condition is not before] + [now]
+    body = {"status": {"conditions": msgspec.to_builtins(written)}}
+    core.outbox.append(Write("PATCH", PodGroup, group.name, group.namespace, body, "status"))
+
+
+def _condition(group: PodGroup, failure: AttemptFailure | None) -> Condition:
+    return Condition(
+        type=POD_GROUP_SCHEDULED,
+        status="True" if failure is None else "False",
+        reason="Scheduled" if failure is None else failure.reason,
+        message="" if failure is None else failure.message,
+        observed_generation=group.metadata.generation,
+    )
+
+
+def _says(condition: Condition) -> tuple[str, str | None, str]:
+    return condition.status, condition.reason, condition.message or ""
