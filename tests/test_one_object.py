@@ -35,7 +35,6 @@ def lines_run(act: Callable[[], Any]) -> int:
         count += event == "line"
         return trace
 
-    gc.collect()
     gc.disable()  # what it finds to clean up comes from other tests, and would be counted here
     sys.settrace(trace)
     try:
