@@ -16,6 +16,7 @@ from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes import table as table_module
 from mooring.cluster.nodes.check import check_table
 from mooring.framework import config
+from mooring.framework.memo import DEFAULT_LIMIT_BYTES, KeptAnswers
 from mooring.framework.runner import Runner
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
@@ -151,8 +152,7 @@ class Walk:
             self.cluster = Cluster()
         touches = self.random.choice((4, 16384))
         self.cluster.nodes.touches.LIMIT = self.cluster.nodes.node_touches.LIMIT = touches
-        self.runner = Runner(PROFILE)
-        self.runner.MEMO_LIMIT = self.random.choice((64, 64, 64, 2))
+        self.runner = Runner(PROFILE, kept=KeptAnswers(self.random.choice((DEFAULT_LIMIT_BYTES, 20_000, 0))))
         self.nodes: dict[str, Node] = {}
         self.others: dict[str, KubeObject] = {}
         self.serial = 0

@@ -28,9 +28,13 @@ class ChangeLog(Generic[T]):
             del self._items[:half]
             self._start += half
 
-    def since(self, position: int) -> list[T] | None:
-        """What changed since `position`, each item once, in the order of its first change; None: no longer known."""
-        if position < self._start:
+    def since(self, position: int, most: int | None = None) -> list[T] | None:
+        """What changed since `position`, each item once, in the order of its first change; None: no longer known.
+
+        None as well for more than `most` changes, repeated ones included: a reader that would start over then need not
+        wait for them to be sorted out.
+        """
+        if position < self._start or (most is not None and self.end - position > most):
             return None
         recent = self._items[position - self._start :]
         return recent if len(recent) < 2 else list(dict.fromkeys(recent))

@@ -6,6 +6,7 @@ Whatever a plugin raises ends the attempt with that plugin named; never the sche
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
+from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -213,9 +214,9 @@ class Attempt:
             verdicts.first = np.where(rejected, np.int8(index), verdicts.first)
 
     def _kept_filters(self) -> list[Question]:
-        reads = self.runner.filter_reads
+        reads, parts, shape = self.runner.filter_reads, self.runner.filter_parts, self.context.shape
         return [
-            Question(index, reads[index], _FilterQuestion(plugin))
+            Question(index, (plugin, "Filter", ref(shape.part(parts[index]))), reads[index], _FilterQuestion(plugin))
             for index, plugin in enumerate(self.runner.filters)
             if reads[index] is not Reads.CLUSTER and plugin.name not in self._no_filter
         ]
@@ -286,9 +287,9 @@ class Attempt:
         return level
 
     def _kept_scores(self) -> list[Question]:
-        reads = self.runner.score_reads
+        reads, parts, shape = self.runner.score_reads, self.runner.score_parts, self.context.shape
         return [
-            Question(index, reads[index], _ScoreQuestion(plugin))
+            Question(index, (plugin, "Score", ref(shape.part(parts[index]))), reads[index], _ScoreQuestion(plugin))
             for index, plugin in enumerate(self.runner.scores)
             if reads[index] is not Reads.CLUSTER and plugin.name not in self._no_score
         ]

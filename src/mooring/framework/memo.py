@@ -1,8 +1,16 @@
-"""Answers kept for a pod shape: columns of verdicts and scores, refreshed only on rows that were touched since."""
+"""What is kept from one attempt to the next: columns of verdicts and scores, refreshed only on rows that were touched since.
 
+Answers are kept by what they depend on. A plugin declares with `@reads` which part of a pod's shape it looks at; its
+answers for all rows are one `KeptColumn`, shared by all shapes that have this part. What belongs to a whole shape is a
+`ShapeMemo`: for each row the filter that rejects it first, and the weighted sum of the scores. `KeptAnswers` owns both,
+and bounds them in bytes.
+"""
+
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +20,10 @@ from mooring.cluster.nodes.table import NodeTable, few_rows
 from mooring.framework.context import KeptValues, SchedulingContext
 from mooring.framework.points import Reads, Rows
 from mooring.framework.status import SKIPS
+from mooring.model.shape import PodShape
 
+MemoKey = tuple[str, "ref[PodShape]"]
+"""The name of a profile and a shape."""
 Answer = Callable[[SchedulingContext, Rows], NDArray[np.int64] | None]
 
 PASSED = 127
@@ -22,15 +33,22 @@ DEAD = -1
 NARROWED_OUT = -2
 """... a PreFilter ruled the node out."""
 
-
+DEFAULT_LIMIT_BYTES = 64 << 20
+"""At 5,000 nodes a shape takes some 60 KB, so a thousand templates fit in."""
+PROTECTED_SHARE = 0.8
+"""The share of the memos that a pass over many new shapes cannot evict."""
+MEMO_OVERHEAD_BYTES = 4096
+"""What a memo takes beside its arrays: dictionaries, plans, values that plugins keep. Measured over 5,000 templates."""
 _UNKNOWN = object()
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One plugin's filter or score, its place in the profile's order, and what its answer depends on."""
+    """One plugin's filter or score: its place in the profile's order, what its answer depends on, and how to ask it."""
 
     index: int
+    key: object
+    """The same for the same plugin, extension point and part of a shape."""
     reads: Reads
     ask: Answer
 
@@ -44,72 +62,110 @@ class PluginPlan:
     steps: tuple[tuple[Any, bool], ...]
 
 
-class KeptColumns:
-    """The answers of several plugins for all rows. Call `refresh` before reading `columns`."""
+@dataclass(slots=True)
+class Ledger:
+    """How many bytes the arrays of columns and memos take."""
 
-    def __init__(self, questions: list[Question]) -> None:
-        self._questions = questions
-        self.columns: dict[int, NDArray[np.int64]] = {}
-        """By index of the question. A question that was never answered with anything but None has no column: zero."""
-        self._capacity = 0
-        self._node_set_version = -1
-        self._node_position = 0
-        self._position = 0
-
-    def refresh(self, context: SchedulingContext) -> Rows | None:
-        """Ask again where something was touched. Returns the rows whose answers may be new; None: there are none."""
-        nodes = context.nodes
-        if self._capacity != nodes.capacity or self._node_set_version != nodes.node_set_version:
-            rows = node_rows = self._start_over(nodes)
-        else:
-            rows = _news(nodes.touches, self._position, nodes.height)
-            node_rows = _news(nodes.node_touches, self._node_position, nodes.height)
-        self._position, self._node_position = nodes.touches.end, nodes.node_touches.end
-        if rows is None:
-            return None
-        try:
-            for question in self._questions:
-                asked = node_rows if question.reads is Reads.NODE else rows
-                if asked is not None:
-                    self._put(question, asked, question.ask(context, asked), nodes.capacity)
-        except BaseException:
-            self._capacity = 0  # or else what was left unasked would pass for answered next time
-            raise
-        return rows
-
-    def _start_over(self, nodes: NodeTable) -> Rows | None:
-        """There is nothing to build on: nothing is kept yet, or a node came or went. All rows have to be asked about."""
-        self._capacity, self._node_set_version = nodes.capacity, nodes.node_set_version
-        self.columns.clear()
-        return slice(0, nodes.height)
-
-    def _put(self, question: Question, rows: Rows, answer: NDArray[np.int64] | None, capacity: int) -> None:
-        column = self.columns.get(question.index)
-        if column is None:
-            if answer is None:
-                return
-            column = self.columns[question.index] = np.zeros(capacity, np.int64)
-        column[rows] = 0 if answer is None else answer
+    bytes: int = 0
 
 
 def _news(log: ChangeLog[int], position: int, height: int) -> Rows | None:
     """The rows in a log since a position; None: none. A log that no longer reaches back, or many rows, mean all rows."""
     if position == log.end:
         return None
-    touched = log.since(position)
+    touched = log.since(position, height)
     if touched is None or len(touched) * 4 > height:
         return slice(0, height)
     return np.array(sorted(touched), np.intp)
 
 
+class KeptColumn:
+    """The answers of one plugin for all rows, for all pods that share what the plugin reads of them."""
+
+    __slots__ = ("_ask", "_capacity", "_follows_nodes", "_ledger", "_node_set_version", "_position", "users", "values")
+
+    def __init__(self, question: Question, ledger: Ledger) -> None:
+        self._ask = question.ask
+        self._follows_nodes = question.reads <= Reads.NODE
+        self._ledger = ledger
+        self.values: NDArray[np.int64] | None = None
+        """None: the plugin has answered None so far, which means 0 for every row."""
+        self.users = 0
+        """The memos that read it."""
+        self._capacity = 0
+        self._node_set_version = -1
+        self._position = 0
+
+    def refresh(self, context: SchedulingContext) -> None:
+        """Ask again where something was touched that the answers depend on."""
+        nodes = context.nodes
+        log = nodes.node_touches if self._follows_nodes else nodes.touches
+        if self._node_set_version != nodes.node_set_version or self._capacity != nodes.capacity:
+            self.clear()
+            self._node_set_version = nodes.node_set_version
+            rows: Rows | None = slice(0, nodes.height)
+        elif self._position == log.end:
+            return
+        else:
+            rows = _news(log, self._position, nodes.height)
+        self._capacity = 0  # should asking raise, nothing passes for answered
+        if rows is not None:
+            self._put(rows, self._ask(context, rows), nodes.capacity)
+        self._capacity, self._position = nodes.capacity, log.end
+
+    def _put(self, rows: Rows, answer: NDArray[np.int64] | None, capacity: int) -> None:
+        if self.values is None:
+            if answer is None:
+                return
+            self.values = np.zeros(capacity, np.int64)
+            self._ledger.bytes += self.values.nbytes
+        self.values[rows] = 0 if answer is None else answer
+
+    def clear(self) -> None:
+        if self.values is not None:
+            self._ledger.bytes -= self.values.nbytes
+            self.values = None
+
+    def drop(self) -> None:
+        """The column is no longer kept. An attempt that still reads it finds it as it was."""
+        if self.values is not None:
+            self._ledger.bytes -= self.values.nbytes
+        self._ledger = Ledger()
+
+
+class RowFollower:
+    """Which rows a memo has to work out anew: its own position in the log of touched rows."""
+
+    __slots__ = ("_capacity", "_node_set_version", "_position")
+
+    def __init__(self) -> None:
+        self._capacity, self._node_set_version, self._position = 0, -1, 0
+
+    def news(self, nodes: NodeTable) -> Rows | None:
+        """The rows touched since the last call, or all of them when there is nothing to build on; None: none."""
+        if self._node_set_version != nodes.node_set_version or self._capacity != nodes.capacity:
+            rows: Rows | None = slice(0, nodes.height)
+        else:
+            rows = _news(nodes.touches, self._position, nodes.height)
+        self._capacity, self._node_set_version, self._position = (
+            nodes.capacity,
+            nodes.node_set_version,
+            nodes.touches.end,
+        )
+        return rows
+
+
 class ShapeMemo:
     """All that a profile keeps for one shape.
 
-    Which questions are kept is settled when they are first asked: a PreFilter or PreScore that reads only the shape
+    Which columns it reads is settled when they are first asked for: a PreFilter or PreScore that reads only the shape
     may have skipped some, and will skip the same ones every time.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, store: "KeptAnswers | None" = None) -> None:
+        """Without a store it shares no columns: what is asked in a what-if is forgotten with it."""
+        self._store = store
+        self._ledger = store.ledger if store is not None else Ledger()
         self.kept_values = KeptValues()
         self.outcomes: dict[tuple[str, str], Any] = {}
         """What PreFilter and PreScore plugins said that follows from the shape alone, by point and plugin name."""
@@ -117,12 +173,17 @@ class ShapeMemo:
         """By index of a kept score plugin that tells no nodes apart: what normalising makes of 0."""
         self.pre_filter_plan: PluginPlan | None = None
         self.pre_score_plan: PluginPlan | None = None
-        self._filters: KeptColumns | None = None
-        self._scores: KeptColumns | None = None
-        self._filter_order: list[int] = []
-        self._summed: dict[int, int] = {}
+        self.columns: list[tuple[object, KeptColumn]] = []
+        """The columns that it reads, with the key of each."""
+        self._filters: list[tuple[int, KeptColumn]] | None = None
+        """By index, the last filter first, so that the first rejection of a row is the last one written."""
+        self._scores: list[tuple[int, KeptColumn]] | None = None
+        self._summed: list[tuple[KeptColumn, int]] = []
+        """The scores that need nothing but adding up, with their weights."""
+        self._first_rows, self._sum_rows = RowFollower(), RowFollower()
         self._first: NDArray[np.int8] = np.zeros(0, np.int8)
         self._sum: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._ledger.bytes += MEMO_OVERHEAD_BYTES
 
     def settle(self, point: str, plan: PluginPlan) -> PluginPlan:
         """The plan without the plugins that are known to skip, or to have nothing to say, for this shape."""
@@ -136,22 +197,22 @@ class ShapeMemo:
         """For each row the index of the first kept filter that rejects it, else PASSED, or DEAD. Do not write to it."""
         nodes = context.nodes
         if self._filters is None:
-            asked = questions()
-            self._filters = KeptColumns(asked)
-            self._filter_order = sorted((question.index for question in asked), reverse=True)
-        rows = self._filters.refresh(context)
+            self._filters = list(reversed(self._find_columns(questions())))
+        for _, column in self._filters:
+            column.refresh(context)
+        rows = self._first_rows.news(nodes)
         if len(self._first) != nodes.capacity:
+            self._ledger.bytes += nodes.capacity - len(self._first)
             self._first = np.full(nodes.capacity, DEAD, np.int8)
         few = few_rows(rows) if rows is not None else None
         if few is not None:
             for row in few:
                 self._first[row] = self._first_rejection(nodes, row)
         elif rows is not None:
-            first = np.where(nodes.alive[rows], PASSED, DEAD).astype(np.int8)
-            for index in self._filter_order:
-                column = self._filters.columns.get(index)
-                if column is not None:
-                    first[(column[rows] != 0) & (first != DEAD)] = index
+            first = np.where(nodes.alive[rows], np.int8(PASSED), np.int8(DEAD))
+            for index, column in self._filters:
+                if column.values is not None:
+                    first[(column.values[rows] != 0) & (first != DEAD)] = index
             self._first[rows] = first
         return self._first[: nodes.height]
 
@@ -161,15 +222,14 @@ class ShapeMemo:
         if not nodes.alive[row]:
             return DEAD
         first = PASSED
-        for index in self._filter_order:
-            column = self._filters.columns.get(index)
-            if column is not None and column[row]:
+        for index, column in self._filters:
+            if column.values is not None and column.values[row]:
                 first = index
         return first
 
     def codes(self, index: int) -> NDArray[np.int64] | None:
         """The codes of one kept filter for all rows, as of the last refresh; None: not kept, or it rejects nothing."""
-        return self._filters.columns.get(index) if self._filters else None
+        return next((column.values for each, column in self._filters or () if each == index), None)
 
     def score_sum(
         self, context: SchedulingContext, questions: Callable[[], list[Question]], weights: dict[int, int]
@@ -177,27 +237,139 @@ class ShapeMemo:
         """For each row the sum of the kept scores named in `weights`, times their weight. Do not write to it."""
         nodes = context.nodes
         if self._scores is None:
-            asked = questions()
-            self._scores = KeptColumns(asked)
-            self._summed = {question.index: weights[question.index] for question in asked if question.index in weights}
-        rows = self._scores.refresh(context)
+            self._scores = self._find_columns(questions())
+            self._summed = [(column, weights[index]) for index, column in self._scores if index in weights]
+        for _, column in self._scores:
+            column.refresh(context)
+        rows = self._sum_rows.news(nodes)
         if len(self._sum) != nodes.capacity:
+            self._ledger.bytes += 8 * (nodes.capacity - len(self._sum))
             self._sum = np.zeros(nodes.capacity, np.int64)
+        parts = [(column.values, weight) for column, weight in self._summed if column.values is not None]
         few = few_rows(rows) if rows is not None else None
         if few is not None:
-            kept = self._scores.columns
-            parts = [(kept[index], weight) for index, weight in self._summed.items() if index in kept]
             for row in few:
                 self._sum[row] = sum(int(part[row]) * weight for part, weight in parts)
         elif rows is not None:
             total = np.zeros(len(self._sum[rows]), np.int64)
-            for index, weight in self._summed.items():
-                column = self._scores.columns.get(index)
-                if column is not None:
-                    total += column[rows] * weight
+            for values, weight in parts:
+                total += values[rows] if weight == 1 else values[rows] * weight
             self._sum[rows] = total
         return self._sum
 
     def score(self, index: int) -> NDArray[np.int64] | None:
         """The raw scores of one kept score plugin for all rows, as of the last refresh; None: all 0."""
-        return self._scores.columns.get(index) if self._scores else None
+        return next((column.values for each, column in self._scores or () if each == index), None)
+
+    @property
+    def arrays_bytes(self) -> int:
+        return self._first.nbytes + self._sum.nbytes
+
+    def drop(self) -> None:
+        """The memo is no longer kept. An attempt that still reads it finds it as it was."""
+        self._ledger.bytes -= MEMO_OVERHEAD_BYTES + self.arrays_bytes
+        self._ledger, self._store = Ledger(), None
+
+    def _find_columns(self, questions: list[Question]) -> list[tuple[int, KeptColumn]]:
+        found = []
+        for question in questions:
+            column = self._store.column(question) if self._store is not None else KeptColumn(question, self._ledger)
+            column.users += 1
+            self.columns.append((question.key, column))
+            found.append((question.index, column))
+        return found
+
+
+class KeptAnswers:
+    """Memos and columns of all profiles of a scheduler, bounded in bytes.
+
+    The memos that were used more than once are *protected*: new ones are evicted first. So a pass over many templates that
+    come once does not evict those that come again and again. A column goes with the last memo that reads it.
+    """
+
+    def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
+        self.limit_bytes = limit_bytes
+        self.ledger = Ledger()
+        self._columns: dict[object, KeptColumn] = {}
+        self._new: OrderedDict[MemoKey, ShapeMemo] = OrderedDict()
+        self._protected: OrderedDict[MemoKey, ShapeMemo] = OrderedDict()
+        """Both: least recently used first."""
+        self._table: NodeTable | None = None
+
+    def memo(self, profile: str, shape: PodShape, nodes: NodeTable) -> ShapeMemo:
+        """What is kept for a shape in a profile. It follows one table; for a fork of it nothing is kept."""
+        if nodes.is_fork:
+            return ShapeMemo()
+        if nodes is not self._table:
+            self._clear()
+            self._table = nodes
+        key = profile, ref(shape)
+        memo = self._protected.get(key)
+        if memo is not None:
+            self._protected.move_to_end(key)
+        elif (memo := self._new.get(key)) is not None:
+            self._protect(key)
+        else:
+            memo = self._new[profile, ref(shape, lambda dead: self._forget((profile, dead)))] = ShapeMemo(self)
+        if self.ledger.bytes > self.limit_bytes:
+            self._evict(memo)
+        return memo
+
+    def column(self, question: Question) -> KeptColumn:
+        """The column for a question, which others may have asked before."""
+        column = self._columns.get(question.key)
+        if column is None:
+            column = self._columns[question.key] = KeptColumn(question, self.ledger)
+        return column
+
+    def _protect(self, key: MemoKey) -> None:
+        """A memo is used for the second time. The one that was not used for longest loses its protection, if need be."""
+        self._new.move_to_end(key)
+        kept_key, memo = self._new.popitem()  # the key that was put in: its reference tells when the shape is gone
+        self._protected[kept_key] = memo
+        if len(self._protected) > PROTECTED_SHARE * (len(self._protected) + len(self._new)):
+            oldest, demoted = self._protected.popitem(last=False)
+            self._new[oldest] = demoted
+
+    def _evict(self, used: ShapeMemo) -> None:
+        """Drop memos until the rest is within the limit; the one in use stays."""
+        for memos in (self._new, self._protected):
+            while memos and self.ledger.bytes > self.limit_bytes:
+                key = next((key for key, memo in memos.items() if memo is not used), None)
+                if key is None:
+                    break
+                self._drop(memos.pop(key))
+
+    def _forget(self, key: MemoKey) -> None:
+        """The last pod of a shape is gone."""
+        for memos in (self._new, self._protected):
+            memo = memos.pop(key, None)
+            if memo is not None:
+                self._drop(memo)
+
+    def _drop(self, memo: ShapeMemo) -> None:
+        memo.drop()
+        for key, column in memo.columns:
+            column.users -= 1
+            if not column.users:
+                column.drop()
+                self._columns.pop(key, None)
+
+    def _clear(self) -> None:
+        for memos in (self._new, self._protected):
+            while memos:
+                self._drop(memos.popitem()[1])
+
+    def check(self) -> list[str]:
+        """The invariants that do not hold, in words."""
+        memos = [*self._new.values(), *self._protected.values()]
+        counted = sum(MEMO_OVERHEAD_BYTES + memo.arrays_bytes for memo in memos)
+        counted += sum(column.values.nbytes for column in self._columns.values() if column.values is not None)
+        faults = [] if counted == self.ledger.bytes else [f"{counted} bytes are kept, {self.ledger.bytes} are noted"]
+        users: dict[object, int] = {}
+        for memo in memos:
+            for key, _ in memo.columns:
+                users[key] = users.get(key, 0) + 1
+        if users != {key: column.users for key, column in self._columns.items()}:
+            faults.append("columns have other users than they know")
+        return faults

@@ -39,6 +39,7 @@ from mooring.framework.waiting import WaitingPods
 from mooring.kit.metrics import MetricRegistry as MetricRegistry
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
+from mooring.model.shape import Part
 
 Rows = slice | NDArray[np.intp]
 """Which rows of the node table are meant; index a column with it."""
@@ -67,8 +68,16 @@ class Reads(IntEnum):
 M = TypeVar("M", bound=Callable[..., Any])
 
 
-def reads(what: Reads) -> Callable[[M], M]:
+def reads(what: Reads, part: Part = Part.WHOLE) -> Callable[[M], M]:
     """Declare on `pre_filter`, `filter`, `pre_score` or `score` what its answer depends on (default: CLUSTER).
+
+    `what` says what of the cluster the answer depends on, and `part` what of the pod. The framework keeps answers by both,
+    and asks again only about rows that changed, and only for pods with another part. So a plugin that reads more than it
+    declares gives answers that are silently stale: pods land on nodes that they do not fit, or that are worse than others.
+    `tests/framework/test_reads.py` asks every built-in plugin with a shape that records what is read of it.
+
+    The answer must follow from the declared part alone, and so must the meaning of its codes (`rejection`): the codes may
+    have been asked for a pod with another shape that has the same part.
 
     A filter or score whose answers are kept is asked about all rows of the table, also those that other filters reject
     and those without a node: it must have an answer for them, scores without `normalize` one from 0 to 100. The `normalize`
@@ -77,6 +86,7 @@ def reads(what: Reads) -> Callable[[M], M]:
 
     def mark(method: M) -> M:
         method.reads = what  # type: ignore[attr-defined]
+        method.part = part  # type: ignore[attr-defined]
         return method
 
     return mark

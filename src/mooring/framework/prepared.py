@@ -7,6 +7,7 @@ from mooring.framework.memo import PASSED, PluginPlan
 from mooring.framework.plugin_caller import PluginCaller
 from mooring.framework.points import Plugin, PreFilterPlugin, PreScorePlugin, Reads
 from mooring.framework.profiles import Profile
+from mooring.model.shape import Part
 
 
 @dataclass(slots=True)
@@ -33,6 +34,8 @@ class PreparedProfile:
         self.pre_score_plan = _plan(profile.pre_scores, "pre_score")
         self.filter_reads = [_reads_of(plugin, "filter", "pre_filter") for plugin in self.filters]
         self.score_reads = [_reads_of(plugin, "score", "pre_score") for plugin in self.scores]
+        self.filter_parts = [_part_of(plugin, "filter", "pre_filter") for plugin in self.filters]
+        self.score_parts = [_part_of(plugin, "score", "pre_score") for plugin in self.scores]
         self.asked_filters = [
             (index, plugin) for index, plugin in enumerate(self.filters) if self.filter_reads[index] is Reads.CLUSTER
         ]
@@ -54,6 +57,12 @@ def _plan(plugins: Iterable[PreFilterPlugin | PreScorePlugin], method: str) -> P
 
 def _declared(plugin: Plugin, method: str) -> Reads:
     return getattr(getattr(plugin, method, None), "reads", Reads.CLUSTER)
+
+
+def _part_of(plugin: Plugin, method: str, before: str) -> Part:
+    """The part of the shape that a kept filter or score goes by; the whole if the point before it goes by another one."""
+    parts = {getattr(getattr(plugin, each), "part", Part.WHOLE) for each in (method, before) if hasattr(plugin, each)}
+    return parts.pop() if len(parts) == 1 else Part.WHOLE
 
 
 def _reads_of(plugin: Plugin, method: str, before: str) -> Reads:

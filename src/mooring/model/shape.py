@@ -4,6 +4,8 @@ A *shape* is the scheduling-relevant part of a pod's template, without its label
 identity is equality.
 """
 
+from collections.abc import Callable
+from enum import Enum
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -11,7 +13,16 @@ import msgspec
 from mooring.kit.lazy import lazy
 from mooring.model.affinity import PodTerms, compile_terms
 from mooring.model.meta import int32
-from mooring.model.pod_spec import ALWAYS, Container, PodSpec, PodStatus, SpecAndStatus, Toleration, Volume
+from mooring.model.pod_spec import (
+    ALWAYS,
+    Container,
+    NodeAffinitySpec,
+    PodSpec,
+    PodStatus,
+    SpecAndStatus,
+    Toleration,
+    Volume,
+)
 from mooring.model.requests import FILTER, FIT_SCORE, effective_requests, held_non_zero, held_requests, to_units
 from mooring.model.selectors import NodeMatcher, NodeTerm, compile_node_selector, compile_node_term
 from mooring.model.tolerations import Tolerance
@@ -78,13 +89,47 @@ def _resize_status(status: PodStatus) -> PodStatus:
     )
 
 
+class Part(Enum):
+    """A part of a shape that an answer can depend on. The values name the attributes of PodShape that belong to it."""
+
+    WHOLE = ()
+    TOLERATIONS = ("tolerations", "tolerance")
+    NODE_SELECTION = ("node_selector", "required_nodes", "preferred_nodes", "node_affinity")
+    IMAGES = ("images", "containers_count")
+    PORTS = ("host_ports",)
+    REQUESTS = ("request", "score_request", "held", "has_extended_requests")
+
+
+class ShapePart:
+    """What pods have in common that agree in one part of their shapes. It is interned: identity is equality."""
+
+    __slots__ = ("__weakref__",)
+
+
+_parts: "WeakValueDictionary[tuple[Part, bytes], ShapePart]" = WeakValueDictionary()
+
+
 class PodShape:
     """What follows from a pod's template alone. Everything is worked out when first asked for."""
 
     def __init__(self, spec: PodSpec, status: PodStatus) -> None:
         self.spec, self.status = spec, status
         self.has_storage = has_storage(spec)
+        self._shape_parts: dict[Part, ShapePart] = {}
         self._terms: dict[str, PodTerms] = {}
+
+    def part(self, part: Part) -> "ShapePart | PodShape":
+        """What stands for this part of the shape: the same object for all shapes that agree in it."""
+        if part is Part.WHOLE:
+            return self
+        found = self._shape_parts.get(part)
+        if found is None:
+            key = part, _encode(_WRITTEN[part](self))
+            found = _parts.get(key)
+            if found is None:
+                found = _parts[key] = ShapePart()
+            self._shape_parts[part] = found
+        return found
 
     @lazy
     def request(self) -> dict[str, int]:
@@ -148,10 +193,22 @@ class PodShape:
         constraints = self.spec.topology_spread_constraints or ()
         return tuple(key for constraint in constraints for key in constraint.match_label_keys or ())
 
+    @property
+    def node_selector(self) -> dict[str, str] | None:
+        return self.spec.node_selector
+
+    @lazy
+    def node_affinity(self) -> NodeAffinitySpec | None:
+        return self.spec.affinity.node_affinity if self.spec.affinity else None
+
+    @lazy
+    def containers_count(self) -> int:
+        return len(self.containers)
+
     @lazy
     def required_nodes(self) -> NodeMatcher | None:
         """The required node affinity; None where there is none."""
-        affinity = self.spec.affinity.node_affinity if self.spec.affinity else None
+        affinity = self.node_affinity
         if affinity is None or affinity.required is None:
             return None
         return compile_node_selector(affinity.required)
@@ -159,7 +216,7 @@ class PodShape:
     @lazy
     def preferred_nodes(self) -> tuple[tuple[int, NodeTerm], ...] | None:
         """Preferred node affinity as (weight, term); None where the list is absent. Terms of weight 0 are dropped."""
-        affinity = self.spec.affinity.node_affinity if self.spec.affinity else None
+        affinity = self.node_affinity
         if affinity is None or affinity.preferred is None:
             return None
         terms = ((int32(t.weight), compile_node_term(t.preference)) for t in affinity.preferred if t.weight)
@@ -171,6 +228,16 @@ class PodShape:
         if terms is None:
             terms = self._terms[namespace] = compile_terms(self.spec.affinity, namespace)
         return terms
+
+
+_WRITTEN: dict[Part, Callable[[PodShape], object]] = {
+    Part.TOLERATIONS: lambda shape: shape.spec.tolerations,
+    Part.NODE_SELECTION: lambda shape: (shape.node_selector, shape.node_affinity),
+    Part.IMAGES: lambda shape: (shape.images, shape.containers_count),
+    Part.PORTS: lambda shape: shape.host_ports,
+    Part.REQUESTS: lambda shape: (shape.request, shape.score_request, shape.held),
+}
+"""What decides whether two shapes agree in a part: all attributes of the part must follow from it."""
 
 
 def tagged(image: str) -> str:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from mooring.cluster.cluster import Cluster
 from mooring.framework.config.feature_gates import with_defaults
 from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.framework.memo import KeptAnswers
 from mooring.framework.points import SchedulerServices
 from mooring.framework.prepared import SearchCursor
 from mooring.framework.profiles import build_profiles
@@ -39,8 +40,8 @@ def build_runners(
     observer = observer or Observer()
     plugins = registry if registry is not None else all_plugins()
     profiles = build_profiles(config, plugins, gates, services, observer.registry)
-    cursor = SearchCursor()
-    return {name: Runner(profile, observer.caller_for(profile), cursor) for name, profile in profiles.items()}
+    cursor, kept = SearchCursor(), KeptAnswers()
+    return {name: Runner(profile, observer.caller_for(profile), cursor, kept) for name, profile in profiles.items()}
 
 
 def build_scheduler(

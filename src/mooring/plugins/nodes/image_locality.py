@@ -4,6 +4,7 @@ import numpy as np
 
 from mooring.framework.context import SchedulingContext
 from mooring.framework.points import Reads, Rows, ScorePlugin, Scores, reads
+from mooring.model.shape import Part
 
 MIB = 1024 * 1024
 MIN_BYTES = 23 * MIB
@@ -13,10 +14,10 @@ MAX_BYTES_PER_CONTAINER = 1000 * MIB
 class ImageLocality(ScorePlugin):
     name = "ImageLocality"
 
-    @reads(Reads.ROW)
+    @reads(Reads.ROW, Part.IMAGES)
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
         images, node_count = context.nodes.images, context.nodes.alive_count
-        highest = MAX_BYTES_PER_CONTAINER * len(context.shape.containers)
+        highest = MAX_BYTES_PER_CONTAINER * context.shape.containers_count
         total = None
         for name in context.shape.images:
             counts = images.counts(name)

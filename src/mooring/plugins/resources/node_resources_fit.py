@@ -36,7 +36,7 @@ from mooring.framework.points import (
 )
 from mooring.framework.status import Code, Rejection, Skip
 from mooring.model.names import is_extended_resource, is_scalar_resource
-from mooring.model.shape import PodShape
+from mooring.model.shape import Part
 from mooring.plugins.resources.node_resources_fit_hints import fit_events, has_device_class
 from mooring.plugins.resources.shortage_book import ShortageBook
 
@@ -75,16 +75,16 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         self._weights = {r.name: r.weight or 1 for r in strategy.resources or ()} or {"cpu": 1, "memory": 1}
         self._score = _strategy(strategy)
         self._score_one = _least_allocated_of_one if strategy.type == LEAST_ALLOCATED else None
-        self._books: WeakKeyDictionary[PodShape, ShortageBook] = WeakKeyDictionary()
+        self._books: WeakKeyDictionary[object, ShortageBook] = WeakKeyDictionary()
 
     def events(self) -> Sequence[Registration]:
         return fit_events(self._devices_serve_requests)
 
-    @reads(Reads.SHAPE)
+    @reads(Reads.SHAPE, Part.REQUESTS)
     def pre_filter(self, context: SchedulingContext) -> Skip | None:
         return None
 
-    @reads(Reads.TOTALS)
+    @reads(Reads.TOTALS, Part.REQUESTS)
     def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
         nodes, checked = context.nodes, self._checked(context)
         few = few_rows(rows)
@@ -119,10 +119,11 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return full, hopeless, short
 
     def _book(self, context: SchedulingContext) -> ShortageBook:
-        """Belongs to the shape, as do the answers that are kept."""
-        book = self._books.get(context.shape)
+        """Belongs to the requests, as do the answers that are kept."""
+        requests = context.shape.part(Part.REQUESTS)
+        book = self._books.get(requests)
         if book is None:
-            book = self._books[context.shape] = ShortageBook()
+            book = self._books[requests] = ShortageBook()
         return book
 
     def rejection(self, context: SchedulingContext, code: int) -> Rejection:
@@ -136,11 +137,11 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         reasons += [f"Insufficient {names[place]}" for place in places]
         return Rejection(tuple(reasons), Code.UnschedulableAndUnresolvable if is_hopeless else Code.Unschedulable)
 
-    @reads(Reads.SHAPE)
+    @reads(Reads.SHAPE, Part.REQUESTS)
     def pre_score(self, context: SchedulingContext, rows: Rows) -> Skip | None:
         return None
 
-    @reads(Reads.TOTALS)
+    @reads(Reads.TOTALS, Part.REQUESTS)
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
         nodes, scored = context.nodes, self._scored(context)
         if not scored.names:
