@@ -7,6 +7,7 @@ from mooring.cluster.claims.claim_ledger import ClaimLedger
 from mooring.cluster.claims.serving_classes import ServingClasses
 from mooring.cluster.claims.storage_view import StorageView
 from mooring.cluster.claims.volumes_on_nodes import VolumesOnNodes
+from mooring.cluster.nodes.float_columns import FloatColumns
 from mooring.cluster.nodes.table import NodeTable
 from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.cluster.pods.pod_groups import PodGroups
@@ -34,6 +35,7 @@ class Cluster:
         """What plugins look up: all that is watched, but for nodes and pods, which are in the table."""
         self.storage = StorageView(self.objects)
         self._volumes = VolumesOnNodes(self.storage, self.nodes)
+        self._floats = FloatColumns(self.nodes)
         self.claims = ClaimLedger(cast("dict[str, devices.ResourceClaim]", self.objects[devices.ResourceClaim]))
         self.serving_classes = ServingClasses()
         self.groups = PodGroups() if schedules_groups else None
@@ -91,6 +93,13 @@ class Cluster:
             self._volumes = VolumesOnNodes(self.storage, self.nodes)
         self._volumes.refresh()
         return self._volumes
+
+    def float_columns(self) -> FloatColumns:
+        """The amounts of the node table as floats, as of now."""
+        if self._floats.nodes is not self.nodes:
+            self._floats = FloatColumns(self.nodes)
+        self._floats.refresh()
+        return self._floats
 
     def fork(self) -> "Cluster":
         """A copy for a what-if about pods."""

@@ -241,7 +241,7 @@ class Attempt:
         runner, context = self.runner, self.context
         if not runner.scores:
             return ScoreCard(rows, np.ones(len(context.nodes.alive[rows]), np.int64))
-        card = ScoreCard(rows, self._memo.score_sum(context, self._kept_scores, runner.summed)[rows].copy())
+        card = ScoreCard(rows, self._memo.score_sum(context, self._kept_scores, runner.summed)[rows].astype(np.int64))
         for index, plugin in enumerate(runner.scores) if explain else runner.asked_scores:
             if plugin.name in self._no_score:
                 continue

@@ -3,7 +3,11 @@
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mooring.cluster.cluster import Cluster
+from mooring.cluster.nodes.float_columns import FloatColumns
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.plugin_caller import Wrap, unwrapped
 from mooring.framework.status import PluginError
@@ -87,6 +91,16 @@ class SchedulingContext:
             setattr(other, name, getattr(self, name))
         other.nodes, other.state = nodes, state
         return other
+
+    def float_columns(self, rows: slice | NDArray[np.intp], resources: slice | NDArray[np.intp]) -> FloatColumns | None:
+        """The amounts of these resources as floats, where the question is about all rows and every node has them.
+
+        None in a what-if too: there other pods are on the nodes than the columns count.
+        """
+        if not isinstance(rows, slice) or not isinstance(resources, slice) or self.nodes is not self.cluster.nodes:
+            return None
+        floats = self.cluster.float_columns()
+        return floats if floats.is_exact and floats.has_all(resources) else None
 
     def of_shape(self, key: Hashable, build: Callable[[], T]) -> T:
         """A value that follows from the pod's shape (and the key) alone: built once, then kept."""

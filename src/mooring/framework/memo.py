@@ -22,6 +22,8 @@ from mooring.framework.points import Reads, Rows
 from mooring.framework.status import SKIPS
 from mooring.model.shape import PodShape
 
+Integers = NDArray[np.signedinteger[Any]]
+"""Numbers in as few bytes as hold them."""
 MemoKey = tuple[str, "ref[PodShape]"]
 """The name of a profile and a shape."""
 Answer = Callable[[SchedulingContext, Rows], NDArray[np.int64] | None]
@@ -40,6 +42,8 @@ PROTECTED_SHARE = 0.8
 MEMO_OVERHEAD_BYTES = 4096
 """What a memo takes beside its arrays: dictionaries, plans, values that plugins keep. Measured over 5,000 templates."""
 _UNKNOWN = object()
+_MAX_SCORE = 100
+_MAX_INT32 = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +86,18 @@ def _news(log: ChangeLog[int], position: int, height: int) -> Rows | None:
 class KeptColumn:
     """The answers of one plugin for all rows, for all pods that share what the plugin reads of them."""
 
-    __slots__ = ("_ask", "_capacity", "_follows_nodes", "_ledger", "_node_set_version", "_position", "users", "values")
+    __slots__ = ("_ask", "_capacity", "_ledger", "_node_set_version", "_position", "follows_nodes", "users", "values")
 
     def __init__(self, question: Question, ledger: Ledger) -> None:
         self._ask = question.ask
-        self._follows_nodes = question.reads <= Reads.NODE
+        self.follows_nodes = question.reads <= Reads.NODE
+        """Whether only changes of nodes can change an answer, and no pod that comes or goes."""
         self._ledger = ledger
-        self.values: NDArray[np.int64] | None = None
-        """None: the plugin has answered None so far, which means 0 for every row."""
+        self.values: Integers | None = None
+        """None: the plugin has answered None so far, which means 0 for every row.
+
+        Bytes where all answers fit: most scores and codes do, and then a shape takes a quarter of the memory.
+        """
         self.users = 0
         """The memos that read it."""
         self._capacity = 0
@@ -99,7 +107,7 @@ class KeptColumn:
     def refresh(self, context: SchedulingContext) -> None:
         """Ask again where something was touched that the answers depend on."""
         nodes = context.nodes
-        log = nodes.node_touches if self._follows_nodes else nodes.touches
+        log = nodes.node_touches if self.follows_nodes else nodes.touches
         if self._node_set_version != nodes.node_set_version or self._capacity != nodes.capacity:
             self.clear()
             self._node_set_version = nodes.node_set_version
@@ -114,12 +122,20 @@ class KeptColumn:
         self._capacity, self._position = nodes.capacity, log.end
 
     def _put(self, rows: Rows, answer: NDArray[np.int64] | None, capacity: int) -> None:
+        if answer is not None and (self.values is None or self.values.dtype == np.int8):
+            self._make_room(answer, capacity)
+        if self.values is not None:
+            self.values[rows] = 0 if answer is None else answer
+
+    def _make_room(self, answer: NDArray[np.int64], capacity: int) -> None:
+        """Have an array that can hold the answer."""
+        is_small = not len(answer) or (answer.min() >= -128 and answer.max() <= 127)
         if self.values is None:
-            if answer is None:
-                return
-            self.values = np.zeros(capacity, np.int64)
+            self.values = np.zeros(capacity, np.int8 if is_small else np.int64)
             self._ledger.bytes += self.values.nbytes
-        self.values[rows] = 0 if answer is None else answer
+        elif not is_small:
+            self._ledger.bytes += 7 * self.values.nbytes
+            self.values = self.values.astype(np.int64)
 
     def clear(self) -> None:
         if self.values is not None:
@@ -133,26 +149,47 @@ class KeptColumn:
         self._ledger = Ledger()
 
 
-class RowFollower:
-    """Which rows a memo has to work out anew: its own position in the log of touched rows."""
+class ColumnSet:
+    """Columns that are read together, and which of their rows may be new since they were last read together.
 
-    __slots__ = ("_capacity", "_node_set_version", "_position")
+    Others refresh the columns too, at other times; so a set has a position of its own in the log of touched rows.
+    """
 
-    def __init__(self) -> None:
-        self._capacity, self._node_set_version, self._position = 0, -1, 0
+    __slots__ = ("_capacity", "_node_position", "_node_set_version", "_position", "columns", "following_rows")
 
-    def news(self, nodes: NodeTable) -> Rows | None:
-        """The rows touched since the last call, or all of them when there is nothing to build on; None: none."""
+    def __init__(self, columns: list[tuple[int, KeptColumn]]) -> None:
+        self.columns = columns
+        """By index of the plugin."""
+        self.following_rows = [column for _, column in columns if not column.follows_nodes]
+        self._capacity, self._node_set_version, self._position, self._node_position = 0, -1, 0, 0
+
+    def refresh(self, context: SchedulingContext) -> Rows | None:
+        """Bring the columns up to date. Returns the rows whose answers may be new; None: there are none."""
+        nodes = context.nodes
         if self._node_set_version != nodes.node_set_version or self._capacity != nodes.capacity:
+            self._refresh_all(context)
             rows: Rows | None = slice(0, nodes.height)
+        elif self._position == nodes.touches.end:
+            return None
         else:
+            if self._node_position != nodes.node_touches.end:
+                self._refresh_all(context)
+            else:
+                for column in self.following_rows:
+                    column.refresh(context)
             rows = _news(nodes.touches, self._position, nodes.height)
-        self._capacity, self._node_set_version, self._position = (
-            nodes.capacity,
-            nodes.node_set_version,
-            nodes.touches.end,
-        )
+        self._capacity, self._node_set_version = nodes.capacity, nodes.node_set_version
+        self._position, self._node_position = nodes.touches.end, nodes.node_touches.end
         return rows
+
+    def _refresh_all(self, context: SchedulingContext) -> None:
+        for _, column in self.columns:
+            column.refresh(context)
+
+    def values(self, index: int) -> NDArray[np.int64] | None:
+        """The answers of one plugin for all rows, as of the last refresh; None: there are none, or all are 0."""
+        found = next((column.values for each, column in self.columns if each == index), None)
+        return None if found is None else found.astype(np.int64)
 
 
 class ShapeMemo:
@@ -175,14 +212,13 @@ class ShapeMemo:
         self.pre_score_plan: PluginPlan | None = None
         self.columns: list[tuple[object, KeptColumn]] = []
         """The columns that it reads, with the key of each."""
-        self._filters: list[tuple[int, KeptColumn]] | None = None
-        """By index, the last filter first, so that the first rejection of a row is the last one written."""
-        self._scores: list[tuple[int, KeptColumn]] | None = None
+        self._filters: ColumnSet | None = None
+        """The last filter first, so that the first rejection of a row is the last one written."""
+        self._scores: ColumnSet | None = None
         self._summed: list[tuple[KeptColumn, int]] = []
         """The scores that need nothing but adding up, with their weights."""
-        self._first_rows, self._sum_rows = RowFollower(), RowFollower()
         self._first: NDArray[np.int8] = np.zeros(0, np.int8)
-        self._sum: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._sum: Integers = np.zeros(0, np.int32)
         self._ledger.bytes += MEMO_OVERHEAD_BYTES
 
     def settle(self, point: str, plan: PluginPlan) -> PluginPlan:
@@ -197,10 +233,8 @@ class ShapeMemo:
         """For each row the index of the first kept filter that rejects it, else PASSED, or DEAD. Do not write to it."""
         nodes = context.nodes
         if self._filters is None:
-            self._filters = list(reversed(self._find_columns(questions())))
-        for _, column in self._filters:
-            column.refresh(context)
-        rows = self._first_rows.news(nodes)
+            self._filters = ColumnSet(list(reversed(self._find_columns(questions()))))
+        rows = self._filters.refresh(context)
         if len(self._first) != nodes.capacity:
             self._ledger.bytes += nodes.capacity - len(self._first)
             self._first = np.full(nodes.capacity, DEAD, np.int8)
@@ -210,7 +244,7 @@ class ShapeMemo:
                 self._first[row] = self._first_rejection(nodes, row)
         elif rows is not None:
             first = np.where(nodes.alive[rows], np.int8(PASSED), np.int8(DEAD))
-            for index, column in self._filters:
+            for index, column in self._filters.columns:
                 if column.values is not None:
                     first[(column.values[rows] != 0) & (first != DEAD)] = index
             self._first[rows] = first
@@ -222,44 +256,44 @@ class ShapeMemo:
         if not nodes.alive[row]:
             return DEAD
         first = PASSED
-        for index, column in self._filters:
+        for index, column in self._filters.columns:
             if column.values is not None and column.values[row]:
                 first = index
         return first
 
     def codes(self, index: int) -> NDArray[np.int64] | None:
         """The codes of one kept filter for all rows, as of the last refresh; None: not kept, or it rejects nothing."""
-        return next((column.values for each, column in self._filters or () if each == index), None)
+        return self._filters.values(index) if self._filters is not None else None
 
     def score_sum(
         self, context: SchedulingContext, questions: Callable[[], list[Question]], weights: dict[int, int]
-    ) -> NDArray[np.int64]:
+    ) -> Integers:
         """For each row the sum of the kept scores named in `weights`, times their weight. Do not write to it."""
         nodes = context.nodes
         if self._scores is None:
-            self._scores = self._find_columns(questions())
-            self._summed = [(column, weights[index]) for index, column in self._scores if index in weights]
-        for _, column in self._scores:
-            column.refresh(context)
-        rows = self._sum_rows.news(nodes)
+            self._scores = ColumnSet(self._find_columns(questions()))
+            self._summed = [(column, weights[index]) for index, column in self._scores.columns if index in weights]
+        rows = self._scores.refresh(context)
         if len(self._sum) != nodes.capacity:
-            self._ledger.bytes += 8 * (nodes.capacity - len(self._sum))
-            self._sum = np.zeros(nodes.capacity, np.int64)
+            before = self._sum.nbytes
+            is_small = sum(abs(weight) for _, weight in self._summed) * _MAX_SCORE < _MAX_INT32
+            self._sum = np.zeros(nodes.capacity, np.int32 if is_small else np.int64)
+            self._ledger.bytes += self._sum.nbytes - before
         parts = [(column.values, weight) for column, weight in self._summed if column.values is not None]
         few = few_rows(rows) if rows is not None else None
         if few is not None:
             for row in few:
                 self._sum[row] = sum(int(part[row]) * weight for part, weight in parts)
         elif rows is not None:
-            total = np.zeros(len(self._sum[rows]), np.int64)
+            total = np.zeros(len(self._sum[rows]), self._sum.dtype)
             for values, weight in parts:
-                total += values[rows] if weight == 1 else values[rows] * weight
+                total += values[rows] if weight == 1 else values[rows].astype(total.dtype) * weight
             self._sum[rows] = total
         return self._sum
 
     def score(self, index: int) -> NDArray[np.int64] | None:
         """The raw scores of one kept score plugin for all rows, as of the last refresh; None: all 0."""
-        return next((column.values for each, column in self._scores or () if each == index), None)
+        return self._scores.values(index) if self._scores is not None else None
 
     @property
     def arrays_bytes(self) -> int:

@@ -23,7 +23,15 @@ from mooring.model.pod_spec import (
     Toleration,
     Volume,
 )
-from mooring.model.requests import FILTER, FIT_SCORE, effective_requests, held_non_zero, held_requests, to_units
+from mooring.model.requests import (
+    FILTER,
+    FIT_SCORE,
+    effective_requests,
+    has_pod_level_requests,
+    held_non_zero,
+    held_requests,
+    to_units,
+)
 from mooring.model.selectors import NodeMatcher, NodeTerm, compile_node_selector, compile_node_term
 from mooring.model.tolerations import Tolerance
 
@@ -118,6 +126,11 @@ class PodShape:
         self._shape_parts: dict[Part, ShapePart] = {}
         self._terms: dict[str, PodTerms] = {}
 
+    def work_out(self) -> None:
+        """Work out what every attempt needs. Called when a pod arrives, so that its turn takes less time."""
+        for part in _WRITTEN:
+            self.part(part)
+
     def part(self, part: Part) -> "ShapePart | PodShape":
         """What stands for this part of the shape: the same object for all shapes that agree in it."""
         if part is Part.WHOLE:
@@ -152,7 +165,10 @@ class PodShape:
 
         They differ for cpu and memory, where scoring counts a default for containers that name none.
         """
-        requested, scored = to_units(held_requests(self)), to_units(held_non_zero(self))
+        # Hot: without a resize under way a pod holds what it asked for, and adding that up takes 10 µs each time.
+        is_plain = self.status is _NO_STATUS and not has_pod_level_requests(self)
+        requested = self.request if is_plain else to_units(held_requests(self))
+        scored = self.score_request if is_plain else to_units(held_non_zero(self))
         names = [name for name in {**requested, **scored} if requested.get(name) or scored.get(name)]
         return {name: (requested.get(name, 0), scored.get(name, 0)) for name in names}
 

@@ -99,6 +99,7 @@ def _pod_added(core: Core, pod: Pod) -> None:
     if pod.spec.node_name:
         _assigned(core, pod)
     elif _is_ours(core, pod):
+        pod.shape.work_out()
         if core.cluster.groups is not None:
             core.cluster.groups.add(pod)
         core.queue.add(pod)

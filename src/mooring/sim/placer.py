@@ -74,7 +74,8 @@ class Placer:
             self.pending[item.key] = item
             if item.status.nominated_node_name:
                 self.nominated.promise(item, item.status.nominated_node_name)
-            _ = item.shape, item.label_set  # worked out when a pod arrives, not when it is its turn
+            item.shape.work_out()  # when a pod arrives, not when it is its turn
+            _ = item.label_set
         else:
             self.cluster.put(item)
 

@@ -65,6 +65,15 @@ def weighted_mean(scores: Ints, counted: Mask, weights: Ints) -> Ints:
     return mean
 
 
+def even_mean(scores: Ints, weights: Ints) -> Ints:
+    """`weighted_mean` where all resources count on all rows."""
+    if len(scores) == 2 and weights[0] == weights[1]:
+        both: Ints = scores[0] + scores[1]
+        return both >> 1
+    mean: Ints = (scores * weights[:, None]).sum(0) // weights.sum()
+    return mean
+
+
 def rounded_mean(scores: Ints, counted: Mask, weights: Ints) -> Ints:
     """The mean over the resources that count and score above 0, rounded half up; 0 where none does.
 
@@ -109,6 +118,36 @@ def _deviation(shares: Floats, counted: Mask) -> Floats:
         apart += np.where(counts, np.where(seen == 0, share, -share), 0.0)
         seen += counts
     return np.where(number == 2, np.abs(apart / 2), np.where(number < 2, 0.0, np.sqrt(squares / divisor)))
+
+
+def least_allocated_of_floats(free: Floats, allocatable: Floats) -> Ints:
+    """`least_allocated` of what stays free, where floats are as good as integers (float_columns.py).
+
+    Writes to `free`.
+
+    | free  | allocatable | score |
+    | 2500  | 4000        | 62    |
+    | -1000 | 4000        | 0     |
+    """
+    free *= MAX_SCORE
+    free /= allocatable
+    np.maximum(free, 0.0, out=free)
+    return free.astype(np.int64)
+
+
+def balance_of_floats(shares: Floats) -> Ints:
+    """`balance` of two shares that both count. Writes to `shares`.
+
+    The steps are upstream's, one by one: the last bit depends on their order.
+    """
+    np.minimum(shares, 1.0, out=shares)
+    apart: Floats = shares[0]
+    apart -= shares[1]
+    apart /= 2
+    np.abs(apart, out=apart)
+    np.subtract(1, apart, out=apart)
+    apart *= MAX_SCORE
+    return apart.astype(np.int64)
 
 
 def balance_of_two(amounts: tuple[int, int], allocatable: tuple[int, int]) -> int:

@@ -8,7 +8,11 @@ from mooring.cluster.pods.tally import Carriers, Concern, Tally, concern_of
 from mooring.model.affinity import CarriedTerm, Labels, PodPredicate, PodTerms
 from mooring.model.label_set import LabelSet
 from mooring.model.pod import Pod
+from mooring.model.selector_index import SelectorIndex, required_labels
 from mooring.model.selectors import Selector
+
+TallyKey = tuple[tuple[PodPredicate, ...], bool]
+"""What a tally counts: the pods that meet all of these; and whether those that terminate count."""
 
 FEW_RULES = 128
 """A pod whose selectors have more rules than this, each selector counting as one more, should count for itself (`census`):
@@ -48,13 +52,18 @@ class PodTallies:
     def __init__(self) -> None:
         self._capacity = 0
         self._label_sets: dict[LabelSet, LabelSetRows] = {}
-        self._predicates: dict[tuple[tuple[PodPredicate, ...], bool], Tally] = {}
+        self._predicates: dict[TallyKey, Tally] = {}
+        self._predicate_index: SelectorIndex[TallyKey] = SelectorIndex()
+        self._label_set_index: dict[tuple[str, str], dict[LabelSet, None]] = {}
+        """The label sets on nodes by each of their labels: a new tally looks only at those that can match."""
         self._carried: dict[tuple[CarriedTerm, ...], Carriers] = {}
         """By their terms: the pods that carry them. Lists that no pod carries any more are forgotten."""
         self._carriers: WeakKeyDictionary[PodTerms, Carriers] = WeakKeyDictionary()
         """The same by shape and namespace, so that terms are compared once for these and not for each pod."""
         self._arrivals: list[Carriers] = []
         """In the order in which they came, those included that are gone since."""
+        self._arrival_index: SelectorIndex[int] = SelectorIndex()
+        """The positions in `_arrivals` by the labels that terms require: of hundreds of lists few concern a pod."""
         self._gone = 0
         self._matches: dict[LabelSet, tuple[int, int, list[tuple[Concern, Tally]]]] = {}
         self._census: Census | None = None
@@ -71,10 +80,13 @@ class PodTallies:
         key = (predicates, with_terminating)
         tally = self._predicates.pop(key, None)
         if tally is None:
-            tally = self._count_anew(predicates, with_terminating)
             if len(self._predicates) >= self.LIMIT:
-                del self._predicates[next(iter(self._predicates))]
-            self._reset_links()
+                oldest = next(iter(self._predicates))
+                del self._predicates[oldest]
+                self._predicate_index.remove(oldest)
+                self._reset_links()
+            tally = self._count_anew(predicates, with_terminating)
+            self._predicate_index.add(key, (predicates[0].selector,))
         self._predicates[key] = tally  # last in the order of use
         return tally
 
@@ -97,8 +109,9 @@ class PodTallies:
             seen, found = 0, []
         if seen < len(self._arrivals) or version != namespaces_version:
             found = [entry for entry in found if entry[1].total]
-            for carriers in self._arrivals[seen:]:
-                if carriers.is_gone:
+            for number in sorted(self._arrival_index.candidates(label_set.labels)):
+                carriers = self._arrivals[number]
+                if number < seen or carriers.is_gone:
                     continue
                 concern = carriers.concern(label_set, namespace_labels, namespaces_version)
                 if concern:
@@ -127,6 +140,7 @@ class PodTallies:
         """Forget all counts, and count these pods (by row). Tallies that somebody holds stay the same objects."""
         self._census = None
         self._label_sets.clear()
+        self._label_set_index.clear()
         for tally in (*self._predicates.values(), *(carriers.tally for carriers in self._carried.values())):
             tally.clear()
         for row, pods in enumerate(pods_on):
@@ -139,15 +153,18 @@ class PodTallies:
         other = PodTallies()
         other._capacity = self._capacity
         other._label_sets = {label_set: where.fork() for label_set, where in self._label_sets.items()}
+        other._label_set_index = {label: dict(members) for label, members in self._label_set_index.items()}
         other._predicates = {key: tally.fork() for key, tally in self._predicates.items()}
+        for key in other._predicates:
+            other._predicate_index.add(key, (key[0][0].selector,))
         other._carried = {terms: carriers.fork() for terms, carriers in self._carried.items()}
-        other._arrivals = list(other._carried.values())
+        other._number_arrivals()
         return other
 
     def _count_label_set(self, pod: Pod, row: int, change: int) -> None:
         where = self._label_sets.get(pod.label_set)
         if where is None:
-            where = self._label_sets[pod.label_set] = LabelSetRows()
+            where = self._enter(pod.label_set)
         terminating = pod.is_terminating
         rows = where.terminating if terminating else where.rows
         count = rows.get(row, 0) + change
@@ -161,7 +178,7 @@ class PodTallies:
             if with_terminating or not terminating:
                 tally.add(row, change)
         if not where.rows and not where.terminating:
-            del self._label_sets[pod.label_set]
+            self._leave(pod.label_set)
 
     def _count_terms(self, pod: Pod, row: int, change: int) -> None:
         terms = pod.shape.terms(pod.namespace)
@@ -179,7 +196,7 @@ class PodTallies:
         carriers = self._carried.get(terms.carried)
         if carriers is None:
             carriers = self._carried[terms.carried] = Carriers(terms.carried, Tally(self._capacity))
-            self._arrivals.append(carriers)
+            self._arrive(carriers)
         self._carriers[terms] = carriers
         return carriers
 
@@ -189,26 +206,68 @@ class PodTallies:
         carriers.is_gone = True
         self._gone += 1
         if self._gone > max(len(self._carried), _GONE):
-            self._arrivals, self._gone = list(self._carried.values()), 0
+            self._gone = 0
             self._matches.clear()
+            self._number_arrivals()
+
+    def _number_arrivals(self) -> None:
+        """Leave out those that are gone."""
+        self._arrivals, self._arrival_index = [], SelectorIndex()
+        for carriers in self._carried.values():
+            self._arrive(carriers)
+
+    def _arrive(self, carriers: Carriers) -> None:
+        self._arrival_index.add(len(self._arrivals), carriers.selectors)
+        self._arrivals.append(carriers)
 
     def _count_anew(self, predicates: tuple[PodPredicate, ...], with_terminating: bool) -> Tally:
+        """A tally of the pods that are there now. Their label sets are linked with it."""
         tally = Tally(self._capacity)
-        for label_set, where in self._label_sets.items():
-            if all(predicate.holds(label_set.namespace, label_set.labels) for predicate in predicates):
-                for row, count in where.rows.items():
-                    tally.add(row, count)
-                for row, count in where.terminating.items() if with_terminating else ():
-                    tally.add(row, count)
+        for label_set in self._label_sets_for(predicates):
+            if not _hold(predicates, label_set):
+                continue
+            where = self._label_sets[label_set]
+            for row, count in where.rows.items():
+                tally.add(row, count)
+            for row, count in where.terminating.items() if with_terminating else ():
+                tally.add(row, count)
+            if where.tallies is not None:
+                where.tallies.append((tally, with_terminating))
         return tally
+
+    def _label_sets_for(self, predicates: tuple[PodPredicate, ...]) -> Iterable[LabelSet]:
+        """Those that may meet the predicates."""
+        labels = required_labels(predicates[0].selector)
+        if labels is None:
+            return self._label_sets
+        return dict.fromkeys(found for label in labels for found in self._label_set_index.get(label, ()))
 
     def _links_of(self, label_set: LabelSet) -> list[tuple[Tally, bool]]:
         return [
-            (tally, with_terminating)
-            for (predicates, with_terminating), tally in self._predicates.items()
-            if all(predicate.holds(label_set.namespace, label_set.labels) for predicate in predicates)
+            (self._predicates[predicates, with_terminating], with_terminating)
+            for predicates, with_terminating in self._predicate_index.candidates(label_set.labels)
+            if _hold(predicates, label_set)
         ]
+
+    def _enter(self, label_set: LabelSet) -> LabelSetRows:
+        """The first pod of a label set comes."""
+        for label in label_set.labels.items():
+            self._label_set_index.setdefault(label, {})[label_set] = None
+        where = self._label_sets[label_set] = LabelSetRows()
+        return where
+
+    def _leave(self, label_set: LabelSet) -> None:
+        del self._label_sets[label_set]
+        for label in label_set.labels.items():
+            members = self._label_set_index[label]
+            del members[label_set]
+            if not members:
+                del self._label_set_index[label]
 
     def _reset_links(self) -> None:
         for where in self._label_sets.values():
             where.tallies = None
+
+
+def _hold(predicates: tuple[PodPredicate, ...], label_set: LabelSet) -> bool:
+    return all(predicate.holds(label_set.namespace, label_set.labels) for predicate in predicates)

@@ -116,8 +116,10 @@ class Carriers:
         self.tally = tally
         self.is_gone = False
         """Whether the last of them has left."""
-        selectors = [carried.term.selector for carried in terms]
-        self._index = SelectorIndex(selectors)
+        self.selectors = selectors = [carried.term.selector for carried in terms]
+        self._index: SelectorIndex[int] = SelectorIndex()
+        for number, selector in enumerate(selectors):
+            self._index.add(number, (selector,))
         self._concerns: LabelSetCases[Concern] = LabelSetCases(selectors)
 
     def concern(self, label_set: LabelSet, namespace_labels: Labels, namespaces_version: int) -> Concern:
@@ -125,7 +127,7 @@ class Carriers:
         return self._concerns.get(label_set, lambda: self._concern_of(label_set, namespace_labels), namespaces_version)
 
     def _concern_of(self, label_set: LabelSet, namespace_labels: Labels) -> Concern:
-        candidates = (self.terms[number] for number in self._index.candidates(label_set.labels))
+        candidates = (self.terms[number] for number in sorted(self._index.candidates(label_set.labels)))
         return concern_of(candidates, label_set, namespace_labels)
 
     def fork(self) -> "Carriers":

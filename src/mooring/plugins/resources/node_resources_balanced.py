@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from mooring.cluster.nodes.kernels import balance, balance_of_two
+from mooring.cluster.nodes.kernels import balance, balance_of_floats, balance_of_two
 from mooring.cluster.nodes.table import Column, NodeTable, Resources, cells, few_rows
 from mooring.framework.config.args import NodeResourcesBalancedAllocationArgs
 from mooring.framework.context import SchedulingContext
@@ -33,6 +33,10 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         few = few_rows(rows)
         if few is not None and len(amounts) == 2:
             return np.array([_score_of_two(nodes, resources, amounts, row) for row in few], np.int64)
+        floats = context.float_columns(rows, resources) if len(amounts) == 2 else None
+        if floats is not None and isinstance(resources, slice):
+            shares = (floats.held[resources] + amounts.astype(np.float64)) / floats.divisor[resources]
+            return 50 + ((50 + balance_of_floats(shares) - floats.balance(resources)) >> 1)
         allocatable, before = cells(nodes.allocatable, resources, rows), cells(nodes.requested, resources, rows)
         counted = allocatable != 0
         gain = balance(before + amounts, allocatable, counted) - balance(before, allocatable, counted)

@@ -12,7 +12,9 @@ from mooring.cluster.nodes.kernels import (
     Ints,
     Mask,
     along_shape,
+    even_mean,
     least_allocated,
+    least_allocated_of_floats,
     most_allocated,
     rounded_mean,
     weighted_mean,
@@ -149,6 +151,10 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         few = few_rows(rows)
         if few is not None and self._score_one is not None:
             return np.array([self._score_one(nodes, scored, row) for row in few], np.int64)
+        floats = context.float_columns(rows, scored.resources) if self._score_one is not None else None
+        if floats is not None:
+            free = floats.free_for_scores[scored.resources] - scored.amounts.astype(np.float64)
+            return even_mean(least_allocated_of_floats(free, floats.divisor[scored.resources]), scored.weights)
         allocatable = cells(nodes.allocatable, scored.resources, rows)
         wanted = cells(nodes.scored, scored.resources, rows) + scored.amounts
         return self._score(allocatable, wanted, allocatable != 0, scored.weights)
