@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from mooring.cluster.cluster import Cluster
-from mooring.framework.attempt import AttemptError, PodRejected
+from mooring.framework.asking import AttemptError
+from mooring.framework.attempt import PodRejected
 from mooring.framework.points import Handle, Plugin
 from mooring.framework.profiles import Profile
 from mooring.framework.runner import Runner

@@ -3,23 +3,29 @@
 Whatever a plugin raises ends the attempt with that plugin named; never the scheduler.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
-from weakref import ref
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.nodes.table import FEW
+from mooring.framework.asking import (
+    AttemptError,
+    ask_filter,
+    ask_score,
+    concerns,
+    count_rows,
+    filtering,
+    normalize,
+    scoring,
+)
 from mooring.framework.context import SchedulingContext
-from mooring.framework.memo import NARROWED_OUT, PASSED, Question, ShapeMemo
+from mooring.framework.memo import NARROWED_OUT, PASSED, KeptQuestion, ShapeMemo
 from mooring.framework.plugin_caller import ERROR, SUCCESS
 from mooring.framework.points import (
     Codes,
     FilterPlugin,
     NodeNames,
-    Plugin,
     PreFilterExtensions,
     Reads,
     Rows,
@@ -28,15 +34,9 @@ from mooring.framework.points import (
 )
 from mooring.framework.prepared import PreparedProfile
 from mooring.framework.status import SKIP, SKIP_SHAPE, Code, Rejection, describe, final
+from mooring.model.shape import PodPart
 
-P = TypeVar("P", bound=Plugin)
-
-MAX_SCORE = 100
 _FEW_CODES = 4096
-
-
-class AttemptError(Exception):
-    """The attempt ended in an error (not in a *no*): the text is what the pod's condition will say."""
 
 
 @dataclass(slots=True)
@@ -114,8 +114,8 @@ class Attempt:
         self._no_filter.update(plan.skipped)
         narrowing = Narrowing()
         refused: PodRejected | None = None
-        for plugin, is_fixed in plan.steps:
-            outcome = self._outcome("PreFilter", plugin, is_fixed, plugin.pre_filter, self.context)
+        for plugin, part in plan.steps:
+            outcome = self._outcome("PreFilter", plugin, part, plugin.pre_filter, self.context)
             if outcome is None:
                 continue
             if outcome is SKIP or outcome is SKIP_SHAPE:
@@ -133,7 +133,7 @@ class Attempt:
             else:
                 raise AttemptError(f'running PreFilter plugin "{plugin.name}": unexpected answer {outcome!r}')
         if self._memo.pre_filter_plan is None:
-            self._memo.pre_filter_plan = self._memo.settle("PreFilter", plan)
+            self._memo.pre_filter_plan = self._memo.settle("PreFilter", plan, self.context.shape)
         return refused or narrowing
 
     # ---- Filter
@@ -156,7 +156,7 @@ class Attempt:
         if narrowing.names is not None:
             verdicts.first = _keep_only(verdicts.first, narrowing.names, context)
         for index, plugin in self.runner.asked_filters:
-            if plugin.name not in self._no_filter and _concerns(plugin, context, _filtering):
+            if plugin.name not in self._no_filter and concerns(plugin, context, filtering):
                 self._ask_filter(index, plugin, verdicts)
         return verdicts
 
@@ -165,7 +165,7 @@ class Attempt:
         return [
             (index, plugin)
             for index, plugin in enumerate(self.runner.filters)
-            if plugin.name not in self._no_filter and _concerns(plugin, self.context, _filtering)
+            if plugin.name not in self._no_filter and concerns(plugin, self.context, filtering)
         ]
 
     def extensions(self) -> list[PreFilterExtensions]:
@@ -183,7 +183,7 @@ class Attempt:
         try:
             return plugin.rejection(self.context, code).by(plugin.name)
         except Exception as fault:
-            raise AttemptError(f"{_filtering(plugin)}: {describe(fault)}") from fault
+            raise AttemptError(f"{filtering(plugin)}: {describe(fault)}") from fault
 
     def codes(self, verdicts: Verdicts, index: int) -> Codes:
         """The codes of one filter, for all rows."""
@@ -213,13 +213,8 @@ class Attempt:
             verdicts.codes[index] = everywhere
             verdicts.first = np.where(rejected, np.int8(index), verdicts.first)
 
-    def _kept_filters(self) -> list[Question]:
-        reads, parts, shape = self.runner.filter_reads, self.runner.filter_parts, self.context.shape
-        return [
-            Question(index, (plugin, "Filter", ref(shape.part(parts[index]))), reads[index], _FilterQuestion(plugin))
-            for index, plugin in enumerate(self.runner.filters)
-            if reads[index] is not Reads.CLUSTER and plugin.name not in self._no_filter
-        ]
+    def _kept_filters(self) -> list[KeptQuestion]:
+        return [question for question in self.runner.kept_filters if question.plugin.name not in self._no_filter]
 
     # ---- Score
 
@@ -245,7 +240,7 @@ class Attempt:
         for index, plugin in enumerate(runner.scores) if explain else runner.asked_scores:
             if plugin.name in self._no_score:
                 continue
-            scores = self._scores_of(index, plugin, rows) if _concerns(plugin, context, _scoring) else 0
+            scores = self._scores_of(index, plugin, rows) if concerns(plugin, context, scoring) else 0
             weight = runner.weights[index]
             if index not in runner.summed:
                 card.totals += scores * weight
@@ -256,17 +251,17 @@ class Attempt:
     def _pre_score(self, rows: Rows) -> None:
         plan = self._memo.pre_score_plan or self.runner.pre_score_plan
         self._no_score.update(plan.skipped)
-        for plugin, is_fixed in plan.steps:
-            outcome = self._outcome("PreScore", plugin, is_fixed, plugin.pre_score, self.context, rows)
+        for plugin, part in plan.steps:
+            outcome = self._outcome("PreScore", plugin, part, plugin.pre_score, self.context, rows)
             if outcome is SKIP or outcome is SKIP_SHAPE:
                 self._no_score.add(plugin.name)
         if self._memo.pre_score_plan is None:
-            self._memo.pre_score_plan = self._memo.settle("PreScore", plan)
+            self._memo.pre_score_plan = self._memo.settle("PreScore", plan, self.context.shape)
 
     def _scores_of(self, index: int, plugin: ScorePlugin, rows: Rows) -> Scores | int:
         """What a plugin gives, normalised and checked; one number where it is the same for all nodes."""
         if self.runner.score_reads[index] is Reads.CLUSTER:
-            raw = _score(plugin, self.context, rows, _count(self.context, rows))
+            raw = ask_score(plugin, self.context, rows, count_rows(self.context, rows))
         else:
             column = self._memo.score(index)
             if column is None:
@@ -275,135 +270,33 @@ class Attempt:
         if index in self.runner.summed or not plugin.normalizes():
             return 0 if raw is None else raw
         # Hot: a plugin without anything to tell nodes apart is normalised for one node instead of thousands.
-        scores = _normalize(plugin, self.context, np.zeros(1, np.int64) if raw is None else raw, rows)
+        scores = normalize(plugin, self.context, np.zeros(1, np.int64) if raw is None else raw, rows)
         return int(scores[0]) if raw is None else scores
 
     def _level(self, index: int, plugin: ScorePlugin, rows: Rows) -> int:
         """What a kept score plugin gives that tells no nodes apart; it is worked out once for the shape."""
         level = self._memo.levels.get(index)
         if level is None:
-            normalized = _normalize(plugin, self.context, np.zeros(1, np.int64), rows) if plugin.normalizes() else (0,)
+            normalized = normalize(plugin, self.context, np.zeros(1, np.int64), rows) if plugin.normalizes() else (0,)
             level = self._memo.levels[index] = int(normalized[0])
         return level
 
-    def _kept_scores(self) -> list[Question]:
-        reads, parts, shape = self.runner.score_reads, self.runner.score_parts, self.context.shape
-        return [
-            Question(index, (plugin, "Score", ref(shape.part(parts[index]))), reads[index], _ScoreQuestion(plugin))
-            for index, plugin in enumerate(self.runner.scores)
-            if reads[index] is not Reads.CLUSTER and plugin.name not in self._no_score
-        ]
+    def _kept_scores(self) -> list[KeptQuestion]:
+        return [question for question in self.runner.kept_scores if question.plugin.name not in self._no_score]
 
-    def _outcome(self, point: str, plugin: Any, is_fixed: bool, ask: Any, *args: Any) -> Any:
-        """Ask a PreFilter or PreScore plugin, or recall what it said if that depends on the shape alone."""
-        key = (point, plugin.name)
-        if is_fixed and key in self._memo.outcomes:
-            return self._memo.outcomes[key]
+    def _outcome(self, point: str, plugin: Any, part: PodPart | None, ask: Any, *args: Any) -> Any:
+        """Ask a PreFilter or PreScore plugin, or recall what it said if that depends on a part of the shape alone."""
+        key = (plugin, point)
+        known = self._memo.outcomes if part is None else self._memo.outcomes_of(self.context.shape.part(part))
+        if key in known:
+            return known[key]
         try:
             outcome = self.context.wrap(point, plugin.name, ask)(*args)
         except Exception as fault:
             raise AttemptError(f'running {point} plugin "{plugin.name}": {describe(fault)}') from fault
-        if is_fixed or outcome is SKIP_SHAPE:
-            self._memo.outcomes[key] = outcome
+        if part is not None or outcome is SKIP_SHAPE:
+            known[key] = outcome
         return outcome
-
-
-@dataclass(frozen=True, slots=True)
-class _FilterQuestion:
-    """A kept filter's question, with the attempt's rules about answers."""
-
-    plugin: FilterPlugin
-
-    def __call__(self, context: SchedulingContext, rows: Rows) -> Codes | None:
-        return ask_filter(self.plugin, context, rows, _count(context, rows))
-
-
-@dataclass(frozen=True, slots=True)
-class _ScoreQuestion:
-    plugin: ScorePlugin
-
-    def __call__(self, context: SchedulingContext, rows: Rows) -> Scores | None:
-        return _score(self.plugin, context, rows, _count(context, rows))
-
-
-def _count(context: SchedulingContext, rows: Rows) -> int:
-    return len(context.nodes.alive[rows]) if isinstance(rows, slice) else len(rows)
-
-
-def _concerns(plugin: P, context: SchedulingContext, doing: Callable[[P], str]) -> bool:
-    try:
-        return plugin.concerns(context.pod)
-    except Exception as fault:
-        raise AttemptError(f"{doing(plugin)}: {describe(fault)}") from fault
-
-
-def _filtering(plugin: FilterPlugin) -> str:
-    """Upstream's words for what fails when a filter does."""
-    return f'running "{plugin.name}" filter plugin'
-
-
-def _scoring(plugin: ScorePlugin) -> str:
-    return f'running Score plugins: plugin "{plugin.name}" failed with'
-
-
-def ask_filter(plugin: FilterPlugin, context: SchedulingContext, rows: Rows, asked: int) -> Codes | None:
-    """A filter's codes for so many rows; whatever it raises, and a wrong number of codes, ends the attempt."""
-    try:
-        codes = context.wrap("Filter", plugin.name, plugin.filter)(context, rows)
-        if codes is not None:
-            _check_form(codes, asked, "codes")
-    except Exception as fault:
-        raise AttemptError(f"{_filtering(plugin)}: {describe(fault)}") from fault
-    return codes
-
-
-def _score(plugin: ScorePlugin, context: SchedulingContext, rows: Rows, asked: int) -> Scores | None:
-    try:
-        scores = context.wrap("Score", plugin.name, plugin.score)(context, rows)
-        if scores is not None:
-            _check_form(scores, asked, "scores")
-    except Exception as fault:
-        raise AttemptError(f"{_scoring(plugin)}: {describe(fault)}") from fault
-    if scores is not None and not plugin.normalizes():
-        _check_range(plugin, scores)
-    return scores
-
-
-def _normalize(plugin: ScorePlugin, context: SchedulingContext, scores: Scores, rows: Rows) -> Scores:
-    try:
-        asked = len(scores)
-        scores = context.wrap("ScoreExtensionNormalize", plugin.name, plugin.normalize)(context, scores, rows)
-        _check_form(scores, asked, "scores")
-    except Exception as fault:
-        text = f'running Normalize on Score plugins: plugin "{plugin.name}" failed with: {describe(fault)}'
-        raise AttemptError(text) from fault
-    _check_range(plugin, scores)
-    return scores
-
-
-def _check_form(answer: object, asked: int, what: str) -> None:
-    if not isinstance(answer, np.ndarray) or answer.dtype != np.int64:
-        form = f"an array of {answer.dtype}" if isinstance(answer, np.ndarray) else type(answer).__name__
-        raise TypeError(f"{what} must be an array of int64, not {form}")
-    if len(answer) != asked:
-        raise ValueError(f"{len(answer)} {what} for {asked} nodes")
-
-
-def _check_range(plugin: ScorePlugin, scores: Scores) -> None:
-    # Hot: as a rule there are few. As unsigned, a negative score is larger than any allowed one, so one maximum finds
-    # both ends.
-    if not len(scores):
-        return
-    if len(scores) <= FEW:
-        numbers = scores.tolist()
-        if min(numbers) >= 0 and max(numbers) <= MAX_SCORE:
-            return
-    if scores.view(np.uint64).max() > MAX_SCORE:
-        worst = int(next(s for s in scores if not 0 <= s <= MAX_SCORE))
-        raise AttemptError(
-            f'applying score defaultWeights on Score plugins: plugin "{plugin.name}" returns an invalid score {worst}, '
-            f"it should in the range of [0, {MAX_SCORE}] after normalizing"
-        )
 
 
 def _narrow(narrowing: Narrowing, names: frozenset[str], plugin: str) -> PodRejected | None:

@@ -18,14 +18,18 @@ from numpy.typing import NDArray
 from mooring.cluster.change_log import ChangeLog
 from mooring.cluster.nodes.table import NodeTable, few_rows
 from mooring.framework.context import KeptValues, SchedulingContext
-from mooring.framework.points import Reads, Rows
+from mooring.framework.points import Plugin, Reads, Rows
 from mooring.framework.status import SKIPS
-from mooring.model.shape import PodShape
+from mooring.model.shape import PodPart, PodShape, ShapePart
 
 Integers = NDArray[np.signedinteger[Any]]
 """Numbers in as few bytes as hold them."""
 MemoKey = tuple[str, "ref[PodShape]"]
 """The name of a profile and a shape."""
+Outcomes = dict[tuple[Plugin, str], Any]
+"""Answers of PreFilter and PreScore plugins, by plugin and point."""
+ColumnKey = tuple[Plugin, str, ShapePart]
+"""A plugin, an extension point, and the part of a shape that the answers are for."""
 Answer = Callable[[SchedulingContext, Rows], NDArray[np.int64] | None]
 
 PASSED = 127
@@ -38,36 +42,42 @@ NARROWED_OUT = -2
 DEFAULT_LIMIT_BYTES = 64 << 20
 """At 5,000 nodes a shape takes some 60 KB, so a thousand templates fit in."""
 PROTECTED_SHARE = 0.8
-"""The share of the memos that a pass over many new shapes cannot evict."""
+"""The share of the bytes that a pass over many new shapes leaves alone."""
 MEMO_OVERHEAD_BYTES = 4096
 """What a memo takes beside its arrays: dictionaries, plans, values that plugins keep. Measured over 5,000 templates."""
+MAX_OUTCOMES = 4096
+"""Parts of shapes of which the answers at PreFilter and PreScore are kept: about 1 KB each."""
+MAX_EVICTED = 16384
+"""Evicted shapes that are remembered: many times more than can be kept, at 200 bytes each."""
 _UNKNOWN = object()
 _MAX_SCORE = 100
 _MAX_INT32 = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """One plugin's filter or score: its place in the profile's order, what its answer depends on, and how to ask it."""
+class KeptQuestion:
+    """A filter or score whose answers are kept: its place in the profile's order, what they depend on, how to ask it."""
 
     index: int
-    key: object
-    """The same for the same plugin, extension point and part of a shape."""
+    plugin: Plugin
+    point: str
     reads: Reads
+    part: PodPart
     ask: Answer
 
 
 @dataclass(frozen=True, slots=True)
 class PluginPlan:
-    """What is to be asked at PreFilter or PreScore: plugins with whether their answer is fixed for the shape."""
+    """What is to be asked at PreFilter or PreScore."""
 
     skipped: frozenset[str]
     """Plugins that are known to skip."""
-    steps: tuple[tuple[Any, bool], ...]
+    steps: tuple[tuple[Any, PodPart | None], ...]
+    """Plugins with the part of the shape that alone decides the answer; None: more than the shape does."""
 
 
 @dataclass(slots=True)
-class Ledger:
+class ByteCount:
     """How many bytes the arrays of columns and memos take."""
 
     bytes: int = 0
@@ -86,13 +96,22 @@ def _news(log: ChangeLog[int], position: int, height: int) -> Rows | None:
 class KeptColumn:
     """The answers of one plugin for all rows, for all pods that share what the plugin reads of them."""
 
-    __slots__ = ("_ask", "_capacity", "_ledger", "_node_set_version", "_position", "follows_nodes", "users", "values")
+    __slots__ = (
+        "_ask",
+        "_byte_count",
+        "_capacity",
+        "_node_set_version",
+        "_position",
+        "follows_nodes",
+        "users",
+        "values",
+    )
 
-    def __init__(self, question: Question, ledger: Ledger) -> None:
+    def __init__(self, question: KeptQuestion, byte_count: ByteCount) -> None:
         self._ask = question.ask
         self.follows_nodes = question.reads <= Reads.NODE
         """Whether only changes of nodes can change an answer, and no pod that comes or goes."""
-        self._ledger = ledger
+        self._byte_count = byte_count
         self.values: Integers | None = None
         """None: the plugin has answered None so far, which means 0 for every row.
 
@@ -132,21 +151,21 @@ class KeptColumn:
         is_small = not len(answer) or (answer.min() >= -128 and answer.max() <= 127)
         if self.values is None:
             self.values = np.zeros(capacity, np.int8 if is_small else np.int64)
-            self._ledger.bytes += self.values.nbytes
+            self._byte_count.bytes += self.values.nbytes
         elif not is_small:
-            self._ledger.bytes += 7 * self.values.nbytes
+            self._byte_count.bytes += 7 * self.values.nbytes
             self.values = self.values.astype(np.int64)
 
     def clear(self) -> None:
         if self.values is not None:
-            self._ledger.bytes -= self.values.nbytes
+            self._byte_count.bytes -= self.values.nbytes
             self.values = None
 
     def drop(self) -> None:
         """The column is no longer kept. An attempt that still reads it finds it as it was."""
         if self.values is not None:
-            self._ledger.bytes -= self.values.nbytes
-        self._ledger = Ledger()
+            self._byte_count.bytes -= self.values.nbytes
+        self._byte_count = ByteCount()
 
 
 class ColumnSet:
@@ -202,15 +221,16 @@ class ShapeMemo:
     def __init__(self, store: "KeptAnswers | None" = None) -> None:
         """Without a store it shares no columns: what is asked in a what-if is forgotten with it."""
         self._store = store
-        self._ledger = store.ledger if store is not None else Ledger()
+        self._byte_count = store.byte_count if store is not None else ByteCount()
         self.kept_values = KeptValues()
-        self.outcomes: dict[tuple[str, str], Any] = {}
-        """What PreFilter and PreScore plugins said that follows from the shape alone, by point and plugin name."""
+        self._part_outcomes: dict[ShapePart, Outcomes] = {}
+        self.outcomes: Outcomes = {}
+        """SKIP_SHAPE of PreFilter and PreScore plugins whose other answers depend on more than the shape."""
         self.levels: dict[int, int] = {}
         """By index of a kept score plugin that tells no nodes apart: what normalising makes of 0."""
         self.pre_filter_plan: PluginPlan | None = None
         self.pre_score_plan: PluginPlan | None = None
-        self.columns: list[tuple[object, KeptColumn]] = []
+        self.columns: list[tuple[ColumnKey, KeptColumn]] = []
         """The columns that it reads, with the key of each."""
         self._filters: ColumnSet | None = None
         """The last filter first, so that the first rejection of a row is the last one written."""
@@ -219,24 +239,34 @@ class ShapeMemo:
         """The scores that need nothing but adding up, with their weights."""
         self._first: NDArray[np.int8] = np.zeros(0, np.int8)
         self._sum: Integers = np.zeros(0, np.int32)
-        self._ledger.bytes += MEMO_OVERHEAD_BYTES
+        self._byte_count.bytes += MEMO_OVERHEAD_BYTES
 
-    def settle(self, point: str, plan: PluginPlan) -> PluginPlan:
+    def outcomes_of(self, part: ShapePart) -> Outcomes:
+        """What PreFilter and PreScore plugins said that follows from a part of the shape alone."""
+        return self._part_outcomes.setdefault(part, {}) if self._store is None else self._store.outcomes_of(part)
+
+    def settle(self, point: str, plan: PluginPlan, shape: PodShape) -> PluginPlan:
         """The plan without the plugins that are known to skip, or to have nothing to say, for this shape."""
-        said = {plugin.name: self.outcomes.get((point, plugin.name), _UNKNOWN) for plugin, _ in plan.steps}
-        return PluginPlan(
-            frozenset(name for name, outcome in said.items() if outcome in SKIPS),
-            tuple(step for step in plan.steps if said[step[0].name] not in (None, *SKIPS)),
-        )
+        skipped, steps = [], []
+        for plugin, part in plan.steps:
+            known = self.outcomes if part is None else self.outcomes_of(shape.part(part))
+            said = known.get((plugin, point), _UNKNOWN)
+            if said in SKIPS:
+                skipped.append(plugin.name)
+            elif said is not None:
+                steps.append((plugin, part))
+        return PluginPlan(frozenset(skipped), tuple(steps))
 
-    def first_rejections(self, context: SchedulingContext, questions: Callable[[], list[Question]]) -> NDArray[np.int8]:
+    def first_rejections(
+        self, context: SchedulingContext, questions: Callable[[], list[KeptQuestion]]
+    ) -> NDArray[np.int8]:
         """For each row the index of the first kept filter that rejects it, else PASSED, or DEAD. Do not write to it."""
         nodes = context.nodes
         if self._filters is None:
-            self._filters = ColumnSet(list(reversed(self._find_columns(questions()))))
+            self._filters = ColumnSet(list(reversed(self._find_columns(questions(), context.shape))))
         rows = self._filters.refresh(context)
         if len(self._first) != nodes.capacity:
-            self._ledger.bytes += nodes.capacity - len(self._first)
+            self._byte_count.bytes += nodes.capacity - len(self._first)
             self._first = np.full(nodes.capacity, DEAD, np.int8)
         few = few_rows(rows) if rows is not None else None
         if few is not None:
@@ -266,19 +296,19 @@ class ShapeMemo:
         return self._filters.values(index) if self._filters is not None else None
 
     def score_sum(
-        self, context: SchedulingContext, questions: Callable[[], list[Question]], weights: dict[int, int]
+        self, context: SchedulingContext, questions: Callable[[], list[KeptQuestion]], weights: dict[int, int]
     ) -> Integers:
         """For each row the sum of the kept scores named in `weights`, times their weight. Do not write to it."""
         nodes = context.nodes
         if self._scores is None:
-            self._scores = ColumnSet(self._find_columns(questions()))
+            self._scores = ColumnSet(self._find_columns(questions(), context.shape))
             self._summed = [(column, weights[index]) for index, column in self._scores.columns if index in weights]
         rows = self._scores.refresh(context)
         if len(self._sum) != nodes.capacity:
             before = self._sum.nbytes
             is_small = sum(abs(weight) for _, weight in self._summed) * _MAX_SCORE < _MAX_INT32
             self._sum = np.zeros(nodes.capacity, np.int32 if is_small else np.int64)
-            self._ledger.bytes += self._sum.nbytes - before
+            self._byte_count.bytes += self._sum.nbytes - before
         parts = [(column.values, weight) for column, weight in self._summed if column.values is not None]
         few = few_rows(rows) if rows is not None else None
         if few is not None:
@@ -301,15 +331,16 @@ class ShapeMemo:
 
     def drop(self) -> None:
         """The memo is no longer kept. An attempt that still reads it finds it as it was."""
-        self._ledger.bytes -= MEMO_OVERHEAD_BYTES + self.arrays_bytes
-        self._ledger, self._store = Ledger(), None
+        self._byte_count.bytes -= MEMO_OVERHEAD_BYTES + self.arrays_bytes
+        self._byte_count, self._store = ByteCount(), None
 
-    def _find_columns(self, questions: list[Question]) -> list[tuple[int, KeptColumn]]:
+    def _find_columns(self, questions: list[KeptQuestion], shape: PodShape) -> list[tuple[int, KeptColumn]]:
         found = []
         for question in questions:
-            column = self._store.column(question) if self._store is not None else KeptColumn(question, self._ledger)
+            key = question.plugin, question.point, shape.part(question.part)
+            column = self._store.column(key, question) if self._store else KeptColumn(question, self._byte_count)
             column.users += 1
-            self.columns.append((question.key, column))
+            self.columns.append((key, column))
             found.append((question.index, column))
         return found
 
@@ -317,17 +348,20 @@ class ShapeMemo:
 class KeptAnswers:
     """Memos and columns of all profiles of a scheduler, bounded in bytes.
 
-    The memos that were used more than once are *protected*: new ones are evicted first. So a pass over many templates that
-    come once does not evict those that come again and again. A column goes with the last memo that reads it.
+    The memos of shapes that came more than once are *protected*: new ones are evicted first. So a pass over many templates
+    that come once does not evict those that come again and again. A column goes with the last memo that reads it.
     """
 
     def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
         self.limit_bytes = limit_bytes
-        self.ledger = Ledger()
-        self._columns: dict[object, KeptColumn] = {}
+        self.byte_count = ByteCount()
+        self._columns: dict[ColumnKey, KeptColumn] = {}
+        self._outcomes: dict[ShapePart, Outcomes] = {}
         self._new: OrderedDict[MemoKey, ShapeMemo] = OrderedDict()
         self._protected: OrderedDict[MemoKey, ShapeMemo] = OrderedDict()
         """Both: least recently used first."""
+        self._evicted: dict[MemoKey, None] = {}
+        """Shapes whose memo was evicted. One that comes again is used more than once, though its memo did not last."""
         self._table: NodeTable | None = None
 
     def memo(self, profile: str, shape: PodShape, nodes: NodeTable) -> ShapeMemo:
@@ -345,34 +379,50 @@ class KeptAnswers:
             self._protect(key)
         else:
             memo = self._new[profile, ref(shape, lambda dead: self._forget((profile, dead)))] = ShapeMemo(self)
-        if self.ledger.bytes > self.limit_bytes:
+            if key in self._evicted:
+                del self._evicted[key]
+                self._protect(key)
+        if self.byte_count.bytes > self.limit_bytes:
             self._evict(memo)
         return memo
 
-    def column(self, question: Question) -> KeptColumn:
-        """The column for a question, which others may have asked before."""
-        column = self._columns.get(question.key)
+    def column(self, key: ColumnKey, question: KeptQuestion) -> KeptColumn:
+        """The column for a question about pods with a part, which may have been asked for another shape before."""
+        column = self._columns.get(key)
         if column is None:
-            column = self._columns[question.key] = KeptColumn(question, self.ledger)
+            column = self._columns[key] = KeptColumn(question, self.byte_count)
         return column
 
+    def outcomes_of(self, part: ShapePart) -> Outcomes:
+        """What PreFilter and PreScore plugins said that follows from a part of a shape alone."""
+        found = self._outcomes.get(part)
+        if found is None:
+            if len(self._outcomes) >= MAX_OUTCOMES:
+                self._outcomes.clear()
+            found = self._outcomes[part] = {}
+        return found
+
     def _protect(self, key: MemoKey) -> None:
-        """A memo is used for the second time. The one that was not used for longest loses its protection, if need be."""
+        """A shape came for the second time. The memo that was not used for longest loses its protection, if need be."""
         self._new.move_to_end(key)
         kept_key, memo = self._new.popitem()  # the key that was put in: its reference tells when the shape is gone
         self._protected[kept_key] = memo
-        if len(self._protected) > PROTECTED_SHARE * (len(self._protected) + len(self._new)):
+        mean_bytes = self.byte_count.bytes / (len(self._protected) + len(self._new))
+        if len(self._protected) * mean_bytes > PROTECTED_SHARE * self.limit_bytes:
             oldest, demoted = self._protected.popitem(last=False)
             self._new[oldest] = demoted
 
     def _evict(self, used: ShapeMemo) -> None:
         """Drop memos until the rest is within the limit; the one in use stays."""
         for memos in (self._new, self._protected):
-            while memos and self.ledger.bytes > self.limit_bytes:
+            while memos and self.byte_count.bytes > self.limit_bytes:
                 key = next((key for key, memo in memos.items() if memo is not used), None)
                 if key is None:
                     break
                 self._drop(memos.pop(key))
+                self._evicted[key] = None
+        while len(self._evicted) > MAX_EVICTED:
+            del self._evicted[next(iter(self._evicted))]
 
     def _forget(self, key: MemoKey) -> None:
         """The last pod of a shape is gone."""
@@ -393,14 +443,18 @@ class KeptAnswers:
         for memos in (self._new, self._protected):
             while memos:
                 self._drop(memos.popitem()[1])
+        self._outcomes.clear()
+        self._evicted.clear()
 
     def check(self) -> list[str]:
         """The invariants that do not hold, in words."""
         memos = [*self._new.values(), *self._protected.values()]
         counted = sum(MEMO_OVERHEAD_BYTES + memo.arrays_bytes for memo in memos)
         counted += sum(column.values.nbytes for column in self._columns.values() if column.values is not None)
-        faults = [] if counted == self.ledger.bytes else [f"{counted} bytes are kept, {self.ledger.bytes} are noted"]
-        users: dict[object, int] = {}
+        faults = (
+            [] if counted == self.byte_count.bytes else [f"{counted} bytes are kept, {self.byte_count.bytes} are noted"]
+        )
+        users: dict[ColumnKey, int] = {}
         for memo in memos:
             for key, _ in memo.columns:
                 users[key] = users.get(key, 0) + 1

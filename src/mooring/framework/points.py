@@ -39,7 +39,7 @@ from mooring.framework.waiting import WaitingPods
 from mooring.kit.metrics import MetricRegistry as MetricRegistry
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.model.shape import Part
+from mooring.model.shape import PodPart
 
 Rows = slice | NDArray[np.intp]
 """Which rows of the node table are meant; index a column with it."""
@@ -68,7 +68,7 @@ class Reads(IntEnum):
 M = TypeVar("M", bound=Callable[..., Any])
 
 
-def reads(what: Reads, part: Part = Part.WHOLE) -> Callable[[M], M]:
+def reads(what: Reads, part: PodPart = PodPart.WHOLE) -> Callable[[M], M]:
     """Declare on `pre_filter`, `filter`, `pre_score` or `score` what its answer depends on (default: CLUSTER).
 
     `what` says what of the cluster the answer depends on, and `part` what of the pod. The framework keeps answers by both,

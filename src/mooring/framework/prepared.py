@@ -3,11 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mooring.framework.memo import PASSED, PluginPlan
+from mooring.framework.asking import FilterQuestion, ScoreQuestion
+from mooring.framework.memo import PASSED, KeptQuestion, PluginPlan
 from mooring.framework.plugin_caller import PluginCaller
 from mooring.framework.points import Plugin, PreFilterPlugin, PreScorePlugin, Reads
 from mooring.framework.profiles import Profile
-from mooring.model.shape import Part
+from mooring.model.shape import PodPart
 
 
 @dataclass(slots=True)
@@ -34,8 +35,19 @@ class PreparedProfile:
         self.pre_score_plan = _plan(profile.pre_scores, "pre_score")
         self.filter_reads = [_reads_of(plugin, "filter", "pre_filter") for plugin in self.filters]
         self.score_reads = [_reads_of(plugin, "score", "pre_score") for plugin in self.scores]
-        self.filter_parts = [_part_of(plugin, "filter", "pre_filter") for plugin in self.filters]
-        self.score_parts = [_part_of(plugin, "score", "pre_score") for plugin in self.scores]
+        self.kept_filters = [
+            KeptQuestion(
+                index, plugin, "Filter", reads, _part_of(plugin, "filter", "pre_filter"), FilterQuestion(plugin)
+            )
+            for index, (plugin, reads) in enumerate(zip(self.filters, self.filter_reads, strict=True))
+            if reads is not Reads.CLUSTER
+        ]
+        """The filters whose answers are kept."""
+        self.kept_scores = [
+            KeptQuestion(index, plugin, "Score", reads, _part_of(plugin, "score", "pre_score"), ScoreQuestion(plugin))
+            for index, (plugin, reads) in enumerate(zip(self.scores, self.score_reads, strict=True))
+            if reads is not Reads.CLUSTER
+        ]
         self.asked_filters = [
             (index, plugin) for index, plugin in enumerate(self.filters) if self.filter_reads[index] is Reads.CLUSTER
         ]
@@ -52,17 +64,25 @@ class PreparedProfile:
 
 
 def _plan(plugins: Iterable[PreFilterPlugin | PreScorePlugin], method: str) -> PluginPlan:
-    return PluginPlan(frozenset(), tuple((plugin, _declared(plugin, method) is Reads.SHAPE) for plugin in plugins))
+    return PluginPlan(frozenset(), tuple((plugin, _fixed_part(plugin, method)) for plugin in plugins))
+
+
+def _fixed_part(plugin: Plugin, method: str) -> PodPart | None:
+    """The part of the shape that alone decides an answer; None: more than the shape does."""
+    part: PodPart = getattr(getattr(plugin, method), "part", PodPart.WHOLE)
+    return part if _declared(plugin, method) is Reads.SHAPE else None
 
 
 def _declared(plugin: Plugin, method: str) -> Reads:
     return getattr(getattr(plugin, method, None), "reads", Reads.CLUSTER)
 
 
-def _part_of(plugin: Plugin, method: str, before: str) -> Part:
+def _part_of(plugin: Plugin, method: str, before: str) -> PodPart:
     """The part of the shape that a kept filter or score goes by; the whole if the point before it goes by another one."""
-    parts = {getattr(getattr(plugin, each), "part", Part.WHOLE) for each in (method, before) if hasattr(plugin, each)}
-    return parts.pop() if len(parts) == 1 else Part.WHOLE
+    parts = {
+        getattr(getattr(plugin, each), "part", PodPart.WHOLE) for each in (method, before) if hasattr(plugin, each)
+    }
+    return parts.pop() if len(parts) == 1 else PodPart.WHOLE
 
 
 def _reads_of(plugin: Plugin, method: str, before: str) -> Reads:

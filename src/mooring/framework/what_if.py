@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from mooring.cluster.nodes.table import NodeTable
 from mooring.cluster.pods.nominated import Load, NominatedLoad
-from mooring.framework.attempt import Attempt, AttemptError, Verdicts, ask_filter
+from mooring.framework.asking import AttemptError, ask_filter
+from mooring.framework.attempt import Attempt, Verdicts
 from mooring.framework.context import CycleState, SchedulingContext
 from mooring.framework.memo import PASSED
 from mooring.framework.points import PreFilterExtensions, Reads

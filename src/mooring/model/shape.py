@@ -97,7 +97,7 @@ def _resize_status(status: PodStatus) -> PodStatus:
     )
 
 
-class Part(Enum):
+class PodPart(Enum):
     """A part of a shape that an answer can depend on. The values name the attributes of PodShape that belong to it."""
 
     WHOLE = ()
@@ -114,7 +114,7 @@ class ShapePart:
     __slots__ = ("__weakref__",)
 
 
-_parts: "WeakValueDictionary[tuple[Part, bytes], ShapePart]" = WeakValueDictionary()
+_parts: "WeakValueDictionary[tuple[PodPart, bytes], ShapePart]" = WeakValueDictionary()
 
 
 class PodShape:
@@ -123,7 +123,7 @@ class PodShape:
     def __init__(self, spec: PodSpec, status: PodStatus) -> None:
         self.spec, self.status = spec, status
         self.has_storage = has_storage(spec)
-        self._shape_parts: dict[Part, ShapePart] = {}
+        self._shape_parts: dict[PodPart, ShapePart] = {PodPart.WHOLE: ShapePart()}
         self._terms: dict[str, PodTerms] = {}
 
     def work_out(self) -> None:
@@ -131,10 +131,8 @@ class PodShape:
         for part in _WRITTEN:
             self.part(part)
 
-    def part(self, part: Part) -> "ShapePart | PodShape":
+    def part(self, part: PodPart) -> ShapePart:
         """What stands for this part of the shape: the same object for all shapes that agree in it."""
-        if part is Part.WHOLE:
-            return self
         found = self._shape_parts.get(part)
         if found is None:
             key = part, _encode(_WRITTEN[part](self))
@@ -246,12 +244,12 @@ class PodShape:
         return terms
 
 
-_WRITTEN: dict[Part, Callable[[PodShape], object]] = {
-    Part.TOLERATIONS: lambda shape: shape.spec.tolerations,
-    Part.NODE_SELECTION: lambda shape: (shape.node_selector, shape.node_affinity),
-    Part.IMAGES: lambda shape: (shape.images, shape.containers_count),
-    Part.PORTS: lambda shape: shape.host_ports,
-    Part.REQUESTS: lambda shape: (shape.request, shape.score_request, shape.held),
+_WRITTEN: dict[PodPart, Callable[[PodShape], object]] = {
+    PodPart.TOLERATIONS: lambda shape: shape.spec.tolerations,
+    PodPart.NODE_SELECTION: lambda shape: (shape.node_selector, shape.node_affinity),
+    PodPart.IMAGES: lambda shape: (shape.images, shape.containers_count),
+    PodPart.PORTS: lambda shape: shape.host_ports,
+    PodPart.REQUESTS: lambda shape: (shape.request, shape.score_request, shape.held),
 }
 """What decides whether two shapes agree in a part: all attributes of the part must follow from it."""
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.attempt import Attempt, AttemptError, Narrowing, PodRejected, ScoreCard, Verdicts
+from mooring.framework.asking import AttemptError
+from mooring.framework.attempt import Attempt, Narrowing, PodRejected, ScoreCard, Verdicts
 from mooring.framework.config.types import Extender
 from mooring.framework.memo import NARROWED_OUT, PASSED
 from mooring.framework.points import Rows

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from mooring.framework.attempt import AttemptError
+from mooring.framework.asking import AttemptError
 from mooring.framework.intents import CallFault
 from mooring.framework.points import Candidates, Nomination, NoRoom, PostFilterPlugin, Victims
 from mooring.framework.rejected_attempt import RejectedAttempt

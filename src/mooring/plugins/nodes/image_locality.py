@@ -4,7 +4,7 @@ import numpy as np
 
 from mooring.framework.context import SchedulingContext
 from mooring.framework.points import Reads, Rows, ScorePlugin, Scores, reads
-from mooring.model.shape import Part
+from mooring.model.shape import PodPart
 
 MIB = 1024 * 1024
 MIN_BYTES = 23 * MIB
@@ -14,7 +14,7 @@ MAX_BYTES_PER_CONTAINER = 1000 * MIB
 class ImageLocality(ScorePlugin):
     name = "ImageLocality"
 
-    @reads(Reads.ROW, Part.IMAGES)
+    @reads(Reads.ROW, PodPart.IMAGES)
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
         images, node_count = context.nodes.images, context.nodes.alive_count
         highest = MAX_BYTES_PER_CONTAINER * context.shape.containers_count

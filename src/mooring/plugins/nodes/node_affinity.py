@@ -28,7 +28,7 @@ from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import NodeSelectorTerm
 from mooring.model.selectors import NodeMatcher, NodeTerm, compile_node_selector, compile_node_term
-from mooring.model.shape import Part, PodShape
+from mooring.model.shape import PodPart, PodShape
 from mooring.plugins.hints import new_node_of, nodes_of
 
 _NOT_ENFORCED, _NOT_WANTED = 1, 2
@@ -69,7 +69,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
             return _is_in_doubt(shape, new)
         return old is None or not _wants(shape, old)
 
-    @reads(Reads.SHAPE, Part.NODE_SELECTION)
+    @reads(Reads.SHAPE, PodPart.NODE_SELECTION)
     def pre_filter(self, context: SchedulingContext) -> NodeNames | Rejection | Skip | None:
         shape = context.shape
         required = shape.node_affinity.required if shape.node_affinity else None
@@ -85,7 +85,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
             names |= named
         return NodeNames(frozenset(names)) if names else final("pod affinity terms conflict")
 
-    @reads(Reads.NODE, Part.NODE_SELECTION)
+    @reads(Reads.NODE, PodPart.NODE_SELECTION)
     def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
         nodes, shape = context.nodes, context.shape
         wanted = np.ones(len(nodes.alive[rows]), np.bool_)
@@ -103,7 +103,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
             return final("node(s) didn't match scheduler-enforced node affinity")
         return final("node(s) didn't match Pod's node affinity/selector")
 
-    @reads(Reads.SHAPE, Part.NODE_SELECTION)
+    @reads(Reads.SHAPE, PodPart.NODE_SELECTION)
     def pre_score(self, context: SchedulingContext, rows: Rows) -> Skip | None:
         preferred = context.shape.preferred_nodes
         if preferred is None and not self._added_preferred:
@@ -113,7 +113,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
                 raise PluginError(term.fault)
         return None
 
-    @reads(Reads.NODE, Part.NODE_SELECTION)
+    @reads(Reads.NODE, PodPart.NODE_SELECTION)
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
         """The weights of the preferred terms that match."""
         total = np.zeros(len(context.nodes.alive[rows]), np.int64)

@@ -9,7 +9,7 @@ from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Re
 from mooring.framework.points import Codes, FilterPlugin, PreFilterPlugin, Reads, Rows, reads
 from mooring.framework.status import SKIP, Rejection, Skip, curable
 from mooring.model.pod import Pod
-from mooring.model.shape import ANY_IP, HostPort, Part
+from mooring.model.shape import ANY_IP, HostPort, PodPart
 from mooring.plugins.hints import has_place, pods_of
 
 
@@ -22,11 +22,11 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
             Registration(ClusterEvent(NODE, Action.ADD)),
         )
 
-    @reads(Reads.SHAPE, Part.PORTS)
+    @reads(Reads.SHAPE, PodPart.PORTS)
     def pre_filter(self, context: SchedulingContext) -> Skip | None:
         return None if context.shape.host_ports else SKIP
 
-    @reads(Reads.ROW, Part.PORTS)
+    @reads(Reads.ROW, PodPart.PORTS)
     def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
         ports, wanted = context.nodes.ports, context.shape.host_ports
         if not isinstance(rows, slice):

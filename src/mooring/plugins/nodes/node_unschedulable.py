@@ -10,7 +10,7 @@ from mooring.framework.points import Codes, FilterPlugin, Reads, Rows, reads
 from mooring.framework.status import Rejection, final
 from mooring.model.node import NO_SCHEDULE, Taint
 from mooring.model.pod import Pod
-from mooring.model.shape import Part
+from mooring.model.shape import PodPart
 from mooring.plugins.hints import is_itself, new_node_of, nodes_of, pods_of
 
 CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
@@ -25,7 +25,7 @@ class NodeUnschedulable(FilterPlugin):
             Registration(ClusterEvent(POD, Action.UPDATE_POD_TOLERATION), _tolerates_now),
         )
 
-    @reads(Reads.NODE, Part.TOLERATIONS)
+    @reads(Reads.NODE, PodPart.TOLERATIONS)
     def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
         cordoned = context.nodes.unschedulable[rows]
         if not cordoned.any() or context.shape.tolerance.covers(CORDONED):

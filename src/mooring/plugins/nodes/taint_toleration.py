@@ -11,7 +11,7 @@ from mooring.framework.points import Codes, FilterPlugin, PreScorePlugin, Reads,
 from mooring.framework.status import Rejection, Skip, final
 from mooring.model.node import PREFER_NO_SCHEDULE, Taint
 from mooring.model.pod import Pod
-from mooring.model.shape import Part
+from mooring.model.shape import PodPart
 from mooring.plugins.hints import is_itself, new_node_of, nodes_of
 
 
@@ -24,7 +24,7 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
             Registration(ClusterEvent(POD, Action.UPDATE_POD_TOLERATION), is_itself),
         )
 
-    @reads(Reads.NODE, Part.TOLERATIONS)
+    @reads(Reads.NODE, PodPart.TOLERATIONS)
     def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
         tolerance = context.shape.tolerance
         return _for_each_set(context, rows, lambda taints: not tolerance.covers_hard(taints))
@@ -32,11 +32,11 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
     def rejection(self, context: SchedulingContext, code: int) -> Rejection:
         return final("node(s) had untolerated taint(s)")
 
-    @reads(Reads.SHAPE, Part.TOLERATIONS)
+    @reads(Reads.SHAPE, PodPart.TOLERATIONS)
     def pre_score(self, context: SchedulingContext, rows: Rows) -> Skip | None:
         return None
 
-    @reads(Reads.NODE, Part.TOLERATIONS)
+    @reads(Reads.NODE, PodPart.TOLERATIONS)
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
         """The number of soft taints that the pod does not tolerate."""
         tolerance = context.shape.tolerance

@@ -11,7 +11,7 @@ from mooring.framework.context import SchedulingContext
 from mooring.framework.points import Handle, PreScorePlugin, Reads, Rows, ScorePlugin, Scores, reads
 from mooring.framework.status import SKIP, Skip
 from mooring.model.names import is_scalar_resource
-from mooring.model.shape import Part
+from mooring.model.shape import PodPart
 
 
 class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
@@ -22,11 +22,11 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         args = args if isinstance(args, NodeResourcesBalancedAllocationArgs) else NodeResourcesBalancedAllocationArgs()
         self._resources = [resource.name for resource in args.resources or ()]
 
-    @reads(Reads.SHAPE, Part.REQUESTS)
+    @reads(Reads.SHAPE, PodPart.REQUESTS)
     def pre_score(self, context: SchedulingContext, rows: Rows) -> Skip | None:
         return None if self._amounts(context)[1].any() else SKIP
 
-    @reads(Reads.TOTALS, Part.REQUESTS)
+    @reads(Reads.TOTALS, PodPart.REQUESTS)
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
         nodes = context.nodes
         resources, amounts = self._amounts(context)

@@ -38,7 +38,7 @@ from mooring.framework.points import (
 )
 from mooring.framework.status import Code, Rejection, Skip
 from mooring.model.names import is_extended_resource, is_scalar_resource
-from mooring.model.shape import Part
+from mooring.model.shape import PodPart
 from mooring.plugins.resources.node_resources_fit_hints import fit_events, has_device_class
 from mooring.plugins.resources.shortage_book import ShortageBook
 
@@ -82,11 +82,11 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def events(self) -> Sequence[Registration]:
         return fit_events(self._devices_serve_requests)
 
-    @reads(Reads.SHAPE, Part.REQUESTS)
+    @reads(Reads.SHAPE, PodPart.REQUESTS)
     def pre_filter(self, context: SchedulingContext) -> Skip | None:
         return None
 
-    @reads(Reads.TOTALS, Part.REQUESTS)
+    @reads(Reads.TOTALS, PodPart.REQUESTS)
     def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
         nodes, checked = context.nodes, self._checked(context)
         few = few_rows(rows)
@@ -122,7 +122,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     def _book(self, context: SchedulingContext) -> ShortageBook:
         """Belongs to the requests, as do the answers that are kept."""
-        requests = context.shape.part(Part.REQUESTS)
+        requests = context.shape.part(PodPart.REQUESTS)
         book = self._books.get(requests)
         if book is None:
             book = self._books[requests] = ShortageBook()
@@ -139,11 +139,11 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         reasons += [f"Insufficient {names[place]}" for place in places]
         return Rejection(tuple(reasons), Code.UnschedulableAndUnresolvable if is_hopeless else Code.Unschedulable)
 
-    @reads(Reads.SHAPE, Part.REQUESTS)
+    @reads(Reads.SHAPE, PodPart.REQUESTS)
     def pre_score(self, context: SchedulingContext, rows: Rows) -> Skip | None:
         return None
 
-    @reads(Reads.TOTALS, Part.REQUESTS)
+    @reads(Reads.TOTALS, PodPart.REQUESTS)
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
         nodes, scored = context.nodes, self._scored(context)
         if not scored.names:

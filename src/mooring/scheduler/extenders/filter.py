@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from mooring.cluster.nodes.images import Images
 from mooring.cluster.nodes.table import NodeTable
-from mooring.framework.attempt import Attempt, AttemptError, Verdicts
+from mooring.framework.asking import AttemptError
+from mooring.framework.attempt import Attempt, Verdicts
 from mooring.framework.config.types import Extender
 from mooring.framework.memo import NARROWED_OUT, ShapeMemo
 from mooring.framework.points import Rows

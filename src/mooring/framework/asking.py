@@ -1,0 +1,125 @@
+"""How filters and scores are asked, and what their answers must look like.
+
+Whatever a plugin raises, and an answer of another form, ends the attempt with that plugin named; never the scheduler.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from mooring.cluster.nodes.table import FEW
+from mooring.framework.context import SchedulingContext
+from mooring.framework.points import Codes, FilterPlugin, Plugin, Rows, ScorePlugin, Scores
+from mooring.framework.status import describe
+
+P = TypeVar("P", bound=Plugin)
+
+MAX_SCORE = 100
+
+
+class AttemptError(Exception):
+    """The attempt ended in an error (not in a *no*): the text is what the pod's condition will say."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilterQuestion:
+    """A kept filter's question, with the attempt's rules about answers."""
+
+    plugin: FilterPlugin
+
+    def __call__(self, context: SchedulingContext, rows: Rows) -> Codes | None:
+        return ask_filter(self.plugin, context, rows, count_rows(context, rows))
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreQuestion:
+    """A kept score's question, with the same rules."""
+
+    plugin: ScorePlugin
+
+    def __call__(self, context: SchedulingContext, rows: Rows) -> Scores | None:
+        return ask_score(self.plugin, context, rows, count_rows(context, rows))
+
+
+def count_rows(context: SchedulingContext, rows: Rows) -> int:
+    """How many rows are meant."""
+    return len(context.nodes.alive[rows]) if isinstance(rows, slice) else len(rows)
+
+
+def concerns(plugin: P, context: SchedulingContext, doing: Callable[[P], str]) -> bool:
+    try:
+        return plugin.concerns(context.pod)
+    except Exception as fault:
+        raise AttemptError(f"{doing(plugin)}: {describe(fault)}") from fault
+
+
+def filtering(plugin: FilterPlugin) -> str:
+    """Upstream's words for what fails when a filter does."""
+    return f'running "{plugin.name}" filter plugin'
+
+
+def scoring(plugin: ScorePlugin) -> str:
+    """... and when a score does."""
+    return f'running Score plugins: plugin "{plugin.name}" failed with'
+
+
+def ask_filter(plugin: FilterPlugin, context: SchedulingContext, rows: Rows, asked: int) -> Codes | None:
+    """A filter's codes for so many rows; whatever it raises, and a wrong number of codes, ends the attempt."""
+    try:
+        codes = context.wrap("Filter", plugin.name, plugin.filter)(context, rows)
+        if codes is not None:
+            _check_form(codes, asked, "codes")
+    except Exception as fault:
+        raise AttemptError(f"{filtering(plugin)}: {describe(fault)}") from fault
+    return codes
+
+
+def ask_score(plugin: ScorePlugin, context: SchedulingContext, rows: Rows, asked: int) -> Scores | None:
+    try:
+        scores = context.wrap("Score", plugin.name, plugin.score)(context, rows)
+        if scores is not None:
+            _check_form(scores, asked, "scores")
+    except Exception as fault:
+        raise AttemptError(f"{scoring(plugin)}: {describe(fault)}") from fault
+    if scores is not None and not plugin.normalizes():
+        _check_range(plugin, scores)
+    return scores
+
+
+def normalize(plugin: ScorePlugin, context: SchedulingContext, scores: Scores, rows: Rows) -> Scores:
+    try:
+        asked = len(scores)
+        scores = context.wrap("ScoreExtensionNormalize", plugin.name, plugin.normalize)(context, scores, rows)
+        _check_form(scores, asked, "scores")
+    except Exception as fault:
+        text = f'running Normalize on Score plugins: plugin "{plugin.name}" failed with: {describe(fault)}'
+        raise AttemptError(text) from fault
+    _check_range(plugin, scores)
+    return scores
+
+
+def _check_form(answer: object, asked: int, what: str) -> None:
+    if not isinstance(answer, np.ndarray) or answer.dtype != np.int64:
+        form = f"an array of {answer.dtype}" if isinstance(answer, np.ndarray) else type(answer).__name__
+        raise TypeError(f"{what} must be an array of int64, not {form}")
+    if len(answer) != asked:
+        raise ValueError(f"{len(answer)} {what} for {asked} nodes")
+
+
+def _check_range(plugin: ScorePlugin, scores: Scores) -> None:
+    # Hot: as a rule there are few. As unsigned, a negative score is larger than any allowed one, so one maximum finds
+    # both ends.
+    if not len(scores):
+        return
+    if len(scores) <= FEW:
+        numbers = scores.tolist()
+        if min(numbers) >= 0 and max(numbers) <= MAX_SCORE:
+            return
+    if scores.view(np.uint64).max() > MAX_SCORE:
+        worst = int(next(s for s in scores if not 0 <= s <= MAX_SCORE))
+        raise AttemptError(
+            f'applying score defaultWeights on Score plugins: plugin "{plugin.name}" returns an invalid score {worst}, '
+            f"it should in the range of [0, {MAX_SCORE}] after normalizing"
+        )

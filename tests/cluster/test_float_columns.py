@@ -1,0 +1,85 @@
+"""Kernels over floats give what kernels over integers give, and their columns follow the table."""
+
+from random import Random
+
+import numpy as np
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from build import a_node, a_pod
+from mooring.cluster.cluster import Cluster
+from mooring.cluster.nodes.float_columns import EXACT, FloatColumns
+from mooring.cluster.nodes.kernels import (
+    balance,
+    balance_of_floats,
+    even_mean,
+    least_allocated,
+    least_allocated_of_floats,
+    weighted_mean,
+)
+
+LARGEST = EXACT - 1
+AMOUNT = st.one_of(st.integers(0, LARGEST), st.integers(0, 300), st.sampled_from((LARGEST, LARGEST - 1, EXACT // 3)))
+PAIRS = st.lists(st.tuples(AMOUNT.filter(bool), AMOUNT), min_size=1, max_size=30)
+
+
+@given(PAIRS)
+@example([(LARGEST, 0), (LARGEST, 1), (LARGEST, LARGEST), (LARGEST - 1, 1), (3, 2), (7, 7), (100, 1)])
+@example([(amount, free) for amount in range(1, 120) for free in range(amount + 1)])
+def test_least_allocated_is_the_same(pairs: list[tuple[int, int]]) -> None:
+    allocatable, wanted = (np.array(column, np.int64) for column in zip(*pairs, strict=True))
+    free = (allocatable - wanted).astype(np.float64)
+    found = least_allocated_of_floats(free, allocatable.astype(np.float64))
+    assert found.tolist() == least_allocated(allocatable, wanted).tolist()
+
+
+@given(st.lists(st.tuples(AMOUNT, AMOUNT, AMOUNT.filter(bool), AMOUNT.filter(bool)), min_size=1, max_size=30))
+def test_balance_is_the_same(rows: list[tuple[int, int, int, int]]) -> None:
+    numbers = np.array(rows, np.int64).T
+    amounts, allocatable = numbers[:2], numbers[2:]
+    found = balance_of_floats(amounts.astype(np.float64) / allocatable.astype(np.float64))
+    assert found.tolist() == balance(amounts, allocatable, allocatable != 0).tolist()
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 100), min_size=3, max_size=3), min_size=1, max_size=4),
+    st.lists(st.integers(1, 9), min_size=4, max_size=4),
+)
+def test_the_mean_is_the_same_where_all_count(scores: list[list[int]], weights: list[int]) -> None:
+    numbers, chosen = np.array(scores, np.int64), np.array(weights[: len(scores)], np.int64)
+    expected = weighted_mean(numbers.copy(), np.ones(numbers.shape, np.bool_), chosen).tolist()
+    assert even_mean(numbers, chosen).tolist() == expected
+
+
+def state(floats: FloatColumns) -> list[object]:
+    both = slice(0, 2)
+    return [
+        *(matrix.tolist() for matrix in (floats.divisor, floats.held, floats.free_for_scores)),
+        floats.is_exact,
+        floats.balance(both).tolist(),
+    ]
+
+
+@given(st.integers(0, 10_000))
+def test_columns_follow_the_table(seed: int) -> None:
+    """After any changes they are what a new set of columns is; only `lacks` may be more careful."""
+    random, cluster = Random(seed), Cluster()
+    for number in range(12):
+        cluster.put(a_node(f"n{number}"))
+    cluster.float_columns().balance(slice(0, 2))
+    for step in range(20):
+        name = f"n{random.randrange(14)}"
+        choice = random.random()
+        if choice < 0.6:
+            cluster.nodes.place(a_pod(f"p{step}", cpu=random.choice(("1", "0", "70368744178")), memory="1Gi"), name)
+        elif choice < 0.8:
+            cluster.put(a_node(name, cpu=random.choice(("0", "8", "64")), allocatable={"example.com/gpu": 2}))
+        elif pods := cluster.nodes.pods():
+            cluster.nodes.displace(random.choice(pods).id)
+        if random.random() < 0.5:
+            followed, fresh = cluster.float_columns(), FloatColumns(cluster.nodes)
+            fresh.refresh()
+            assert followed.is_exact <= fresh.is_exact
+            followed.is_exact = fresh.is_exact
+            assert state(followed) == state(fresh)
+            assert (fresh.lacks <= followed.lacks).all()

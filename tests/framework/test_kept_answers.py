@@ -1,0 +1,107 @@
+"""What is kept stays within its bytes, and a pass over many templates does not evict those that come again and again."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from build import a_cluster, a_node, a_pod
+from mooring.cluster.cluster import Cluster
+from mooring.framework import config
+from mooring.framework.memo import MEMO_OVERHEAD_BYTES, KeptAnswers
+from mooring.framework.runner import Runner
+from mooring.model.pod import Pod
+from mooring.scheduler.assembly import build_runners
+from mooring.scheduler.decide import DecideOptions, decide
+
+PROFILE = build_runners(config.default())["default-scheduler"].profile
+NODES = 20
+
+
+def a_small_cluster() -> Cluster:
+    return a_cluster(*(a_node(f"n{number:02}") for number in range(NODES)))
+
+
+def templates(count: int, first: int = 1) -> list[Pod]:
+    return [a_pod(f"p{number}", cpu=f"{number}m") for number in range(first, first + count)]
+
+
+class World:
+    def __init__(self, limit_bytes: int) -> None:
+        self.kept = KeptAnswers(limit_bytes)
+        self.runner = Runner(PROFILE, kept=self.kept)
+        self.cluster = a_small_cluster()
+
+    def decide(self, pod: Pod) -> None:
+        decide(self.runner, pod, self.cluster, DecideOptions())
+        assert self.kept.check() == []
+
+    def is_kept(self, pod: Pod) -> bool:
+        """Whether the memo of a pod's shape is the one that was there before."""
+        return any(key[1]() is pod.shape for memos in (self.kept._new, self.kept._protected) for key in memos)
+
+
+@pytest.fixture
+def one_shape_bytes() -> Iterator[int]:
+    world, pod = World(1 << 30), a_pod("alone", cpu="1m")
+    world.decide(pod)
+    yield world.kept.byte_count.bytes
+
+
+def test_bytes_stay_within_the_limit_but_for_the_shape_in_use(one_shape_bytes: int) -> None:
+    world = World(one_shape_bytes * 5)
+    for pod in templates(60):
+        world.decide(pod)
+        assert world.kept.byte_count.bytes <= one_shape_bytes * 6
+
+
+def test_a_pass_over_many_templates_leaves_those_that_are_used_again(one_shape_bytes: int) -> None:
+    world = World(one_shape_bytes * 8)
+    favourites = templates(3)
+    for _ in range(2):
+        for pod in favourites:
+            world.decide(pod)
+    once = templates(100, first=1000)
+    for pod in once:
+        world.decide(pod)
+    assert all(world.is_kept(pod) for pod in favourites)
+    assert not world.is_kept(once[0])
+
+
+def test_favourites_of_the_past_make_room_for_new_ones(one_shape_bytes: int) -> None:
+    world = World(one_shape_bytes * 6)
+    past, present = templates(5), templates(5, first=1000)
+    for pods in (past, present):
+        for _ in range(20):
+            for pod in pods:
+                world.decide(pod)
+    assert sum(world.is_kept(pod) for pod in present) >= 3
+    assert sum(world.is_kept(pod) for pod in past) <= 3
+
+
+def test_what_is_kept_goes_with_the_last_pod_of_its_shape() -> None:
+    world = World(1 << 30)
+    world.decide(a_pod(cpu="777m"))  # no pod of this shape is left afterwards
+    assert world.kept.byte_count.bytes == 0
+    assert world.kept.check() == []
+
+
+def test_columns_are_shared_by_shapes_that_agree_in_a_part() -> None:
+    world = World(1 << 30)
+    one, other = templates(2)
+    world.decide(one)
+    alone = world.kept.byte_count.bytes
+    world.decide(other)
+    assert world.kept.byte_count.bytes - alone <= alone
+    plugins = [key[0].name for key in world.kept._columns]
+    assert plugins.count("TaintToleration") == 2, "one for Filter and one for Score"
+    assert plugins.count("NodeResourcesFit") == 4, "Filter and Score for each of the two"
+
+
+def test_another_table_voids_what_is_kept() -> None:
+    world = World(1 << 30)
+    pod = templates(1)[0]
+    world.decide(pod)
+    world.cluster = a_small_cluster()
+    world.decide(pod)
+    assert world.kept.byte_count.bytes >= MEMO_OVERHEAD_BYTES
+    assert len(world.kept._new) + len(world.kept._protected) == 1

@@ -1,0 +1,134 @@
+"""What plugins declare with @reads is all that they read of a pod: kept answers are silently stale otherwise."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from build import a_cluster, a_node, a_pod
+from mooring.framework import config
+from mooring.framework.context import SchedulingContext
+from mooring.framework.memo import ShapeMemo
+from mooring.framework.points import Reads
+from mooring.model.pod import Pod
+from mooring.model.shape import PodPart, PodShape
+from mooring.scheduler.assembly import build_runners
+
+ZONE = "topology.kubernetes.io/zone"
+WHEN = "DuringSchedulingIgnoredDuringExecution"
+RUNNER = build_runners(config.default())["default-scheduler"]
+NARROW = [question for question in (*RUNNER.kept_filters, *RUNNER.kept_scores) if question.part is not PodPart.WHOLE]
+POD = a_pod(
+    cpu="1",
+    memory="1Gi",
+    requests={"example.com/gpu": 1},
+    image="app",
+    host_ports=[80],
+    nodeSelector={"disk": "ssd"},
+    tolerations=[{"key": "dedicated", "operator": "Exists"}],
+    affinity={
+        "nodeAffinity": {
+            f"required{WHEN}": {
+                "nodeSelectorTerms": [{"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["a"]}]}]
+            },
+            f"preferred{WHEN}": [
+                {"weight": 3, "preference": {"matchExpressions": [{"key": ZONE, "operator": "Exists"}]}}
+            ],
+        }
+    },
+)
+CLUSTER = a_cluster(
+    *(
+        a_node(
+            f"n{number}",
+            labels={ZONE: "ab"[number % 2], "disk": "ssd"},
+            taints=["dedicated=x:NoSchedule", "slow:PreferNoSchedule"] if number % 3 == 0 else [],
+            images={"app:latest": 600 << 20} if number < 3 else {},
+            allocatable={"example.com/gpu": 2},
+            unschedulable=number == 5,
+        )
+        for number in range(8)
+    ),
+    a_pod("other", nodeName="n1", host_ports=[80], cpu="4"),
+)
+
+
+class RecordingShape:
+    """Stands for a shape, and notes what is read of it."""
+
+    def __init__(self, shape: PodShape) -> None:
+        self._shape = shape
+        self.read: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "part":
+            self.read.add(name)
+        return getattr(self._shape, name)
+
+
+def recorded(pod: Pod, ask: Any, rows: Any) -> set[str]:
+    """What a question reads of a pod: attributes of its shape, and `pod` for anything else of it."""
+    context = SchedulingContext(pod, CLUSTER, 0, ShapeMemo().kept_values)
+    context.shape = shape = RecordingShape(pod.shape)  # type: ignore[assignment]
+    touched: set[str] = set()
+
+    class Untouchable(SimpleNamespace):
+        def __getattr__(self, name: str) -> Any:
+            touched.add(f"pod.{name}")
+            return getattr(pod, name)
+
+    context.pod = Untouchable()  # type: ignore[assignment]
+    ask(context, rows)
+    return shape.read | touched
+
+
+@pytest.mark.parametrize("rows", [slice(0, 8), np.array([1, 3, 5])], ids=["all rows", "some rows"])
+@pytest.mark.parametrize("question", NARROW, ids=[f"{q.plugin.name} {q.point}" for q in NARROW])
+def test_a_plugin_reads_no_more_of_a_pod_than_it_declares(question: Any, rows: Any) -> None:
+    allowed = set(question.part.value)
+    assert recorded(POD, question.ask, rows) <= allowed
+    before = "pre_filter" if question.point == "Filter" else "pre_score"
+    if hasattr(question.plugin, before):
+        asked = getattr(question.plugin, before)
+        assert asked.reads is Reads.SHAPE
+        call = (lambda context, _: asked(context)) if before == "pre_filter" else asked
+        assert recorded(POD, call, rows) <= allowed
+
+
+def test_the_recording_shows_what_is_read() -> None:
+    assert recorded(POD, lambda context, _: (context.shape.request, context.pod.spec), slice(0, 8)) == {
+        "request",
+        "pod.spec",
+    }
+
+
+def test_most_kept_plugins_go_by_a_part() -> None:
+    """Or else pods that differ in their requests alone are asked about taints again."""
+    assert {question.plugin.name for question in NARROW} >= {
+        "NodeAffinity",
+        "NodePorts",
+        "NodeResourcesFit",
+        "NodeResourcesBalancedAllocation",
+        "NodeUnschedulable",
+        "TaintToleration",
+        "ImageLocality",
+    }
+
+
+DIFFERENT: dict[PodPart, dict[str, Any]] = {
+    PodPart.REQUESTS: {"cpu": "2"},
+    PodPart.TOLERATIONS: {"tolerations": [{"key": "slow", "operator": "Exists"}]},
+    PodPart.NODE_SELECTION: {"nodeSelector": {"disk": "hdd"}},
+    PodPart.PORTS: {"host_ports": [81]},
+    PodPart.IMAGES: {"image": "other"},
+}
+
+
+@pytest.mark.parametrize("part", DIFFERENT)
+def test_pods_that_differ_in_one_part_share_the_others(part: PodPart) -> None:
+    common: dict[str, Any] = {"cpu": "1", "image": "app", "host_ports": [80], "nodeSelector": {"disk": "ssd"}}
+    one, other = a_pod(**common).shape, a_pod(**{**common, **DIFFERENT[part]}).shape
+    shared = {each for each in DIFFERENT if one.part(each) is other.part(each)}
+    assert shared == set(DIFFERENT) - {part}
+    assert one.part(PodPart.WHOLE) is not other.part(PodPart.WHOLE)
