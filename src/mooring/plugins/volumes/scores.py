@@ -11,8 +11,7 @@ from mooring.framework.context import SchedulingContext
 from mooring.framework.points import Rows, Scores
 from mooring.model.quantity import parse, to_amount, to_int
 from mooring.model.storage import PersistentVolumeClaim
-from mooring.plugins.volumes.plan import VolumePlan
-from mooring.plugins.volumes.provisioning import match_selector, topology_of
+from mooring.plugins.volumes.plan import VolumePlan, match_selector, topology_of
 
 Ints = NDArray[np.int64]
 
@@ -29,7 +28,11 @@ def utilization(requested: Ints, capacity: Ints) -> Ints:
 
 
 def score_plan(context: SchedulingContext, plan: VolumePlan, rows: Rows, shape: Sequence[tuple[int, int]]) -> Scores:
-    """By the volumes that are there; on nodes where all have to be made, by the room that drivers report."""
+    """By the volumes that exist; on nodes where all have to be provisioned, by the capacity that drivers report.
+
+    Class by class: requested / capacity, mapped along the shape of the profile; a node's score is the mean over the
+    classes that count there. Upstream's volumeCapacityScorer.
+    """
     count = len(plan.codes)
     has_bindings = np.zeros(count, np.bool_)
     for choice in plan.choices:
@@ -55,6 +58,7 @@ _Sums = dict[str, tuple[Ints, Ints, NDArray[np.bool_]]]
 
 
 def _bound_by_class(plan: VolumePlan, count: int) -> _Sums:
+    """Sums over the claims that would get existing volumes."""
     sums: _Sums = {}
     for choice in plan.choices:
         name = choice.claim.class_name
@@ -70,6 +74,7 @@ def _bound_by_class(plan: VolumePlan, count: int) -> _Sums:
 
 
 def _made_by_class(context: SchedulingContext, plan: VolumePlan, rows: Rows, count: int) -> _Sums:
+    """Sums over the claims that would be provisioned; classes whose drivers report nothing are left out."""
     sums: _Sums = {}
     for claim in [*plan.settled, *(choice.claim for choice in plan.choices)]:
         room = _room_for(context, claim, rows, count)
@@ -82,7 +87,10 @@ def _made_by_class(context: SchedulingContext, plan: VolumePlan, rows: Rows, cou
 
 
 def _room_for(context: SchedulingContext, claim: PersistentVolumeClaim, rows: Rows, count: int) -> Ints:
-    """For each row the room of the first report, by name, under which the claim's volume could be made; -1: none."""
+    """For each row the capacity of the first report, by name, that has room for the claim's volume; -1: none.
+
+    Reports are written in reverse order of their names, so that the first one stands where several match.
+    """
     storage = context.cluster.storage
     storage_class = storage.classes.get(claim.class_name)
     driver = storage.drivers.get(storage_class.provisioner) if storage_class is not None else None
