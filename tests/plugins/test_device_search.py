@@ -10,12 +10,11 @@ from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_allo
 from mooring.cluster.claims.claim_ledger import ClaimLedger
 from mooring.model.devices import ResourceClaim, ResourceSlice
 from mooring.plugins.devices import search as device_search
-from mooring.plugins.devices.demand import Fatal, read_demand
-from mooring.plugins.devices.device_views import view_of
-from mooring.plugins.devices.features import DeviceFeatures
+from mooring.plugins.devices.cel import Effort, TookTooLong
+from mooring.plugins.devices.demand import DeviceFeatures, Fatal, read_demand
 from mooring.plugins.devices.node_groups import NodeGroup
-from mooring.plugins.devices.pools import gather_pools
-from mooring.plugins.devices.search import Effort, InvalidPools, TookTooLong, search
+from mooring.plugins.devices.pools import gather_pools, view_of
+from mooring.plugins.devices.search import InvalidPools, search
 
 OWN = f'device.attributes["{DRIVER}"]'
 NUMA = a_slice("s1", a_device("d0", numa=0), a_device("d1", numa=1), a_device("d2", numa=0))

@@ -1,6 +1,7 @@
 """From the devices that were chosen to the allocation that is written into a claim."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from mooring.model.devices import (
     AllocatedDevice,
@@ -13,9 +14,34 @@ from mooring.model.devices import (
 )
 from mooring.model.meta import Requirement
 from mooring.model.pod_spec import NodeSelector, NodeSelectorTerm
-from mooring.plugins.devices.search import DeviceChoice, Pick
+from mooring.plugins.devices.capacity import Share
+from mooring.plugins.devices.demand import (
+    Ask,
+)
+from mooring.plugins.devices.pools import DeviceInSlice
 
 FROM_CLASS, FROM_CLAIM = "FromClass", "FromClaim"
+
+
+@dataclass(slots=True, eq=False)
+class Pick:
+    """A device for a request, and what it took."""
+
+    ask: Ask
+    site: DeviceInSlice
+    shares: dict[str, Share] | None = None
+    """What it consumes of a device that others may use as well."""
+    took_counters: bool = False
+    is_marked: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class DeviceChoice:
+    """The devices of each claim, in the order in which they were picked."""
+
+    picks: Sequence[Sequence[Pick]]
+    preferences: Sequence[Sequence[int]]
+    """For each claim and request which alternative was taken."""
 
 
 def allocation_of(

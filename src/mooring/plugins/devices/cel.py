@@ -1,7 +1,7 @@
 """Selectors of devices: CEL with what Kubernetes adds to it, and the cost that upstream allows."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -133,3 +133,42 @@ def _value(name: str, attribute: DeviceAttribute) -> Any:
     if isinstance(version, Fault):
         raise CelFault(f"attribute {name}: parse semantic version: {version.text}")
     return version
+
+
+COST_A_STEP = 4
+"""A step takes some two microseconds, and so does the evaluation of what costs this much (a million: 0.25 to 0.45 s)."""
+
+
+BYTES_A_STEP = 1
+"""... and to compile so many bytes of a selector: 10 KiB take some 30 ms."""
+
+
+class TookTooLong(Exception):
+    """The search was given up."""
+
+
+@dataclass(slots=True, eq=False)
+class Effort:
+    """How many steps the searches of one attempt take.
+
+    Steps stand for time, which differs from run to run. What was learnt about selectors is kept, so the next attempt does
+    not spend steps on it again.
+    """
+
+    max_steps: int | None = None
+    """Of all searches together; None: there is no limit."""
+    steps: int = 0
+    compiled: set[str] = field(default_factory=set)
+    """Selectors of which something was learnt: then another attempt gets further."""
+
+    def spend(self, steps: int) -> None:
+        """Raises TookTooLong."""
+        self.steps += steps
+        if self.max_steps is not None and self.steps > self.max_steps:
+            raise TookTooLong
+
+    def learn(self, selector: str, cost: int) -> None:
+        """A selector was evaluated, and compiled if it is the first time. Raises TookTooLong."""
+        bytes_ = 0 if selector in self.compiled else len(selector)
+        self.compiled.add(selector)
+        self.spend(cost // COST_A_STEP + bytes_ // BYTES_A_STEP)

@@ -1,9 +1,68 @@
 """The claims of a pod: those that it names, and those that were made for it from templates."""
 
-from mooring.cluster.claims.claim_ledger import ClaimLedger
-from mooring.model.devices import ResourceClaim
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from mooring.cluster.claims.claim_ledger import ClaimLedger, claim_id
+from mooring.cluster.claims.serving_classes import ServingClasses
+from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
+from mooring.model.devices import Allocation, ResourceClaim
+from mooring.model.kinds.devices import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
 from mooring.model.pod import Pod
-from mooring.model.pod_spec import PodResourceClaim
+from mooring.model.pod_spec import PodResourceClaim, RequestMapping
+from mooring.model.selectors import NodeMatcher
+from mooring.plugins.devices.extended import Served, asking, serve
+from mooring.plugins.hints import is_itself
+
+# ---- What one attempt knows of a pod's claims, from PreFilter to the end of the binding.
+
+
+@dataclass(slots=True, eq=False)
+class ClaimState:
+    """The claims in order; the one for extended resources, if there is one, comes last."""
+
+    claims: list[ResourceClaim] = field(default_factory=list)
+    reach: list[NodeMatcher | None] = field(default_factory=list)
+    """For each claim the nodes that its allocation can be used on; None: it has none yet, or any node will do."""
+    extended: ResourceClaim | None = None
+    """The claim for extended resources as it was found or made up in PreFilter."""
+    requested: Mapping[str, int] = field(default_factory=dict)
+    """What the pod requests, where some of it may be served by devices."""
+    unavailable: set[int] = field(default_factory=set)
+    """Claims whose allocation stands in the way on some node."""
+    allocations: dict[int, Allocation] = field(default_factory=dict)
+    """What claims are to get on the node that was chosen."""
+    mappings: Sequence[RequestMapping] = ()
+    """... and which request of the extended claim then serves which container."""
+    node_claim: ResourceClaim | None = None
+    """The extended claim as it is to be written for that node."""
+    _served: dict[tuple[str, ...], Served] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.claims)
+
+    @property
+    def has_user_claims(self) -> bool:
+        return len(self.claims) > (self.extended is not None)
+
+    def missing(self) -> list[int]:
+        """The claims that have to be allocated, but for the extended one."""
+        last = len(self.claims) - (self.extended is not None)
+        return [i for i, claim in enumerate(self.claims[:last]) if claim.status.allocation is None]
+
+    def wanted(self, served: Served) -> list[tuple[int, ResourceClaim]]:
+        """The claims that have to be allocated on nodes where devices serve this."""
+        found = [(index, self.claims[index]) for index in self.missing()]
+        if self.extended is not None and served.requests:
+            found.append((len(self.claims) - 1, asking(self.extended, served)))
+        return found
+
+    def served(self, pod: Pod, resources: Sequence[str], classes: ServingClasses) -> Served:
+        key = tuple(resources)
+        if key not in self._served:
+            self._served[key] = serve(pod, key, classes)
+        return self._served[key]
 
 
 class Unresolved(Exception):
@@ -50,3 +109,44 @@ def _existing(pod: Pod, name: str, claims: ClaimLedger) -> ResourceClaim:
     if claim.metadata.deletion_timestamp is not None:
         raise Unresolved(f'resourceclaim "{claim.name}" is being deleted')
     return claim
+
+
+# ---- When a pod that DynamicResources rejected is worth another attempt: its claims, or devices for them, may have come.
+
+
+_CHANGED = Action.ADD | Action.UPDATE
+
+
+def claim_matters(pod: Pod, change: Change) -> bool:
+    """Whether devices were given back, whoever had them, or the status of a claim of the pod changed.
+
+    Parity: it is not even asked while a claim of the pod is missing.
+    """
+    old, new = cast("ResourceClaim | None", change.old), cast("ResourceClaim", change.new)
+    try:
+        own = {claim_id(claim) for claim in claims_of(pod, change.cluster.claims)}
+    except Unresolved:
+        return False
+    if old is not None and old.status.allocation is not None and new.status.allocation is None:
+        return True
+    return claim_id(new) in own and (old is None or old.status != new.status)
+
+
+def pod_got_claims(pod: Pod, change: Change) -> bool:
+    """Whether it is the pod itself, and all its claims are there now."""
+    if not is_itself(pod, change):
+        return False
+    try:
+        claims_of(cast("Pod", change.new), change.cluster.claims)
+    except Unresolved:
+        return False
+    return True
+
+
+DEVICE_EVENTS = (
+    Registration(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE)),
+    Registration(ClusterEvent(RESOURCE_CLAIM.event, _CHANGED), claim_matters),
+    Registration(ClusterEvent(POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM), pod_got_claims),
+    Registration(ClusterEvent(DEVICE_CLASS.event, _CHANGED)),
+    Registration(ClusterEvent(RESOURCE_SLICE.event, _CHANGED)),
+)

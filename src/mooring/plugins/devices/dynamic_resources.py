@@ -39,16 +39,28 @@ from mooring.model.devices import DeviceClass, ResourceClaim
 from mooring.model.pod import Pod
 from mooring.model.selectors import NodeMatcher, compile_node_selector
 from mooring.plugins.devices.allocation import allocation_of
-from mooring.plugins.devices.binding import BindingFailed, is_overdue, is_prepared
-from mooring.plugins.devices.claims import Unresolved, claims_of, is_reserved_for
-from mooring.plugins.devices.extended import Served, claim_for, is_unwritten, needs_devices
-from mooring.plugins.devices.features import DeviceFeatures
-from mooring.plugins.devices.hints import DEVICE_EVENTS
-from mooring.plugins.devices.metrics import ClaimMetrics
+from mooring.plugins.devices.binding import (
+    BindingFailed,
+    ClaimMetrics,
+    allocated,
+    deallocate,
+    delete_claim,
+    give_back_reservation,
+    is_overdue,
+    is_prepared,
+)
+from mooring.plugins.devices.claims import DEVICE_EVENTS, ClaimState, Unresolved, claims_of, is_reserved_for
+from mooring.plugins.devices.demand import DeviceFeatures
+from mooring.plugins.devices.extended import (
+    Served,
+    claim_for,
+    is_unwritten,
+    needs_devices,
+    rows_lacking,
+    served_by_devices,
+)
 from mooring.plugins.devices.offers import INVALID_POOLS, NO_CHOICE, DeviceOfferCache
-from mooring.plugins.devices.state import ClaimState, lacking, served_by_devices
 from mooring.plugins.devices.work import ClaimWork
-from mooring.plugins.devices.writes import allocated, deallocate, delete_claim, give_back_reservation
 
 UNAVAILABLE, STALE, LACKING = 3, 4, 5
 _REASONS = {
@@ -159,7 +171,7 @@ class DynamicResources(
         if state.extended is not None:
             if state.extended.spec.devices.requests is not None:
                 return codes + STALE
-            codes[lacking(state, nodes, classes, asked)] = LACKING
+            codes[rows_lacking(state.requested, nodes, classes, asked)] = LACKING
         for served, here in self._kinds_of_nodes(context, state, asked):
             some = here & (codes == 0)
             wanted = [claim for _, claim in state.wanted(served)]
@@ -174,7 +186,11 @@ class DynamicResources(
     ) -> list[tuple[Served, NDArray[np.bool_]]]:
         """The rows sorted by which extended resources devices have to serve there."""
         classes = context.cluster.serving_classes
-        by_name = served_by_devices(state, context.cluster.nodes, classes, rows) if state.extended is not None else {}
+        by_name = (
+            served_by_devices(state.requested, context.cluster.nodes, classes, rows)
+            if state.extended is not None
+            else {}
+        )
         if not by_name:
             return [(Served(), np.ones(len(rows), np.bool_))]
         names, table = list(by_name), np.array(list(by_name.values()))

@@ -4,9 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from mooring.cluster.claims.claim_ledger import ClaimLedger
 from mooring.cluster.claims.serving_classes import IMPLICIT_PREFIX, ServingClasses
+from mooring.cluster.nodes.table import NodeTable
 from mooring.model.devices import (
     EXACT_COUNT,
     DeviceClaim,
@@ -20,6 +23,8 @@ from mooring.model.names import is_extended_resource
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import ALWAYS, Container, RequestMapping
 from mooring.model.quantity import NANO, parse
+
+Rows = NDArray[np.intp]
 
 UNWRITTEN = "<extended-resources>"
 """The name of a claim that exists only here: no claim on a server can have it."""
@@ -143,3 +148,27 @@ def _request(
 
 def _count(request: DeviceRequest) -> int:
     return request.exactly.count if request.exactly is not None else 0
+
+
+def served_by_devices(
+    requested: Mapping[str, int], nodes: NodeTable, classes: ServingClasses, rows: Rows
+) -> dict[str, NDArray[np.bool_]]:
+    """For each requested resource that devices can serve the rows on which they have to: the node has none of it."""
+    names = [name for name, amount in requested.items() if amount and may_be_served(name)]
+    served = {name: nodes.resource(name) for name in sorted(names) if classes.get(name) is not None}
+    return {name: nodes.allocatable[index, rows] == 0 for name, index in served.items()}
+
+
+def rows_lacking(
+    requested: Mapping[str, int], nodes: NodeTable, classes: ServingClasses, rows: Rows
+) -> NDArray[np.bool_]:
+    """Rows that do not even know a requested resource that no device serves."""
+    unserved = [
+        name for name, amount in requested.items() if amount and may_be_served(name) and classes.get(name) is None
+    ]
+    if not unserved:
+        return np.zeros(len(rows), np.bool_)
+    allocatable = (
+        (node.status.allocatable or {}) if node is not None else {} for node in map(nodes.nodes.__getitem__, rows)
+    )
+    return np.array([not all(name in known for name in unserved) for known in allocatable], np.bool_)

@@ -13,9 +13,8 @@ from mooring.cluster.nodes.table import NodeTable
 from mooring.model.devices import Device, DeviceId, PoolId, ResourceSlice, ResourceSliceSpec
 from mooring.model.pod_spec import NodeSelector
 from mooring.model.selectors import compile_node_selector
-from mooring.plugins.devices.device_views import DeviceInSlice, SliceView, view_of
-from mooring.plugins.devices.features import DeviceFeatures
-from mooring.plugins.devices.pools import PoolView, gather_pools
+from mooring.plugins.devices.demand import DeviceFeatures
+from mooring.plugins.devices.pools import DeviceInSlice, PoolView, SliceView, gather_pools, view_of
 
 Mask = NDArray[np.bool_]
 

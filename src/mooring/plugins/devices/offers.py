@@ -12,10 +12,11 @@ from mooring.cluster.cluster import Cluster
 from mooring.framework.points import Codes, Scores
 from mooring.framework.status import PluginError
 from mooring.model.devices import DeviceClass, ResourceClaim
-from mooring.plugins.devices.demand import Demand, Fatal, read_demand
-from mooring.plugins.devices.features import DeviceFeatures
+from mooring.plugins.devices.allocation import DeviceChoice
+from mooring.plugins.devices.cel import Effort, TookTooLong
+from mooring.plugins.devices.demand import Demand, DeviceFeatures, Fatal, read_demand
 from mooring.plugins.devices.node_groups import NodeGroup, NodeGroups
-from mooring.plugins.devices.search import DeviceChoice, Effort, InvalidPools, TookTooLong, search
+from mooring.plugins.devices.search import InvalidPools, search
 
 NO_CHOICE, INVALID_POOLS = 1, 2
 """Codes of groups without an offer."""

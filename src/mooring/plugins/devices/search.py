@@ -13,52 +13,27 @@ from enum import Enum
 from mooring.cluster.claims.claim_ledger import ClaimLedger
 from mooring.model.devices import DeviceId
 from mooring.model.tolerations import tolerates_hard
-from mooring.plugins.devices.capacity import Share, fits, shares_of
-from mooring.plugins.devices.cel import CelFault
-from mooring.plugins.devices.constraints import PickConstraint, constraint_of
-from mooring.plugins.devices.counters import Counters
-from mooring.plugins.devices.demand import MAX_DEVICES, Ask, Demand, Fatal
-from mooring.plugins.devices.device_views import DeviceInSlice, Likeness
-from mooring.plugins.devices.features import DeviceFeatures
-from mooring.plugins.devices.free_list import FreeList
+from mooring.plugins.devices.allocation import DeviceChoice, Pick
+from mooring.plugins.devices.capacity import Counters, Share, fits, shares_of
+from mooring.plugins.devices.cel import CelFault, Effort
+from mooring.plugins.devices.demand import (
+    MAX_DEVICES,
+    Ask,
+    Demand,
+    DeviceFeatures,
+    Fatal,
+    PickConstraint,
+    constraint_of,
+)
 from mooring.plugins.devices.node_groups import NodeGroup
-
-COST_A_STEP = 4
-"""A step takes some two microseconds, and so does the evaluation of what costs this much (a million: 0.25 to 0.45 s)."""
-BYTES_A_STEP = 1
-"""... and to compile so many bytes of a selector: 10 KiB take some 30 ms."""
+from mooring.plugins.devices.pools import DeviceInSlice, FreeList, Likeness
 
 _MANY = 256
 """A search that may go deeper than this keeps a list of what is free. Hot: for a handful of devices looking is quicker."""
 
 
-class TookTooLong(Exception):
-    """The search was given up."""
-
-
 class InvalidPools(Exception):
     """There is no choice, but there could be one if some pool were in order."""
-
-
-@dataclass(slots=True, eq=False)
-class Pick:
-    """A device for a request, and what it took."""
-
-    ask: Ask
-    site: DeviceInSlice
-    shares: dict[str, Share] | None = None
-    """What it consumes of a device that others may use as well."""
-    took_counters: bool = False
-    is_marked: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class DeviceChoice:
-    """The devices of each claim, in the order in which they were picked."""
-
-    picks: Sequence[Sequence[Pick]]
-    preferences: Sequence[Sequence[int]]
-    """For each claim and request which alternative was taken."""
 
 
 class _Result(Enum):
@@ -66,33 +41,6 @@ class _Result(Enum):
     NONE = 2
     TOO_MANY = 3
     """More devices than a claim can have: other devices will not do either, only another alternative."""
-
-
-@dataclass(slots=True, eq=False)
-class Effort:
-    """How many steps the searches of one attempt take.
-
-    Steps stand for time, which differs from run to run. What was learnt about selectors is kept, so the next attempt does
-    not spend steps on it again.
-    """
-
-    max_steps: int | None = None
-    """Of all searches together; None: there is no limit."""
-    steps: int = 0
-    compiled: set[str] = field(default_factory=set)
-    """Selectors of which something was learnt: then another attempt gets further."""
-
-    def spend(self, steps: int) -> None:
-        """Raises TookTooLong."""
-        self.steps += steps
-        if self.max_steps is not None and self.steps > self.max_steps:
-            raise TookTooLong
-
-    def learn(self, selector: str, cost: int) -> None:
-        """A selector was evaluated, and compiled if it is the first time. Raises TookTooLong."""
-        bytes_ = 0 if selector in self.compiled else len(selector)
-        self.compiled.add(selector)
-        self.spend(cost // COST_A_STEP + bytes_ // BYTES_A_STEP)
 
 
 def search(

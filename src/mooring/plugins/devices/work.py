@@ -19,27 +19,24 @@ from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.plugins.devices.binding import (
     FAILED,
+    FINALIZER,
     TIMEOUT,
     BindingFailed,
-    is_overdue,
-    is_prepared,
-    must_be_prepared,
-    results_of,
-)
-from mooring.plugins.devices.claims import is_reserved_for
-from mooring.plugins.devices.extended import is_unwritten
-from mooring.plugins.devices.metrics import ClaimMetrics
-from mooring.plugins.devices.state import ClaimState
-from mooring.plugins.devices.writes import (
-    FINALIZER,
+    ClaimMetrics,
     add_finalizer,
     allocated,
     create_extended,
     give_back_reservation,
+    is_overdue,
+    is_prepared,
+    must_be_prepared,
     name_extended,
     read_again,
+    results_of,
     write_status,
 )
+from mooring.plugins.devices.claims import ClaimState, is_reserved_for
+from mooring.plugins.devices.extended import is_unwritten
 
 ATTEMPTS = 5
 """How often a claim is written that others change at the same time."""
