@@ -309,7 +309,7 @@ FAULTS: dict[str, tuple[Any, Any, str]] = {
 def test_what_ends_the_attempt(slices: Sequence[ResourceSlice], claim: ResourceClaim, text: str) -> None:
     with pytest.raises(Fatal) as fault:
         found(slices, [claim])
-    assert fault.value.told([claim]).startswith(text)
+    assert fault.value.describe([claim]).startswith(text)
 
 
 def test_a_selector_that_fails_on_a_device_that_nobody_looks_at() -> None:
@@ -352,7 +352,7 @@ def test_a_selector_that_costs_too_much_ends_the_attempt_as_upstream_does() -> N
     costly = "".join(f"{ten}.all(x{i}, " for i in range(7)) + "x0 > 0" + ")" * 7
     with pytest.raises(Fatal) as fault:
         found([a_slice("s", a_device("d0"))], [a_claim("c", an_ask(1, costly))])
-    assert fault.value.told([a_claim("c")]) == (
+    assert fault.value.describe([a_claim("c")]) == (
         "claim default/c: selector #0: CEL runtime error: operation cancelled: actual cost limit exceeded"
     )
 

@@ -84,7 +84,7 @@ def plain_code(cluster: Cluster, claims: Sequence[ResourceClaim], node: Node) ->
     except InvalidPools:
         return INVALID_POOLS
     except Fatal as fault:
-        return fault.told(claims)
+        return fault.describe(claims)
     return NO_CHOICE if choice is None else 0
 
 

@@ -1,4 +1,4 @@
-"""From the devices that were chosen to the allocation that is written into a claim."""
+"""The devices that a search chose, and the allocation that is written into a claim for them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ from mooring.plugins.devices.demand import (
 )
 from mooring.plugins.devices.pools import DeviceInSlice
 
+# The API's values of `source` in the configuration of an allocation.
 FROM_CLASS, FROM_CLAIM = "FromClass", "FromClaim"
 
 
@@ -32,7 +33,9 @@ class Pick:
     shares: dict[str, Share] | None = None
     """What it consumes of a device that others may use as well."""
     took_counters: bool = False
+    """Whether it consumes shared counters, which `_drop` then has to give back."""
     is_marked: bool = False
+    """Whether the search marked the device as taken: so it is for devices that cannot be shared."""
 
 
 @dataclass(slots=True, eq=False)
@@ -52,9 +55,10 @@ def allocation_of(
     classes: Mapping[str, DeviceClass],
     share_id: str,
 ) -> Allocation:
-    """The allocation of the claim at this place among those that the devices were chosen for.
+    """The allocation of one claim, `index` being its place among those that the devices were chosen for.
 
-    `share_id` is unique to it: with a number after it, it names each share of a device.
+    `share_id` is unique to the allocation: with a number after it, it names each share of a device. Upstream draws a
+    random UUID; here it is derived from the attempt, so that a run can be repeated.
     """
     picks = choice.picks[index]
     results = [_result(pick, f"{share_id}{number:012x}") for number, pick in enumerate(picks)]
@@ -65,6 +69,7 @@ def allocation_of(
 
 
 def _result(pick: Pick, share_id: str) -> AllocatedDevice:
+    """One device in the status of the claim. Conditions and tolerations are copied: the slice may change later."""
     ask, device = pick.ask, pick.site.device
     driver, pool, name = pick.site.id
     consumed = {each: share.text for each, share in (pick.shares or {}).items()}
@@ -100,7 +105,7 @@ def _class_configuration(
 
 
 def _claim_configuration(claim: ResourceClaim, preferences: Sequence[int]) -> list[AllocationConfiguration]:
-    """Parity: configuration that names several requests is repeated for each of them."""
+    """The claim's own configuration. Parity: one that names several requests is repeated for each of them."""
     found = []
     for each in claim.spec.devices.config or ():
         made = AllocationConfiguration(source=FROM_CLAIM, requests=each.requests, opaque=each.opaque)
@@ -115,6 +120,7 @@ def _claim_configuration(claim: ResourceClaim, preferences: Sequence[int]) -> li
 
 
 def _class_and_name(request: DeviceRequest, preference: int) -> tuple[str, str]:
+    """The class and the name under which results appear: `request/subrequest` for an alternative."""
     if request.first_available:
         sub = request.first_available[preference]
         return sub.device_class_name, f"{request.name}/{sub.name}"
@@ -122,7 +128,7 @@ def _class_and_name(request: DeviceRequest, preference: int) -> tuple[str, str]:
 
 
 def _selector(picks: Sequence[Pick], node_name: str) -> NodeSelector | None:
-    """Where the devices can be used: on this node alone, on nodes that all their selectors match, or anywhere."""
+    """Where the devices can be used: on this node alone, on nodes that all their selectors match, or anywhere (None)."""
     fields: list[Requirement] = []
     expressions: list[Requirement] = []
     for pick in picks:
@@ -147,6 +153,8 @@ def _only(node_name: str) -> NodeSelector:
 
 
 def _merge(known: list[Requirement], more: Sequence[Requirement]) -> None:
+    """Add the requirements that are not there yet. All devices of the claim have to be usable, so requirements are
+    joined by and."""
     for each in more:
         same = (each.key, each.operator, set(each.values or ()))
         if all((other.key, other.operator, set(other.values or ())) != same for other in known):

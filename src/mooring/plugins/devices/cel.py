@@ -1,4 +1,4 @@
-"""Selectors of devices: CEL with what Kubernetes adds to it, and the cost that upstream allows."""
+"""Selectors of devices: CEL with what Kubernetes adds to it, and the effort that selectors may cost."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -30,6 +30,7 @@ MAX_COST = 1_000_000
 MAX_BYTES = 10 * 1024
 """Of a selector (CELSelectorExpressionMaxLength). The API server rejects longer ones, so none is ever compiled."""
 
+# Upstream's texts for results that are not boolean, by the CEL type.
 _NOT_A_BOOL = {
     "string": "unsupported native conversion from string to 'bool'",
     "int": "unsupported type conversion from 'int' to bool",
@@ -53,12 +54,12 @@ DECLARATIONS = Declarations(
 
 
 class CelFault(Exception):
-    """An expression that does not compile, or fails on a device."""
+    """An expression that does not compile, or fails on a device. Kept as an answer, so it is also a value."""
 
     def __init__(self, text: str, cost: int = 0) -> None:
         super().__init__(text)
         self.cost = cost
-        """What it took to find out."""
+        """What the evaluation cost up to the fault, in CEL cost units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,7 @@ class Matcher:
         return value, cost
 
 
+# Bounded, because users write selectors into claims; 4,096 is far above what a cluster has.
 @lru_cache(maxsize=4096)
 def compile_selector(text: str) -> Matcher | CelFault:
     """The selector, or what is wrong with it."""
@@ -121,6 +123,7 @@ def _parts(name: str, driver: str) -> tuple[str, str]:
 
 
 def _value(name: str, attribute: DeviceAttribute) -> Any:
+    """The CEL value of an attribute; exactly one of its fields is set."""
     if attribute.int_value is not None:
         return int64(attribute.int_value)
     if attribute.bool_value is not None:
@@ -135,8 +138,10 @@ def _value(name: str, attribute: DeviceAttribute) -> Any:
     return version
 
 
+# Steps are the unit of effort of a search: see STEPS_A_SECOND in dynamic_resources.py.
 COST_A_STEP = 4
-"""A step takes some two microseconds, and so does the evaluation of what costs this much (a million: 0.25 to 0.45 s)."""
+"""A step takes some two microseconds, and so does the evaluation of what costs this much (a million: 0.25 to 0.45 s).
+"""
 
 
 BYTES_A_STEP = 1
@@ -144,7 +149,7 @@ BYTES_A_STEP = 1
 
 
 class TookTooLong(Exception):
-    """The search was given up."""
+    """The search used up its steps. Upstream's counterpart is filterTimeout."""
 
 
 @dataclass(slots=True, eq=False)

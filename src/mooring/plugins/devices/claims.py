@@ -1,4 +1,5 @@
-"""The claims of a pod: those that it names, and those that were made for it from templates."""
+"""The claims of a pod: which they are, what an attempt knows of them, and which changes can help a pod that waits for
+them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,77 +16,31 @@ from mooring.model.selectors import NodeMatcher
 from mooring.plugins.devices.extended import Served, asking, serve
 from mooring.plugins.hints import is_itself
 
-# ---- What one attempt knows of a pod's claims, from PreFilter to the end of the binding.
-
-
-@dataclass(slots=True, eq=False)
-class ClaimState:
-    """The claims in order; the one for extended resources, if there is one, comes last."""
-
-    claims: list[ResourceClaim] = field(default_factory=list)
-    reach: list[NodeMatcher | None] = field(default_factory=list)
-    """For each claim the nodes that its allocation can be used on; None: it has none yet, or any node will do."""
-    extended: ResourceClaim | None = None
-    """The claim for extended resources as it was found or made up in PreFilter."""
-    requested: Mapping[str, int] = field(default_factory=dict)
-    """What the pod requests, where some of it may be served by devices."""
-    unavailable: set[int] = field(default_factory=set)
-    """Claims whose allocation stands in the way on some node."""
-    allocations: dict[int, Allocation] = field(default_factory=dict)
-    """What claims are to get on the node that was chosen."""
-    mappings: Sequence[RequestMapping] = ()
-    """... and which request of the extended claim then serves which container."""
-    node_claim: ResourceClaim | None = None
-    """The extended claim as it is to be written for that node."""
-    _served: dict[tuple[str, ...], Served] = field(default_factory=dict)
-
-    def __bool__(self) -> bool:
-        return bool(self.claims)
-
-    @property
-    def has_user_claims(self) -> bool:
-        return len(self.claims) > (self.extended is not None)
-
-    def missing(self) -> list[int]:
-        """The claims that have to be allocated, but for the extended one."""
-        last = len(self.claims) - (self.extended is not None)
-        return [i for i, claim in enumerate(self.claims[:last]) if claim.status.allocation is None]
-
-    def wanted(self, served: Served) -> list[tuple[int, ResourceClaim]]:
-        """The claims that have to be allocated on nodes where devices serve this."""
-        found = [(index, self.claims[index]) for index in self.missing()]
-        if self.extended is not None and served.requests:
-            found.append((len(self.claims) - 1, asking(self.extended, served)))
-        return found
-
-    def served(self, pod: Pod, resources: Sequence[str], classes: ServingClasses) -> Served:
-        key = tuple(resources)
-        if key not in self._served:
-            self._served[key] = serve(pod, key, classes)
-        return self._served[key]
-
 
 class Unresolved(Exception):
     """A claim that the pod cannot have as things are; the text is upstream's."""
 
 
 def claims_of(pod: Pod, claims: ClaimLedger) -> list[ResourceClaim]:
-    """In the order in which the pod names them. Raises Unresolved."""
+    """The claims that the pod names, or that were made for it from templates, in the order of the pod. Raises
+    Unresolved."""
     found = (_claim_of(pod, entry, claims) for entry in pod.spec.resource_claims or ())
     return [claim for claim in found if claim is not None]
 
 
 def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
+    """Whether the claim's reservedFor has the pod: without that the kubelet does not start it."""
     return any(consumer.uid == pod.id for consumer in claim.status.reserved_for or ())
 
 
 def is_owned_by(claim: ResourceClaim, pod: Pod) -> bool:
+    """Whether the claim was made from a template for this very pod, not for an earlier one of its name."""
     owner = claim.controller()
     return owner is not None and owner.uid == pod.uid
 
 
 def _claim_of(pod: Pod, entry: PodResourceClaim, claims: ClaimLedger) -> ResourceClaim | None:
-    """None: the entry needs no claim."""
+    """The claim of one entry; None: the controller decided that the entry needs no claim."""
     if entry.resource_claim_name is not None:
         return _existing(pod, entry.resource_claim_name, claims)
     if entry.resource_claim_template_name is None:
@@ -111,16 +66,70 @@ def _existing(pod: Pod, name: str, claims: ClaimLedger) -> ResourceClaim:
     return claim
 
 
-# ---- When a pod that DynamicResources rejected is worth another attempt: its claims, or devices for them, may have come.
+# ---- The state of an attempt, from PreFilter to the end of the binding.
+
+
+@dataclass(slots=True, eq=False)
+class ClaimState:
+    """The claims in order; the one for extended resources, if there is one, comes last."""
+
+    claims: list[ResourceClaim] = field(default_factory=list)
+    reach: list[NodeMatcher | None] = field(default_factory=list)
+    """For each claim the nodes that its allocation can be used on; None: it has none yet, or any node will do."""
+    extended: ResourceClaim | None = None
+    """The claim for extended resources as it was found or made up in PreFilter."""
+    requested: Mapping[str, int] = field(default_factory=dict)
+    """What the pod requests, where some of it may be served by devices."""
+    unavailable: set[int] = field(default_factory=set)
+    """Claims whose allocation stands in the way on some node."""
+    allocations: dict[int, Allocation] = field(default_factory=dict)
+    """What claims are to get on the node that was chosen."""
+    mappings: Sequence[RequestMapping] = ()
+    """Which request of the extended claim serves which container on that node."""
+    node_claim: ResourceClaim | None = None
+    """The extended claim as it is to be written for that node."""
+    _served: dict[tuple[str, ...], Served] = field(default_factory=dict)
+    """What `served` has worked out, by resources: nodes with the same resources share it."""
+
+    def __bool__(self) -> bool:
+        return bool(self.claims)
+
+    @property
+    def has_user_claims(self) -> bool:
+        """Whether there are claims beside the one for extended resources."""
+        return len(self.claims) > (self.extended is not None)
+
+    def missing(self) -> list[int]:
+        """The indexes of the claims that have to be allocated, the extended one left out."""
+        last = len(self.claims) - (self.extended is not None)
+        return [i for i, claim in enumerate(self.claims[:last]) if claim.status.allocation is None]
+
+    def wanted(self, served: Served) -> list[tuple[int, ResourceClaim]]:
+        """The claims that have to be allocated on nodes where devices serve this."""
+        found = [(index, self.claims[index]) for index in self.missing()]
+        if self.extended is not None and served.requests:
+            found.append((len(self.claims) - 1, asking(self.extended, served)))
+        return found
+
+    def served(self, pod: Pod, resources: Sequence[str], classes: ServingClasses) -> Served:
+        """The requests for these resources, built once in an attempt."""
+        key = tuple(resources)
+        if key not in self._served:
+            self._served[key] = serve(pod, key, classes)
+        return self._served[key]
+
+
+# ---- Queueing hints: the claims of a pod that DynamicResources rejected, or devices for them, may have come. They are
+# here and not beside the plugin, whose file would be too long.
 
 
 _CHANGED = Action.ADD | Action.UPDATE
 
 
 def claim_matters(pod: Pod, change: Change) -> bool:
-    """Whether devices were given back, whoever had them, or the status of a claim of the pod changed.
+    """Whether any claim gave its devices back, or the status of a claim of the pod changed.
 
-    Parity: it is not even asked while a claim of the pod is missing.
+    Parity: the answer is no while a claim of the pod is missing.
     """
     old, new = cast("ResourceClaim | None", change.old), cast("ResourceClaim", change.new)
     try:
@@ -133,7 +142,7 @@ def claim_matters(pod: Pod, change: Change) -> bool:
 
 
 def pod_got_claims(pod: Pod, change: Change) -> bool:
-    """Whether it is the pod itself, and all its claims are there now."""
+    """Whether it is the waiting pod itself, and all its claims exist now."""
     if not is_itself(pod, change):
         return False
     try:

@@ -1,4 +1,9 @@
-"""Extended resources that devices serve: from a pod's requests for them to the claim that gets it the devices."""
+"""Extended resources that devices serve (gate DRAExtendedResource).
+
+A pod requests `example.com/gpu: 1` as ever. A DeviceClass that names the resource makes devices serve it on nodes that
+do not have the resource themselves. The scheduler creates a claim for the pod, with one request for each container and
+resource.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +34,7 @@ Rows = NDArray[np.intp]
 UNWRITTEN = "<extended-resources>"
 """The name of a claim that exists only here: no claim on a server can have it."""
 MARK = "resource.kubernetes.io/extended-resource-claim"
+"""The annotation that marks a claim as made for extended resources."""
 
 
 def may_be_served(resource: str) -> bool:
@@ -44,9 +50,9 @@ def needs_devices(requested: Mapping[str, int], classes: ServingClasses) -> bool
 
 
 def claim_for(pod: Pod, claims: ClaimLedger) -> ResourceClaim:
-    """The claim for the pod's extended resources: one that is left from an attempt before, or a new one.
+    """The claim for the pod's extended resources: one that is left from an earlier attempt, or a new one.
 
-    A new one asks for nothing yet: what it asks for depends on what the node has itself.
+    A new one has no requests yet: they depend on the node, which may have some of the resources itself.
     """
     for claim in claims.all():
         if (claim.metadata.annotations or {}).get(MARK) == "true" and _is_for(claim, pod):
@@ -65,6 +71,7 @@ def claim_for(pod: Pod, claims: ClaimLedger) -> ResourceClaim:
 
 
 def is_unwritten(claim: ResourceClaim) -> bool:
+    """Whether the claim exists only in this process."""
     return claim.name == UNWRITTEN
 
 
@@ -88,7 +95,11 @@ def asking(claim: ResourceClaim, served: Served) -> ResourceClaim:
 
 
 def serve(pod: Pod, resources: Iterable[str], classes: ServingClasses) -> Served:
-    """One request for each container and resource; plain init containers make use of what others will have later."""
+    """One request for each container and resource.
+
+    Plain init containers reuse what later containers get, as they have ended by then; sidecars run on and count like
+    containers.
+    """
     served = Served()
     for resource in sorted(resources):
         device_class = classes.get(resource)
@@ -117,7 +128,8 @@ def _serve_resource(pod: Pod, resource: str, class_name: str, served: Served) ->
             if request is not None:
                 passing.append(request)
     if passing:
-        largest = max(passing, key=_count)  # init containers run one after another: the first of the largest serves all
+        # Init containers run one after another, so the largest request serves them all.
+        largest = max(passing, key=_count)
         names = {request.name for request in passing}
         for mapping in passing_maps:
             mapping.request_name = largest.name if mapping.request_name in names else mapping.request_name
@@ -153,7 +165,7 @@ def _count(request: DeviceRequest) -> int:
 def served_by_devices(
     requested: Mapping[str, int], nodes: NodeTable, classes: ServingClasses, rows: Rows
 ) -> dict[str, NDArray[np.bool_]]:
-    """For each requested resource that devices can serve the rows on which they have to: the node has none of it."""
+    """For each requested resource that devices can serve, the rows on which they have to: the node has none of it."""
     names = [name for name, amount in requested.items() if amount and may_be_served(name)]
     served = {name: nodes.resource(name) for name in sorted(names) if classes.get(name) is not None}
     return {name: nodes.allocatable[index, rows] == 0 for name, index in served.items()}
@@ -162,7 +174,7 @@ def served_by_devices(
 def rows_lacking(
     requested: Mapping[str, int], nodes: NodeTable, classes: ServingClasses, rows: Rows
 ) -> NDArray[np.bool_]:
-    """Rows that do not even know a requested resource that no device serves."""
+    """Rows whose node does not list a requested resource that no class serves."""
     unserved = [
         name for name, amount in requested.items() if amount and may_be_served(name) and classes.get(name) is None
     ]
