@@ -1,4 +1,4 @@
-"""Nominations: pods for which room is being made on a node, so that nobody else takes it."""
+"""Nominations: pods for which room is being made on a node, and the node that is promised to each."""
 
 from collections.abc import Callable, Iterator
 
@@ -13,17 +13,18 @@ Lookup = Callable[[str], Pod | None]
 class Nominations:
     """Which pod is nominated to which node, found from both sides.
 
-    `lookup` tells of all pods, `queued` of those in a queue.
+    `lookup` finds any pod by its key, `queued` one that is in the queue.
     """
 
     def __init__(self, lookup: Lookup, queued: Lookup, load: NominatedLoad | None = None) -> None:
         self._load = load
-        """Learns of every nomination, so that attempts can leave room for the pods."""
+        """The sums of the nominated pods by node: attempts of other pods leave that much room."""
         self._lookup = lookup
         self._queued = queued
         self._by_node: dict[str, dict[str, Pod]] = {}
         """Node -> uid -> the pod's name, namespace and uid: the rest may change, and is looked up."""
         self._node_of: dict[str, str] = {}
+        """uid -> node: the same from the other side."""
 
     def __len__(self) -> int:
         return len(self._node_of)
@@ -83,6 +84,7 @@ class Nominations:
             self._load.withdraw(uid)
 
     def check(self) -> list[str]:
+        """Invariants that do not hold."""
         by_node = {uid: node for node, pods in self._by_node.items() for uid in pods}
         problems = [
             f"nominations: node {node} is kept without pods" for node, pods in self._by_node.items() if not pods

@@ -9,7 +9,7 @@ from mooring.framework.events import NODE, Action, ClusterEvent
 from mooring.model.node import Node
 from mooring.model.pod_spec import ResourceList
 from mooring.model.quantity import parse_or
-from mooring.queue.pod_changes import pod_events
+from mooring.queue.hints import pod_events
 
 __all__ = ["node_events", "pod_events"]
 
