@@ -60,14 +60,14 @@ class ControlLoop:
         """When a task of `_later` is really due: the heap also holds earlier plans for it."""
         self._rests: dict[Task, int] = {}
         self._failures: dict[Task, int] = {}
-        self._hearers: dict[str, list[tuple[int, Controller]]] = {}
+        self._listeners: dict[str, list[tuple[int, Controller]]] = {}
         for place, controller in enumerate(controllers):
             for storage in controller.storages:
-                self._hearers.setdefault(storage, []).append((place, controller))
-        for storage in self._hearers:
+                self._listeners.setdefault(storage, []).append((place, controller))
+        for storage in self._listeners:
             for item in api.store.all(storage):
-                self._hear(StoreWrite(api.store.version, storage, "ADDED", item, None))
-        api.store.listen(self._hear, self._hearers)
+                self._observe(StoreWrite(api.store.version, storage, "ADDED", item, None))
+        api.store.listen(self._observe, self._listeners)
 
     def step(self, limit: int = 1000) -> int:
         """Look at what is due, at most at so many objects. Returns how many were looked at."""
@@ -87,8 +87,8 @@ class ControlLoop:
         self._drop_outdated()
         return self._later[0][0] if self._later else None
 
-    def _hear(self, write: StoreWrite) -> None:
-        for place, controller in self._hearers.get(write.storage, ()):
+    def _observe(self, write: StoreWrite) -> None:
+        for place, controller in self._listeners.get(write.storage, ()):
             for key in controller.concerned(write):
                 self._plan((place, key))
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from mooring.apiserver.admission.deletion import FOREGROUND, ORPHAN, Deletion, Propagation
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
-from mooring.controllers.lifecycle.finalizers import lift
+from mooring.controllers.cluster_writes import lift
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec

@@ -32,7 +32,7 @@ class Namespaces:
     def __init__(self, api: ResourceApi, root_certificate: str = "") -> None:
         """`root_certificate` is what clients in the cluster trust, as PEM."""
         self._api = api
-        self._furniture: tuple[tuple[KindSpec, JsonObject], ...] = (
+        self._defaults: tuple[tuple[KindSpec, JsonObject], ...] = (
             (SERVICE_ACCOUNTS, {"metadata": {"name": "default"}}),
             (CONFIG_MAPS, {"metadata": {"name": ROOT_CERTIFICATE}, "data": {"ca.crt": root_certificate}}),
         )
@@ -48,7 +48,7 @@ class Namespaces:
             return None
         if namespace["metadata"].get("deletionTimestamp"):
             return self._empty(namespace)
-        for resource, item in self._furniture:
+        for resource, item in self._defaults:
             if self._api.find(resource, key[1], item["metadata"]["name"]) is None:
                 self._api.create(resource, key[1], item)
         return None

@@ -5,15 +5,14 @@ from collections.abc import Iterable, Sequence
 from mooring.apiserver.admission.deletion import Deletion
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite, key_of
-from mooring.controllers.cluster_events import WARNING, tell
 from mooring.controllers.cluster_kinds import NODE_STORE, POD_STORE, PODS
+from mooring.controllers.cluster_writes import WARNING, record_event
 from mooring.controllers.index import Index
-from mooring.controllers.nodes.addresses import Addresses
-from mooring.controllers.nodes.kubelet_admission import KubeletAdmission, PodRejection
-from mooring.controllers.nodes.node_hosts import Host
-from mooring.controllers.nodes.node_loads import NodeLoads
-from mooring.controllers.nodes.pod_life import PodMoment, next_step, rejected, scheduled_ns
+from mooring.controllers.nodes.kubelet_admission import KubeletAdmission, NodeLoads, PodRejection
+from mooring.controllers.nodes.node_hosts import Addresses, Host
+from mooring.controllers.nodes.pod_life import next_step, rejected, scheduled_ns
 from mooring.controllers.nodes.pod_scripts import Script, script_of
+from mooring.controllers.nodes.pod_statuses import PodMoment
 from mooring.kit.clock import NS_PER_S
 from mooring.model.json_objects import JsonObject
 from mooring.rules.conditions import holds
@@ -48,7 +47,7 @@ class Kubelets:
         if write.storage == NODE_STORE:
             return self._pods_of(write)
         pod, before = write.object, write.before
-        self._loads.hear(write)
+        self._loads.observe(write)
         if write.type == "DELETED":
             self._addresses.free(pod.get("status", {}).get("podIP", ""))
             return ()
@@ -95,7 +94,7 @@ class Kubelets:
         if self._api.clock.now_ns() < due_ns:
             return due_ns
         self._api.put_status(PODS, pod, rejected(pod, *rejection, self._present()))
-        tell(self._api, "kubelet", pod, rejection.reason, rejection.message, WARNING)
+        record_event(self._api, "kubelet", pod, rejection.reason, rejection.message, WARNING)
         return None
 
     def _host(self, pod: JsonObject) -> Host | None:

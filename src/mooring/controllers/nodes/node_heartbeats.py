@@ -6,9 +6,8 @@ from zlib import crc32
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import LEASES, NODE_STORE, NODES
-from mooring.controllers.nodes.addresses import Addresses
-from mooring.controllers.nodes.node_hosts import address_of, lives
-from mooring.controllers.nodes.node_statuses import alive_status, missing_labels
+from mooring.controllers.nodes.node_hosts import Addresses, address_of, lives
+from mooring.controllers.nodes.node_making import alive_status, missing_labels
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.rfc3339 import in_micros
 from mooring.model.json_objects import JsonObject

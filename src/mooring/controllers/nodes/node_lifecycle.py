@@ -4,14 +4,65 @@ from collections.abc import Callable, Iterable, Sequence
 
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
-from mooring.controllers.cluster_events import tell
 from mooring.controllers.cluster_kinds import LEASE_STORE, NODE_STORE, NODES, PODS
+from mooring.controllers.cluster_writes import record_event
 from mooring.controllers.index import Index
 from mooring.controllers.nodes.node_heartbeats import LEASE_NAMESPACE
-from mooring.controllers.nodes.node_taints import taints_of, wanted_taints, with_taints
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
+from mooring.model.node import NO_EXECUTE, NO_SCHEDULE
 from mooring.rules.conditions import condition_of, holds, with_condition
+
+# ---- The taints that a node's conditions and its owner call for, and how to put them beside those of others.
+
+
+NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
+UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+
+_BY_CONDITION: dict[tuple[str, str], str] = {
+    ("Ready", "False"): NOT_READY,
+    ("Ready", "Unknown"): UNREACHABLE,
+    ("MemoryPressure", "True"): "node.kubernetes.io/memory-pressure",
+    ("DiskPressure", "True"): "node.kubernetes.io/disk-pressure",
+    ("PIDPressure", "True"): "node.kubernetes.io/pid-pressure",
+    ("NetworkUnavailable", "True"): "node.kubernetes.io/network-unavailable",
+}
+_EVICTING = frozenset((NOT_READY, UNREACHABLE))
+_OURS = frozenset(
+    [(key, NO_SCHEDULE) for key in (*_BY_CONDITION.values(), UNSCHEDULABLE)] + [(key, NO_EXECUTE) for key in _EVICTING]
+)
+
+Mark = tuple[str, str]
+
+
+def wanted_taints(node: JsonObject) -> list[Mark]:
+    """Key and effect of each. A node that has not said yet whether it is ready stays not ready, if it is so marked."""
+    conditions = {c["type"]: c.get("status", "") for c in node.get("status", {}).get("conditions", ())}
+    keys = [_BY_CONDITION[pair] for pair in conditions.items() if pair in _BY_CONDITION]
+    marks = [(key, NO_SCHEDULE) for key in keys] + [(key, NO_EXECUTE) for key in keys if key in _EVICTING]
+    if node.get("spec", {}).get("unschedulable"):
+        marks.append((UNSCHEDULABLE, NO_SCHEDULE))
+    if "Ready" not in conditions:
+        marks += [mark for mark in map(mark_of, taints_of(node)) if mark[0] == NOT_READY]
+    return marks
+
+
+def with_taints(node: JsonObject, wanted: list[Mark], now: str) -> list[JsonObject]:
+    """The node's taints: those of others, ours that are still wanted as they are, and new ones from now on."""
+    kept = [taint for taint in taints_of(node) if mark_of(taint) not in _OURS or mark_of(taint) in wanted]
+    held = {mark_of(taint) for taint in kept}
+    new = [mark for mark in wanted if mark not in held]
+    return [*kept, *({"key": key, "effect": effect, "timeAdded": now} for key, effect in new)]
+
+
+def taints_of(node: JsonObject) -> list[JsonObject]:
+    taints: list[JsonObject] = node.get("spec", {}).get("taints", [])
+    return taints
+
+
+def mark_of(taint: JsonObject) -> Mark:
+    return taint.get("key", ""), taint.get("effect", "")
+
 
 _WATCHED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 _STOPPED = ("NodeStatusUnknown", "Kubelet stopped posting node status.")
@@ -68,7 +119,7 @@ class NodeLifecycle:
         if conditions != status.get("conditions", []):
             name = node["metadata"]["name"]
             node = self._api.put_status(NODES, node, {**status, "conditions": conditions})
-            tell(self._api, "node-controller", node, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
+            record_event(self._api, "node-controller", node, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
         for pod in self._pods_by_node[node["metadata"]["name"]]:
             self._mark_unready(pod)
         return node

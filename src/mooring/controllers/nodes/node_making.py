@@ -1,10 +1,11 @@
 """Manifests of nodes, made from a template and a number: `mooring up --nodes 5000` is that many of them."""
 
 import itertools
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from copy import deepcopy
 
 from mooring.model.json_objects import JsonObject
+from mooring.rules.conditions import condition_of, with_condition
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 ARCH, OS = "kubernetes.io/arch", "kubernetes.io/os"
@@ -31,16 +32,23 @@ def make_nodes(count: int, template: JsonObject | None = None, first: int = 1) -
 def missing_nodes(count: int, existing: Collection[str], template: JsonObject | None = None) -> list[JsonObject]:
     """Those of the nodes numbered from 1 to `count` that are not there, however many digits the others' names have."""
     taken = _numbers(existing, template)
-    digits = max(_FEWEST_DIGITS, len(str(count)), *taken.values())
-    return [make_node(number, template, digits) for number in range(1, count + 1) if number not in taken]
+    free = (number for number in range(1, count + 1) if number not in taken)
+    return _numbered(free, taken, template, len(str(count)))
 
 
 def more_nodes(count: int, existing: Collection[str], template: JsonObject | None = None) -> list[JsonObject]:
     """That many, under the first numbers that are free."""
     taken = _numbers(existing, template)
-    digits = max(_FEWEST_DIGITS, *taken.values()) if taken else _FEWEST_DIGITS
     free = (number for number in itertools.count(1) if number not in taken)
-    return [make_node(number, template, digits) for number in itertools.islice(free, count)]
+    return _numbered(itertools.islice(free, count), taken, template)
+
+
+def _numbered(
+    numbers: Iterable[int], taken: dict[int, int], template: JsonObject | None, digits: int = 0
+) -> list[JsonObject]:
+    """Nodes with these numbers, written as long as the longest that is there, so that names sort by number."""
+    digits = max(_FEWEST_DIGITS, digits, *taken.values())
+    return [make_node(number, template, digits) for number in numbers]
 
 
 def _numbers(names: Collection[str], template: JsonObject | None) -> dict[int, int]:
@@ -78,3 +86,64 @@ def _fresh_status(status: JsonObject) -> JsonObject:
     kept = {key: value for key, value in status.items() if key not in ("addresses", "conditions", "nodeInfo")}
     capacity = kept.get("capacity") or kept.get("allocatable") or dict(DEFAULT_CAPACITY)
     return {**kept, "capacity": capacity, "allocatable": kept.get("allocatable") or dict(capacity)}
+
+
+# ---- What a kubelet says of its node: that it is ready, under no pressure, and what machine it is.
+
+
+KUBELET_VERSION = "v1.36.4"
+
+_READY = ("Ready", "True", "KubeletReady", "kubelet is posting ready status")
+_PRESSURES = (
+    ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+)
+_INFO = {
+    "kernelVersion": "6.12.0-mooring",
+    "osImage": "Mooring simulated node",
+    "containerRuntimeVersion": "containerd://2.1.4",
+    "kubeletVersion": KUBELET_VERSION,
+}
+
+
+def missing_labels(node: JsonObject) -> JsonObject:
+    """Labels that every kubelet gives its node, as far as they are not there."""
+    labels = node["metadata"].get("labels", {})
+    usual = {HOSTNAME: node["metadata"]["name"], ARCH: "amd64", OS: "linux"}
+    return {key: value for key, value in usual.items() if key not in labels}
+
+
+def alive_status(node: JsonObject, is_new: bool, address: str, now: str) -> JsonObject:
+    """The status of a living node. Only what is missing or unknown is said, so that users can put a node under pressure;
+    a new node is ready whatever its manifest says. The same status comes back if there is nothing to say."""
+    held = node.get("status", {})
+    status = {**held, "conditions": _conditions(node, is_new, now)}
+    if not held.get("addresses"):
+        hostname = node["metadata"].get("labels", {}).get(HOSTNAME, node["metadata"]["name"])
+        given = (("InternalIP", address), ("Hostname", hostname))
+        status["addresses"] = [{"type": type, "address": text} for type, text in given]
+    if not held.get("capacity") and not held.get("allocatable"):
+        status |= {"capacity": dict(DEFAULT_CAPACITY), "allocatable": dict(DEFAULT_CAPACITY)}
+    if not held.get("nodeInfo", {}).get("kubeletVersion"):
+        status["nodeInfo"] = _info(node)
+    return status
+
+
+def _conditions(node: JsonObject, is_new: bool, now: str) -> list[JsonObject]:
+    conditions: list[JsonObject] = list(node.get("status", {}).get("conditions", ()))
+    for type, wanted, reason, message in (*_PRESSURES, _READY):
+        known = condition_of(node, type)
+        is_unheard = known is None or known.get("status") not in ("True", "False")
+        if is_unheard or (is_new and type == "Ready"):
+            told = {"type": type, "status": wanted, "lastHeartbeatTime": now, "reason": reason, "message": message}
+            conditions = with_condition(conditions, told, now)
+    return conditions
+
+
+def _info(node: JsonObject) -> JsonObject:
+    labels, uid = node["metadata"].get("labels", {}), node["metadata"]["uid"]
+    machine = {"machineID": uid.replace("-", ""), "systemUUID": uid, "bootID": uid, "kubeProxyVersion": ""}
+    system = {"operatingSystem": labels.get(OS, "linux"), "architecture": labels.get(ARCH, "amd64")}
+    given = {key: value for key, value in node.get("status", {}).get("nodeInfo", {}).items() if value}
+    return {**machine, **_INFO, **system, **given}

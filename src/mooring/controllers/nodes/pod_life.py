@@ -1,16 +1,24 @@
 """The life of a pod on its node: what its status becomes, and when to look again. Pure: the pod and the time go in."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mooring.apiserver.admission.deletion import deleted_ns
-from mooring.controllers.nodes import container_statuses
+from mooring.controllers.nodes import pod_statuses
 from mooring.controllers.nodes.node_hosts import Host
-from mooring.controllers.nodes.pod_scripts import Script
-from mooring.controllers.nodes.pod_stopping import stop_time_s
+from mooring.controllers.nodes.pod_scripts import Script, stop_time_s
+from mooring.controllers.nodes.pod_statuses import (
+    CONTAINERS_READY,
+    INITIALIZED,
+    READY,
+    SANDBOX,
+    PodMoment,
+    pod_condition,
+    readiness,
+    unready_text,
+)
 from mooring.kit.clock import NS_PER_S
-from mooring.kit.rfc3339 import in_seconds, moment_ns
+from mooring.kit.rfc3339 import moment_ns
 from mooring.model.json_objects import JsonObject
 from mooring.model.pod_spec import FINISHED_PHASES
 from mooring.rules.conditions import condition_of, holds, with_condition
@@ -19,7 +27,6 @@ FIRST_BACKOFF_S, LAST_BACKOFF_S = 10, 300
 _FORGIVEN_AFTER_S = 2 * LAST_BACKOFF_S
 """A container that ran for so long begins again at once, as if it had never failed."""
 
-SANDBOX, INITIALIZED, READY, CONTAINERS_READY = "PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady"
 _OURS = frozenset((SANDBOX, INITIALIZED, READY, CONTAINERS_READY))
 _SCHEDULED = "PodScheduled"
 _NOT_THE_KUBELETS = ("qosClass", "resourceClaimStatuses", "extendedResourceClaimStatus")
@@ -34,32 +41,6 @@ class LifeStep(NamedTuple):
     status: JsonObject | None = None
     again_ns: int | None = None
     is_over: bool = False
-
-
-@dataclass(slots=True)
-class PodMoment:
-    """The present, and the parts of statuses that all pods share that begin now."""
-
-    now_ns: int
-    now: str = ""
-    running: JsonObject = field(default_factory=dict)
-    _conditions: dict[tuple[int, str], list[JsonObject]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.now = in_seconds(self.now_ns)
-        self.running = {"running": {"startedAt": self.now}}
-
-    def conditions(self, generation: int, unready: str = "") -> list[JsonObject]:
-        """Of a pod that begins now; `unready` says why it is not ready."""
-        key = generation, unready
-        if key not in self._conditions:
-            self._conditions[key] = [
-                _condition(SANDBOX, "True", self.now, generation),
-                _condition(INITIALIZED, "True", self.now, generation),
-                _readiness(READY, unready, self.now, generation),
-                _readiness(CONTAINERS_READY, unready, self.now, generation),
-            ]
-        return self._conditions[key]
 
 
 def next_step(pod: JsonObject, host: Host, take: TakeAddress, script: Script, moment: PodMoment) -> LifeStep:
@@ -92,7 +73,7 @@ def _running(pod: JsonObject, host: Host, take: TakeAddress, script: Script, mom
     spec, held = pod["spec"], pod["status"]
     generation = pod["metadata"].get("generation", 1)
     is_ready = not script.ready_s
-    unready = "" if is_ready else _unready_text(spec)
+    unready = "" if is_ready else unready_text(spec)
     status: JsonObject = {
         "observedGeneration": generation,
         "phase": "Running",
@@ -102,9 +83,9 @@ def _running(pod: JsonObject, host: Host, take: TakeAddress, script: Script, mom
     _place(status, host)
     _connect(status, spec, held, host, take)
     if spec.get("initContainers"):
-        inits = container_statuses.initialised(pod, spec["initContainers"], moment.now, moment.running)
+        inits = pod_statuses.initialised(pod, spec["initContainers"], moment.now, moment.running)
         status["initContainerStatuses"] = inits
-    status["containerStatuses"] = container_statuses.started(pod, spec["containers"], moment.running, is_ready)
+    status["containerStatuses"] = pod_statuses.started(pod, spec["containers"], moment.running, is_ready)
     if "qosClass" in held:
         status["qosClass"] = held["qosClass"]
     return _with_others(held, status)
@@ -115,12 +96,12 @@ def _being_created(pod: JsonObject, host: Host, moment: PodMoment) -> JsonObject
     held: JsonObject = pod["status"]
     if held.get("containerStatuses"):
         return held
-    generation, unready = pod["metadata"].get("generation", 1), _unready_text(spec)
+    generation, unready = pod["metadata"].get("generation", 1), unready_text(spec)
     conditions = [
-        _condition(SANDBOX, "False", moment.now, generation),
-        _condition(INITIALIZED, "True", moment.now, generation),
-        _readiness(READY, unready, moment.now, generation),
-        _readiness(CONTAINERS_READY, unready, moment.now, generation),
+        pod_condition(SANDBOX, "False", moment.now, generation),
+        pod_condition(INITIALIZED, "True", moment.now, generation),
+        readiness(READY, unready, moment.now, generation),
+        readiness(CONTAINERS_READY, unready, moment.now, generation),
     ]
     status: JsonObject = {
         "observedGeneration": generation,
@@ -129,9 +110,9 @@ def _being_created(pod: JsonObject, host: Host, moment: PodMoment) -> JsonObject
     }
     _place(status, host)
     if spec.get("initContainers"):
-        inits = container_statuses.awaited(spec["initContainers"], container_statuses.INITIALISING)
+        inits = pod_statuses.awaited(spec["initContainers"], pod_statuses.INITIALISING)
         status["initContainerStatuses"] = inits
-    status["containerStatuses"] = container_statuses.awaited(spec["containers"], container_statuses.CREATING)
+    status["containerStatuses"] = pod_statuses.awaited(spec["containers"], pod_statuses.CREATING)
     return {**held, **status}
 
 
@@ -152,7 +133,7 @@ def _kept_conditions(held: JsonObject, moment: PodMoment) -> list[JsonObject]:
     """What others wrote; that the pod has a node is said here where nobody did."""
     kept = [condition for condition in held.get("conditions", ()) if condition["type"] not in _OURS]
     if not any(condition["type"] == _SCHEDULED for condition in kept):
-        kept.append(_condition(_SCHEDULED, "True", moment.now, 0))
+        kept.append(pod_condition(_SCHEDULED, "True", moment.now, 0))
     return kept
 
 
@@ -206,8 +187,8 @@ def _end(pod: JsonObject, script: Script, moment: PodMoment, ran_s: int) -> Life
     held = pod["status"]
     restarts = held["containerStatuses"][0].get("restartCount", 0)
     delay_s = 0 if ran_s >= _FORGIVEN_AFTER_S else backoff_s(restarts)
-    statuses = container_statuses.backing_off(held["containerStatuses"], moment.now, script.exit_code, delay_s)
-    status = _with_readiness(pod, {**held, "containerStatuses": statuses}, _unready_text(pod["spec"]), moment)
+    statuses = pod_statuses.backing_off(held["containerStatuses"], moment.now, script.exit_code, delay_s)
+    status = _with_readiness(pod, {**held, "containerStatuses": statuses}, unready_text(pod["spec"]), moment)
     return _then(pod, status, script, moment, delay_s)
 
 
@@ -224,7 +205,7 @@ def _wait_out(pod: JsonObject, script: Script, moment: PodMoment, delay_s: int |
     due_ns = moment_ns(ended.get("finishedAt", moment.now)) + delay_s * NS_PER_S
     if moment.now_ns < due_ns:
         return LifeStep(again_ns=due_ns)
-    statuses = container_statuses.restarted(pod["metadata"]["uid"], held, moment.running, False)
+    statuses = pod_statuses.restarted(pod["metadata"]["uid"], held, moment.running, False)
     return _then(pod, {**pod["status"], "containerStatuses": statuses}, script, moment)
 
 
@@ -240,11 +221,11 @@ def _then(
 def _observed(pod: JsonObject, is_ready: bool, moment: PodMoment) -> JsonObject:
     """The status of a pod that goes on running, with what its owner changed and with its readiness."""
     held, generation = pod["status"], pod["metadata"].get("generation", 1)
-    statuses = container_statuses.with_readiness(held["containerStatuses"], is_ready)
+    statuses = pod_statuses.with_readiness(held["containerStatuses"], is_ready)
     if held.get("observedGeneration") != generation:
         statuses = _with_images(pod, statuses, moment)
     status = {**held, "observedGeneration": generation, "containerStatuses": statuses}
-    return _with_readiness(pod, status, "" if is_ready else _unready_text(pod["spec"]), moment)
+    return _with_readiness(pod, status, "" if is_ready else unready_text(pod["spec"]), moment)
 
 
 def _with_images(pod: JsonObject, statuses: list[JsonObject], moment: PodMoment) -> list[JsonObject]:
@@ -259,9 +240,9 @@ def _with_images(pod: JsonObject, statuses: list[JsonObject], moment: PodMoment)
 
 
 def _with_image(pod: JsonObject, status: JsonObject, image: str, moment: PodMoment) -> JsonObject:
-    stopped = container_statuses.backing_off([status], moment.now, 0, 0)
-    (begun,) = container_statuses.restarted(pod["metadata"]["uid"], stopped, moment.running, status["ready"])
-    return {**begun, "image": image, "imageID": container_statuses.image_id(image)}
+    stopped = pod_statuses.backing_off([status], moment.now, 0, 0)
+    (begun,) = pod_statuses.restarted(pod["metadata"]["uid"], stopped, moment.running, status["ready"])
+    return {**begun, "image": image, "imageID": pod_statuses.image_id(image)}
 
 
 def _with_readiness(pod: JsonObject, status: JsonObject, unready: str, moment: PodMoment) -> JsonObject:
@@ -270,8 +251,8 @@ def _with_readiness(pod: JsonObject, status: JsonObject, unready: str, moment: P
     shut = [gate["conditionType"] for gate in pod["spec"].get("readinessGates", ())]
     shut = [gate for gate in shut if not holds(pod, gate)]
     conditions = [
-        _readiness(READY, unready, moment.now, generation),
-        _readiness(CONTAINERS_READY, unready, moment.now, generation),
+        readiness(READY, unready, moment.now, generation),
+        readiness(CONTAINERS_READY, unready, moment.now, generation),
     ]
     if shut and not unready:
         why = f'corresponding condition of pod readiness gate "{shut[0]}" does not exist.'
@@ -310,12 +291,12 @@ def _stop(pod: JsonObject, script: Script, moment: PodMoment) -> LifeStep:
 def _killed(pod: JsonObject, moment: PodMoment) -> JsonObject:
     """Somebody still wants to see a pod that finalizers hold: what is left of it has failed."""
     held = pod["status"]
-    statuses = container_statuses.killed(held.get("containerStatuses", ()), moment.now)
+    statuses = pod_statuses.killed(held.get("containerStatuses", ()), moment.now)
     return _finished(pod, "Failed", statuses, moment)
 
 
 def _ended(pod: JsonObject, exit_code: int, moment: PodMoment) -> JsonObject:
-    statuses = container_statuses.ended(pod["status"]["containerStatuses"], moment.now, exit_code)
+    statuses = pod_statuses.ended(pod["status"]["containerStatuses"], moment.now, exit_code)
     return _finished(pod, "Failed" if exit_code else "Succeeded", statuses, moment)
 
 
@@ -329,7 +310,7 @@ def rejected(pod: JsonObject, reason: str, message: str, moment: PodMoment) -> J
 
 
 def _past_deadline(pod: JsonObject, moment: PodMoment) -> JsonObject:
-    statuses = container_statuses.killed(pod["status"].get("containerStatuses", ()), moment.now)
+    statuses = pod_statuses.killed(pod["status"].get("containerStatuses", ()), moment.now)
     why = {"reason": "DeadlineExceeded", "message": "Pod was active on the node longer than the specified deadline"}
     return _finished(pod, "Failed", statuses, moment) | why
 
@@ -338,34 +319,19 @@ def _finished(pod: JsonObject, phase: str, statuses: list[JsonObject], moment: P
     held, generation = pod["status"], pod["metadata"].get("generation", 1)
     reason = "PodCompleted" if phase == "Succeeded" else "PodFailed"
     conditions = [
-        _condition(SANDBOX, "False", moment.now, generation),
-        _condition(READY, "False", moment.now, generation) | {"reason": reason},
-        _condition(CONTAINERS_READY, "False", moment.now, generation) | {"reason": reason},
+        pod_condition(SANDBOX, "False", moment.now, generation),
+        pod_condition(READY, "False", moment.now, generation) | {"reason": reason},
+        pod_condition(CONTAINERS_READY, "False", moment.now, generation) | {"reason": reason},
     ]
     status = {**held, "phase": phase, "observedGeneration": generation, "containerStatuses": statuses}
     status["conditions"] = _replaced(held.get("conditions", ()), conditions, generation)
     if "initContainerStatuses" in held:
         inits = held["initContainerStatuses"]
-        status["initContainerStatuses"] = container_statuses.with_sidecars_ended(inits, moment.now)
+        status["initContainerStatuses"] = pod_statuses.with_sidecars_ended(inits, moment.now)
     return status
 
 
 # ---- conditions
-
-
-def _condition(type: str, status: str, now: str, generation: int) -> JsonObject:
-    condition: JsonObject = {"type": type, "status": status, "lastProbeTime": None, "lastTransitionTime": now}
-    return condition | {"observedGeneration": generation} if generation else condition
-
-
-def _readiness(type: str, unready: str, now: str, generation: int) -> JsonObject:
-    if not unready:
-        return _condition(type, "True", now, generation)
-    return _condition(type, "False", now, generation) | {"reason": "ContainersNotReady", "message": unready}
-
-
-def _unready_text(spec: JsonObject) -> str:
-    return f"containers with unready status: [{' '.join(container['name'] for container in spec['containers'])}]"
 
 
 def _sooner(a_ns: int | None, b_ns: int | None) -> int | None:

@@ -1,5 +1,6 @@
 """What a pod's annotations say of how it behaves while it runs on a simulated node."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -65,3 +66,33 @@ def _seconds(annotations: JsonObject, name: str) -> float | None:
     except (KeyError, TypeError, ValueError):
         return None
     return seconds if 0 <= seconds < 1e9 else None
+
+
+# ---- How long a pod takes to stop once it is deleted: its preStop hooks, then its containers, within its grace period.
+
+
+SHORTEST_STOP_S = 2.0
+"""Containers have so long for themselves even when the hooks have used up the grace period: kubelet's own minimum."""
+
+
+def stop_time_s(pod: JsonObject, script: Script, grace_s: float) -> float:
+    """From the request to the end. Hooks of all containers run side by side, and end with the grace period."""
+    if not grace_s:
+        return 0.0
+    hooks_s = min(max((0.0, *_hook_times_s(pod))), grace_s)
+    return hooks_s + min(script.stop_s, max(grace_s - hooks_s, SHORTEST_STOP_S))
+
+
+def _hook_times_s(pod: JsonObject) -> Iterator[float]:
+    """Of containers that run. A sleep takes its time; `exec` and `httpGet` take none, for nothing is really run."""
+    running = {
+        status["name"]
+        for group in ("containerStatuses", "initContainerStatuses")
+        for status in pod["status"].get(group, ())
+        if "running" in status.get("state", {})
+    }
+    spec = pod["spec"]
+    for container in (*spec["containers"], *spec.get("initContainers", ())):
+        if container["name"] in running:
+            hook = container.get("lifecycle", {}).get("preStop", {})
+            yield float(hook.get("sleep", {}).get("seconds", 0))

@@ -7,10 +7,10 @@ import msgspec
 from mooring.apiserver.admission.deletion import Deletion
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
-from mooring.controllers.cluster_events import tell
 from mooring.controllers.cluster_kinds import NODE_STORE, POD_STORE, PODS
+from mooring.controllers.cluster_writes import record_event
 from mooring.controllers.index import Index
-from mooring.controllers.nodes.node_taints import taints_of
+from mooring.controllers.nodes.node_lifecycle import taints_of
 from mooring.kit.clock import NS_PER_S
 from mooring.model.json_objects import JsonObject
 from mooring.model.node import NO_EXECUTE, Taint
@@ -79,13 +79,13 @@ class TaintEviction:
 
     def _stay(self, pod: JsonObject) -> None:
         if self._began_ns.pop(pod["metadata"]["uid"], None) is not None:
-            tell(self._api, _SOURCE, pod, _REASON, f"Cancelling deletion of Pod {_name(pod)}")
+            record_event(self._api, _SOURCE, pod, _REASON, f"Cancelling deletion of Pod {_name(pod)}")
 
     def _evict(self, pod: JsonObject) -> None:
         meta, status = pod["metadata"], pod["status"]
         why = disruption_target("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint", pod)
         conditions = with_condition(status.get("conditions", ()), why, self._api.now())
-        tell(self._api, _SOURCE, pod, _REASON, f"Marking for deletion Pod {_name(pod)}")
+        record_event(self._api, _SOURCE, pod, _REASON, f"Marking for deletion Pod {_name(pod)}")
         self._api.put_status(PODS, pod, {**status, "conditions": conditions})
         self._api.delete(PODS, meta["namespace"], meta["name"], Deletion(uid=meta["uid"]))
 

@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterable, Sequence
 
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
-from mooring.controllers.cluster_events import NORMAL, WARNING, tell
 from mooring.controllers.cluster_kinds import CLAIM_STORE, CLAIMS, CLASS_STORE, CLASSES, NODES, VOLUME_STORE, VOLUMES
+from mooring.controllers.cluster_writes import NORMAL, WARNING, record_event
 from mooring.controllers.index import Index
 from mooring.kit.clock import NS_PER_S
 from mooring.model.json_objects import JsonObject
@@ -75,7 +75,9 @@ class ClaimBinding:
             lost = {**claim.get("status", {}), "phase": "Lost"}
             if claim.get("status", {}).get("phase") != "Lost":
                 self._api.put_status(CLAIMS, claim, lost)
-                self._say(claim, "ClaimLost", "Bound claim has lost its PersistentVolume. Data on the volume is lost!")
+                self._record(
+                    claim, "ClaimLost", "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
+                )
             return
         self._bind(claim, volume)
 
@@ -89,7 +91,7 @@ class ClaimBinding:
             self._serve(claim)
         elif named is not None and not named["spec"].get("claimRef"):
             why = f'Cannot bind to requested volume "{name}": {mismatch(named, claim)}'
-            self._say(claim, "VolumeMismatch", why, WARNING)
+            self._record(claim, "VolumeMismatch", why, WARNING)
 
     def _serve(self, claim: JsonObject) -> None:
         class_name = class_of(claim)
@@ -97,12 +99,14 @@ class ClaimBinding:
         node_name = claim["metadata"].get("annotations", {}).get(SELECTED_NODE)
         waits = storage_class is not None and storage_class.get("volumeBindingMode") == WAIT_FOR_FIRST_CONSUMER
         if waits and not node_name:
-            return self._say(claim, "WaitForFirstConsumer", "waiting for first consumer to be created before binding")
+            return self._record(
+                claim, "WaitForFirstConsumer", "waiting for first consumer to be created before binding"
+            )
         volume = None if waits else best_volume(claim, self._free_by_class[class_name])
         if volume is not None:
             return self._bind(claim, volume)
         if storage_class is None or not can_provision(storage_class.get("provisioner", "")):
-            return self._say(claim, "FailedBinding", _why_not(class_name, storage_class), NORMAL)
+            return self._record(claim, "FailedBinding", _why_not(class_name, storage_class), NORMAL)
         return self._provision(claim, storage_class, self._api.find(NODES, "", node_name) if node_name else None)
 
     def _provision(self, claim: JsonObject, storage_class: JsonObject, node: JsonObject | None) -> None:
@@ -110,7 +114,7 @@ class ClaimBinding:
         volume = self._api.find(VOLUMES, "", name)
         if volume is None:
             volume = self._api.create(VOLUMES, "", provisioned(claim, storage_class, node))
-            self._say(claim, "ProvisioningSucceeded", f"Successfully provisioned volume {name}", NORMAL)
+            self._record(claim, "ProvisioningSucceeded", f"Successfully provisioned volume {name}", NORMAL)
         self._bind(claim, volume, storage_class["provisioner"])
 
     # ---- the writes of a binding
@@ -149,9 +153,9 @@ class ClaimBinding:
             lambda found: _annotated({**found, "spec": {**found["spec"], "volumeName": volume}}, marks),
         )
 
-    def _say(self, claim: JsonObject, reason: str, message: str, type: str = "") -> None:
+    def _record(self, claim: JsonObject, reason: str, message: str, type: str = "") -> None:
         usual = WARNING if reason == "ClaimLost" else NORMAL
-        tell(self._api, _SOURCE, claim, reason, message, type or usual)
+        record_event(self._api, _SOURCE, claim, reason, message, type or usual)
 
 
 def _is_bound(claim: JsonObject) -> bool:

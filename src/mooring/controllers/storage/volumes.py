@@ -9,8 +9,8 @@ from mooring.apiserver.admission.deletion import Deletion
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import CLAIM_STORE, CLAIMS, POD_STORE, VOLUME_STORE, VOLUMES
+from mooring.controllers.cluster_writes import lift
 from mooring.controllers.index import Index
-from mooring.controllers.lifecycle.finalizers import lift
 from mooring.model.json_objects import JsonObject
 from mooring.model.pod_spec import FINISHED_PHASES
 

@@ -10,7 +10,7 @@ from mooring.model.node import NO_EXECUTE, Taint
 from mooring.model.pod_spec import NodeSelector, Toleration
 from mooring.model.selectors import NodeMatcher, compile_node_selector
 from mooring.model.tolerations import tolerates_hard
-from mooring.rules.workload_pods import daemon_tolerations
+from mooring.rules.workload_pods import REVISION_LABEL, daemon_tolerations
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -68,3 +68,23 @@ class Eligibility:
             return NodeVerdict(True, True)
         evicting = [taint for taint in held if taint.effect == NO_EXECUTE]
         return NodeVerdict(False, tolerates_hard(self._tolerations, evicting))
+
+
+# ---- The pods of a DaemonSet: each is meant for one node, and says so before it is there.
+
+
+def node_of(pod: JsonObject) -> str:
+    """Where the pod is, or is meant to be; empty: it says nothing of it."""
+    spec = pod["spec"]
+    if spec.get("nodeName"):
+        return str(spec["nodeName"])
+    required: Any = spec.get("affinity", {}).get("nodeAffinity", {}).get(_REQUIRED, {})
+    for term in required.get("nodeSelectorTerms", ()):
+        for line in term.get("matchFields", ()):
+            if line["key"] == "metadata.name" and line["operator"] == "In" and len(line["values"]) == 1:
+                return str(line["values"][0])
+    return ""
+
+
+def is_updated(pod: JsonObject, digest: str) -> bool:
+    return bool(pod["metadata"].get("labels", {}).get(REVISION_LABEL) == digest)

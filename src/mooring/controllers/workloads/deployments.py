@@ -5,9 +5,8 @@ from collections.abc import Iterable, Sequence
 from mooring.apiserver.admission.deletion import Deletion
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
-from mooring.controllers.cluster_events import tell
-from mooring.controllers.index import Index
-from mooring.controllers.lifecycle.orphans import Orphans, Seekers, equal_labels
+from mooring.controllers.cluster_writes import record_event
+from mooring.controllers.index import Adopters, Index, Orphans, equal_labels
 from mooring.controllers.workloads import rollout_numbers as numbers
 from mooring.controllers.workloads.deployment_sets import (
     DEPLOYMENTS,
@@ -52,12 +51,12 @@ class Deployments:
         self._sets = sets
         self._orphans = orphan_sets
         self._owned_pods = owned_pods
-        self._seekers = Seekers(api.store, DEPLOYMENTS.storage)
+        self._adopters = Adopters(api.store, DEPLOYMENTS.storage)
         self._writer = ReplicaSetWriter(api)
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
         if write.storage == REPLICA_SETS.storage:
-            return managers_concerned(write, DEPLOYMENTS.kind, self._seekers)
+            return managers_concerned(write, DEPLOYMENTS.kind, self._adopters)
         return (write.key,)
 
     def sync(self, key: Key) -> int | None:
@@ -72,7 +71,7 @@ class Deployments:
         try:
             self._step(sync)
         finally:
-            self._tell(sync)
+            self._record(sync)
         late_ns = late_at_ns(sync)
         return late_ns if late_ns is not None and late_ns > self._api.clock.now_ns() else None
 
@@ -210,9 +209,9 @@ class Deployments:
             self._api.delete(REPLICA_SETS, metadata["namespace"], metadata["name"], how)
             sync.old = [other for other in sync.old if other is not item]
 
-    def _tell(self, sync: DeploymentSync) -> None:
+    def _record(self, sync: DeploymentSync) -> None:
         for message in sync.events:
-            tell(self._api, "deployment-controller", sync.deployment, "ScalingReplicaSet", message)
+            record_event(self._api, "deployment-controller", sync.deployment, "ScalingReplicaSet", message)
 
 
 def _size(replica_set: JsonObject) -> numbers.Size:

@@ -6,28 +6,35 @@ from dataclasses import dataclass
 from mooring.apiserver.admission.deletion import Deletion
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
-from mooring.controllers.cluster_events import NORMAL, WARNING
-from mooring.controllers.lifecycle.orphans import Orphans, Seekers
+from mooring.controllers.cluster_kinds import PODS
+from mooring.controllers.cluster_writes import NORMAL, WARNING
+from mooring.controllers.index import Adopters, Orphans
 from mooring.controllers.nodes.pod_states import ACTIVE, is_active, is_finished, is_terminating, phase_of
-from mooring.controllers.workloads.deletion_order import first_to_go
-from mooring.controllers.workloads.job_indexes import parse_indexes, show_indexes
-from mooring.controllers.workloads.job_ledger import JobAccount, Ledger
-from mooring.controllers.workloads.job_pods import index_of
-from mooring.controllers.workloads.job_verdicts import (
+from mooring.controllers.workloads.job_outcome import (
     COMPLETE,
     SUSPENDED,
     Counts,
+    JobAccount,
     JobVerdict,
+    Ledger,
     deadline_ns,
     expires_ns,
+    index_of,
     is_over,
+    parse_indexes,
+    show_indexes,
     verdict_on,
     wanted_active,
 )
-from mooring.controllers.workloads.owned_pods import OwnedPodIndex, OwnedPods
-from mooring.controllers.workloads.ownership import covers_own_template, manager_key, managers_concerned, selector_of
-from mooring.controllers.workloads.pod_claiming import claim_pods
-from mooring.controllers.workloads.pod_control import PODS, PodControl
+from mooring.controllers.workloads.owned_pods import OwnedPodIndex, OwnedPods, first_to_go
+from mooring.controllers.workloads.ownership import (
+    claim_pods,
+    covers_own_template,
+    manager_key,
+    managers_concerned,
+    selector_of,
+)
+from mooring.controllers.workloads.pod_control import PodControl
 from mooring.kit.clock import NS_PER_S
 from mooring.model.json_objects import JsonObject
 from mooring.model.resources import RESOURCES
@@ -73,7 +80,7 @@ class Jobs:
         self._owned_pods = owned_pods
         self._orphans = orphans
         self._ledger = Ledger()
-        self._seekers = Seekers(api.store, JOBS.storage)
+        self._adopters = Adopters(api.store, JOBS.storage)
         self._control = PodControl(api, JOBS, "job-controller")
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
@@ -82,8 +89,8 @@ class Jobs:
         if write.type == "DELETED":
             key = manager_key(write.object, JOBS.kind)
             if key is not None:
-                self._ledger.hear(key, write)
-        return managers_concerned(write, JOBS.kind, self._seekers)
+                self._ledger.observe(key, write)
+        return managers_concerned(write, JOBS.kind, self._adopters)
 
     def sync(self, key: Key) -> int | None:
         job = self._api.find(JOBS, *key)
@@ -95,7 +102,7 @@ class Jobs:
             return None
         owned = self._owned_pods.of(job["metadata"]["uid"])
         claim_pods(self._api, JOBS, job, selector, owned, self._orphans)
-        sync = self._shift(key, job)
+        sync = self._begin_sync(key, job)
         self._note_suspension(sync)
         verdict = self._judge(sync)
         again_ns = None if "deletionTimestamp" in job["metadata"] else self._act(sync, verdict)
@@ -113,15 +120,15 @@ class Jobs:
         self._api.delete(JOBS, metadata["namespace"], metadata["name"], how)
         return None
 
-    def _shift(self, key: Key, job: JsonObject) -> JobSync:
-        owned, status = self._crew(job), job.get("status", {})
+    def _begin_sync(self, key: Key, job: JsonObject) -> JobSync:
+        owned, status = self._owned(job), job.get("status", {})
         account = self._ledger.of(key, job, owned)
         sync = JobSync(job, account, set(), list(status.get("conditions", ())), status.get("startTime"))
         if sync.is_indexed:
             sync.completed = parse_indexes(status.get("completedIndexes", "")) | _completed(owned, job)
         return sync
 
-    def _crew(self, job: JsonObject) -> OwnedPods:
+    def _owned(self, job: JsonObject) -> OwnedPods:
         return self._owned_pods.of(job["metadata"]["uid"])
 
     # ---- the look
@@ -133,11 +140,11 @@ class Jobs:
         if sync.job["spec"].get("suspend"):
             if not is_held:
                 self._note(sync, SUSPENDED, True, "JobSuspended", "Job suspended")
-                self._control.tell(sync.job, NORMAL, "Suspended", "Job suspended")
+                self._control.record(sync.job, NORMAL, "Suspended", "Job suspended")
             return
         if is_held:
             self._note(sync, SUSPENDED, False, "JobResumed", "Job resumed")
-            self._control.tell(sync.job, NORMAL, "Resumed", "Job resumed")
+            self._control.record(sync.job, NORMAL, "Resumed", "Job resumed")
             sync.started = now
         sync.started = sync.started or now
 
@@ -145,10 +152,10 @@ class Jobs:
         counts, now_ns = self._counts(sync), self._api.clock.now_ns()
         sync.account.note(counts.succeeded, counts.failed, now_ns)
         started = {**sync.job.get("status", {}), "startTime": sync.started}
-        return verdict_on({**sync.job, "status": started}, counts, self._crew(sync.job), now_ns)
+        return verdict_on({**sync.job, "status": started}, counts, self._owned(sync.job), now_ns)
 
     def _counts(self, sync: JobSync) -> Counts:
-        owned = self._crew(sync.job)
+        owned = self._owned(sync.job)
         succeeded = len(sync.completed) if sync.is_indexed else sync.account.succeeded(owned)
         return Counts(owned.count(*ACTIVE), succeeded, sync.account.failed(owned, sync.waits_for_end))
 
@@ -174,7 +181,7 @@ class Jobs:
 
     def _make(self, sync: JobSync, number: int) -> None:
         if sync.waits_for_end:
-            number -= self._crew(sync.job).count("terminating")
+            number -= self._owned(sync.job).count("terminating")
         pod = self._control.pod_of(sync.job, sync.job["spec"]["template"])
         pods = [pod] * max(0, min(number, _BURST))
         if sync.is_indexed:
@@ -184,7 +191,7 @@ class Jobs:
 
     def _free_indexes(self, sync: JobSync, number: int) -> list[int]:
         """The lowest that are neither done nor being worked on."""
-        held = [p for p in self._crew(sync.job).pods.values() if is_active(p) or self._keeps_place(sync, p)]
+        held = [p for p in self._owned(sync.job).pods.values() if is_active(p) or self._keeps_place(sync, p)]
         taken = sync.completed | {index for pod in held if (index := index_of(pod)) is not None}
         free = (index for index in range(sync.job["spec"]["completions"]) if index not in taken)
         return [index for index, _ in zip(free, range(number), strict=False)]
@@ -194,12 +201,12 @@ class Jobs:
 
     def _reduce(self, sync: JobSync, number: int) -> None:
         """Pods that the job itself does without are no failures."""
-        surplus = first_to_go(self._crew(sync.job).active(), min(number, _BURST), self._api.clock.now_ns())
+        surplus = first_to_go(self._owned(sync.job).active(), min(number, _BURST), self._api.clock.now_ns())
         sync.account.excused.update(pod["metadata"]["uid"] for pod in surplus)
         self._control.delete_many(sync.job, surplus)
 
     def _end_all(self, sync: JobSync, is_excused: bool) -> None:
-        active = self._crew(sync.job).active()
+        active = self._owned(sync.job).active()
         if is_excused:
             sync.account.excused.update(pod["metadata"]["uid"] for pod in active)
         self._control.delete_many(sync.job, active)
@@ -212,7 +219,7 @@ class Jobs:
         sync.conditions = with_workload_condition(sync.conditions, condition)
 
     def _report(self, sync: JobSync, verdict: JobVerdict | None) -> None:
-        owned, counts = self._crew(sync.job), self._counts(sync)
+        owned, counts = self._owned(sync.job), self._counts(sync)
         numbers = {"active": counts.active, "succeeded": counts.succeeded, "failed": counts.failed}
         status: JsonObject = {key: number for key, number in numbers.items() if number}
         status |= {"ready": owned.count("ready"), "terminating": owned.count("terminating")}
@@ -236,9 +243,9 @@ class Jobs:
         self._note(sync, verdict.end, True, verdict.reason, verdict.message)
         if verdict.end == COMPLETE:
             status["completionTime"] = self._api.now()
-            self._control.tell(sync.job, NORMAL, "Completed", "Job completed")
+            self._control.record(sync.job, NORMAL, "Completed", "Job completed")
         else:
-            self._control.tell(sync.job, WARNING, verdict.reason, verdict.message)
+            self._control.record(sync.job, WARNING, verdict.reason, verdict.message)
 
 
 def _completed(owned: OwnedPods, job: JsonObject) -> set[int]:

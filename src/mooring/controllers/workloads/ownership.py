@@ -1,11 +1,14 @@
 """Who manages what: owner references, and taking in or letting go of objects by a workload's selector."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.apiserver.written_selectors import selector_from
-from mooring.controllers.lifecycle.orphans import Seekers
+from mooring.controllers.cluster_kinds import PODS
+from mooring.controllers.index import Adopters, Orphans, equal_labels
+from mooring.controllers.nodes.pod_states import is_active
+from mooring.controllers.workloads.owned_pods import OwnedPods
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.selectors import Selector
@@ -29,7 +32,7 @@ def manager_key(item: JsonObject, kind: str) -> Key | None:
     return item["metadata"].get("namespace", ""), owner["name"]
 
 
-def managers_concerned(write: StoreWrite, kind: str, seekers: Seekers | None = None) -> list[Key]:
+def managers_concerned(write: StoreWrite, kind: str, adopters: Adopters | None = None) -> list[Key]:
     """Whom a write of an owned object concerns: its manager, the one it had, or all who might take in an orphan."""
     item, before = write.object, write.before
     # Hot: every write of a pod comes here once for each controller; that of an orphan's status concerns nobody.
@@ -38,8 +41,8 @@ def managers_concerned(write: StoreWrite, kind: str, seekers: Seekers | None = N
     owner = manager_of(item)
     found: list[Key] = []
     if owner is None:
-        if seekers is not None and write.type != "DELETED":
-            found += seekers.of(item)
+        if adopters is not None and write.type != "DELETED":
+            found += adopters.of(item)
     elif owner["kind"] == kind:
         found.append((item["metadata"].get("namespace", ""), owner["name"]))
     if before is not None and before["metadata"].get("ownerReferences") is not item["metadata"].get("ownerReferences"):
@@ -101,3 +104,29 @@ def _set_owners(api: ResourceApi, resource: KindSpec, item: JsonObject, owners: 
         return {**held, "metadata": {**held["metadata"], "ownerReferences": owners}}
 
     api.change(resource, metadata.get("namespace", ""), metadata["name"], change)
+
+
+# ---- Takes matching pods into the crew of a workload, and lets go of those that no longer match.
+
+
+def claim_pods(
+    api: ResourceApi,
+    resource: KindSpec,
+    workload: JsonObject,
+    selector: Selector,
+    owned: OwnedPods,
+    orphans: Orphans,
+    fits: Callable[[JsonObject], bool] = is_active,
+) -> None:
+    """Make the crew what the selector says; of orphans only those that `fits`.
+
+    Labels are looked at once for all pods that share them.
+    """
+    strange = owned.strange_labels(selector) if owned.pods else set()
+    if strange:
+        for pod in list(owned.pods.values()):
+            if frozenset(pod["metadata"].get("labels", {}).items()) in strange:
+                release(api, workload, PODS, pod)
+    candidates = orphans.candidates(workload["metadata"]["namespace"], equal_labels(workload))
+    wanted = [p for p in candidates if fits(p) and selector.matches(p["metadata"].get("labels", {}))]
+    adopt(api, resource, workload, PODS, wanted)

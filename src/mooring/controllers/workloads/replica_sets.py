@@ -4,13 +4,12 @@ from collections.abc import Iterable, Sequence
 
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
-from mooring.controllers.lifecycle.orphans import Orphans, Seekers
+from mooring.controllers.cluster_kinds import PODS
+from mooring.controllers.index import Adopters, Orphans
 from mooring.controllers.nodes.pod_states import ACTIVE, available_at_ns
-from mooring.controllers.workloads.deletion_order import first_to_go
-from mooring.controllers.workloads.owned_pods import OwnedPodIndex, OwnedPods
-from mooring.controllers.workloads.ownership import covers_own_template, managers_concerned, selector_of
-from mooring.controllers.workloads.pod_claiming import claim_pods
-from mooring.controllers.workloads.pod_control import PODS, PodControl
+from mooring.controllers.workloads.owned_pods import OwnedPodIndex, OwnedPods, first_to_go
+from mooring.controllers.workloads.ownership import claim_pods, covers_own_template, managers_concerned, selector_of
+from mooring.controllers.workloads.pod_control import PodControl
 from mooring.kit.clock import NS_PER_S
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
@@ -45,12 +44,12 @@ class ReplicaSets:
         self._resource = resource
         self._owned_pods = owned_pods
         self._orphans = orphans
-        self._seekers = Seekers(api.store, resource.storage)
+        self._adopters = Adopters(api.store, resource.storage)
         self._control = PodControl(api, resource, f"{self.name}-controller")
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
         if write.storage == PODS.storage:
-            return managers_concerned(write, self._resource.kind, self._seekers)
+            return managers_concerned(write, self._resource.kind, self._adopters)
         return (write.key,)
 
     def sync(self, key: Key) -> int | None:
@@ -134,3 +133,18 @@ def _fully_labelled(replica_set: JsonObject, owned: OwnedPods) -> int:
     """How many active pods have all labels of the template."""
     wanted = frozenset(replica_set["spec"]["template"].get("metadata", {}).get("labels", {}).items())
     return sum(number for (labels, state), number in owned.tally.items() if state in ACTIVE and wanted <= labels)
+
+
+# ---- The ReplicationController controller: what ReplicaSets were before they had a selector with expressions.
+
+
+REPLICATION_CONTROLLERS = RESOURCES["", "v1", "replicationcontrollers"]
+
+
+class ReplicationControllers(ReplicaSets):
+    """The same rules on another kind."""
+
+    name = "replication"
+
+    def __init__(self, api: ResourceApi, owned_pods: OwnedPodIndex, orphans: Orphans) -> None:
+        super().__init__(api, owned_pods, orphans, REPLICATION_CONTROLLERS)

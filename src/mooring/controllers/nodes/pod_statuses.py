@@ -1,9 +1,11 @@
 """The statuses of a pod's containers in each state of their life. Whatever is equal in many pods is one object."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
 
+from mooring.kit.rfc3339 import in_seconds
 from mooring.model.json_objects import JsonObject
 
 NOT_YET: JsonObject = {}
@@ -133,3 +135,47 @@ def _terminated(container_id: str, begun: str, now: str, exit_code: int) -> Json
 def _duration(seconds: int) -> str:
     """As Go writes it: 10s, 1m20s, 5m0s."""
     return f"{seconds // 60}m{seconds % 60}s" if seconds >= 60 else f"{seconds}s"
+
+
+SANDBOX, INITIALIZED, READY, CONTAINERS_READY = "PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady"
+
+
+@dataclass(slots=True)
+class PodMoment:
+    """The present, and the parts of statuses that all pods share that begin now."""
+
+    now_ns: int
+    now: str = ""
+    running: JsonObject = field(default_factory=dict)
+    _conditions: dict[tuple[int, str], list[JsonObject]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.now = in_seconds(self.now_ns)
+        self.running = {"running": {"startedAt": self.now}}
+
+    def conditions(self, generation: int, unready: str = "") -> list[JsonObject]:
+        """Of a pod that begins now; `unready` says why it is not ready."""
+        key = generation, unready
+        if key not in self._conditions:
+            self._conditions[key] = [
+                pod_condition(SANDBOX, "True", self.now, generation),
+                pod_condition(INITIALIZED, "True", self.now, generation),
+                readiness(READY, unready, self.now, generation),
+                readiness(CONTAINERS_READY, unready, self.now, generation),
+            ]
+        return self._conditions[key]
+
+
+def pod_condition(type: str, status: str, now: str, generation: int) -> JsonObject:
+    condition: JsonObject = {"type": type, "status": status, "lastProbeTime": None, "lastTransitionTime": now}
+    return condition | {"observedGeneration": generation} if generation else condition
+
+
+def readiness(type: str, unready: str, now: str, generation: int) -> JsonObject:
+    if not unready:
+        return pod_condition(type, "True", now, generation)
+    return pod_condition(type, "False", now, generation) | {"reason": "ContainersNotReady", "message": unready}
+
+
+def unready_text(spec: JsonObject) -> str:
+    return f"containers with unready status: [{' '.join(container['name'] for container in spec['containers'])}]"

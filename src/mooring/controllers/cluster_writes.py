@@ -6,11 +6,14 @@ from mooring.apiserver.resource_api import ResourceApi
 from mooring.controllers.cluster_kinds import EVENTS
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
+from mooring.model.kind_spec import KindSpec
 
 WARNING, NORMAL = "Warning", "Normal"
 
 
-def tell(api: ResourceApi, source: str, item: JsonObject, reason: str, message: str, type: str = NORMAL) -> None:
+def record_event(
+    api: ResourceApi, source: str, item: JsonObject, reason: str, message: str, type: str = NORMAL
+) -> None:
     """Say of an object what happened to it. Where that cannot be written, as in a namespace that ends, it is left."""
     meta = item["metadata"]
     namespace = meta.get("namespace", "default")
@@ -49,3 +52,19 @@ def _event(item: JsonObject, name: str, source: str, reason: str, message: str, 
 
 def _again(event: JsonObject, now: str) -> JsonObject:
     return {**event, "count": event.get("count", 1) + 1, "lastTimestamp": now}
+
+
+# ---- Finalizers: taken off by whoever put them on, once what they stand for is done.
+
+
+def lift(api: ResourceApi, resource: KindSpec, item: JsonObject, finalizer: str) -> None:
+    """Take a finalizer off an object, if it is there."""
+    meta = item["metadata"]
+    if finalizer not in meta.get("finalizers", ()):
+        return
+    api.change(resource, meta.get("namespace", ""), meta["name"], lambda held: without_finalizer(held, finalizer))
+
+
+def without_finalizer(item: JsonObject, finalizer: str) -> JsonObject:
+    held = item["metadata"].get("finalizers", ())
+    return {**item, "metadata": {**item["metadata"], "finalizers": [name for name in held if name != finalizer]}}

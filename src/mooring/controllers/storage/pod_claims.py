@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from mooring.apiserver.admission.deletion import Deletion
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite, key_of
-from mooring.controllers.cluster_kinds import POD_STORE, PODS
+from mooring.controllers.cluster_kinds import CLAIMS, POD_STORE, PODS
+from mooring.controllers.cluster_writes import lift
 from mooring.controllers.index import Index, owner_uid
-from mooring.controllers.lifecycle.finalizers import lift
 from mooring.controllers.nodes.pod_states import is_finished
 from mooring.model.json_objects import JsonObject
 from mooring.model.resources import RESOURCES
@@ -16,8 +16,37 @@ from mooring.rules.pod_claims import (
     device_claim_for,
     owning_pod,
     templates_waited_for,
+    volume_claim_for,
     with_users,
 )
+
+# ---- Makes the claims of generic ephemeral volumes: a pod brings the template, and owns the claim.
+
+
+class EphemeralClaims:
+    """Schedulers wait for these claims before they look for a node."""
+
+    name = "ephemeral-claims"
+    storages: Sequence[str] = (POD_STORE,)
+    rest_ns = 0
+
+    def __init__(self, api: ResourceApi) -> None:
+        self._api = api
+
+    def concerned(self, write: StoreWrite) -> Iterable[Key]:
+        volumes = write.object["spec"].get("volumes") if write.type == "ADDED" else None
+        return (write.key,) if volumes and any("ephemeral" in volume for volume in volumes) else ()
+
+    def sync(self, key: Key) -> int | None:
+        pod = _staying_pod(self._api, key)
+        if pod is None:
+            return None
+        for volume in pod["spec"].get("volumes", ()):
+            name = f"{key[1]}-{volume['name']}"
+            if "ephemeral" in volume and self._api.find(CLAIMS, key[0], name) is None:
+                self._api.create(CLAIMS, key[0], volume_claim_for(pod, volume))
+        return None
+
 
 DEVICE_CLAIMS = RESOURCES["resource.k8s.io", "v1", "resourceclaims"]
 TEMPLATES = RESOURCES["resource.k8s.io", "v1", "resourceclaimtemplates"]
@@ -45,8 +74,8 @@ class PodClaims:
         return (write.key,) if write.type != "DELETED" and _templates(write.object) else ()
 
     def sync(self, key: Key) -> int | None:
-        pod = self._api.find(PODS, *key)
-        if pod is None or pod["metadata"].get("deletionTimestamp"):
+        pod = _staying_pod(self._api, key)
+        if pod is None:
             return None
         made = list(pod.get("status", {}).get("resourceClaimStatuses", ()))
         for entry, template_name in templates_waited_for(pod).items():
@@ -121,6 +150,12 @@ class ClaimRelease:
         if owner is None:
             return False
         return not self._is_needed(claim["metadata"]["namespace"], {"name": owner[0], "uid": owner[1]})
+
+
+def _staying_pod(api: ResourceApi, key: Key) -> JsonObject | None:
+    """The pod, unless it is being deleted: a claim that is made then would be left behind."""
+    pod = api.find(PODS, *key)
+    return None if pod is None or pod["metadata"].get("deletionTimestamp") else pod
 
 
 def _templates(pod: JsonObject) -> list[str]:
