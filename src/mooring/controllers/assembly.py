@@ -1,4 +1,8 @@
-"""All controllers of an embedded cluster."""
+"""Puts the controllers of an embedded cluster together, with the indexes that they share.
+
+A controller that needs nothing but the API lists its class in `CONTROLLERS` of its module and is found. One that shares
+an index with others, or has settings, is built by hand below.
+"""
 
 import pkgutil
 from collections.abc import Iterator
@@ -33,10 +37,17 @@ from mooring.controllers.workloads.replica_sets import REPLICA_SETS, ReplicaSets
 from mooring.controllers.workloads.revisions import REVISIONS
 from mooring.controllers.workloads.stateful_sets import StatefulSets
 
-# ---- All controllers of workloads, over the tables that they share.
+
+def all_controllers(api: ResourceApi) -> list[Controller]:
+    """Every controller, for one ControlLoop."""
+    return [*workload_controllers(api), *cluster_services(api)]
+
+
+# ---- Workloads share the indexes of pods and ReplicaSets: each is kept up to date once for all of them.
 
 
 def workload_controllers(api: ResourceApi) -> list[Controller]:
+    """Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs and CronJobs."""
     store = api.store
     owned_pods, orphans = OwnedPodIndex(store), Orphans(store, PODS.storage)
     sets, orphan_sets = Index(store, REPLICA_SETS.storage, by_controller), Orphans(store, REPLICA_SETS.storage)
@@ -52,26 +63,7 @@ def workload_controllers(api: ResourceApi) -> list[Controller]:
     ]
 
 
-# ---- Finds controllers that need nothing but the API: a new file in a room of this package is enough to add one.
-
-
-def discovered(api: ResourceApi) -> list[Controller]:
-    """One of each class that a module of a room names in `CONTROLLERS`, in the order of the modules' names.
-
-    Controllers that share tables with others, or have a settings, are put together by hand: cluster_services, workloads.
-    """
-    return [make(api) for module in _modules() for make in getattr(module, "CONTROLLERS", ())]
-
-
-def _modules() -> Iterator[ModuleType]:
-    for room in pkgutil.iter_modules(controllers.__path__, f"{controllers.__name__}."):
-        if room.ispkg:
-            path = import_module(room.name).__path__
-            for module in pkgutil.iter_modules(path, f"{room.name}."):
-                yield import_module(module.name)
-
-
-# ---- Everything of a cluster that is no workload controller, put together so that they share what they look things up in.
+# ---- The rest of the control plane, and the simulated nodes.
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +71,15 @@ class SimulationSettings:
     """How the simulated part of the cluster behaves."""
 
     heartbeat_s: float = 5.0
+    """Seconds between two heartbeats of a node, while there are few nodes."""
     pods: Script = field(default_factory=Script)
+    """How pods behave whose annotations do not say otherwise."""
     root_certificate: str = ""
+    """What clients in the cluster trust, as PEM: each namespace gets it as a ConfigMap."""
 
 
 def cluster_services(api: ResourceApi, settings: SimulationSettings | None = None) -> list[Controller]:
-    """Kubelets, node and volume controllers, garbage collection and the rest, for one ControlLoop."""
+    """Kubelets, node and volume controllers, garbage collection and the rest."""
     settings = settings or SimulationSettings()
     pods_by_node = Index(api.store, POD_STORE, by_node)
     heartbeats = NodeHeartbeats(api, settings.heartbeat_s)
@@ -109,5 +104,18 @@ def cluster_services(api: ResourceApi, settings: SimulationSettings | None = Non
     ]
 
 
-def all_controllers(api: ResourceApi) -> list[Controller]:
-    return [*workload_controllers(api), *cluster_services(api)]
+# ---- Discovery: a new file in a room of this package is enough to add a controller.
+
+
+def discovered(api: ResourceApi) -> list[Controller]:
+    """One of each class that a module of a room lists in `CONTROLLERS`, in the order of the modules' names."""
+    return [make(api) for module in _modules() for make in getattr(module, "CONTROLLERS", ())]
+
+
+def _modules() -> Iterator[ModuleType]:
+    """All modules of all rooms. They are imported only here, so that a module that no other imports is found too."""
+    for room in pkgutil.iter_modules(controllers.__path__, f"{controllers.__name__}."):
+        if room.ispkg:
+            path = import_module(room.name).__path__
+            for module in pkgutil.iter_modules(path, f"{room.name}."):
+                yield import_module(module.name)

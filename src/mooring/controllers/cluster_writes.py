@@ -1,4 +1,4 @@
-"""Events that the cluster's own controllers write. The same event again is the same object with a higher count."""
+"""Writes that many controllers make: events about objects, and finalizers that they remove."""
 
 from hashlib import blake2b
 
@@ -14,7 +14,12 @@ WARNING, NORMAL = "Warning", "Normal"
 def record_event(
     api: ResourceApi, source: str, item: JsonObject, reason: str, message: str, type: str = NORMAL
 ) -> None:
-    """Say of an object what happened to it. Where that cannot be written, as in a namespace that ends, it is left."""
+    """Record an event about an object. The same event again raises the count of the one that is there, as upstream's
+    recorder does.
+
+    An event that the API server refuses is dropped, as in a namespace that is being deleted: it must not fail the
+    controller.
+    """
     meta = item["metadata"]
     namespace = meta.get("namespace", "default")
     name = f"{meta['name']}.{_mark(meta['uid'], source, reason, message)}"
@@ -28,10 +33,12 @@ def record_event(
 
 
 def _mark(*parts: str) -> str:
+    """A name suffix that is the same for the same event, so that it is found again."""
     return blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()
 
 
 def _event(item: JsonObject, name: str, source: str, reason: str, message: str, type: str, now: str) -> JsonObject:
+    """The event as core/v1 has it. Events about objects without a namespace go to `default`, as upstream."""
     meta = item["metadata"]
     regarding = {"kind": item["kind"], "apiVersion": item["apiVersion"], "name": meta["name"], "uid": meta["uid"]}
     if meta.get("namespace"):
@@ -51,14 +58,15 @@ def _event(item: JsonObject, name: str, source: str, reason: str, message: str, 
 
 
 def _again(event: JsonObject, now: str) -> JsonObject:
+    """The event, seen once more."""
     return {**event, "count": event.get("count", 1) + 1, "lastTimestamp": now}
 
 
-# ---- Finalizers: taken off by whoever put them on, once what they stand for is done.
+# ---- Finalizers: the controller that is responsible for one removes it when its work is done.
 
 
 def lift(api: ResourceApi, resource: KindSpec, item: JsonObject, finalizer: str) -> None:
-    """Take a finalizer off an object, if it is there."""
+    """Remove a finalizer from an object, if it is there. The API server deletes the object with its last one."""
     meta = item["metadata"]
     if finalizer not in meta.get("finalizers", ()):
         return

@@ -1,4 +1,4 @@
-"""A node as those see it that run there: whether it lives, and its address."""
+"""What pods see of their node: whether it lives and its address; and the addresses that nodes and pods get."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from mooring.model.json_objects import JsonObject
 
 FAILED = "mooring.dev/failed"
-"""The annotation by which a user lets a node fail: `"true"` stops its kubelet, anything else lets it recover."""
+"""The annotation by which a user makes a node fail: `"true"` stops its kubelet, anything else lets it recover."""
 
 
 def lives(node: JsonObject) -> bool:
+    """Whether the kubelet of the node runs."""
     return bool(node["metadata"].get("annotations", {}).get(FAILED) != "true")
 
 
@@ -24,7 +25,7 @@ def address_of(node: JsonObject) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What pods take over from their node; made once for each version of it."""
+    """A node as its pods need it; made once for each version of the node."""
 
     node: JsonObject
     lives: bool
@@ -37,21 +38,22 @@ class Host:
         return cls(node, lives(node), address, [{"ip": address}] if address else [])
 
 
-# ---- Addresses of pods and nodes: each is given out once as long as it is held.
+# ---- Addresses of pods and nodes: each is given out once for as long as it is in use.
 
 
 class Addresses:
     """IPv4 addresses of one range, given out in turn."""
 
     def __init__(self, first: str, count: int, taken: Iterable[str] = ()) -> None:
-        """`taken` are addresses that are held already; others than those of the range do no harm."""
+        """`taken` are addresses that are in use already; those outside of the range do no harm."""
         self._first = _number(first)
         self._count = count
         self._turn = 0
         self._taken = set(taken)
 
     def take(self) -> str:
-        """An address that nobody holds. With all taken they are shared: nothing here routes by them."""
+        """A free address. If all are taken they are shared: nothing here routes by them."""
+        # At most one more try than there are addresses in use, so it ends also when the range is exhausted.
         for _ in range(min(self._count, len(self._taken) + 1)):
             address = _text(self._first + self._turn)
             self._turn = (self._turn + 1) % self._count

@@ -1,4 +1,5 @@
-"""Manifests of nodes, made from a template and a number: `mooring up --nodes 5000` is that many of them."""
+"""Manifests of nodes, made from a template and a number (`mooring up --nodes 5000`), and the status that their kubelets
+report."""
 
 import itertools
 from collections.abc import Collection, Iterable
@@ -10,10 +11,12 @@ from mooring.rules.conditions import condition_of, with_condition
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 ARCH, OS = "kubernetes.io/arch", "kubernetes.io/os"
 ZONES = ("zone-a", "zone-b", "zone-c")
+"""Nodes go to these in turn, unless the template names a zone."""
 DEFAULT_CAPACITY = {"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}
 _FEWEST_DIGITS = 4
+"""node-0001: names of up to 9,999 nodes sort by number."""
 _MOST_DIGITS = 10
-"""Longer ones are no numbers of ours but something else, such as a date."""
+"""Longer suffixes are no numbers of this kind but something else, such as a date."""
 
 DEFAULT_TEMPLATE: JsonObject = {
     "apiVersion": "v1",
@@ -59,14 +62,16 @@ def _numbers(names: Collection[str], template: JsonObject | None) -> dict[int, i
 
 
 def _stem(meta: JsonObject) -> str:
+    """The part of a name before the number."""
     stem: str = meta.get("name") or meta.get("generateName") or "node"
     return stem.rstrip("-")
 
 
 def make_node(number: int, template: JsonObject | None = None, digits: int = _FEWEST_DIGITS) -> JsonObject:
-    """One node. It is called after the template (`node` if that has no name), and is in a zone in turn unless that has one.
+    """One node, named after the template (`node` if that has no name); zones are assigned in turn unless the template
+    has one.
 
-    What only one node can have (uid, addresses, pod range, provider's id) is not taken over.
+    What only one node can have (uid, addresses, pod range, provider's id) is not taken from the template.
     """
     node = deepcopy(template or DEFAULT_TEMPLATE)
     meta = node.get("metadata") or {}
@@ -82,17 +87,19 @@ def make_node(number: int, template: JsonObject | None = None, digits: int = _FE
 
 
 def _fresh_status(status: JsonObject) -> JsonObject:
-    """Of a node that has not been heard of yet; one that does not say what it has gets the usual."""
+    """The status of a node that has not reported yet; without a capacity it gets the default one."""
     kept = {key: value for key, value in status.items() if key not in ("addresses", "conditions", "nodeInfo")}
     capacity = kept.get("capacity") or kept.get("allocatable") or dict(DEFAULT_CAPACITY)
     return {**kept, "capacity": capacity, "allocatable": kept.get("allocatable") or dict(capacity)}
 
 
-# ---- What a kubelet says of its node: that it is ready, under no pressure, and what machine it is.
+# ---- What a kubelet reports of its node: that it is ready, under no pressure, and what machine it is.
 
 
 KUBELET_VERSION = "v1.36.4"
+"""The version that Mooring is compared with (docs/parity.md)."""
 
+# Upstream's texts.
 _READY = ("Ready", "True", "KubeletReady", "kubelet is posting ready status")
 _PRESSURES = (
     ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
@@ -108,15 +115,16 @@ _INFO = {
 
 
 def missing_labels(node: JsonObject) -> JsonObject:
-    """Labels that every kubelet gives its node, as far as they are not there."""
+    """Labels that every kubelet sets on its node, as far as they are not there."""
     labels = node["metadata"].get("labels", {})
     usual = {HOSTNAME: node["metadata"]["name"], ARCH: "amd64", OS: "linux"}
     return {key: value for key, value in usual.items() if key not in labels}
 
 
 def alive_status(node: JsonObject, is_new: bool, address: str, now: str) -> JsonObject:
-    """The status of a living node. Only what is missing or unknown is said, so that users can put a node under pressure;
-    a new node is ready whatever its manifest says. The same status comes back if there is nothing to say."""
+    """The status of a living node. Only what is missing or unknown is reported, so that users can put a node under
+    pressure; a new node is ready whatever its manifest says. The same status comes back if there is nothing to report.
+    """
     held = node.get("status", {})
     status = {**held, "conditions": _conditions(node, is_new, now)}
     if not held.get("addresses"):
@@ -131,9 +139,11 @@ def alive_status(node: JsonObject, is_new: bool, address: str, now: str) -> Json
 
 
 def _conditions(node: JsonObject, is_new: bool, now: str) -> list[JsonObject]:
+    """The node's conditions, with those that are missing or unknown set to healthy."""
     conditions: list[JsonObject] = list(node.get("status", {}).get("conditions", ()))
     for type, wanted, reason, message in (*_PRESSURES, _READY):
         known = condition_of(node, type)
+        # A condition that a user set to True or False stands, so that pressure and failures can be simulated.
         is_unheard = known is None or known.get("status") not in ("True", "False")
         if is_unheard or (is_new and type == "Ready"):
             told = {"type": type, "status": wanted, "lastHeartbeatTime": now, "reason": reason, "message": message}
@@ -142,6 +152,7 @@ def _conditions(node: JsonObject, is_new: bool, now: str) -> list[JsonObject]:
 
 
 def _info(node: JsonObject) -> JsonObject:
+    """nodeInfo: what the manifest says, completed by that of a simulated machine."""
     labels, uid = node["metadata"].get("labels", {}), node["metadata"]["uid"]
     machine = {"machineID": uid.replace("-", ""), "systemUUID": uid, "bootID": uid, "kubeProxyVersion": ""}
     system = {"operatingSystem": labels.get(OS, "linux"), "architecture": labels.get(ARCH, "amd64")}

@@ -1,4 +1,8 @@
-"""The life of a pod on its node: what its status becomes, and when to look again. Pure: the pod and the time go in."""
+"""The life of a pod on its node: what its status becomes, and when to look again. Pure: the pod and the time go in.
+
+Three parts: starting (Pending -> Running), running (readiness, restarts, deadlines, finishing), and stopping after a
+deletion. All containers of a pod behave alike: its script (pod_scripts.py) is for the pod.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -23,20 +27,25 @@ from mooring.model.json_objects import JsonObject
 from mooring.model.pod_spec import FINISHED_PHASES
 from mooring.rules.conditions import condition_of, holds, with_condition
 
+# The kubelet's crash-loop backoff: 10 s, doubled up to five minutes.
 FIRST_BACKOFF_S, LAST_BACKOFF_S = 10, 300
 _FORGIVEN_AFTER_S = 2 * LAST_BACKOFF_S
-"""A container that ran for so long begins again at once, as if it had never failed."""
+"""A container that ran for so long restarts at once, as if it had never failed: the kubelet resets its backoff after
+twice the maximum."""
 
 _OURS = frozenset((SANDBOX, INITIALIZED, READY, CONTAINERS_READY))
+"""Conditions that the kubelet owns; it keeps all others."""
 _SCHEDULED = "PodScheduled"
 _NOT_THE_KUBELETS = ("qosClass", "resourceClaimStatuses", "extendedResourceClaimStatus")
-"""What stays of a status when a kubelet writes a new one."""
+"""What stays of a status when a kubelet rejects the pod."""
 
 TakeAddress = Callable[[], str]
+"""Gives out a pod address."""
 
 
 class LifeStep(NamedTuple):
-    """What is to be done about a pod: the status to write (None: it is right), when to look again, whether it is over."""
+    """What to do about a pod: the status to write (None: it is right), when to look again, whether to delete it for
+    good."""
 
     status: JsonObject | None = None
     again_ns: int | None = None
@@ -44,7 +53,7 @@ class LifeStep(NamedTuple):
 
 
 def next_step(pod: JsonObject, host: Host, take: TakeAddress, script: Script, moment: PodMoment) -> LifeStep:
-    """`take` gives the pod an address, if it comes to need one."""
+    """The next step of a pod. `take` gives it an address if it comes to need one."""
     if pod["metadata"].get("deletionTimestamp"):
         return _stop(pod, script, moment)
     phase = pod["status"].get("phase")
@@ -57,10 +66,12 @@ def next_step(pod: JsonObject, host: Host, take: TakeAddress, script: Script, mo
 
 
 def _start(pod: JsonObject, host: Host, take: TakeAddress, script: Script, moment: PodMoment) -> LifeStep:
+    """Run the pod now, or show it as being created until its start time is over."""
     if script.start_s:
         due_ns = scheduled_ns(pod) + round(script.start_s * NS_PER_S)
         if moment.now_ns < due_ns:
             return LifeStep(_being_created(pod, host, moment), due_ns)
+    # A plain pod needs no further look once it runs: with 100,000 pods that is most of the work saved.
     is_plain = script.is_plain and "readinessGates" not in pod["spec"] and "activeDeadlineSeconds" not in pod["spec"]
     status = _running(pod, host, take, script, moment)
     if is_plain:
@@ -69,7 +80,8 @@ def _start(pod: JsonObject, host: Host, take: TakeAddress, script: Script, momen
 
 
 def _running(pod: JsonObject, host: Host, take: TakeAddress, script: Script, moment: PodMoment) -> JsonObject:
-    """Hot: one dict, of which most parts are shared with all pods that begin in this second."""
+    """The status of a pod that starts. Hot: one dict, of which most parts are shared with all pods that start in this
+    second."""
     spec, held = pod["spec"], pod["status"]
     generation = pod["metadata"].get("generation", 1)
     is_ready = not script.ready_s
@@ -92,6 +104,7 @@ def _running(pod: JsonObject, host: Host, take: TakeAddress, script: Script, mom
 
 
 def _being_created(pod: JsonObject, host: Host, moment: PodMoment) -> JsonObject:
+    """The status while containers are being created; unchanged if it says so already."""
     spec: JsonObject = pod["spec"]
     held: JsonObject = pod["status"]
     if held.get("containerStatuses"):
@@ -117,11 +130,13 @@ def _being_created(pod: JsonObject, host: Host, moment: PodMoment) -> JsonObject
 
 
 def _place(status: JsonObject, host: Host) -> None:
+    """Set the addresses of the node."""
     if host.address:
         status["hostIP"], status["hostIPs"] = host.address, host.addresses
 
 
 def _connect(status: JsonObject, spec: JsonObject, held: JsonObject, host: Host, take: TakeAddress) -> None:
+    """Set the address of the pod: that of the node with host network, its own otherwise."""
     if not spec.get("hostNetwork"):
         address = held.get("podIP") or take()
         status["podIP"], status["podIPs"] = address, [{"ip": address}]
@@ -130,7 +145,8 @@ def _connect(status: JsonObject, spec: JsonObject, held: JsonObject, host: Host,
 
 
 def _kept_conditions(held: JsonObject, moment: PodMoment) -> list[JsonObject]:
-    """What others wrote; that the pod has a node is said here where nobody did."""
+    """Conditions of other writers. PodScheduled is added where none is: pods with a node in their manifest have no
+    scheduler."""
     kept = [condition for condition in held.get("conditions", ()) if condition["type"] not in _OURS]
     if not any(condition["type"] == _SCHEDULED for condition in kept):
         kept.append(pod_condition(_SCHEDULED, "True", moment.now, 0))
@@ -138,12 +154,14 @@ def _kept_conditions(held: JsonObject, moment: PodMoment) -> list[JsonObject]:
 
 
 def _with_others(held: JsonObject, status: JsonObject) -> JsonObject:
-    """With the entries that others wrote, such as claims and resizes; usually there are none."""
+    """Add the entries that other writers own, such as claims and resizes; usually there are none. The nomination ends
+    here."""
     others = [key for key in held if key not in status and key != "nominatedNodeName"]
     return status | {key: held[key] for key in others} if others else status
 
 
 def scheduled_ns(pod: JsonObject) -> int:
+    """When the pod was scheduled, or created if that is not noted."""
     scheduled = condition_of(pod, _SCHEDULED) or {}
     return moment_ns(scheduled.get("lastTransitionTime") or pod["metadata"]["creationTimestamp"])
 
@@ -152,6 +170,7 @@ def scheduled_ns(pod: JsonObject) -> int:
 
 
 def _go_on(pod: JsonObject, script: Script, moment: PodMoment) -> LifeStep:
+    """A running pod: past its deadline, waiting for a restart, or running."""
     deadline_ns = _deadline_ns(pod)
     if deadline_ns is not None and moment.now_ns >= deadline_ns:
         return LifeStep(_past_deadline(pod, moment))
@@ -181,6 +200,7 @@ def _run(pod: JsonObject, script: Script, moment: PodMoment) -> LifeStep:
 
 
 def _end(pod: JsonObject, script: Script, moment: PodMoment, ran_s: int) -> LifeStep:
+    """The containers ended: the pod is finished, or restarts after a backoff, as its restart policy says."""
     policy = pod["spec"].get("restartPolicy", "Always")
     if policy == "Never" or (policy == "OnFailure" and not script.exit_code):
         return LifeStep(_ended(pod, script.exit_code, moment))
@@ -193,11 +213,12 @@ def _end(pod: JsonObject, script: Script, moment: PodMoment, ran_s: int) -> Life
 
 
 def backoff_s(restarts: int) -> int:
-    """How long a container waits that has begun again so often: the first time not at all, then longer and longer."""
+    """How long a container waits before its next restart: the first time not at all, then longer each time."""
     return min(FIRST_BACKOFF_S << min(restarts - 1, 10), LAST_BACKOFF_S) if restarts else 0
 
 
 def _wait_out(pod: JsonObject, script: Script, moment: PodMoment, delay_s: int | None = None) -> LifeStep:
+    """Restart the containers when their backoff is over. `delay_s` overrides the backoff."""
     held = pod["status"]["containerStatuses"]
     if delay_s is None:
         delay_s = backoff_s(held[0].get("restartCount", 0))
@@ -212,14 +233,14 @@ def _wait_out(pod: JsonObject, script: Script, moment: PodMoment, delay_s: int |
 def _then(
     pod: JsonObject, status: JsonObject, script: Script, moment: PodMoment, delay_s: int | None = None
 ) -> LifeStep:
-    """The step after `status`, as one with it: what follows at once is not written twice."""
+    """The step that follows `status` at once, as one step with it: the status is then written once, not twice."""
     changed = {**pod, "status": status}
     step = _go_on(changed, script, moment) if delay_s is None else _wait_out(changed, script, moment, delay_s)
     return step if step.status is not None else step._replace(status=status)
 
 
 def _observed(pod: JsonObject, is_ready: bool, moment: PodMoment) -> JsonObject:
-    """The status of a pod that goes on running, with what its owner changed and with its readiness."""
+    """The status of a pod that goes on running: readiness, and images that were changed in its spec."""
     held, generation = pod["status"], pod["metadata"].get("generation", 1)
     statuses = pod_statuses.with_readiness(held["containerStatuses"], is_ready)
     if held.get("observedGeneration") != generation:
@@ -240,13 +261,14 @@ def _with_images(pod: JsonObject, statuses: list[JsonObject], moment: PodMoment)
 
 
 def _with_image(pod: JsonObject, status: JsonObject, image: str, moment: PodMoment) -> JsonObject:
+    """Restart one container with another image, without a backoff."""
     stopped = pod_statuses.backing_off([status], moment.now, 0, 0)
     (begun,) = pod_statuses.restarted(pod["metadata"]["uid"], stopped, moment.running, status["ready"])
     return {**begun, "image": image, "imageID": pod_statuses.image_id(image)}
 
 
 def _with_readiness(pod: JsonObject, status: JsonObject, unready: str, moment: PodMoment) -> JsonObject:
-    """`unready` says why the containers are not; a pod that has readiness gates also waits for those."""
+    """Set Ready and ContainersReady. `unready` says why the containers are not; readiness gates also hold Ready back."""
     generation = pod["metadata"].get("generation", 1)
     shut = [gate["conditionType"] for gate in pod["spec"].get("readinessGates", ())]
     shut = [gate for gate in shut if not holds(pod, gate)]
@@ -261,7 +283,7 @@ def _with_readiness(pod: JsonObject, status: JsonObject, unready: str, moment: P
 
 
 def _replaced(held: Iterable[JsonObject], new: list[JsonObject], generation: int) -> list[JsonObject]:
-    """All conditions in their places; the others that kubelets write have seen this generation too."""
+    """All conditions in their order, with `new` ones set; conditions of the kubelet have observed this generation."""
     replaced = [{**c, "observedGeneration": generation} if c["type"] in _OURS else c for c in held]
     for condition in new:
         replaced = with_condition(replaced, condition, condition["lastTransitionTime"])
@@ -269,6 +291,7 @@ def _replaced(held: Iterable[JsonObject], new: list[JsonObject], generation: int
 
 
 def _deadline_ns(pod: JsonObject) -> int | None:
+    """When activeDeadlineSeconds is over; None: there is no deadline."""
     deadline_s = pod["spec"].get("activeDeadlineSeconds")
     begun = pod["status"].get("startTime")
     return moment_ns(begun) + deadline_s * NS_PER_S if deadline_s is not None and begun else None
@@ -278,18 +301,20 @@ def _deadline_ns(pod: JsonObject) -> int | None:
 
 
 def _stop(pod: JsonObject, script: Script, moment: PodMoment) -> LifeStep:
+    """Wait for the containers to stop, then delete. With finalizers the pod stays visible, and is marked as failed."""
     meta = pod["metadata"]
     grace_s = meta.get("deletionGracePeriodSeconds") or 0
     due_ns = deleted_ns(meta) + round(stop_time_s(pod, script, grace_s) * NS_PER_S)
     if moment.now_ns < due_ns:
         return LifeStep(again_ns=due_ns)
+    # Without finalizers the API server removes the pod at once: no client would see another status.
     if not meta.get("finalizers") or pod["status"].get("phase") in FINISHED_PHASES:
         return LifeStep(is_over=bool(grace_s))
     return LifeStep(_killed(pod, moment), is_over=bool(grace_s))
 
 
 def _killed(pod: JsonObject, moment: PodMoment) -> JsonObject:
-    """Somebody still wants to see a pod that finalizers hold: what is left of it has failed."""
+    """The status of a deleted pod that finalizers keep: it has failed."""
     held = pod["status"]
     statuses = pod_statuses.killed(held.get("containerStatuses", ()), moment.now)
     return _finished(pod, "Failed", statuses, moment)
@@ -301,7 +326,8 @@ def _ended(pod: JsonObject, exit_code: int, moment: PodMoment) -> JsonObject:
 
 
 def rejected(pod: JsonObject, reason: str, message: str, moment: PodMoment) -> JsonObject:
-    """The status of a pod that its kubelet does not admit. No container of it ever was, so none is spoken of."""
+    """The status of a pod that its kubelet does not admit. None of its containers existed, so it has no statuses of
+    them."""
     held = pod["status"]
     others = [condition for condition in held.get("conditions", ()) if condition["type"] not in _OURS]
     status = {"phase": "Failed", "reason": reason, "message": f"Pod was rejected: {message}", "startTime": moment.now}
@@ -310,12 +336,14 @@ def rejected(pod: JsonObject, reason: str, message: str, moment: PodMoment) -> J
 
 
 def _past_deadline(pod: JsonObject, moment: PodMoment) -> JsonObject:
+    """The status of a pod that ran longer than activeDeadlineSeconds."""
     statuses = pod_statuses.killed(pod["status"].get("containerStatuses", ()), moment.now)
     why = {"reason": "DeadlineExceeded", "message": "Pod was active on the node longer than the specified deadline"}
     return _finished(pod, "Failed", statuses, moment) | why
 
 
 def _finished(pod: JsonObject, phase: str, statuses: list[JsonObject], moment: PodMoment) -> JsonObject:
+    """The status of a pod in a final phase."""
     held, generation = pod["status"], pod["metadata"].get("generation", 1)
     reason = "PodCompleted" if phase == "Succeeded" else "PodFailed"
     conditions = [
@@ -335,6 +363,7 @@ def _finished(pod: JsonObject, phase: str, statuses: list[JsonObject], moment: P
 
 
 def _sooner(a_ns: int | None, b_ns: int | None) -> int | None:
+    """The earlier of two times, of which each may be missing."""
     if a_ns is None or b_ns is None:
         return a_ns if b_ns is None else b_ns
     return min(a_ns, b_ns)

@@ -1,4 +1,4 @@
-"""What a pod's annotations say of how it behaves while it runs on a simulated node."""
+"""How a pod behaves on a simulated node: what its annotations say, and how long it takes to stop."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -10,19 +10,22 @@ T = TypeVar("T")
 
 PREFIX = "mooring.dev/"
 NEVER = "never"
-"""What to write for `run-seconds` where a pod of a Job is to run until it is deleted."""
+"""The value of `run-seconds` for a pod of a Job that is to run until it is deleted."""
 
 _DEFAULT_STOP_S = 1.0
+"""How long containers take to stop by default."""
 JOB_RUN_S = 5.0
-"""How long pods of Jobs run that do not say: a Job is there to complete, and kwok's complete after some seconds, too."""
+"""How long pods of Jobs run by default: a Job is there to complete. kwok's complete after some seconds as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Without `run_s` a pod runs until it is deleted, or for JOB_RUN_S where a Job owns it."""
+    """The behaviour of one pod. Without `run_s` it runs until it is deleted, or for JOB_RUN_S if a Job owns it."""
 
     start_s: float = 0.0
+    """From scheduling to Running."""
     ready_s: float = 0.0
+    """From Running to Ready."""
     run_s: float | None = None
     exit_code: int = 0
     stop_s: float = _DEFAULT_STOP_S
@@ -34,7 +37,7 @@ class Script:
 
 
 def script_of(pod: JsonObject, usual: Script) -> Script:
-    """The pod's own script; what it leaves open is as usual. What cannot be read is taken for not written."""
+    """The pod's own script; what it leaves open is as in `usual`. Values that do not parse count as not written."""
     metadata = pod["metadata"]
     if "ownerReferences" in metadata and usual.run_s is None and _is_of_job(metadata["ownerReferences"]):
         usual = replace(usual, run_s=JOB_RUN_S)
@@ -61,6 +64,7 @@ def _either(written: float | None, usual: T) -> float | T:
 
 
 def _seconds(annotations: JsonObject, name: str) -> float | None:
+    """A number of seconds, or None. The upper bound keeps times in the range of 64-bit nanoseconds."""
     try:
         seconds = float(annotations[PREFIX + name])
     except (KeyError, TypeError, ValueError):
@@ -68,15 +72,15 @@ def _seconds(annotations: JsonObject, name: str) -> float | None:
     return seconds if 0 <= seconds < 1e9 else None
 
 
-# ---- How long a pod takes to stop once it is deleted: its preStop hooks, then its containers, within its grace period.
+# ---- Stopping: preStop hooks, then the containers, within the grace period.
 
 
 SHORTEST_STOP_S = 2.0
-"""Containers have so long for themselves even when the hooks have used up the grace period: kubelet's own minimum."""
+"""Containers get so long even if the hooks have used up the grace period: the kubelet's minimum."""
 
 
 def stop_time_s(pod: JsonObject, script: Script, grace_s: float) -> float:
-    """From the request to the end. Hooks of all containers run side by side, and end with the grace period."""
+    """From the deletion to the end. The hooks of all containers run at the same time, and end with the grace period."""
     if not grace_s:
         return 0.0
     hooks_s = min(max((0.0, *_hook_times_s(pod))), grace_s)
@@ -84,7 +88,7 @@ def stop_time_s(pod: JsonObject, script: Script, grace_s: float) -> float:
 
 
 def _hook_times_s(pod: JsonObject) -> Iterator[float]:
-    """Of containers that run. A sleep takes its time; `exec` and `httpGet` take none, for nothing is really run."""
+    """Of containers that run. A sleep takes its time; `exec` and `httpGet` take none, because nothing is executed."""
     running = {
         status["name"]
         for group in ("containerStatuses", "initContainerStatuses")

@@ -1,4 +1,8 @@
-"""Binds claims to volumes: one that is there, one that the scheduler chose, or one made to measure."""
+"""The persistent volume controller: binds claims to an existing volume, to the one that the scheduler chose, or to a
+new one.
+
+The rules are in rules/volume_matching.py and rules/volume_provisioning.py; this module does the writes.
+"""
 
 from collections.abc import Collection, Iterable, Sequence
 
@@ -23,10 +27,12 @@ from mooring.rules.volume_matching import (
 from mooring.rules.volume_provisioning import can_provision, provisioned, reference_to, volume_name
 
 _SOURCE = "persistentvolume-controller"
+"""Upstream's name in events."""
 
 
 class ClaimBinding:
-    """Keys are claims. Binding is several writes; each can be the last before a stop, and the next look goes on there."""
+    """Keys are claims. A binding is several writes; any of them can be the last before a stop, and the next sync goes
+    on from there."""
 
     name = "claim-binding"
     storages: Sequence[str] = (CLAIM_STORE, VOLUME_STORE, CLASS_STORE)
@@ -34,6 +40,7 @@ class ClaimBinding:
 
     def __init__(self, api: ResourceApi) -> None:
         self._api = api
+        # Three indexes, so that a claim costs a look at its candidates and not at all volumes.
         self._volumes_by_claim = Index(
             api.store, VOLUME_STORE, lambda volume: [key for key in (claim_key(volume),) if key]
         )
@@ -41,6 +48,7 @@ class ClaimBinding:
         self._waiting_by_class = Index(api.store, CLAIM_STORE, _class_if_waiting)
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
+        """The claim itself; claims that wait for the class; claims that a volume names, or that could have it."""
         if write.storage == CLAIM_STORE:
             return (write.key,) if write.type != "DELETED" else ()
         if write.storage == CLASS_STORE:
@@ -48,6 +56,7 @@ class ClaimBinding:
         return [*self._named(write.object), *(self._waiting(class_of(write.object)) if _is_offered(write) else ())]
 
     def _waiting(self, class_name: str) -> list[Key]:
+        """Claims without a volume that wait for volumes of a class."""
         waiting = self._waiting_by_class[f"class {class_name}"]
         return [(claim["metadata"]["namespace"], claim["metadata"]["name"]) for claim in waiting]
 
@@ -59,6 +68,7 @@ class ClaimBinding:
         return [*keys, *((claim["metadata"]["namespace"], claim["metadata"]["name"]) for claim in naming)]
 
     def sync(self, key: Key) -> int | None:
+        """A claim that is being deleted gets no volume."""
         claim = self._api.find(CLAIMS, *key)
         if claim is None or claim["metadata"].get("deletionTimestamp"):
             return None
@@ -69,7 +79,7 @@ class ClaimBinding:
         return None
 
     def _keep(self, claim: JsonObject) -> None:
-        """A bound claim says so, unless its volume is gone or somebody else's."""
+        """Complete the binding of a bound claim; it is Lost if its volume is gone or belongs to another claim."""
         volume = self._api.find(VOLUMES, "", claim["spec"]["volumeName"])
         if volume is None or not is_for(volume, claim):
             lost = {**claim.get("status", {}), "phase": "Lost"}
@@ -82,6 +92,7 @@ class ClaimBinding:
         self._bind(claim, volume)
 
     def _seek(self, claim: JsonObject) -> None:
+        """Bind a claim to the volume that names it or that it names; otherwise look for one."""
         meta, name = claim["metadata"], claim["spec"].get("volumeName", "")
         named = self._api.find(VOLUMES, "", name) if name else None
         volume = chosen_volume(claim, named, self._volumes_by_claim[f"{meta['namespace']}/{meta['name']}"])
@@ -94,6 +105,7 @@ class ClaimBinding:
             self._record(claim, "VolumeMismatch", why, WARNING)
 
     def _serve(self, claim: JsonObject) -> None:
+        """Wait for the scheduler, bind the best free volume, or provision one, as the class says."""
         class_name = class_of(claim)
         storage_class = self._api.find(CLASSES, "", class_name) if class_name else None
         node_name = claim["metadata"].get("annotations", {}).get(SELECTED_NODE)
@@ -110,6 +122,7 @@ class ClaimBinding:
         return self._provision(claim, storage_class, self._api.find(NODES, "", node_name) if node_name else None)
 
     def _provision(self, claim: JsonObject, storage_class: JsonObject, node: JsonObject | None) -> None:
+        """Make a volume. Its name follows from the claim, so a sync that was interrupted finds it again."""
         name = volume_name(claim)
         volume = self._api.find(VOLUMES, "", name)
         if volume is None:
@@ -120,6 +133,7 @@ class ClaimBinding:
     # ---- the writes of a binding
 
     def _bind(self, claim: JsonObject, volume: JsonObject, provisioner: str = "") -> None:
+        """Volume first, claim last, as upstream: a claim that says Bound has a volume that names it."""
         volume = self._claim_volume(claim, volume)
         if volume.get("status", {}).get("phase") != "Bound":
             volume = self._api.put_status(VOLUMES, volume, {"phase": "Bound"})
@@ -131,6 +145,7 @@ class ClaimBinding:
             self._api.put_status(CLAIMS, claim, status)
 
     def _claim_volume(self, claim: JsonObject, volume: JsonObject) -> JsonObject:
+        """Write the claim into the volume. The annotation says that the controller chose it and may undo that."""
         held = volume["spec"].get("claimRef") or {}
         if held.get("uid") == claim["metadata"]["uid"]:
             return volume
@@ -143,6 +158,7 @@ class ClaimBinding:
         )
 
     def _name_volume(self, claim: JsonObject, volume: str, provisioner: str) -> JsonObject:
+        """Write the volume into the claim, with upstream's annotations."""
         if _is_bound(claim):
             return claim
         marks = binding_marks(bool(claim["spec"].get("volumeName")), provisioner)
@@ -154,27 +170,30 @@ class ClaimBinding:
         )
 
     def _record(self, claim: JsonObject, reason: str, message: str, type: str = "") -> None:
+        """Record an event about the claim; ClaimLost is a warning."""
         usual = WARNING if reason == "ClaimLost" else NORMAL
         record_event(self._api, _SOURCE, claim, reason, message, type or usual)
 
 
 def _is_bound(claim: JsonObject) -> bool:
+    """Whether the binding was completed once: then the claim never gets another volume."""
     return bool(claim["spec"].get("volumeName")) and BIND_COMPLETED in claim["metadata"].get("annotations", {})
 
 
 def _is_offered(write: StoreWrite) -> bool:
-    """Whether the write makes a volume free that was not."""
+    """Whether the write makes a volume free that was not free before."""
     is_free = bool([*_class_if_free(write.object)]) and write.type != "DELETED"
     return is_free and (write.before is None or not [*_class_if_free(write.before)])
 
 
 def _class_if_free(volume: JsonObject) -> Collection[str]:
+    """Index marks of volumes that a claim may get."""
     is_free = not volume["spec"].get("claimRef") and not volume["metadata"].get("deletionTimestamp")
     return (class_of(volume),) if is_free else ()
 
 
 def _class_if_waiting(claim: JsonObject) -> Collection[str]:
-    """Claims that are not bound yet, by class or by the volume that they name."""
+    """Index marks of claims: by class while they wait, by volume once they name one."""
     if _is_bound(claim):
         return (f"volume {claim['spec']['volumeName']}",)
     name = claim["spec"].get("volumeName")
@@ -182,6 +201,7 @@ def _class_if_waiting(claim: JsonObject) -> Collection[str]:
 
 
 def _why_not(class_name: str, storage_class: JsonObject | None) -> str:
+    """Upstream's text for a claim that cannot be served."""
     if class_name and storage_class is None:
         return f'storageclass.storage.k8s.io "{class_name}" not found'
     if class_name:

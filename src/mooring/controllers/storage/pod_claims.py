@@ -1,4 +1,4 @@
-"""Claims for devices: made from templates for pods that ask so, and given back when nobody needs them any more."""
+"""Claims that belong to pods: made from ephemeral volumes and from templates, and released when no pod needs them."""
 
 from collections.abc import Iterable, Sequence
 
@@ -20,11 +20,11 @@ from mooring.rules.pod_claims import (
     with_users,
 )
 
-# ---- Makes the claims of generic ephemeral volumes: a pod brings the template, and owns the claim.
+# ---- Claims of generic ephemeral volumes: a pod has the template, and owns the claim.
 
 
 class EphemeralClaims:
-    """Schedulers wait for these claims before they look for a node."""
+    """Keys are pods. Schedulers wait for these claims before they place the pod."""
 
     name = "ephemeral-claims"
     storages: Sequence[str] = (POD_STORE,)
@@ -38,6 +38,7 @@ class EphemeralClaims:
         return (write.key,) if volumes and any("ephemeral" in volume for volume in volumes) else ()
 
     def sync(self, key: Key) -> int | None:
+        """Create the claims that are missing. Their names follow from pod and volume."""
         pod = _staying_pod(self._api, key)
         if pod is None:
             return None
@@ -51,10 +52,11 @@ class EphemeralClaims:
 DEVICE_CLAIMS = RESOURCES["resource.k8s.io", "v1", "resourceclaims"]
 TEMPLATES = RESOURCES["resource.k8s.io", "v1", "resourceclaimtemplates"]
 PROTECTION = "resource.kubernetes.io/delete-protection"
+"""The finalizer that the scheduler sets on allocated claims."""
 
 
 class PodClaims:
-    """Makes the claims of a pod from their templates, and names them in the pod's status."""
+    """Keys are pods. Makes the ResourceClaims of a pod from their templates, and names them in the pod's status."""
 
     name = "pod-claims"
     storages: Sequence[str] = (POD_STORE, TEMPLATES.storage)
@@ -68,12 +70,15 @@ class PodClaims:
         )
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
+        """Pods with templates that have no claims yet; a template that comes later wakes the pods that wait for it."""
         if write.storage == TEMPLATES.storage:
             namespace, name = write.key
             return [key_of(pod) for pod in self._waiting[f"{namespace}/{name}"]]
         return (write.key,) if write.type != "DELETED" and _templates(write.object) else ()
 
     def sync(self, key: Key) -> int | None:
+        """Create what can be created now, and name all claims in the pod's status. A template that does not exist yet
+        is waited for."""
         pod = _staying_pod(self._api, key)
         if pod is None:
             return None
@@ -90,7 +95,7 @@ class PodClaims:
         return None
 
     def _claim_of(self, pod: JsonObject, entry: str) -> JsonObject | None:
-        """A claim that was made already, though the pod's status does not say so yet."""
+        """A claim that an interrupted sync made: the pod's status does not name it yet."""
         for claim in self._by_owner[pod["metadata"]["uid"]]:
             if claim["metadata"].get("annotations", {}).get(POD_CLAIM_NAME) == entry:
                 return claim
@@ -98,7 +103,8 @@ class PodClaims:
 
 
 class ClaimRelease:
-    """Takes pods off the claims that they no longer need, and devices off the claims that nobody needs."""
+    """Keys are ResourceClaims. Removes finished pods from reservedFor, and frees the devices of claims that no pod
+    uses."""
 
     name = "claim-release"
     storages: Sequence[str] = (POD_STORE, DEVICE_CLAIMS.storage)
@@ -109,6 +115,7 @@ class ClaimRelease:
         self._by_user = Index(api.store, DEVICE_CLAIMS.storage, _users)
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
+        """The claim itself, and the claims of a pod that finished or is gone."""
         if write.storage == DEVICE_CLAIMS.storage:
             return (write.key,) if write.type != "DELETED" else ()
         if write.type == "DELETED" or is_finished(write.object):
@@ -116,6 +123,7 @@ class ClaimRelease:
         return ()
 
     def sync(self, key: Key) -> int | None:
+        """Drop users that need the claim no more; a claim without users loses its allocation."""
         claim = self._api.find(DEVICE_CLAIMS, *key)
         if claim is None:
             return None
@@ -130,11 +138,12 @@ class ClaimRelease:
         return None
 
     def _is_needed(self, namespace: str, user: JsonObject) -> bool:
+        """Whether the pod still exists, is the same one, and has not finished."""
         pod = self._api.find(PODS, namespace, user["name"])
         return pod is not None and pod["metadata"]["uid"] == user["uid"] and not is_finished(pod)
 
     def _let_go(self, claim: JsonObject, users: list[JsonObject]) -> None:
-        """A claim that was made for a pod goes with it; one that is to be deleted goes when nobody uses it."""
+        """Delete a claim with the pod that it was made for; let a deleted claim go when no pod uses it."""
         metadata = claim["metadata"]
         if users:
             return
@@ -145,7 +154,7 @@ class ClaimRelease:
             self._api.delete(DEVICE_CLAIMS, metadata["namespace"], metadata["name"], Deletion(uid=metadata["uid"]))
 
     def _is_left(self, claim: JsonObject) -> bool:
-        """Whether a claim was made for a pod that needs it no more."""
+        """Whether the pod that the claim was made for needs it no more."""
         owner = owning_pod(claim)
         if owner is None:
             return False

@@ -1,6 +1,6 @@
-"""Volumes: available while nobody has claimed them, released when their claim is gone, deleted if they are to be.
+"""Phases of volumes: Available without a claim, Bound, Released when the claim is gone, deleted if the policy says so.
 
-Claims and volumes are also kept from vanishing while they are in use: the finalizers for that are lifted here.
+Claims and volumes in use must not vanish: finalizers protect them, and this module removes these when the use ends.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,11 +14,12 @@ from mooring.controllers.index import Index
 from mooring.model.json_objects import JsonObject
 from mooring.model.pod_spec import FINISHED_PHASES
 
+# Upstream's finalizers; admission sets them.
 VOLUME_PROTECTION, CLAIM_PROTECTION = "kubernetes.io/pv-protection", "kubernetes.io/pvc-protection"
 
 
 class Volumes:
-    """The phases of volumes, what becomes of those that are released, and their protection."""
+    """Keys are volumes: their phase, their reclaim policy and their protection."""
 
     name = "volumes"
     storages: Sequence[str] = (VOLUME_STORE, CLAIM_STORE)
@@ -28,12 +29,14 @@ class Volumes:
         self._api = api
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
+        """A volume, or the volume that a claim names."""
         if write.storage == VOLUME_STORE:
             return (write.key,) if write.type != "DELETED" else ()
         name = write.object["spec"].get("volumeName")
         return (("", name),) if name else ()
 
     def sync(self, key: Key) -> int | None:
+        """Write the phase; delete a released volume whose policy says so. Recycling is not supported, as with CSI."""
         volume = self._api.find(VOLUMES, *key)
         if volume is None:
             return None
@@ -48,6 +51,7 @@ class Volumes:
         return None
 
     def _phase(self, volume: JsonObject) -> str:
+        """The phase that follows from the claim. A volume whose claim has yet to name it keeps its phase."""
         reference = volume["spec"].get("claimRef")
         if not reference or not reference.get("uid"):
             return "Available"
@@ -59,12 +63,13 @@ class Volumes:
         return "Bound" if is_bound else "Available" if held == "Pending" else held
 
     def _let_go(self, volume: JsonObject) -> None:
+        """A deleted volume goes unless a claim is bound to it."""
         if self._phase(volume) != "Bound":
             lift(self._api, VOLUMES, volume, VOLUME_PROTECTION)
 
 
 class ClaimProtection:
-    """A claim that is to be deleted goes when the last pod is over that uses it."""
+    """Keys are claims. A deleted claim goes when the last pod that uses it has finished."""
 
     name = "claim-protection"
     storages: Sequence[str] = (CLAIM_STORE, POD_STORE)
@@ -75,7 +80,7 @@ class ClaimProtection:
         self._users = Index(api.store, POD_STORE, used_claims)
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
-        """Hot: most pods use no claim, and those that do matter only when they end."""
+        """A deleted claim, and claims that a pod uses no more. Hot: most pods use none."""
         if write.storage == CLAIM_STORE:
             is_ending = write.object["metadata"].get("deletionTimestamp") and write.type != "DELETED"
             return (write.key,) if is_ending else ()
@@ -87,6 +92,7 @@ class ClaimProtection:
         return [(pod["metadata"]["namespace"], mark.partition("/")[2]) for mark in before if mark not in after]
 
     def sync(self, key: Key) -> int | None:
+        """Remove the finalizer of a deleted claim that no pod uses."""
         claim = self._api.find(CLAIMS, *key)
         is_ending = claim is not None and claim["metadata"].get("deletionTimestamp")
         if claim is not None and is_ending and not self._users.count(f"{key[0]}/{key[1]}"):
@@ -95,7 +101,7 @@ class ClaimProtection:
 
 
 def used_claims(pod: JsonObject) -> list[str]:
-    """`namespace/name` of the claims that a pod uses which has a node and is not over."""
+    """`namespace/name` of the claims in use by a pod that has a node and has not finished."""
     spec = pod["spec"]
     if not spec.get("volumes") or not spec.get("nodeName") or pod.get("status", {}).get("phase") in FINISHED_PHASES:
         return []
@@ -104,6 +110,7 @@ def used_claims(pod: JsonObject) -> list[str]:
 
 
 def _claim_name(pod: JsonObject, volume: JsonObject) -> str:
+    """The claim of a volume: named, or made from an ephemeral volume; empty: the volume has none."""
     if "ephemeral" in volume:
         return f"{pod['metadata']['name']}-{volume['name']}"
     name: str = (volume.get("persistentVolumeClaim") or {}).get("claimName", "")

@@ -1,4 +1,5 @@
-"""The CronJob controller: a job at each minute that a schedule means, and a short memory of those that are over."""
+"""The CronJob controller: creates a Job at each time of a schedule, and deletes finished ones beyond the history
+limits."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,8 @@ from mooring.model.resources import RESOURCES
 from mooring.rules.conditions import holds
 from mooring.rules.workload_pods import owner_reference
 
-# ---- Schedules as cron writes them, `*/5 9-17 * * mon-fri`: which minutes they mean, in which time zone.
+# ---- Schedules as cron writes them, `*/5 9-17 * * mon-fri`: which minutes they mean, in which time zone. Why not a
+# library: ADR 10.
 
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -35,18 +37,20 @@ _SHORTHANDS = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
+"""The macros of upstream's cron library."""
 _LONGEST_S = 5 * 366 * 86400
-"""A schedule that means no minute in five years (30 February) means none."""
+"""A schedule without a time in five years (30 February) has none: the search has to end."""
 _WINDOWS_S = (60, 3600, 86400, 31 * 86400, 366 * 86400, _LONGEST_S)
+"""How far back `latest_ns` looks, in steps: most schedules have a time in the last hour or day."""
 
 
 class ScheduleError(ValueError):
-    """A text that is no schedule, or a time zone that nobody knows."""
+    """A text that is no schedule, or an unknown time zone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The values that each part of a moment may have."""
+    """The values that each part of a time may have."""
 
     minutes: frozenset[int]
     hours: frozenset[int]
@@ -55,11 +59,16 @@ class Schedule:
     weekdays: frozenset[int]
     """From 0, Sunday."""
     any_day: bool
-    """Whether the days of the month or those of the week are left open: then a day must be in both, or else in one."""
+    """cron's rule: if the days of the month or of the week are `*`, a day must match both; otherwise one of them is
+    enough."""
     zone: tzinfo
 
     def next_ns(self, after_ns: int) -> int | None:
-        """The first moment after this one; None: there is none."""
+        """The first time after this one; None: there is none.
+
+        It steps forward by days, hours and minutes in UTC and compares local time, so that changes of daylight saving
+        time are right.
+        """
         start = datetime.fromtimestamp(after_ns // NS_PER_S, UTC)
         moment = (start + timedelta(minutes=1)).replace(second=0)
         while (moment - start).total_seconds() <= _LONGEST_S:
@@ -70,7 +79,7 @@ class Schedule:
         return None
 
     def latest_ns(self, after_ns: int, until_ns: int) -> int | None:
-        """The last moment after one and not after the other; None: there is none. However long the time between."""
+        """The last time in (after, until]; None: there is none. Its cost does not depend on how long the span is."""
         for window_s in _WINDOWS_S:
             found = self.next_ns(max(after_ns, until_ns - window_s * NS_PER_S))
             if found is not None and found <= until_ns:
@@ -82,7 +91,7 @@ class Schedule:
         return None
 
     def _step(self, local: datetime) -> timedelta:
-        """Zero: this is one. Otherwise how far to go on at least, never past the next."""
+        """Zero: this is a time of the schedule. Otherwise a step forward that does not pass the next one."""
         if local.month not in self.months or not self._means_day(local):
             # Clocks are moved at night by an hour or so: the last stretch of a day goes by single hours.
             return timedelta(hours=max(1, 21 - local.hour), minutes=-local.minute)
@@ -96,7 +105,7 @@ class Schedule:
 
 
 def parse_schedule(text: str, zone: str = "") -> Schedule:
-    """Without a zone it is UTC. Raises ScheduleError."""
+    """Parse five fields or a macro; UTC without a zone. Raises ScheduleError."""
     parts = _SHORTHANDS.get(text.strip(), text).split()
     if len(parts) != 5:
         raise ScheduleError(f"expected exactly 5 fields, found {len(parts)}: [{' '.join(parts)}]")
@@ -113,6 +122,7 @@ def parse_schedule(text: str, zone: str = "") -> Schedule:
 
 
 def _zone(name: str) -> tzinfo:
+    """The time zone by name. Python raises several kinds of errors for unknown or malformed names."""
     try:
         return ZoneInfo(name) if name else UTC
     except (KeyError, ValueError, OSError):
@@ -120,6 +130,7 @@ def _zone(name: str) -> tzinfo:
 
 
 def _values(text: str, low: int, high: int, names: tuple[str, ...] = ()) -> frozenset[int]:
+    """The values of one field: lists, ranges, steps and names."""
     found: set[int] = set()
     for part in text.split(","):
         span, _, step = part.partition("/")
@@ -137,6 +148,7 @@ def _values(text: str, low: int, high: int, names: tuple[str, ...] = ()) -> froz
 
 
 def _value(text: str, low: int, names: tuple[str, ...] = ()) -> int:
+    """A number in the range, or a name that stands for one. Raises ScheduleError."""
     if text.lower() in names:
         return names.index(text.lower()) + low
     if not text.isdecimal():
@@ -146,10 +158,11 @@ def _value(text: str, low: int, names: tuple[str, ...] = ()) -> int:
 
 CRON_JOBS = RESOURCES["batch", "v1", "cronjobs"]
 _SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
+"""The annotation of a Job with the time that it was made for."""
 
 
 class CronJobs:
-    """Of the minutes that it missed, a CronJob makes up for the last one only."""
+    """Keys are CronJobs. Of the times that were missed, only the last one is made up for."""
 
     name = "cronjob"
     storages: Sequence[str] = (CRON_JOBS.storage, JOBS.storage)
@@ -161,11 +174,13 @@ class CronJobs:
         self._jobs = jobs
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
+        """A CronJob, or the CronJob that owns a Job."""
         if write.storage == JOBS.storage:
             return managers_concerned(write, CRON_JOBS.kind)
         return (write.key,)
 
     def sync(self, key: Key) -> int | None:
+        """Create what is due, clean up, and return the next time of the schedule."""
         cron_job = self._api.find(CRON_JOBS, *key)
         if cron_job is None or "deletionTimestamp" in cron_job["metadata"]:
             return None
@@ -179,6 +194,7 @@ class CronJobs:
                 cron_job, "UnparseableSchedule", f"unparseable schedule: {spec['schedule']} : {fault}", WARNING
             )
             return None
+        # A suspended CronJob creates nothing, but its status and history are still kept.
         started = None if spec.get("suspend") else self._start_due(cron_job, schedule)
         self._report(cron_job, started)
         return None if spec.get("suspend") else schedule.next_ns(self._api.clock.now_ns())
@@ -186,7 +202,7 @@ class CronJobs:
     # ---- the next job
 
     def _start_due(self, cron_job: JsonObject, schedule: Schedule) -> int | None:
-        """Make the job that is due, if there is one and it may run. Returns the moment that it is for."""
+        """Create the Job that is due, if there is one and it may run. Returns the time that it is for."""
         due_ns = schedule.latest_ns(self._last_ns(cron_job), self._api.clock.now_ns())
         if due_ns is None or not self._may_start(cron_job, due_ns):
             return None
@@ -197,10 +213,12 @@ class CronJobs:
         return due_ns
 
     def _last_ns(self, cron_job: JsonObject) -> int:
+        """The time from which on schedules count: the last Job's, or the creation."""
         last = cron_job.get("status", {}).get("lastScheduleTime")
         return moment_ns(last or cron_job["metadata"]["creationTimestamp"])
 
     def _may_start(self, cron_job: JsonObject, due_ns: int) -> bool:
+        """Whether the deadline has not passed and the concurrency policy allows another Job."""
         spec, now_ns = cron_job["spec"], self._api.clock.now_ns()
         deadline_s = spec.get("startingDeadlineSeconds")
         if deadline_s is not None and due_ns + deadline_s * NS_PER_S < now_ns:
@@ -215,6 +233,7 @@ class CronJobs:
         return True
 
     def _start(self, cron_job: JsonObject, due_ns: int) -> None:
+        """Create the Job. Its name follows from the time, so the same time never makes two."""
         metadata, template = cron_job["metadata"], cron_job["spec"]["jobTemplate"]
         held = template.get("metadata", {})
         name = f"{metadata['name']}-{due_ns // NS_PER_S // 60}"
@@ -239,10 +258,11 @@ class CronJobs:
     # ---- jobs that are over
 
     def _active(self, cron_job: JsonObject) -> list[JsonObject]:
+        """Jobs that have not finished."""
         return [job for job in self._jobs[cron_job["metadata"]["uid"]] if not is_over(job)]
 
     def _record_finished(self, cron_job: JsonObject) -> None:
-        """Of those that were running at the last look."""
+        """Events about Jobs that were active at the last sync and have finished."""
         noted = {job["uid"] for job in cron_job.get("status", {}).get("active", ())}
         for job in self._jobs[cron_job["metadata"]["uid"]]:
             if job["metadata"]["uid"] in noted and is_over(job):
@@ -251,6 +271,7 @@ class CronJobs:
                 self._record(cron_job, "SawCompletedJob", message)
 
     def _forget_finished(self, cron_job: JsonObject) -> None:
+        """Delete the oldest finished Jobs beyond the limits, successful and failed ones apart."""
         over = [job for job in self._jobs[cron_job["metadata"]["uid"]] if is_over(job)]
         over.sort(key=lambda job: (job["status"].get("startTime", ""), job["metadata"]["name"]))
         for well, limit in ((True, "successfulJobsHistoryLimit"), (False, "failedJobsHistoryLimit")):
@@ -259,6 +280,7 @@ class CronJobs:
                 self._delete(cron_job, job)
 
     def _delete(self, cron_job: JsonObject, job: JsonObject) -> None:
+        """Delete a Job and, in the background, its pods."""
         metadata = job["metadata"]
         how = Deletion(uid=metadata["uid"], propagation="Background")
         self._api.delete(JOBS, metadata["namespace"], metadata["name"], how)
@@ -267,6 +289,7 @@ class CronJobs:
     # ---- status
 
     def _report(self, cron_job: JsonObject, started_ns: int | None) -> None:
+        """Write the status if it differs."""
         held = cron_job.get("status", {})
         active = [_reference(job) for job in self._active(cron_job)]
         ended = [
@@ -286,6 +309,7 @@ class CronJobs:
 
 
 def _reference(job: JsonObject) -> JsonObject:
+    """An entry of status.active."""
     metadata = job["metadata"]
     return {
         "apiVersion": JOBS.api_version,

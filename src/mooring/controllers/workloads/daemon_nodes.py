@@ -1,4 +1,8 @@
-"""On which nodes a DaemonSet runs: it asks before the scheduler does, and its pods put up with troubled nodes."""
+"""On which nodes a DaemonSet runs, and for which node each of its pods is.
+
+The controller decides this before the scheduler does, by the rules of node affinity and taints. Daemon pods tolerate
+the taints of troubled nodes.
+"""
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -16,7 +20,7 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 class NodeVerdict(NamedTuple):
-    """What a DaemonSet wants of a node: a pod there, and if not, whether one that is there may stay."""
+    """Whether a DaemonSet wants a pod on the node, and if not, whether one that is there may stay."""
 
     runs: bool
     stays: bool
@@ -27,7 +31,8 @@ _NEITHER = NodeVerdict(False, False)
 
 @dataclass(slots=True)
 class Eligibility:
-    """The verdicts of one pod template, kept for as long as a node has the same labels, taints and so on."""
+    """The verdicts for one pod template, kept for as long as a node has the same labels and spec: 5,000 nodes change
+    rarely."""
 
     template: JsonObject
     _tolerations: list[Toleration] = field(init=False)
@@ -42,6 +47,7 @@ class Eligibility:
         self._matcher = compile_node_selector(msgspec.convert(required, NodeSelector)) if required else None
 
     def of(self, node: JsonObject) -> NodeVerdict:
+        """The verdict on a node."""
         name, labels, spec = node["metadata"]["name"], node["metadata"].get("labels", {}), node.get("spec", {})
         held = self._verdicts.get(name)
         if held is not None and held[0] == labels and held[1] == spec:
@@ -56,6 +62,7 @@ class Eligibility:
             del self._verdicts[name]
 
     def _judge(self, name: str, labels: dict[str, str], taints: list[JsonObject]) -> NodeVerdict:
+        """Node name, selector and affinity must match. A taint NoSchedule keeps new pods away; NoExecute also evicts."""
         spec = self.template["spec"]
         if spec.get("nodeName", name) != name:
             return _NEITHER
@@ -70,11 +77,11 @@ class Eligibility:
         return NodeVerdict(False, tolerates_hard(self._tolerations, evicting))
 
 
-# ---- The pods of a DaemonSet: each is meant for one node, and says so before it is there.
+# ---- The pods of a DaemonSet: each is for one node, and says so by its affinity before it is scheduled.
 
 
 def node_of(pod: JsonObject) -> str:
-    """Where the pod is, or is meant to be; empty: it says nothing of it."""
+    """The node that the pod is on, or is meant for; empty: neither."""
     spec = pod["spec"]
     if spec.get("nodeName"):
         return str(spec["nodeName"])
@@ -87,4 +94,5 @@ def node_of(pod: JsonObject) -> str:
 
 
 def is_updated(pod: JsonObject, digest: str) -> bool:
+    """Whether the pod is made from the template with this hash."""
     return bool(pod["metadata"].get("labels", {}).get(REVISION_LABEL) == digest)

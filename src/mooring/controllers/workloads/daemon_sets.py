@@ -1,4 +1,4 @@
-"""The DaemonSet controller: one pod on each node that is fit for it."""
+"""The DaemonSet controller: one pod on each node that is eligible."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -20,58 +20,32 @@ from mooring.model.json_objects import JsonObject
 from mooring.model.resources import RESOURCES
 from mooring.rules.workload_pods import REVISION_LABEL, meant_for
 
-# ---- Pauses that double with each failure in a row, for things known by a mark.
-
-
-@dataclass(slots=True)
-class _Row:
-    """`failure` is the last one that was counted, by whatever tells it from others."""
-
-    failure: str
-    count: int
-    due_ns: int
-
-
-class Retries:
-    """When what failed may be tried again."""
-
-    def __init__(self, first_ns: int, last_ns: int) -> None:
-        self._first_ns = first_ns
-        self._last_ns = last_ns
-        self._rows: dict[str, _Row] = {}
-
-    def due_ns(self, mark: str, failure: str, now_ns: int) -> int:
-        """Asking again about the same failure changes nothing. After twice the longest pause, all is forgiven."""
-        row = self._rows.get(mark)
-        if row is not None and row.failure == failure:
-            return row.due_ns
-        count = 0 if row is None or now_ns - row.due_ns > 2 * self._last_ns else row.count
-        pause_ns = min(self._first_ns << min(count - 1, 40), self._last_ns) if count else 0
-        self._rows[mark] = _Row(failure, count + 1, now_ns + pause_ns)
-        return now_ns + pause_ns
-
-
 DAEMON_SETS = RESOURCES["apps", "v1", "daemonsets"]
 _BURST = 500
+"""Pods made or deleted in one sync; the next one goes on. Upstream's burst is 250 for DaemonSets and 500 for ReplicaSets."""
 _FIRST_DELAY_NS, _LAST_DELAY_NS = NS_PER_S, 15 * 60 * NS_PER_S
+"""How long a failed pod of a node is left before it is replaced: upstream's backoff of failed daemon pods."""
 
 
 @dataclass(slots=True)
 class DaemonSetSync:
-    """A DaemonSet while it is looked at: its pods by node, and which nodes want one."""
+    """A DaemonSet during one sync: its pods by node, and the nodes that should have one."""
 
     daemon_set: JsonObject
     digest: str
-    """Of the present template."""
+    """The hash of the present template."""
     wanted: list[str]
+    """Nodes that should have a pod."""
     pods: dict[str, list[JsonObject]]
     """By node, also by nodes that are gone."""
     surplus: list[JsonObject] = field(default_factory=list)
+    """Pods to delete."""
     again_ns: list[int] = field(default_factory=list)
+    """Times at which the set has to be synced again."""
 
 
 class DaemonSets:
-    """A look takes time in proportion to the nodes, so a set rests a while between two."""
+    """A sync takes time in proportion to the number of nodes, so a set rests between two."""
 
     name = "daemonset"
     storages: Sequence[str] = (DAEMON_SETS.storage, PODS.storage, NODES.storage)
@@ -89,6 +63,7 @@ class DaemonSets:
         self._retries = Retries(_FIRST_DELAY_NS, _LAST_DELAY_NS)
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
+        """The owner of a pod; all DaemonSets for a node that changed."""
         if write.storage == PODS.storage:
             return managers_concerned(write, DAEMON_SETS.kind, self._adopters)
         if write.storage == NODES.storage:
@@ -100,11 +75,13 @@ class DaemonSets:
         return [(item["metadata"]["namespace"], item["metadata"]["name"]) for item in found]
 
     def sync(self, key: Key) -> int | None:
+        """Adopt, survey, place, update, report. After changes the survey is repeated, so that the status counts them."""
         daemon_set = self._api.find(DAEMON_SETS, *key)
         if daemon_set is None:
             self._eligibility.pop(key, None)
             return None
         selector = selector_of(daemon_set)
+        # An empty selector would adopt every pod of the namespace; upstream refuses such sets as well.
         if selector.is_empty or not covers_own_template(daemon_set, selector):
             return None
         owned = self._owned_pods.of(daemon_set["metadata"]["uid"])
@@ -121,7 +98,7 @@ class DaemonSets:
     # ---- who is where
 
     def _survey(self, key: Key, daemon_set: JsonObject, digest: str) -> DaemonSetSync:
-        """Also notes pods that are where they should not be, and failed ones whose time to be replaced has come."""
+        """Sort pods and nodes. Notes pods that should not be where they are, and failed ones that may be replaced now."""
         pods: dict[str, list[JsonObject]] = {}
         for pod in self._owned_pods.of(daemon_set["metadata"]["uid"]).pods.values():
             pods.setdefault(node_of(pod), []).append(pod)
@@ -142,6 +119,7 @@ class DaemonSets:
         return sync
 
     def _eligibility_of(self, key: Key, daemon_set: JsonObject) -> Eligibility:
+        """The verdicts for the present template: a new template makes them void."""
         held = self._eligibility.get(key)
         if held is None or held.template != daemon_set["spec"]["template"]:
             held = self._eligibility[key] = Eligibility(daemon_set["spec"]["template"])
@@ -162,7 +140,7 @@ class DaemonSets:
             sync.surplus += running[1:]
 
     def _may_replace(self, sync: DaemonSetSync, pod: JsonObject) -> bool:
-        """A pod that fails again and again is replaced after ever longer pauses."""
+        """Whether a finished pod may be replaced now: failed ones only after a backoff."""
         if phase_of(pod) != "Failed":
             return True
         mark = f"{sync.daemon_set['metadata']['uid']}/{node_of(pod)}"
@@ -173,7 +151,8 @@ class DaemonSets:
     # ---- making and deleting
 
     def _place(self, sync: DaemonSetSync) -> bool:
-        """Returns whether there was something to do: then updates wait for the next look."""
+        """Create missing pods and delete surplus ones. Returns whether there were any: then updates wait for the next
+        sync."""
         missing = [name for name in sync.wanted if name not in sync.pods][:_BURST]
         template = self._control.pod_of(sync.daemon_set, sync.daemon_set["spec"]["template"])
         self._control.create_many(sync.daemon_set, [meant_for(template, name, sync.digest) for name in missing])
@@ -184,6 +163,7 @@ class DaemonSets:
         return bool(missing or sync.surplus)
 
     def _record_finished(self, daemon_set: JsonObject, pod: JsonObject) -> None:
+        """Events about daemon pods that finished, which they should not. Texts are upstream's."""
         name, node = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}", node_of(pod)
         if phase_of(pod) == "Failed":
             message = f"Found failed daemon pod {name} on node {node}, will try to kill it"
@@ -193,13 +173,14 @@ class DaemonSets:
             self._control.record(daemon_set, NORMAL, "SucceededDaemonPod", message)
 
     def _update(self, sync: DaemonSetSync) -> bool:
-        """Replace pods of old templates, as many at once as may be missing; those that do not work go anyway.
+        """Replace pods of old templates, up to maxUnavailable at once; pods that do not work are replaced in any case.
 
         Returns whether there were any.
         """
         strategy = sync.daemon_set["spec"]["updateStrategy"]
         if strategy["type"] != "RollingUpdate" or self._digests(sync.daemon_set) <= {sync.digest}:
             return False
+        # maxUnavailable, but at least 1: otherwise an update could never begin.
         allowed = max(1, share_of(len(sync.wanted), strategy["rollingUpdate"].get("maxUnavailable"), rounds_up=True))
         broken: list[JsonObject] = []
         working: list[JsonObject] = []
@@ -216,6 +197,7 @@ class DaemonSets:
         return bool(outdated)
 
     def _is_available(self, sync: DaemonSetSync, pod: JsonObject) -> bool:
+        """Whether the pod has been ready for minReadySeconds; otherwise notes when it will be."""
         if is_terminating(pod):
             return False
         at_ns = available_at_ns(pod, sync.daemon_set["spec"].get("minReadySeconds", 0))
@@ -228,6 +210,7 @@ class DaemonSets:
     # ---- status
 
     def _report(self, sync: DaemonSetSync) -> None:
+        """Write the status if it differs."""
         wanted = set(sync.wanted)
         held = {name: _oldest(pods) for name, pods in sync.pods.items()}
         placed = [pod for name, pod in held.items() if name in wanted]
@@ -251,22 +234,55 @@ class DaemonSets:
             self._api.put_status(DAEMON_SETS, sync.daemon_set, status)
 
     def _digests(self, daemon_set: JsonObject) -> set[str]:
-        """Of the templates that its pods are made from."""
+        """The hashes of the templates that its pods are made from."""
         owned = self._owned_pods.of(daemon_set["metadata"]["uid"])
         return {dict(labels).get(REVISION_LABEL, "") for labels, _ in owned.tally}
 
 
 def _oldest(pods: list[JsonObject]) -> JsonObject:
+    """The pod that represents a node in the status."""
     if len(pods) == 1:
         return pods[0]
     return min(pods, key=lambda pod: (is_terminating(pod), pod["metadata"]["creationTimestamp"]))
 
 
 def _matters(write: StoreWrite) -> bool:
-    """Whether a node is new, gone, or another to those who ask where daemons run. Heartbeats are nothing to them."""
+    """Whether a node is new, gone, or differs in what decides where daemons run. Heartbeats do not."""
     if write.type != "MODIFIED" or write.before is None:
         return True
     before, after = write.before, write.object
     if before.get("spec") != after.get("spec"):
         return True
     return bool(before["metadata"].get("labels") != after["metadata"].get("labels"))
+
+
+# ---- Backoff: pauses that double with each failure in a row.
+
+
+@dataclass(slots=True)
+class _Row:
+    """`failure` identifies the last failure that was counted."""
+
+    failure: str
+    count: int
+    due_ns: int
+
+
+class Retries:
+    """When what failed may be tried again, by mark."""
+
+    def __init__(self, first_ns: int, last_ns: int) -> None:
+        self._first_ns = first_ns
+        self._last_ns = last_ns
+        self._rows: dict[str, _Row] = {}
+
+    def due_ns(self, mark: str, failure: str, now_ns: int) -> int:
+        """When to try again after this failure; the first one at once. To ask again about the same failure changes
+        nothing. After twice the longest pause without a failure the count starts over."""
+        row = self._rows.get(mark)
+        if row is not None and row.failure == failure:
+            return row.due_ns
+        count = 0 if row is None or now_ns - row.due_ns > 2 * self._last_ns else row.count
+        pause_ns = min(self._first_ns << min(count - 1, 40), self._last_ns) if count else 0
+        self._rows[mark] = _Row(failure, count + 1, now_ns + pause_ns)
+        return now_ns + pause_ns

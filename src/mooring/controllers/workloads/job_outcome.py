@@ -1,4 +1,4 @@
-"""When a job is over, and how: by its counts, its limits and the time."""
+"""What the pods of a Job came to, and what follows from it: complete, failed, or how many pods should run now."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -14,38 +14,34 @@ from mooring.model.json_objects import JsonObject
 from mooring.rules.conditions import condition_of, find_condition
 from mooring.rules.workload_pods import INDEX
 
-# ---- The pods of a job; those of an Indexed job know which part of the work is theirs.
+# ---- Accounts: counts that only grow, also for pods that are gone, and the backoff after failures.
 
 
-def index_of(pod: JsonObject) -> int | None:
-    text = pod["metadata"].get("annotations", {}).get(INDEX, "")
-    return int(text) if text.isdecimal() else None
-
-
-# ---- What the pods of a job came to, those included that are gone: counts that only grow, and the pauses after failures.
-
-
+# Upstream's backoff of Jobs: 10 s, doubled up to ten minutes.
 FIRST_PAUSE_NS, LAST_PAUSE_NS = 10 * NS_PER_S, 600 * NS_PER_S
 
 
 @dataclass(slots=True)
 class JobAccount:
-    """Of one job. `gone_…` are pods that no longer exist; `excused` those that end because their job wants it so."""
+    """The counts of one Job."""
 
     uid: str
     gone_succeeded: int = 0
+    """Pods that succeeded and no longer exist."""
     gone_failed: int = 0
     excused: set[str] = field(default_factory=set)
+    """Uids of pods that the Job itself ends: they do not count as failed."""
     failures: int = 0
     """In a row, since the last success."""
     last_failure_ns: int = 0
     _seen: tuple[int, int] | None = None
+    """Succeeded and failed at the last sync."""
 
     def succeeded(self, owned: OwnedPods) -> int:
         return self.gone_succeeded + owned.count("Succeeded")
 
     def failed(self, owned: OwnedPods, only_when_ended: bool) -> int:
-        """A pod on its way out counts at once, unless its job waits for its end."""
+        """A pod that is being deleted counts at once, unless its Job waits for its end (podReplacementPolicy Failed)."""
         ended = self.gone_failed + owned.count("Failed")
         if only_when_ended or not owned.count("terminating"):
             return ended
@@ -53,7 +49,7 @@ class JobAccount:
         return ended + sum(pod["metadata"]["uid"] not in self.excused for pod in ending)
 
     def note(self, succeeded: int, failed: int, now_ns: int) -> None:
-        """Compare with the last look: a success ends the row of failures."""
+        """Compare with the last sync: a success ends the row of failures."""
         before = self._seen or (succeeded, 0)
         self._seen = succeeded, failed
         if succeeded > before[0]:
@@ -63,20 +59,21 @@ class JobAccount:
             self.last_failure_ns = now_ns
 
     def resumes_ns(self) -> int:
-        """When the next pod may be made."""
+        """When the next pod may be created."""
         if not self.failures:
             return 0
         return self.last_failure_ns + min(FIRST_PAUSE_NS << min(self.failures - 1, 20), LAST_PAUSE_NS)
 
 
 class Ledger:
-    """The accounts of all jobs that are being worked on."""
+    """The accounts of all Jobs that have not finished."""
 
     def __init__(self) -> None:
         self._accounts: dict[Key, JobAccount] = {}
 
     def of(self, key: Key, job: JsonObject, owned: OwnedPods) -> JobAccount:
-        """An account that is opened late takes over what the status says of pods that are gone."""
+        """The account of a Job. One that is opened late, as after a restart, takes over what the status says of pods
+        that are gone."""
         held = self._accounts.get(key)
         if held is None or held.uid != job["metadata"]["uid"]:
             status = job.get("status", {})
@@ -91,7 +88,7 @@ class Ledger:
         self._accounts.pop(key, None)
 
     def observe(self, key: Key, write: StoreWrite) -> None:
-        """Take note of a pod of this job that is gone. One that never ended counts as failed."""
+        """Count a pod of this Job that is gone. One that never finished counts as failed."""
         account = self._accounts.get(key)
         if account is None or write.type != "DELETED" or owner_uid(write.object) != account.uid:
             return
@@ -103,6 +100,7 @@ class Ledger:
         account.excused.discard(uid)
 
 
+# Conditions of Jobs.
 COMPLETE, FAILED = "Complete", "Failed"
 CRITERIA_MET, TARGETS_FAILURE, SUSPENDED = "SuccessCriteriaMet", "FailureTarget", "Suspended"
 
@@ -122,7 +120,7 @@ _TOO_LONG = JobVerdict(TARGETS_FAILURE, FAILED, "DeadlineExceeded", "Job was act
 
 
 class Counts(NamedTuple):
-    """Of the pods of a job; of an Indexed one, `succeeded` are its indexes."""
+    """Pods of a Job; `succeeded` of an Indexed Job are its indexes."""
 
     active: int
     succeeded: int
@@ -130,13 +128,14 @@ class Counts(NamedTuple):
 
 
 def is_over(job: JsonObject) -> bool:
+    """Whether the Job has finished."""
     status = job.get("status", {})
     held = status.get("conditions", ())
     return any(c["type"] in (COMPLETE, FAILED) and c["status"] == "True" for c in held)
 
 
 def verdict_on(job: JsonObject, counts: Counts, owned: OwnedPods, now_ns: int) -> JobVerdict | None:
-    """None: there is still work to do. A verdict that was given stands."""
+    """The outcome, once it is decided; None: there is still work to do. A verdict that is in the conditions stands."""
     given = _given(job)
     if given is not None:
         return given
@@ -150,6 +149,7 @@ def verdict_on(job: JsonObject, counts: Counts, owned: OwnedPods, now_ns: int) -
 
 
 def deadline_ns(job: JsonObject) -> int | None:
+    """When activeDeadlineSeconds is over; a suspended Job has no deadline."""
     limit_s, started = job["spec"].get("activeDeadlineSeconds"), job.get("status", {}).get("startTime")
     if limit_s is None or started is None or job["spec"].get("suspend"):
         return None
@@ -157,7 +157,8 @@ def deadline_ns(job: JsonObject) -> int | None:
 
 
 def wanted_active(job: JsonObject, counts: Counts) -> int:
-    """How many pods should run now. A work queue that has seen one success lets its pods finish and adds none."""
+    """How many pods should run now. A work queue (no completions) that has one success lets its pods finish and adds
+    none."""
     parallelism: int = job["spec"]["parallelism"]
     if job["spec"].get("suspend"):
         return 0
@@ -168,7 +169,7 @@ def wanted_active(job: JsonObject, counts: Counts) -> int:
 
 
 def expires_ns(job: JsonObject) -> int | None:
-    """When a job that is over may be deleted."""
+    """When a finished Job may be deleted; None: never."""
     ttl_s = job["spec"].get("ttlSecondsAfterFinished")
     if ttl_s is None:
         return None
@@ -178,6 +179,7 @@ def expires_ns(job: JsonObject) -> int | None:
 
 
 def _given(job: JsonObject) -> JobVerdict | None:
+    """The verdict that the conditions hold."""
     for target, end in ((CRITERIA_MET, COMPLETE), (TARGETS_FAILURE, FAILED)):
         held = condition_of(job, target)
         if held is not None and held["status"] == "True":
@@ -186,6 +188,7 @@ def _given(job: JsonObject) -> JobVerdict | None:
 
 
 def _is_done(spec: JsonObject, counts: Counts) -> bool:
+    """With completions: so many succeeded. Without (a work queue): one succeeded and none runs any more."""
     completions = spec.get("completions")
     if completions is None:
         return counts.succeeded > 0 and counts.active == 0
@@ -202,15 +205,17 @@ def _restarted_too_often(job: JsonObject, owned: OwnedPods) -> bool:
 
 
 def _restarts(pod: JsonObject) -> int:
+    """The restarts of all containers of a pod, init containers included."""
     status = pod.get("status", {})
     held = (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
     return sum(container.get("restartCount", 0) for container in held)
 
 
-# ---- Sets of indexes of an Indexed job, as its status has them: `1,3-5,7`.
+# ---- Indexes of an Indexed Job, as its status has them: `1,3-5,7`.
 
 
 def parse_indexes(text: str) -> set[int]:
+    """The set that a text stands for."""
     found: set[int] = set()
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
@@ -230,3 +235,9 @@ def show_indexes(indexes: Iterable[int]) -> str:
         else:
             runs.append([index])
     return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 2 else ",".join(map(str, run)) for run in runs)
+
+
+def index_of(pod: JsonObject) -> int | None:
+    """The index of a pod; None: it has none."""
+    text = pod["metadata"].get("annotations", {}).get(INDEX, "")
+    return int(text) if text.isdecimal() else None

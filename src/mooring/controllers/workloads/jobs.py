@@ -1,4 +1,4 @@
-"""The Job controller: pods that are to end well, so and so often, so many at once."""
+"""The Job controller: runs pods until a number of them has succeeded, with a limit on how many run at once."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -43,18 +43,20 @@ from mooring.rules.workload_pods import with_index
 
 JOBS = RESOURCES["batch", "v1", "jobs"]
 _BURST = 500
+"""Pods created or deleted in one sync: the next one goes on."""
 
 
 @dataclass(slots=True)
 class JobSync:
-    """A job while it is looked at."""
+    """A Job during one sync."""
 
     job: JsonObject
     account: JobAccount
     completed: set[int]
-    """Indexes, of an Indexed job."""
+    """Indexes that have succeeded, of an Indexed Job."""
     conditions: list[JsonObject]
     started: str | None
+    """The start time that goes into the status; None while suspended."""
 
     @property
     def is_indexed(self) -> bool:
@@ -62,13 +64,13 @@ class JobSync:
 
     @property
     def waits_for_end(self) -> bool:
-        """Whether a pod on its way out keeps its place until it has ended."""
+        """Whether a pod that is being deleted keeps its place until it has ended."""
         spec = self.job["spec"]
         return bool(spec.get("podReplacementPolicy") == "Failed" or spec.get("podFailurePolicy"))
 
 
 class Jobs:
-    """Counts what ended and makes the pods that are missing, after a pause where pods failed."""
+    """Keys are Jobs. Counts what finished and creates missing pods, after a backoff where pods failed."""
 
     name = "job"
     storages: Sequence[str] = (JOBS.storage, PODS.storage)
@@ -84,6 +86,7 @@ class Jobs:
         self._control = PodControl(api, JOBS, "job-controller")
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
+        """The Job, or the Job that owns a pod. Pods that are gone are counted here: a sync would not see them."""
         if write.storage != PODS.storage:
             return (write.key,)
         if write.type == "DELETED":
@@ -93,6 +96,7 @@ class Jobs:
         return managers_concerned(write, JOBS.kind, self._adopters)
 
     def sync(self, key: Key) -> int | None:
+        """Finished: wait for its time to live. Otherwise adopt, judge, act and report, in upstream's order."""
         job = self._api.find(JOBS, *key)
         if job is None or is_over(job):
             self._ledger.close(key)
@@ -110,7 +114,7 @@ class Jobs:
         return again_ns
 
     def _expire(self, job: JsonObject) -> int | None:
-        """Delete a job some time after its end, if it wants that. Returns when."""
+        """Delete a finished Job after ttlSecondsAfterFinished. Returns when."""
         due_ns, metadata = expires_ns(job), job["metadata"]
         if due_ns is None or "deletionTimestamp" in metadata:
             return None
@@ -121,6 +125,7 @@ class Jobs:
         return None
 
     def _begin_sync(self, key: Key, job: JsonObject) -> JobSync:
+        """What the status and the present pods say together."""
         owned, status = self._owned(job), job.get("status", {})
         account = self._ledger.of(key, job, owned)
         sync = JobSync(job, account, set(), list(status.get("conditions", ())), status.get("startTime"))
@@ -134,7 +139,7 @@ class Jobs:
     # ---- the look
 
     def _note_suspension(self, sync: JobSync) -> None:
-        """The time of a job runs from its start, and anew when it is resumed."""
+        """Follow spec.suspend. The start time of a Job is set anew when it resumes."""
         now, held = self._api.now(), condition_of(sync.job, SUSPENDED)
         is_held = held is not None and held["status"] == "True"
         if sync.job["spec"].get("suspend"):
@@ -149,18 +154,20 @@ class Jobs:
         sync.started = sync.started or now
 
     def _judge(self, sync: JobSync) -> JobVerdict | None:
+        """The verdict by the present counts and time."""
         counts, now_ns = self._counts(sync), self._api.clock.now_ns()
         sync.account.note(counts.succeeded, counts.failed, now_ns)
         started = {**sync.job.get("status", {}), "startTime": sync.started}
         return verdict_on({**sync.job, "status": started}, counts, self._owned(sync.job), now_ns)
 
     def _counts(self, sync: JobSync) -> Counts:
+        """The counts of now: pods that were created or deleted in this sync are included."""
         owned = self._owned(sync.job)
         succeeded = len(sync.completed) if sync.is_indexed else sync.account.succeeded(owned)
         return Counts(owned.count(*ACTIVE), succeeded, sync.account.failed(owned, sync.waits_for_end))
 
     def _act(self, sync: JobSync, verdict: JobVerdict | None) -> int | None:
-        """Returns when to look again, whatever happens until then."""
+        """Delete or create pods. Returns when to sync again, whatever happens until then."""
         if verdict is not None:
             self._end_all(sync, is_excused=verdict.end == COMPLETE)
             return None
@@ -180,6 +187,7 @@ class Jobs:
     # ---- pods
 
     def _make(self, sync: JobSync, number: int) -> None:
+        """Create missing pods; of an Indexed Job, one for each free index."""
         if sync.waits_for_end:
             number -= self._owned(sync.job).count("terminating")
         pod = self._control.pod_of(sync.job, sync.job["spec"]["template"])
@@ -190,22 +198,24 @@ class Jobs:
         self._control.create_many(sync.job, pods)
 
     def _free_indexes(self, sync: JobSync, number: int) -> list[int]:
-        """The lowest that are neither done nor being worked on."""
+        """The lowest indexes that are neither done nor being worked on."""
         held = [p for p in self._owned(sync.job).pods.values() if is_active(p) or self._keeps_place(sync, p)]
         taken = sync.completed | {index for pod in held if (index := index_of(pod)) is not None}
         free = (index for index in range(sync.job["spec"]["completions"]) if index not in taken)
         return [index for index, _ in zip(free, range(number), strict=False)]
 
     def _keeps_place(self, sync: JobSync, pod: JsonObject) -> bool:
+        """Whether a pod that is being deleted keeps its index."""
         return sync.waits_for_end and is_terminating(pod) and not is_finished(pod)
 
     def _reduce(self, sync: JobSync, number: int) -> None:
-        """Pods that the job itself does without are no failures."""
+        """Delete surplus pods. They do not count as failed."""
         surplus = first_to_go(self._owned(sync.job).active(), min(number, _BURST), self._api.clock.now_ns())
         sync.account.excused.update(pod["metadata"]["uid"] for pod in surplus)
         self._control.delete_many(sync.job, surplus)
 
     def _end_all(self, sync: JobSync, is_excused: bool) -> None:
+        """Delete all pods that run: the outcome is decided."""
         active = self._owned(sync.job).active()
         if is_excused:
             sync.account.excused.update(pod["metadata"]["uid"] for pod in active)
@@ -219,6 +229,7 @@ class Jobs:
         sync.conditions = with_workload_condition(sync.conditions, condition)
 
     def _report(self, sync: JobSync, verdict: JobVerdict | None) -> None:
+        """Write the status if it differs."""
         owned, counts = self._owned(sync.job), self._counts(sync)
         numbers = {"active": counts.active, "succeeded": counts.succeeded, "failed": counts.failed}
         status: JsonObject = {key: number for key, number in numbers.items() if number}
@@ -236,7 +247,7 @@ class Jobs:
             self._api.put_status(JOBS, sync.job, status)
 
     def _conclude(self, sync: JobSync, verdict: JobVerdict, status: JsonObject) -> None:
-        """The outcome is told at once, the end only when nothing runs any more."""
+        """Set the condition for the outcome at once, the final one when no pod runs any more."""
         self._note(sync, verdict.target, True, verdict.reason, verdict.message)
         if status.get("active") or status["terminating"]:
             return
@@ -249,6 +260,6 @@ class Jobs:
 
 
 def _completed(owned: OwnedPods, job: JsonObject) -> set[int]:
-    """Indexes of pods that ended well; the job may have become smaller than some of them."""
+    """Indexes of pods that succeeded; the Job may have fewer completions by now."""
     ended = (index_of(pod) for pod in owned.pods.values() if phase_of(pod) == "Succeeded")
     return {index for index in ended if index is not None and index < job["spec"]["completions"]}

@@ -1,4 +1,5 @@
-"""The pods of each controller, counted as they change: a controller of 20,000 pods need not look at each of them."""
+"""The pods of each controller, counted as they change: a controller of 20,000 pods need not look at each of them. And
+the order in which surplus pods are deleted."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from mooring.model.selectors import Selector, parse_int64
 
 Labels = frozenset[tuple[str, str]]
 Group = tuple[Labels, State]
+"""Pods that share labels and state."""
 
 
 class OwnedPods:
@@ -28,20 +30,23 @@ class OwnedPods:
         self.pods: dict[Key, JsonObject] = {}
         self.tally: dict[Group, int] = {}
         self._groups: dict[Key, Group] = {}
+        """By pod: the group that it is counted in."""
         self._labels: dict[Labels, Labels] = {}
         """Each set of labels once: 20,000 equal ones take room."""
         self._states: Counter[State] = Counter()
         self._approved: set[Labels] = set()
+        """Labels that the selector `_approved_by` matches."""
         self._approved_by: Selector | None = None
 
     def count(self, *states: State) -> int:
         return sum(self._states[state] for state in states)
 
     def active(self) -> list[JsonObject]:
+        """The pods that count as replicas."""
         return [pod for key, pod in self.pods.items() if self._groups[key][1] in ACTIVE]
 
     def strange_labels(self, selector: Selector) -> set[Labels]:
-        """Labels of pods that the selector does not match. What it has seen before it is not asked again."""
+        """Labels of pods that the selector does not match. Each set of labels is matched once for each selector."""
         if self._approved_by != selector:
             self._approved_by, self._approved = selector, set()
         unseen = {labels for labels, _ in self.tally if labels not in self._approved}
@@ -50,6 +55,7 @@ class OwnedPods:
         return strange
 
     def put(self, key: Key, pod: JsonObject) -> None:
+        """Count a pod, or count it anew after a change."""
         labels = self._labels_of(key, pod)
         group = (labels, state_of(pod))
         held = self._groups.get(key)
@@ -95,11 +101,12 @@ class OwnedPods:
 
 
 NO_PODS = OwnedPods()
-"""The crew of a controller without pods."""
+"""What a controller without pods has. It must not be changed."""
 
 
 class OwnedPodIndex:
-    """All crews of a cluster, by the uid of their controller. One serves every controller of pods."""
+    """The pods of all controllers of a cluster, by the uid of the controller. One index serves every controller of
+    pods."""
 
     def __init__(self, store: Store) -> None:
         self._owned_pods: dict[str, OwnedPods] = {}
@@ -111,6 +118,7 @@ class OwnedPodIndex:
         return self._owned_pods.get(uid, NO_PODS)
 
     def _observe(self, write: StoreWrite) -> None:
+        """Move a pod to its present controller; entries of controllers without pods are dropped."""
         if write.storage != "/pods":
             return
         before = owner_uid(write.before) if write.before is not None else ""
@@ -125,15 +133,16 @@ class OwnedPodIndex:
             owned.put(write.key, write.object)
 
 
-# ---- Which pods of a workload go first when there are too many: those whose loss is felt least.
+# ---- Deletion order: which pods go first when there are too many. Upstream's ActivePodsWithRanks.
 
 
+# The annotation by which users make pods cheaper or dearer to delete.
 _COST = "controller.kubernetes.io/pod-deletion-cost"
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 def first_to_go(pods: Sequence[JsonObject], number: int, now_ns: int) -> list[JsonObject]:
-    """So many of the pods, in the sequence in which they are to be deleted.
+    """So many of the pods, in the order in which they are to be deleted.
 
     Unassigned before assigned, pending before running, unready before ready, cheap before dear, crowded nodes before
     others, briefly ready before long ready, often restarted before others, new before old.
@@ -143,6 +152,8 @@ def first_to_go(pods: Sequence[JsonObject], number: int, now_ns: int) -> list[Js
 
 
 def _order(neighbours: Counter[str], now_ns: int) -> Callable[[JsonObject], tuple[Any, ...]]:
+    """The sort key: what sorts first is deleted first."""
+
     def order(pod: JsonObject) -> tuple[Any, ...]:
         node, since = pod["spec"].get("nodeName", ""), ready_since(pod)
         return (

@@ -1,4 +1,4 @@
-"""Who manages what: owner references, and taking in or letting go of objects by a workload's selector."""
+"""Owner references: which controller manages an object, and how workloads adopt and release objects by their selector."""
 
 from collections.abc import Callable, Iterable
 
@@ -16,7 +16,7 @@ from mooring.rules.workload_pods import owner_reference
 
 
 def manager_of(item: JsonObject) -> JsonObject | None:
-    """The reference to the one owner that manages an object; None: it is an orphan."""
+    """The reference to the owner that is the controller; None: the object is an orphan."""
     for owner in item["metadata"].get("ownerReferences", ()):
         if owner.get("controller"):
             found: JsonObject = owner
@@ -25,7 +25,7 @@ def manager_of(item: JsonObject) -> JsonObject | None:
 
 
 def manager_key(item: JsonObject, kind: str) -> Key | None:
-    """The workload of a kind that manages an object."""
+    """The key of the workload of this kind that manages an object."""
     owner = manager_of(item)
     if owner is None or owner["kind"] != kind:
         return None
@@ -33,9 +33,11 @@ def manager_key(item: JsonObject, kind: str) -> Key | None:
 
 
 def managers_concerned(write: StoreWrite, kind: str, adopters: Adopters | None = None) -> list[Key]:
-    """Whom a write of an owned object concerns: its manager, the one it had, or all who might take in an orphan."""
+    """The workloads that a write of an owned object concerns: its controller, the one it had before, or all that may
+    adopt an orphan."""
     item, before = write.object, write.before
     # Hot: every write of a pod comes here once for each controller; that of an orphan's status concerns nobody.
+    # Hot: every write of a pod comes here once for each controller; a new status of an orphan concerns none.
     if before is not None and "ownerReferences" not in item["metadata"] and not _looks_new(item, before):
         return []
     owner = manager_of(item)
@@ -53,7 +55,7 @@ def managers_concerned(write: StoreWrite, kind: str, adopters: Adopters | None =
 
 
 def _looks_new(orphan: JsonObject, before: JsonObject) -> bool:
-    """Whether somebody may want an orphan now who did not before."""
+    """Whether a workload may want an orphan now that did not before."""
     now, then = orphan["metadata"], before["metadata"]
     return (
         now.get("labels") != then.get("labels")
@@ -63,7 +65,7 @@ def _looks_new(orphan: JsonObject, before: JsonObject) -> bool:
 
 
 def selector_of(workload: JsonObject) -> Selector:
-    """What cannot be read matches nothing: such a workload is left alone."""
+    """The selector of a workload. One that does not parse matches nothing: such a workload is left alone."""
     written = workload["spec"].get("selector")
     if workload.get("kind") == "ReplicationController":
         written = {"matchLabels": written} if written else None
@@ -71,14 +73,15 @@ def selector_of(workload: JsonObject) -> Selector:
 
 
 def covers_own_template(workload: JsonObject, selector: Selector) -> bool:
-    """Or else every pod that it makes would be let go at once, and made again, for ever."""
+    """Whether the selector matches the workload's own pods. Otherwise each new pod would be released at once, and made
+    again for ever."""
     return selector.matches(workload["spec"]["template"].get("metadata", {}).get("labels", {}))
 
 
 def adopt(
     api: ResourceApi, owner_resource: KindSpec, owner: JsonObject, resource: KindSpec, orphans: Iterable[JsonObject]
 ) -> bool:
-    """Make objects the owner's. Returns whether there were any. An owner on its way out takes in nobody."""
+    """Set the owner's reference on objects. Returns whether there were any. An owner that is being deleted adopts none."""
     if "deletionTimestamp" in owner["metadata"]:
         return False
     reference, adopted = owner_reference(owner_resource, owner), False
@@ -92,12 +95,13 @@ def adopt(
 
 
 def release(api: ResourceApi, owner: JsonObject, resource: KindSpec, owned: JsonObject) -> None:
-    """Let go of an object that the owner's selector no longer matches."""
+    """Remove the owner's reference from an object that its selector no longer matches."""
     held = owned["metadata"].get("ownerReferences", [])
     _set_owners(api, resource, owned, [other for other in held if other["uid"] != owner["metadata"]["uid"]])
 
 
 def _set_owners(api: ResourceApi, resource: KindSpec, item: JsonObject, owners: list[JsonObject]) -> None:
+    """Replace the owner references of an object."""
     metadata = item["metadata"]
 
     def change(held: JsonObject) -> JsonObject:
@@ -106,7 +110,7 @@ def _set_owners(api: ResourceApi, resource: KindSpec, item: JsonObject, owners: 
     api.change(resource, metadata.get("namespace", ""), metadata["name"], change)
 
 
-# ---- Takes matching pods into the crew of a workload, and lets go of those that no longer match.
+# ---- Pods: adopt those that match, release those that do not any more.
 
 
 def claim_pods(
@@ -118,10 +122,8 @@ def claim_pods(
     orphans: Orphans,
     fits: Callable[[JsonObject], bool] = is_active,
 ) -> None:
-    """Make the crew what the selector says; of orphans only those that `fits`.
-
-    Labels are looked at once for all pods that share them.
-    """
+    """Make the owned pods what the selector says; of orphans only those that `fits`. Labels are matched once for all
+    pods that share them."""
     strange = owned.strange_labels(selector) if owned.pods else set()
     if strange:
         for pod in list(owned.pods.values()):

@@ -1,4 +1,4 @@
-"""The ReplicaSet controller: as many pods of one template as its owner asks for. It does for ReplicationControllers, too."""
+"""The ReplicaSet controller, which also serves ReplicationControllers: as many pods of one template as asked for."""
 
 from collections.abc import Iterable, Sequence
 
@@ -24,13 +24,15 @@ from mooring.rules.conditions import (
 
 REPLICA_SETS = RESOURCES["apps", "v1", "replicasets"]
 BURST = 500
-"""Pods made or deleted in one look."""
+"""Pods created or deleted in one sync (upstream: BurstReplicas)."""
 REST_NS = NS_PER_S // 20
+"""50 ms between two syncs of one set: while 500 pods start, each of their writes concerns it."""
 _FAILURE = "ReplicaFailure"
 
 
 class ReplicaSets:
-    """Makes missing pods, deletes surplus ones, takes in matching orphans, lets go of pods that no longer match."""
+    """Keys are ReplicaSets. Creates missing pods, deletes surplus ones, adopts orphans, releases pods that do not
+    match."""
 
     name = "replicaset"
     rest_ns = REST_NS
@@ -53,6 +55,7 @@ class ReplicaSets:
         return (write.key,)
 
     def sync(self, key: Key) -> int | None:
+        """The status is written also if scaling was refused; then the refusal is raised, so that the loop tries again."""
         replica_set = self._api.find(self._resource, *key)
         if replica_set is None:
             return None
@@ -70,6 +73,7 @@ class ReplicaSets:
     # ---- how many pods
 
     def _try_to_scale(self, replica_set: JsonObject) -> ApiError | None:
+        """Scale, and return a refusal instead of raising it. A set that is being deleted is not scaled."""
         if "deletionTimestamp" in replica_set["metadata"]:
             return None
         try:
@@ -79,6 +83,7 @@ class ReplicaSets:
         return None
 
     def _scale(self, replica_set: JsonObject, owned: OwnedPods) -> None:
+        """Create or delete, at most BURST pods."""
         missing = replica_set["spec"]["replicas"] - owned.count(*ACTIVE)
         if missing > 0:
             pod = self._control.pod_of(replica_set, replica_set["spec"]["template"])
@@ -111,6 +116,7 @@ class ReplicaSets:
         return again_ns
 
     def _available(self, replica_set: JsonObject, owned: OwnedPods) -> tuple[int, int | None]:
+        """(available pods, when the next one will be). Without minReadySeconds all ready pods are available."""
         min_ready_s = replica_set["spec"].get("minReadySeconds", 0)
         if not min_ready_s:
             return owned.count("ready"), None
@@ -119,6 +125,7 @@ class ReplicaSets:
         return sum(at <= now_ns for at in moments), min((at for at in moments if at > now_ns), default=None)
 
     def _conditions(self, replica_set: JsonObject, refusal: ApiError | None) -> list[JsonObject]:
+        """ReplicaFailure while the API server refuses pods."""
         held = replica_set.get("status", {}).get("conditions", [])
         if refusal is None:
             return without_condition(held, _FAILURE)
@@ -135,14 +142,14 @@ def _fully_labelled(replica_set: JsonObject, owned: OwnedPods) -> int:
     return sum(number for (labels, state), number in owned.tally.items() if state in ACTIVE and wanted <= labels)
 
 
-# ---- The ReplicationController controller: what ReplicaSets were before they had a selector with expressions.
+# ---- ReplicationControllers: what ReplicaSets were before they had selectors with expressions.
 
 
 REPLICATION_CONTROLLERS = RESOURCES["", "v1", "replicationcontrollers"]
 
 
 class ReplicationControllers(ReplicaSets):
-    """The same rules on another kind."""
+    """The same rules for another kind, as upstream does it too."""
 
     name = "replication"
 

@@ -1,4 +1,4 @@
-"""The StatefulSet controller: pods with names and claims of their own, made, updated and deleted in sequence."""
+"""The StatefulSet controller: pods with stable names and claims, created, updated and deleted in order."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -26,42 +26,19 @@ from mooring.model.json_objects import JsonObject
 from mooring.model.resources import RESOURCES
 from mooring.rules.workload_pods import REVISION_LABEL, claims_of, identified
 
-# ---- The pods of a StatefulSet have names that stay: `<set>-<ordinal>`, and with them claims and labels.
-
-
-_NAME = re.compile(r"(.*)-([0-9]+)")
-
-
-def ordinal_of(stateful_set: JsonObject, pod: JsonObject) -> int | None:
-    """None: by its name the pod is not one of the set's."""
-    found = _NAME.fullmatch(pod["metadata"]["name"])
-    if found is None or found.group(1) != stateful_set["metadata"]["name"]:
-        return None
-    return int(found.group(2))
-
-
-def ordinals_of(stateful_set: JsonObject) -> range:
-    """Of the pods that there should be."""
-    start = stateful_set["spec"].get("ordinals", {}).get("start", 0)
-    return range(start, start + stateful_set["spec"]["replicas"])
-
-
-def revision_of(pod: JsonObject) -> str:
-    name: str = pod["metadata"].get("labels", {}).get(REVISION_LABEL, "")
-    return name
-
-
 STATEFUL_SETS = RESOURCES["apps", "v1", "statefulsets"]
 
 
 @dataclass(slots=True)
 class StatefulSetSync:
-    """A set while it is looked at: its pods by ordinal, and the two revisions they may have."""
+    """A StatefulSet during one sync: its pods by ordinal, and the two revisions that they may have."""
 
     stateful_set: JsonObject
     pods: dict[int, JsonObject]
     current: JsonObject
+    """The revision before the update that is under way."""
     update: JsonObject
+    """The revision of the present template."""
 
     @property
     def spec(self) -> JsonObject:
@@ -88,12 +65,13 @@ class StatefulSetSync:
         return int(self.ordinals.start + (rolling.get("partition") or 0))
 
     def revision_for(self, ordinal: int) -> JsonObject:
+        """The revision that the pod of an ordinal should have: below the partition the current one."""
         is_kept = self.spec["updateStrategy"]["type"] == "RollingUpdate" and ordinal < self.first_updated
         return self.current if is_kept else self.update
 
 
 class StatefulSets:
-    """One step at a time where the set is ordered; all at once where it is parallel."""
+    """Keys are StatefulSets. One step at a time where the set is ordered; all at once where it is parallel."""
 
     name = "statefulset"
     storages: Sequence[str] = (STATEFUL_SETS.storage, PODS.storage)
@@ -114,6 +92,7 @@ class StatefulSets:
         return (write.key,)
 
     def sync(self, key: Key) -> int | None:
+        """Adopt, take a step, report."""
         stateful_set = self._api.find(STATEFUL_SETS, *key)
         if stateful_set is None:
             return None
@@ -128,6 +107,8 @@ class StatefulSets:
         return self._report(sync)
 
     def _begin_sync(self, stateful_set: JsonObject) -> StatefulSetSync:
+        """The revisions, and the pods by ordinal. Without a current revision in the status the update revision is the
+        current one."""
         update = self._revisions.settle(stateful_set)
         named = stateful_set.get("status", {}).get("currentRevision")
         held = self._revisions.of(stateful_set)
@@ -135,6 +116,7 @@ class StatefulSets:
         return StatefulSetSync(stateful_set, self._pods(stateful_set), current, update)
 
     def _pods(self, stateful_set: JsonObject) -> dict[int, JsonObject]:
+        """The owned pods by ordinal; those with other names are left out."""
         owned = self._owned_pods.of(stateful_set["metadata"]["uid"])
         numbered = ((ordinal_of(stateful_set, pod), pod) for pod in owned.pods.values())
         return {ordinal: pod for ordinal, pod in numbered if ordinal is not None}
@@ -142,7 +124,8 @@ class StatefulSets:
     # ---- the steps
 
     def _step(self, sync: StatefulSetSync) -> None:
-        """What comes later waits for what comes first, unless the set is parallel."""
+        """Later ordinals wait for earlier ones, unless the set is parallel: create and repair, then scale down, then
+        update."""
         for ordinal in sync.ordinals:
             if not self._make_true(sync, ordinal) and sync.in_sequence:
                 return
@@ -152,7 +135,7 @@ class StatefulSets:
             self._replace_outdated(sync)
 
     def _make_true(self, sync: StatefulSetSync, ordinal: int) -> bool:
-        """See to the pod of an ordinal. Returns whether it is as it should be."""
+        """Create or replace the pod of an ordinal if necessary. Returns whether it is healthy."""
         pod = sync.pods.get(ordinal)
         if pod is None:
             self._create(sync, ordinal)
@@ -164,7 +147,7 @@ class StatefulSets:
         return self._is_healthy(sync, pod)
 
     def _scale_down(self, sync: StatefulSetSync) -> bool:
-        """Delete what is beyond the last ordinal, from the top. Returns whether nothing is left to delete."""
+        """Delete pods beyond the last ordinal, from the top. Returns whether none is left."""
         unhealthy = [ordinal for ordinal in sync.condemned if not self._is_healthy(sync, sync.pods[ordinal])]
         for ordinal in sync.condemned:
             pod = sync.pods[ordinal]
@@ -177,7 +160,7 @@ class StatefulSets:
         return not sync.condemned
 
     def _replace_outdated(self, sync: StatefulSetSync) -> None:
-        """One pod at a time, from the top, and none before the one above it is well."""
+        """One pod at a time, from the top, and none before the one above it is healthy."""
         for ordinal in reversed(range(sync.first_updated, sync.ordinals.stop)):
             pod = sync.pods.get(ordinal)
             if pod is None:
@@ -189,7 +172,7 @@ class StatefulSets:
                 return
 
     def _is_healthy(self, sync: StatefulSetSync, pod: JsonObject) -> bool:
-        """Running, ready for long enough, and to stay."""
+        """Running, available, and not being deleted."""
         if is_terminating(pod) or is_finished(pod):
             return False
         at_ns = available_at_ns(pod, sync.spec.get("minReadySeconds", 0))
@@ -198,6 +181,7 @@ class StatefulSets:
     # ---- single pods
 
     def _create(self, sync: StatefulSetSync, ordinal: int) -> None:
+        """Claims first: the pod's volumes refer to them."""
         self._make_claims(sync, ordinal)
         revision = sync.revision_for(ordinal)
         pod = self._control.pod_of(sync.stateful_set, template_of(revision))
@@ -211,7 +195,7 @@ class StatefulSets:
         self._record(sync, "SuccessfulDelete", f"delete Pod {pod['metadata']['name']}")
 
     def _replace_finished(self, sync: StatefulSetSync, pod: JsonObject) -> None:
-        """Its successor has the same name, so it is made when this one is gone."""
+        """Delete a finished pod. Its successor has the same name, so it is created when this one is gone."""
         if is_terminating(pod):
             return
         name, owner = pod["metadata"]["name"], sync.stateful_set["metadata"]["name"]
@@ -222,6 +206,7 @@ class StatefulSets:
         self._delete(sync, pod)
 
     def _make_claims(self, sync: StatefulSetSync, ordinal: int) -> None:
+        """Create the claims of an ordinal that are missing. They stay when the pod is deleted."""
         namespace, owner = sync.stateful_set["metadata"]["namespace"], sync.stateful_set["metadata"]["name"]
         for claim in claims_of(sync.stateful_set, ordinal):
             name = claim["metadata"]["name"]
@@ -247,6 +232,8 @@ class StatefulSets:
         return again_ns
 
     def _status(self, sync: StatefulSetSync, owned: OwnedPods) -> tuple[JsonObject, int | None]:
+        """The status, and when the next pod becomes available. The update revision becomes the current one when all
+        pods have it."""
         now_ns, pods = self._api.clock.now_ns(), list(owned.pods.values())
         min_ready_s = sync.spec.get("minReadySeconds", 0)
         ready = [pod for pod in pods if is_ready(pod) and not is_finished(pod)]
@@ -273,5 +260,30 @@ class StatefulSets:
 
 
 def _belongs_to(stateful_set: JsonObject) -> Callable[[JsonObject], bool]:
-    """An orphan is taken in only if its name has the form of the set's."""
+    """An orphan is adopted only if its name is one of the set's."""
     return lambda pod: ordinal_of(stateful_set, pod) is not None
+
+
+# ---- Ordinals: the pods of a StatefulSet have stable names, `<set>-<ordinal>`.
+
+
+_NAME = re.compile(r"(.*)-([0-9]+)")
+
+
+def ordinal_of(stateful_set: JsonObject, pod: JsonObject) -> int | None:
+    """The ordinal of a pod; None: by its name it is not one of the set's."""
+    found = _NAME.fullmatch(pod["metadata"]["name"])
+    if found is None or found.group(1) != stateful_set["metadata"]["name"]:
+        return None
+    return int(found.group(2))
+
+
+def ordinals_of(stateful_set: JsonObject) -> range:
+    """The ordinals that should exist."""
+    start = stateful_set["spec"].get("ordinals", {}).get("start", 0)
+    return range(start, start + stateful_set["spec"]["replicas"])
+
+
+def revision_of(pod: JsonObject) -> str:
+    name: str = pod["metadata"].get("labels", {}).get(REVISION_LABEL, "")
+    return name
