@@ -24,9 +24,8 @@ from mooring.controllers.nodes.node_heartbeats import NodeHeartbeats
 from mooring.controllers.nodes.node_lifecycle import NodeLifecycle
 from mooring.controllers.nodes.pod_scripts import Script
 from mooring.controllers.nodes.taint_eviction import TaintEviction
-from mooring.controllers.storage.claim_binding import ClaimBinding
+from mooring.controllers.storage.persistent_volumes import ClaimBinding, ClaimProtection, Volumes
 from mooring.controllers.storage.pod_claims import ClaimRelease, EphemeralClaims, PodClaims
-from mooring.controllers.storage.volumes import ClaimProtection, Volumes
 from mooring.controllers.workloads.cron_jobs import CronJobs
 from mooring.controllers.workloads.daemon_sets import DaemonSets
 from mooring.controllers.workloads.deployments import Deployments

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from mooring.apiserver.store import Key, StoreWrite
-from mooring.controllers.nodes.node_making import OS
+from mooring.controllers.nodes.simulated_nodes import OS
 from mooring.model.json_objects import JsonObject
 from mooring.model.names import is_extended_resource
 from mooring.model.node import NO_EXECUTE, Taint

@@ -10,10 +10,10 @@ from mooring.controllers.cluster_kinds import NODE_STORE, POD_STORE, PODS
 from mooring.controllers.cluster_writes import WARNING, record_event
 from mooring.controllers.index import Index
 from mooring.controllers.nodes.kubelet_admission import KubeletAdmission, NodeLoads, PodRejection
-from mooring.controllers.nodes.node_hosts import Addresses, Host
 from mooring.controllers.nodes.pod_life import next_step, rejected, scheduled_ns
 from mooring.controllers.nodes.pod_scripts import Script, script_of
 from mooring.controllers.nodes.pod_statuses import PodMoment
+from mooring.controllers.nodes.simulated_nodes import Addresses, Host
 from mooring.kit.clock import NS_PER_S
 from mooring.model.json_objects import JsonObject
 from mooring.rules.conditions import holds

@@ -6,8 +6,7 @@ from zlib import crc32
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import LEASES, NODE_STORE, NODES
-from mooring.controllers.nodes.node_hosts import Addresses, address_of, lives
-from mooring.controllers.nodes.node_making import alive_status, missing_labels
+from mooring.controllers.nodes.simulated_nodes import Addresses, address_of, alive_status, lives, missing_labels
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.rfc3339 import in_micros
 from mooring.model.json_objects import JsonObject

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from mooring.apiserver.admission.deletion import deleted_ns
 from mooring.controllers.nodes import pod_statuses
-from mooring.controllers.nodes.node_hosts import Host
 from mooring.controllers.nodes.pod_scripts import Script, stop_time_s
 from mooring.controllers.nodes.pod_statuses import (
     CONTAINERS_READY,
@@ -21,6 +20,7 @@ from mooring.controllers.nodes.pod_statuses import (
     readiness,
     unready_text,
 )
+from mooring.controllers.nodes.simulated_nodes import Host
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.rfc3339 import moment_ns
 from mooring.model.json_objects import JsonObject

@@ -36,7 +36,6 @@ def managers_concerned(write: StoreWrite, kind: str, adopters: Adopters | None =
     """The workloads that a write of an owned object concerns: its controller, the one it had before, or all that may
     adopt an orphan."""
     item, before = write.object, write.before
-    # Hot: every write of a pod comes here once for each controller; that of an orphan's status concerns nobody.
     # Hot: every write of a pod comes here once for each controller; a new status of an orphan concerns none.
     if before is not None and "ownerReferences" not in item["metadata"] and not _looks_new(item, before):
         return []

@@ -46,27 +46,31 @@ from mooring.kit.clock import NS_PER_S
 from mooring.model.devices import DeviceClass, ResourceClaim
 from mooring.model.pod import Pod
 from mooring.model.selectors import NodeMatcher, compile_node_selector
-from mooring.plugins.devices.allocation import allocation_of
-from mooring.plugins.devices.binding import (
+from mooring.plugins.devices.allocation import (
     BindingFailed,
     ClaimMetrics,
     allocated,
+    allocation_of,
     deallocate,
     delete_claim,
     give_back_reservation,
     is_overdue,
     is_prepared,
 )
-from mooring.plugins.devices.claims import DEVICE_EVENTS, ClaimState, Unresolved, claims_of, is_reserved_for
-from mooring.plugins.devices.demand import DeviceFeatures
-from mooring.plugins.devices.extended import (
+from mooring.plugins.devices.claims import (
+    DEVICE_EVENTS,
+    ClaimState,
     Served,
+    Unresolved,
     claim_for,
+    claims_of,
+    is_reserved_for,
     is_unwritten,
     needs_devices,
     rows_lacking,
     served_by_devices,
 )
+from mooring.plugins.devices.demand import DeviceFeatures
 from mooring.plugins.devices.offers import INVALID_POOLS, NO_CHOICE, DeviceOfferCache
 from mooring.plugins.devices.work import ClaimWork
 

@@ -27,7 +27,7 @@ from mooring.kit.rfc3339 import in_seconds
 from mooring.model.devices import Allocation, ClaimConsumer, ResourceClaim
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.plugins.devices.binding import (
+from mooring.plugins.devices.allocation import (
     FAILED,
     FINALIZER,
     TIMEOUT,
@@ -45,8 +45,7 @@ from mooring.plugins.devices.binding import (
     results_of,
     write_status,
 )
-from mooring.plugins.devices.claims import ClaimState, is_reserved_for
-from mooring.plugins.devices.extended import is_unwritten
+from mooring.plugins.devices.claims import ClaimState, is_reserved_for, is_unwritten
 
 ATTEMPTS = 5
 """How often a claim is written that other clients change at the same time."""

@@ -54,9 +54,8 @@ from mooring.model.storage import (
 )
 from mooring.model.volume_claims import kept_for, made_for
 from mooring.plugins.volumes.claims import ClaimsByKind, claim_came, sort_claims
-from mooring.plugins.volumes.plan import NO_ROOM, NO_VOLUME, Planner, VolumePlan
+from mooring.plugins.volumes.plan import NO_ROOM, NO_VOLUME, Planner, VolumePlan, score_plan
 from mooring.plugins.volumes.reach import NO_SUCH_VOLUME, OUT_OF_REACH, bound_codes
-from mooring.plugins.volumes.scores import score_plan
 from mooring.plugins.volumes.work import Reservation, bind_volumes
 
 # Upstream's gate, alpha in v1.36 and off by default.

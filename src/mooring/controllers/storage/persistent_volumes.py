@@ -1,18 +1,29 @@
-"""The persistent volume controller: binds claims to an existing volume, to the one that the scheduler chose, or to a
-new one.
+"""The persistent volume controllers: binding claims to volumes, the phases of volumes, and the protection of both.
 
-The rules are in rules/volume_matching.py and rules/volume_provisioning.py; this module does the writes.
+A claim is bound to an existing volume, to the one that the scheduler chose, or to a new one. The rules are in
+rules/volume_matching.py and rules/volume_provisioning.py; this module does the writes.
 """
 
 from collections.abc import Collection, Iterable, Sequence
 
+from mooring.apiserver.admission.deletion import Deletion
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
-from mooring.controllers.cluster_kinds import CLAIM_STORE, CLAIMS, CLASS_STORE, CLASSES, NODES, VOLUME_STORE, VOLUMES
-from mooring.controllers.cluster_writes import NORMAL, WARNING, record_event
+from mooring.controllers.cluster_kinds import (
+    CLAIM_STORE,
+    CLAIMS,
+    CLASS_STORE,
+    CLASSES,
+    NODES,
+    POD_STORE,
+    VOLUME_STORE,
+    VOLUMES,
+)
+from mooring.controllers.cluster_writes import NORMAL, WARNING, lift, record_event
 from mooring.controllers.index import Index
 from mooring.kit.clock import NS_PER_S
 from mooring.model.json_objects import JsonObject
+from mooring.model.pod_spec import FINISHED_PHASES
 from mooring.model.storage import WAIT_FOR_FIRST_CONSUMER
 from mooring.model.volume_claims import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from mooring.rules.volume_matching import (
@@ -214,3 +225,110 @@ def _annotated(item: JsonObject, marks: JsonObject) -> JsonObject:
         return item
     annotations = {**item["metadata"].get("annotations", {}), **marks}
     return {**item, "metadata": {**item["metadata"], "annotations": annotations}}
+
+
+# ---- Phases of volumes: Available without a claim, Bound, Released when the claim is gone, deleted if the policy says
+# so. Claims and volumes in use must not vanish: finalizers protect them, and are removed here when the use ends.
+
+
+# Upstream's finalizers; admission sets them.
+VOLUME_PROTECTION, CLAIM_PROTECTION = "kubernetes.io/pv-protection", "kubernetes.io/pvc-protection"
+
+
+class Volumes:
+    """Keys are volumes: their phase, their reclaim policy and their protection."""
+
+    name = "volumes"
+    storages: Sequence[str] = (VOLUME_STORE, CLAIM_STORE)
+    rest_ns = 0
+
+    def __init__(self, api: ResourceApi) -> None:
+        self._api = api
+
+    def concerned(self, write: StoreWrite) -> Iterable[Key]:
+        """A volume, or the volume that a claim names."""
+        if write.storage == VOLUME_STORE:
+            return (write.key,) if write.type != "DELETED" else ()
+        name = write.object["spec"].get("volumeName")
+        return (("", name),) if name else ()
+
+    def sync(self, key: Key) -> int | None:
+        """Write the phase; delete a released volume whose policy says so. Recycling is not supported, as with CSI."""
+        volume = self._api.find(VOLUMES, *key)
+        if volume is None:
+            return None
+        if volume["metadata"].get("deletionTimestamp"):
+            self._let_go(volume)
+            return None
+        phase = self._phase(volume)
+        if phase != volume.get("status", {}).get("phase"):
+            volume = self._api.put_status(VOLUMES, volume, {**volume.get("status", {}), "phase": phase})
+        if phase == "Released" and volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete":
+            self._api.delete(VOLUMES, "", key[1], Deletion(uid=volume["metadata"]["uid"]))
+        return None
+
+    def _phase(self, volume: JsonObject) -> str:
+        """The phase that follows from the claim. A volume whose claim has yet to name it keeps its phase."""
+        reference = volume["spec"].get("claimRef")
+        if not reference or not reference.get("uid"):
+            return "Available"
+        claim = self._api.find(CLAIMS, reference.get("namespace", ""), reference.get("name", ""))
+        if claim is None or claim["metadata"]["uid"] != reference["uid"]:
+            return "Released"
+        is_bound = claim["spec"].get("volumeName") == volume["metadata"]["name"]
+        held: str = volume.get("status", {}).get("phase", "Available")
+        return "Bound" if is_bound else "Available" if held == "Pending" else held
+
+    def _let_go(self, volume: JsonObject) -> None:
+        """A deleted volume goes unless a claim is bound to it."""
+        if self._phase(volume) != "Bound":
+            lift(self._api, VOLUMES, volume, VOLUME_PROTECTION)
+
+
+class ClaimProtection:
+    """Keys are claims. A deleted claim goes when the last pod that uses it has finished."""
+
+    name = "claim-protection"
+    storages: Sequence[str] = (CLAIM_STORE, POD_STORE)
+    rest_ns = 0
+
+    def __init__(self, api: ResourceApi) -> None:
+        self._api = api
+        self._users = Index(api.store, POD_STORE, used_claims)
+
+    def concerned(self, write: StoreWrite) -> Iterable[Key]:
+        """A deleted claim, and claims that a pod uses no more. Hot: most pods use none."""
+        if write.storage == CLAIM_STORE:
+            is_ending = write.object["metadata"].get("deletionTimestamp") and write.type != "DELETED"
+            return (write.key,) if is_ending else ()
+        pod = write.object
+        if not pod["spec"].get("volumes"):
+            return ()
+        before = used_claims(write.before) if write.before is not None else ()
+        after = used_claims(pod) if write.type != "DELETED" else ()
+        return [(pod["metadata"]["namespace"], mark.partition("/")[2]) for mark in before if mark not in after]
+
+    def sync(self, key: Key) -> int | None:
+        """Remove the finalizer of a deleted claim that no pod uses."""
+        claim = self._api.find(CLAIMS, *key)
+        is_ending = claim is not None and claim["metadata"].get("deletionTimestamp")
+        if claim is not None and is_ending and not self._users.count(f"{key[0]}/{key[1]}"):
+            lift(self._api, CLAIMS, claim, CLAIM_PROTECTION)
+        return None
+
+
+def used_claims(pod: JsonObject) -> list[str]:
+    """`namespace/name` of the claims in use by a pod that has a node and has not finished."""
+    spec = pod["spec"]
+    if not spec.get("volumes") or not spec.get("nodeName") or pod.get("status", {}).get("phase") in FINISHED_PHASES:
+        return []
+    meta = pod["metadata"]
+    return [f"{meta['namespace']}/{name}" for volume in spec["volumes"] if (name := _claim_name(pod, volume))]
+
+
+def _claim_name(pod: JsonObject, volume: JsonObject) -> str:
+    """The claim of a volume: named, or made from an ephemeral volume; empty: the volume has none."""
+    if "ephemeral" in volume:
+        return f"{pod['metadata']['name']}-{volume['name']}"
+    name: str = (volume.get("persistentVolumeClaim") or {}).get("claimName", "")
+    return name
