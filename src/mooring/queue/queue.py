@@ -82,7 +82,7 @@ class SchedulingQueue:
         report: Report | None = None,
     ) -> None:
         self.counters = counters = QueueCounters()
-        self.nominations = Nominations(lookup, self._queued_pod, nominated)
+        self.nominations = Nominations(lookup, nominated)
         self.closed = False
         self.attempts = 0
         """How many attempts were begun: the number of the current scheduling cycle."""
@@ -381,11 +381,6 @@ class SchedulingQueue:
         """Invariants that do not hold."""
         problems = self._places.check() + self._in_flight.check() + self.nominations.check()
         return problems + [f"{e.key}: queued, but in flight too" for e in self._places if e.uid in self._in_flight]
-
-    def _queued_pod(self, key: str) -> Pod | None:
-        """The pod of an entry, for nominations."""
-        entry = self._places.get(key)
-        return None if entry is None else entry.pod
 
     def _observed(self, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None) -> ObservedEvent:
         """An event with its objects and its label."""
