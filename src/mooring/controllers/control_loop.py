@@ -148,6 +148,8 @@ class ControlLoop:
         if controller.rest_ns:
             self._rests[task] = now_ns + controller.rest_ns
         try:
+            # A refusal (conflict, quota, not found) is normal and tried again; anything else is a bug, is reported, and
+            # must not stop the other controllers.
             again_ns = controller.sync(task[1])
         except ApiError:
             self._retry(task, now_ns)

@@ -37,6 +37,7 @@ class Index:
         """Refile an object. Marks that stay keep the place of the object in the order."""
         before = self._marks(write.before) if write.before is not None else ()
         after = self._marks(write.object) if write.type != "DELETED" else ()
+        # A mark that stays is not removed first: the object keeps its place, so the order is that of arrival.
         for mark in before:
             if mark not in after:
                 filed = self._files[mark]

@@ -39,7 +39,7 @@ class Garbage:
         self._living: set[str] = set()
         """The uids of all objects."""
         self._dependents: dict[str, dict[Key, None]] = {}
-        """By the owner's uid, the tasks of what depends on it."""
+        """By uid of the owner: the tasks of its dependents."""
         self._waiting: dict[str, Key] = {}
         """Owners in foreground deletion, by uid."""
 
@@ -75,6 +75,7 @@ class Garbage:
         self._living.discard(meta["uid"])
         self._waiting.pop(meta["uid"], None)
         self._unfile(write, owners)
+        # Owners in foreground deletion that waited for this object may go now.
         waiting = [self._waiting[owner["uid"]] for owner in owners if owner["uid"] in self._waiting]
         return [*waiting, *self._dependents.get(meta["uid"], ())]
 

@@ -81,6 +81,7 @@ class FinishedPods:
     name = "finished-pods"
     storages: Sequence[str] = (POD_STORE,)
     rest_ns = 20 * NS_PER_S
+    """Upstream's period of the pod garbage collector."""
 
     def __init__(self, api: ResourceApi, most: int = MOST_FINISHED) -> None:
         self._api = api

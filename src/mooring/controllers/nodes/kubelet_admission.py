@@ -36,6 +36,7 @@ class NodeLoad:
     """What is taken from one node."""
 
     pods: int = 0
+    """How many pods the kubelet has admitted."""
     requested: Counter[str] = field(default_factory=Counter)
     """In the units of the scheduler: cpu in milli, all else whole."""
     ports: Counter[HostPort] = field(default_factory=Counter)

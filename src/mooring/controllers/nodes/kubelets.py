@@ -84,6 +84,8 @@ class Kubelets:
         host = self._host(pod) if pod is not None else None
         if pod is None or host is None or not host.lives:
             return None
+        # Admission is checked until the pod has started: room may become free, or the node may change, before it is
+        # rejected.
         if _is_new(pod):
             rejection = self._admission.rejection_of(pod, host.node)
             if rejection is not None:

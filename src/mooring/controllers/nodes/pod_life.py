@@ -48,8 +48,11 @@ class LifeStep(NamedTuple):
     good."""
 
     status: JsonObject | None = None
+    """The status to write; None: the present one is right."""
     again_ns: int | None = None
+    """When to look again whatever happens; None: when the pod changes."""
     is_over: bool = False
+    """Whether the kubelet deletes the pod for good, without grace."""
 
 
 def next_step(pod: JsonObject, host: Host, take: TakeAddress, script: Script, moment: PodMoment) -> LifeStep:

@@ -27,8 +27,11 @@ class Script:
     ready_s: float = 0.0
     """From Running to Ready."""
     run_s: float | None = None
+    """From Running to the end of its containers; None: see above."""
     exit_code: int = 0
+    """Of all its containers when they end."""
     stop_s: float = _DEFAULT_STOP_S
+    """From the end of the preStop hooks to the end of the containers."""
 
     @property
     def is_plain(self) -> bool:

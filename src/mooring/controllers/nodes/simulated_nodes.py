@@ -189,7 +189,9 @@ class Host:
     node: JsonObject
     lives: bool
     address: str
+    """Its internal address; empty: it has none yet."""
     addresses: list[JsonObject]
+    """The same as the list that pod statuses share."""
 
     @classmethod
     def of(cls, node: JsonObject) -> "Host":

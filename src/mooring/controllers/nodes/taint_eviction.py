@@ -47,6 +47,7 @@ class TaintEviction:
         if write.type == "DELETED":
             self._began_ns.pop(pod["metadata"]["uid"], None)
             return ()
+        # Hot: usually no node has such taints, and then a pod needs no further check.
         is_concerned = self._evicting and pod["spec"].get("nodeName") in self._evicting and _is_new(write)
         return (write.key,) if is_concerned else ()
 

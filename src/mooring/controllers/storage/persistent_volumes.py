@@ -48,6 +48,7 @@ class ClaimBinding:
     name = "claim-binding"
     storages: Sequence[str] = (CLAIM_STORE, VOLUME_STORE, CLASS_STORE)
     rest_ns = NS_PER_S // 20
+    """A binding writes claim and volume several times; one sync sees them all."""
 
     def __init__(self, api: ResourceApi) -> None:
         self._api = api

@@ -167,6 +167,7 @@ class CronJobs:
     name = "cronjob"
     storages: Sequence[str] = (CRON_JOBS.storage, JOBS.storage)
     rest_ns = NS_PER_S // 10
+    """A Job that ends writes its status several times in a row."""
 
     def __init__(self, api: ResourceApi, jobs: Index) -> None:
         """`jobs` are jobs by their controller."""

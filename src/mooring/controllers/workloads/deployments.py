@@ -91,6 +91,8 @@ class Deployments:
             self._rescale(sync)
             self._forget_history(sync)
             self._put(sync, counted(sync, self._api.now()))
+        # A change of spec.replicas is applied before the rollout goes on, so that shares are computed from a settled
+        # state.
         elif is_rescaled(sync) and self._rescale(sync):
             self._put(sync, counted(sync, self._api.now()))
         elif is_recreated(sync.deployment):
@@ -114,6 +116,7 @@ class Deployments:
     def _roll(self, sync: DeploymentSync) -> None:
         """First grow the new set as far as maxSurge allows, in a later sync shrink old ones as far as maxUnavailable
         allows."""
+        # Sizes as specified, not pods as they are: the ReplicaSets have yet to act on the last step.
         total = sum(replicas_of(item) for item in sync.sets)
         if sync.new is None:
             self._begin(sync, numbers.grown(sync.bounds, 0, total))

@@ -42,6 +42,7 @@ class DisruptionBudgets:
         *(r.storage for r in _SCALED.values()),
     )
     rest_ns = NS_PER_S // 4
+    """A rollout changes hundreds of pods in a second; four counts a second are enough."""
 
     def __init__(self, api: ResourceApi) -> None:
         self._api = api

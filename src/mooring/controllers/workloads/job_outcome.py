@@ -109,7 +109,9 @@ class JobVerdict(NamedTuple):
     """`target` is the condition that is set at once, `end` the one that follows when all pods have ended."""
 
     target: str
+    """The condition that is set at once."""
     end: str
+    """The condition that follows when all pods have ended."""
     reason: str
     message: str
 
@@ -123,6 +125,7 @@ class Counts(NamedTuple):
     """Pods of a Job; `succeeded` of an Indexed Job are its indexes."""
 
     active: int
+    """Pods that run or wait."""
     succeeded: int
     failed: int
 

@@ -75,6 +75,7 @@ class Jobs:
     name = "job"
     storages: Sequence[str] = (JOBS.storage, PODS.storage)
     rest_ns = NS_PER_S // 10
+    """While hundreds of pods of a Job finish, each of their writes concerns it."""
 
     def __init__(self, api: ResourceApi, owned_pods: OwnedPodIndex, orphans: Orphans) -> None:
         """`orphans` are pods without a controller."""
@@ -173,11 +174,13 @@ class Jobs:
             return None
         counts = self._counts(sync)
         wanted = wanted_active(sync.job, counts)
+        # Too many pods: parallelism was lowered, the Job was suspended, or enough have succeeded.
         if counts.active > wanted:
             self._reduce(sync, counts.active - wanted)
         resumes_ns = sync.account.resumes_ns()
         if counts.active < wanted and resumes_ns <= self._api.clock.now_ns():
             self._make(sync, wanted - counts.active)
+        # The end of the backoff matters only while pods are missing; the deadline always.
         moments = [resumes_ns if counts.active < wanted else 0, deadline_ns(self._with_start(sync)) or 0]
         return min((at for at in moments if at > self._api.clock.now_ns()), default=None)
 

@@ -29,11 +29,13 @@ class OwnedPods:
     def __init__(self) -> None:
         self.pods: dict[Key, JsonObject] = {}
         self.tally: dict[Group, int] = {}
+        """Group -> number of pods."""
         self._groups: dict[Key, Group] = {}
         """By pod: the group that it is counted in."""
         self._labels: dict[Labels, Labels] = {}
         """Each set of labels once: 20,000 equal ones take room."""
         self._states: Counter[State] = Counter()
+        """State -> number of pods, summed over all labels."""
         self._approved: set[Labels] = set()
         """Labels that the selector `_approved_by` matches."""
         self._approved_by: Selector | None = None

@@ -46,6 +46,7 @@ def managers_concerned(write: StoreWrite, kind: str, adopters: Adopters | None =
             found += adopters.of(item)
     elif owner["kind"] == kind:
         found.append((item["metadata"].get("namespace", ""), owner["name"]))
+    # The very same list means the same owner: a write that changes only the status shares it with the version before.
     if before is not None and before["metadata"].get("ownerReferences") is not item["metadata"].get("ownerReferences"):
         then = manager_key(before, kind)
         if then is not None and then not in found:

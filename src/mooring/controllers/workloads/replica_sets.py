@@ -103,6 +103,7 @@ class ReplicaSets:
             "readyReplicas": owned.count("ready"),
             "availableReplicas": available,
         }
+        # Counts of zero are left out, as the API's omitempty does, so that an unchanged status compares equal.
         status: JsonObject = {"replicas": owned.count(*ACTIVE)}
         status |= {key: number for key, number in counts.items() if number}
         if self._resource is REPLICA_SETS:

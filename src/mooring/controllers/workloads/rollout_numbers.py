@@ -27,14 +27,18 @@ class Bounds:
 
     replicas: int
     surge: int
+    """How many pods more than wanted may exist."""
     unavailable: int
+    """How many pods fewer than wanted may be available."""
 
     @property
     def most(self) -> int:
+        """The most pods that may exist at once."""
         return self.replicas + self.surge
 
     @property
     def fewest_available(self) -> int:
+        """The fewest pods that must be available."""
         return self.replicas - self.unavailable
 
 
@@ -68,12 +72,15 @@ def shrunk(bounds: Bounds, new: Size, old: Sequence[Size]) -> list[int]:
     total = new.replicas + sum(sizes)
     # Pods that may go without a look at availability: unavailable ones of the new set count as still missing.
     spare = total - bounds.fewest_available - (new.replicas - new.available)
+    # Step 1: old pods that are not available serve no requests and go first, as many as the bound allows.
     for i, size in enumerate(old):
         gone = max(0, min(spare, size.replicas - size.available))
         sizes[i] -= gone
         spare -= gone
+    # Nothing went and nothing may go.
     if spare <= 0 and sum(sizes) == sum(size.replicas for size in old):
         return sizes
+    # Step 2: available old pods go, as many as are available beyond the minimum.
     left = new.available + sum(size.available for size in old) - bounds.fewest_available
     for i in range(len(sizes)):
         gone = max(0, min(left, sizes[i]))
@@ -88,6 +95,7 @@ class Part:
 
     replicas: int
     most_before: int
+    """What all sets together were allowed when this one was last sized."""
 
 
 def proportional(bounds: Bounds, parts: Sequence[Part]) -> list[int]:
@@ -96,6 +104,7 @@ def proportional(bounds: Bounds, parts: Sequence[Part]) -> list[int]:
     The parts come in the order in which rounding favours them; the first also gets what is left over.
     """
     allowed = bounds.most if bounds.replicas > 0 else 0
+    # Positive: pods to add; negative: pods to remove. `added` approaches it set by set.
     to_add = allowed - sum(part.replicas for part in parts)
     added, sizes = 0, []
     for part in parts:

@@ -34,7 +34,9 @@ class StatefulSetSync:
     """A StatefulSet during one sync: its pods by ordinal, and the two revisions that they may have."""
 
     stateful_set: JsonObject
+    """The object as the sync found it."""
     pods: dict[int, JsonObject]
+    """By ordinal: the pods that the set owns, also those beyond its replicas."""
     current: JsonObject
     """The revision before the update that is under way."""
     update: JsonObject
@@ -47,6 +49,7 @@ class StatefulSetSync:
 
     @property
     def in_sequence(self) -> bool:
+        """Whether each step waits for the one before (podManagementPolicy OrderedReady)."""
         return bool(self.spec["podManagementPolicy"] != "Parallel")
 
     @property
@@ -126,6 +129,7 @@ class StatefulSets:
     def _step(self, sync: StatefulSetSync) -> None:
         """Later ordinals wait for earlier ones, unless the set is parallel: create and repair, then scale down, then
         update."""
+        # Lowest ordinal first; an unhealthy pod stops all that follow in an ordered set.
         for ordinal in sync.ordinals:
             if not self._make_true(sync, ordinal) and sync.in_sequence:
                 return
@@ -245,6 +249,7 @@ class StatefulSets:
             "updatedReplicas": staying.count(name_of(sync.update)),
         }
         current = sync.current
+        # The update is complete: its revision becomes the current one.
         if counts["updatedReplicas"] == len(pods) == len(ready) == sync.spec["replicas"]:
             current, counts["currentReplicas"] = sync.update, counts["updatedReplicas"]
         status: JsonObject = {
