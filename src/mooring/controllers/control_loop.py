@@ -26,7 +26,7 @@ class Controller(Protocol):
 
     name: str
     storages: Sequence[str]
-    """Whose writes it observes: `/pods`, `apps/replicasets`, ..."""
+    """The storages whose writes it observes: `/pods`, `apps/replicasets`, ..."""
     rest_ns: int
     """How long an object is left alone after a sync, so that many changes in a row cost one sync."""
 
@@ -45,7 +45,7 @@ class Controller(Protocol):
 Report = Callable[[str, Exception], None]
 
 Task = tuple[int, Key]
-"""The controller, by its place, and the object that it is to look at."""
+"""The controller, by its place in the list, and the key of the object to sync."""
 
 
 class ControlLoop:

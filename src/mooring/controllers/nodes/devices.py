@@ -13,7 +13,7 @@ DEVICES = "mooring.dev/devices"
 """The annotation of a node: `gpu.example.com=8:model=a100,memory=80Gi`, several drivers joined by semicolons."""
 
 MOST_DEVICES = 128
-"""As many as one slice may hold."""
+"""The most devices of one slice (upstream: ResourceSliceMaxDevices)."""
 
 
 class Devices:

@@ -1,4 +1,4 @@
-"""What a kubelet checks before it starts a pod, whoever bound the pod: upstream's predicate admit handler.
+"""What a kubelet checks before it starts a pod: upstream's predicate admit handler.
 
 The scheduler has checked the same, but pods also come with a node in their spec, or from another scheduler.
 """

@@ -29,7 +29,7 @@ class Script:
     run_s: float | None = None
     """From Running to the end of its containers; None: see above."""
     exit_code: int = 0
-    """Of all its containers when they end."""
+    """The exit code of all its containers."""
     stop_s: float = _DEFAULT_STOP_S
     """From the end of the preStop hooks to the end of the containers."""
 
@@ -91,7 +91,8 @@ def stop_time_s(pod: JsonObject, script: Script, grace_s: float) -> float:
 
 
 def _hook_times_s(pod: JsonObject) -> Iterator[float]:
-    """Of containers that run. A sleep takes its time; `exec` and `httpGet` take none, because nothing is executed."""
+    """The seconds that the preStop hooks of running containers take. A sleep takes its time; `exec` and `httpGet` take
+    none, because nothing is executed."""
     running = {
         status["name"]
         for group in ("containerStatuses", "initContainerStatuses")

@@ -10,7 +10,7 @@ from mooring.model.pod_spec import FINISHED_PHASES
 State = Literal["ready", "unready", "terminating", "Succeeded", "Failed"]
 
 ACTIVE: tuple[State, ...] = ("ready", "unready")
-"""Neither finished nor on its way out: what counts as a replica."""
+"""Neither finished nor being deleted: these pods count as replicas."""
 
 
 def state_of(pod: JsonObject) -> State:

@@ -28,20 +28,20 @@ DEFAULT_TEMPLATE: JsonObject = {
 
 
 def make_nodes(count: int, template: JsonObject | None = None, first: int = 1) -> list[JsonObject]:
-    """That many nodes, numbered from `first` on, with names of one length."""
+    """`count` nodes, numbered from `first` on, with names of one length."""
     digits = max(_FEWEST_DIGITS, len(str(first + count - 1)))
     return [make_node(number, template, digits) for number in range(first, first + count)]
 
 
 def missing_nodes(count: int, existing: Collection[str], template: JsonObject | None = None) -> list[JsonObject]:
-    """Those of the nodes numbered from 1 to `count` that are not there, however many digits the others' names have."""
+    """The nodes numbered from 1 to `count` that do not exist yet, however many digits the others' names have."""
     taken = _numbers(existing, template)
     free = (number for number in range(1, count + 1) if number not in taken)
     return _numbered(free, taken, template, len(str(count)))
 
 
 def more_nodes(count: int, existing: Collection[str], template: JsonObject | None = None) -> list[JsonObject]:
-    """That many, under the first numbers that are free."""
+    """`count` nodes, under the first numbers that are free."""
     taken = _numbers(existing, template)
     free = (number for number in itertools.count(1) if number not in taken)
     return _numbered(itertools.islice(free, count), taken, template)

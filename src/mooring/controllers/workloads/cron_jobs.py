@@ -57,7 +57,7 @@ class Schedule:
     days: frozenset[int]
     months: frozenset[int]
     weekdays: frozenset[int]
-    """From 0, Sunday."""
+    """0 is Sunday."""
     any_day: bool
     """cron's rule: if the days of the month or of the week are `*`, a day must match both; otherwise one of them is
     enough."""

@@ -144,7 +144,7 @@ _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 def first_to_go(pods: Sequence[JsonObject], number: int, now_ns: int) -> list[JsonObject]:
-    """So many of the pods, in the order in which they are to be deleted.
+    """The `number` pods that are to be deleted, in that order.
 
     Unassigned before assigned, pending before running, unready before ready, cheap before dear, crowded nodes before
     others, briefly ready before long ready, often restarted before others, new before old.

@@ -228,7 +228,7 @@ def _status_of(claim: ResourceClaim, result: AllocatedDevice) -> DeviceStatus | 
 
 
 def _true(status: DeviceStatus, types: Sequence[str]) -> list[Condition]:
-    """Of these condition types those that are true, with their condition. The first condition of a type counts."""
+    """The conditions of these types that are true. The first condition of a type counts."""
     found = {condition.type: condition for condition in reversed(status.conditions or ())}
     return [found[each] for each in types if each in found and found[each].status == "True"]
 

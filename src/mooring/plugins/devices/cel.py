@@ -26,9 +26,11 @@ from mooring.model.meta import int64
 from mooring.model.quantity import parse
 
 MAX_COST = 1_000_000
-"""Of one selector for one device (CELSelectorExpressionMaxCost). Upstream takes it for a tenth of a second."""
+"""The most that one selector may cost for one device (CELSelectorExpressionMaxCost). Upstream takes it for a tenth of a
+second."""
 MAX_BYTES = 10 * 1024
-"""Of a selector (CELSelectorExpressionMaxLength). The API server rejects longer ones, so none is ever compiled."""
+"""The longest selector (CELSelectorExpressionMaxLength). The API server rejects longer ones, so none is ever compiled.
+"""
 
 # Upstream's texts for results that are not boolean, by the CEL type.
 _NOT_A_BOOL = {
@@ -161,7 +163,7 @@ class Effort:
     """
 
     max_steps: int | None = None
-    """Of all searches together; None: there is no limit."""
+    """The limit for all searches of the attempt together; None: there is no limit."""
     steps: int = 0
     compiled: set[str] = field(default_factory=set)
     """Selectors of which something was learnt: then another attempt gets further."""

@@ -212,7 +212,7 @@ def _expressions(selectors: Sequence[DeviceSelector] | None) -> tuple[str, ...]:
 
 
 Value = tuple[str, str | int | bool]
-"""Of which type a value is, and the value."""
+"""The type of a value, and the value."""
 
 
 class PickConstraint(ABC):

@@ -64,7 +64,7 @@ class NodeGroups:
         """By row: which group the node belongs to."""
         self.groups_seeing: dict[PoolId, list[int]] = {}
         self.fault: str | None = None
-        """Why nobody can be given devices."""
+        """Why no pod can get devices at all."""
 
     def refresh(self, cluster: Cluster) -> None:
         """Read slices and nodes again if any of them changed. Touches by pods do not count."""
@@ -169,7 +169,7 @@ class _Reach:
     view: SliceView
     rows: Mask | None = None
     devices: dict[DeviceId, Mask] = field(default_factory=dict)
-    """Of a slice whose devices say so themselves: the rows that each is for."""
+    """The rows that each device is for, if the slice leaves that to its devices."""
 
     @classmethod
     def of(cls, view: SliceView, nodes: NodeTable) -> "_Reach":

@@ -247,12 +247,12 @@ class FreeList:
         return self._after[position]
 
     def take_out(self, position: int) -> None:
-        """Nothing happens if it never was in."""
+        """Take a position out; one that never was a member stays out."""
         if self._is_in[position]:
             self._link(self._before[position], self._after[position])
 
     def put_back(self, position: int) -> None:
-        """It must be the one that was taken out last of those that are out."""
+        """Put a position back. It must be the one that was taken out last of those that are out."""
         if self._is_in[position]:
             self._after[self._before[position]] = position
             self._before[self._after[position]] = position

@@ -58,7 +58,7 @@ def budgets_of(cluster: Cluster) -> list[Budget]:
         try:
             selector = compile_selector(budget.spec.selector)
         except SelectorError:
-            continue  # Parity: a budget whose selector cannot be read protects nobody
+            continue  # Parity: a budget whose selector does not compile protects no pod
         if not selector.is_empty and not selector.is_nothing:
             disrupted = frozenset(budget.status.disrupted_pods or ())
             found.append(Budget(budget.namespace, selector, budget.status.disruptions_allowed, disrupted))

@@ -142,7 +142,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         return final(f'looking up PVC {new.missing}: persistentvolumeclaim "{name}" not found')
 
     def _required_drivers(self, context: SchedulingContext, handles: set[VolumeHandle]) -> tuple[str, ...]:
-        """Of the drivers that the pod needs those that forbid nodes without them."""
+        """The drivers of the pod's volumes that keep pods off nodes on which they do not run."""
         known = context.cluster.storage.drivers
         names = sorted({driver for driver, _ in handles})
         return tuple(name for name in names if name in known and known[name].spec.prevent_pod_scheduling_if_missing)

@@ -153,7 +153,7 @@ def _check_reach(context: SchedulingContext, volume: PersistentVolume, node_name
 
 
 def _labels(context: SchedulingContext, node_name: str) -> dict[str, str] | None:
-    """Of the node as it is now; None when it is gone."""
+    """The labels of the node as it is now; None: the node is gone."""
     row = context.cluster.nodes.row_book.get(node_name)
     node = context.cluster.nodes.nodes[row] if row is not None else None
     return None if node is None else node.labels
