@@ -264,4 +264,4 @@ _CHANGES = (
     (Action.UPDATE_POD_TOLERATION, _tolerations_changed),
     (Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM, _claims_changed),
 )
-"""In upstream's order (podEventsToRegister)."""
+"""In upstream's order (podChangeExtracters)."""
