@@ -19,7 +19,7 @@ from mooring.apiclient.client import ApiClient
 from mooring.apiclient.kubeconfig.loading import find_connection
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.app.own_cluster import own_connection
-from mooring.controllers.nodes.node_making import make_nodes
+from mooring.controllers.nodes.simulated_nodes import make_nodes
 from mooring.embedded.cluster import EmbeddedCluster
 from mooring.embedded.seeding import seed
 from mooring.kit.collector import relax_collector

@@ -6,7 +6,7 @@ from typing import Any
 from cluster_api import an_api
 from mooring.apiserver.admission.deletion import Deletion
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.controllers.cluster_services import cluster_services
+from mooring.controllers.assembly import cluster_services
 from mooring.controllers.control_loop import Controller, ControlLoop
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.json_objects import JsonObject

@@ -28,7 +28,7 @@ from urllib.parse import urlencode, urlsplit
 import yaml
 
 from mooring.app.up import EmbeddedService, ServiceSettings, serving
-from mooring.controllers.nodes.node_making import make_nodes
+from mooring.controllers.nodes.simulated_nodes import make_nodes
 from mooring.embedded.cluster import EmbeddedCluster, EmbeddedSettings
 from mooring.embedded.seeding import seed
 

@@ -6,8 +6,8 @@ from typing import Any
 from cluster_api import an_api
 from mooring.apiserver.admission.deletion import Deletion
 from mooring.apiserver.resource_api import ResourceApi
+from mooring.controllers.assembly import workload_controllers
 from mooring.controllers.control_loop import ControlLoop
-from mooring.controllers.workloads.workloads import workload_controllers
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.kind_spec import KindSpec
 from mooring.model.resources import RESOURCES

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mooring.controllers.workloads.daemon_pods import node_of
+from mooring.controllers.workloads.daemon_sets import node_of
 from workload_stage import Json, Stage, a_template, a_workload, resource
 
 NODES = resource("nodes")

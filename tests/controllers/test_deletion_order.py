@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cluster_api import START_NS
-from mooring.controllers.workloads.deletion_order import first_to_go
+from mooring.controllers.workloads.owned_pods import first_to_go
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.rfc3339 import in_seconds
 

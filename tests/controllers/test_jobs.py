@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from mooring.controllers.workloads.job_indexes import parse_indexes, show_indexes
-from mooring.controllers.workloads.job_pods import index_of
+from mooring.controllers.workloads.job_outcome import index_of, parse_indexes, show_indexes
 from workload_stage import PODS, Stage, a_template
 
 

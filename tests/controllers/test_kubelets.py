@@ -6,7 +6,7 @@ import pytest
 
 from living_cluster import LivingCluster
 from mooring.apiserver.admission.deletion import Deletion
-from mooring.controllers.cluster_services import SimulationSettings, cluster_services
+from mooring.controllers.assembly import SimulationSettings, cluster_services
 from mooring.controllers.nodes.pod_life import backoff_s
 from mooring.controllers.nodes.pod_scripts import Script
 from mooring.model.json_objects import JsonObject

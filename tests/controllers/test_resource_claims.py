@@ -6,7 +6,7 @@ import pytest
 
 from living_cluster import LivingCluster
 from mooring.controllers.cluster_kinds import PODS
-from mooring.controllers.storage.resource_claims import DEVICE_CLAIMS, PROTECTION
+from mooring.controllers.storage.pod_claims import DEVICE_CLAIMS, PROTECTION
 
 DRIVER = "gpu.example.com"
 CLAIMS, SLICES = "resourceclaims", "resourceslices"

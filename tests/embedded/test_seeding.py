@@ -4,7 +4,7 @@ from typing import Any
 
 from asking import a_body, the
 from cluster_api import an_api
-from mooring.controllers.nodes.node_making import make_nodes
+from mooring.controllers.nodes.simulated_nodes import make_nodes
 from mooring.embedded.seeding import default_class, seed
 
 

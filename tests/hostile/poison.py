@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from poisons import NAMESPACE, NODES, PODS, POISONS, VICTIM_NODE, Poison, Step, pod
 
-from mooring.controllers.nodes.node_making import make_nodes
+from mooring.controllers.nodes.simulated_nodes import make_nodes
 from running_cluster import Client, a_process, command
 
 LONGEST_WAIT_S = 2.0

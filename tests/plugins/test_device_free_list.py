@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.plugins.devices.free_list import FreeList
+from mooring.plugins.devices.pools import FreeList
 
 
 def members(free: FreeList) -> list[int]:

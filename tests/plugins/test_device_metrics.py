@@ -6,7 +6,7 @@ from mooring.framework.metric_catalogue import CATALOGUE
 from mooring.framework.points import Handle
 from mooring.kit.metrics import MetricRegistry
 from mooring.model.devices import AllocatedDevice
-from mooring.plugins.devices.metrics import ClaimMetrics
+from mooring.plugins.devices.allocation import ClaimMetrics
 
 
 def test_what_is_counted() -> None:

@@ -7,8 +7,7 @@ import pytest
 
 from device_building import a_device, a_slice
 from mooring.model.devices import ResourceSlice
-from mooring.plugins.devices.device_views import view_of
-from mooring.plugins.devices.pools import PoolView, gather_pools
+from mooring.plugins.devices.pools import PoolView, gather_pools, view_of
 
 D0, D1, D2 = (a_device(f"d{i}") for i in range(3))
 NEEDS = [{"counterSet": "set", "counters": {"slots": {"value": "1"}}}]

@@ -10,12 +10,11 @@ from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_allo
 from mooring.cluster.claims.claim_ledger import ClaimLedger
 from mooring.model.devices import ResourceClaim, ResourceSlice
 from mooring.plugins.devices import search as device_search
-from mooring.plugins.devices.demand import Fatal, read_demand
-from mooring.plugins.devices.device_views import view_of
-from mooring.plugins.devices.features import DeviceFeatures
+from mooring.plugins.devices.cel import Effort, TookTooLong
+from mooring.plugins.devices.demand import DeviceFeatures, Fatal, read_demand
 from mooring.plugins.devices.node_groups import NodeGroup
-from mooring.plugins.devices.pools import gather_pools
-from mooring.plugins.devices.search import Effort, InvalidPools, TookTooLong, search
+from mooring.plugins.devices.pools import gather_pools, view_of
+from mooring.plugins.devices.search import InvalidPools, search
 
 OWN = f'device.attributes["{DRIVER}"]'
 NUMA = a_slice("s1", a_device("d0", numa=0), a_device("d1", numa=1), a_device("d2", numa=0))
@@ -310,7 +309,7 @@ FAULTS: dict[str, tuple[Any, Any, str]] = {
 def test_what_ends_the_attempt(slices: Sequence[ResourceSlice], claim: ResourceClaim, text: str) -> None:
     with pytest.raises(Fatal) as fault:
         found(slices, [claim])
-    assert fault.value.told([claim]).startswith(text)
+    assert fault.value.describe([claim]).startswith(text)
 
 
 def test_a_selector_that_fails_on_a_device_that_nobody_looks_at() -> None:
@@ -353,7 +352,7 @@ def test_a_selector_that_costs_too_much_ends_the_attempt_as_upstream_does() -> N
     costly = "".join(f"{ten}.all(x{i}, " for i in range(7)) + "x0 > 0" + ")" * 7
     with pytest.raises(Fatal) as fault:
         found([a_slice("s", a_device("d0"))], [a_claim("c", an_ask(1, costly))])
-    assert fault.value.told([a_claim("c")]) == (
+    assert fault.value.describe([a_claim("c")]) == (
         "claim default/c: selector #0: CEL runtime error: operation cancelled: actual cost limit exceeded"
     )
 

@@ -20,13 +20,12 @@ from mooring.model.node import Node
 from mooring.model.pod_spec import NodeSelector
 from mooring.model.selectors import compile_node_selector
 from mooring.plugins.devices import search as device_search
-from mooring.plugins.devices.demand import Fatal, read_demand
-from mooring.plugins.devices.device_views import SliceView, view_of
-from mooring.plugins.devices.features import DeviceFeatures
+from mooring.plugins.devices.allocation import DeviceChoice
+from mooring.plugins.devices.demand import DeviceFeatures, Fatal, read_demand
 from mooring.plugins.devices.node_groups import NodeGroup
 from mooring.plugins.devices.offers import INVALID_POOLS, NO_CHOICE, DeviceOfferCache
-from mooring.plugins.devices.pools import gather_pools
-from mooring.plugins.devices.search import DeviceChoice, InvalidPools, search
+from mooring.plugins.devices.pools import SliceView, gather_pools, view_of
+from mooring.plugins.devices.search import InvalidPools, search
 
 FEATURES = DeviceFeatures()
 
@@ -85,7 +84,7 @@ def plain_code(cluster: Cluster, claims: Sequence[ResourceClaim], node: Node) ->
     except InvalidPools:
         return INVALID_POOLS
     except Fatal as fault:
-        return fault.told(claims)
+        return fault.describe(claims)
     return NO_CHOICE if choice is None else 0
 
 

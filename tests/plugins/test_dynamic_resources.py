@@ -18,8 +18,8 @@ from mooring.framework.status import SKIP, PluginError, Rejection, final
 from mooring.kit.clock import NS_PER_S
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
+from mooring.plugins.devices.claims import ClaimState
 from mooring.plugins.devices.dynamic_resources import DynamicResources
-from mooring.plugins.devices.state import ClaimState
 from volume_asking import a_context, verdicts
 
 NOW_NS = 1_769_904_000 * NS_PER_S

@@ -15,7 +15,7 @@ from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
-from mooring.plugins.affinity import spread_counts, spread_skew
+from mooring.plugins.affinity import spread_counts
 from mooring.plugins.affinity.pod_topology_spread import PodTopologySpread
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -61,7 +61,6 @@ def counting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     if request.param == "counts are made for one attempt":
         monkeypatch.setattr(tallies, "FEW_RULES", -1)
         monkeypatch.setattr(spread_counts, "FEW_CONSTRAINTS", -1)
-        monkeypatch.setattr(spread_skew, "FEW_CONSTRAINTS", -1)
 
 
 # ---- Filter

@@ -27,9 +27,8 @@ from mooring.framework.what_if import is_batchable
 from mooring.kit.choice import choose
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodDisruptionBudget
-from mooring.plugins.preemption.budgets import budgets_of, split_by_budget
 from mooring.plugins.preemption.default_preemption import TRIALS, DefaultPreemption
-from mooring.plugins.preemption.search import Findings, PreemptionDryRun
+from mooring.plugins.preemption.search import Findings, PreemptionDryRun, budgets_of, split_by_budget
 from mooring.plugins.preemption.trial import Trial
 from mooring.scheduler.assembly import build_runners
 from mooring.scheduler.decide import DecideOptions, decide

@@ -197,7 +197,7 @@ FAULTS: dict[str, tuple[Callable[[BackoffQueue, QueuedPod], object], list[str]]]
     ),
     "no end": (
         lambda queue, entry: setattr(entry, "backoff_until_ns", None),
-        ["default/pod: backs off until nobody knows"],
+        ["default/pod: in backoff without an end"],
     ),
 }
 

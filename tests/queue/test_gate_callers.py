@@ -2,9 +2,8 @@
 
 from queue_rig import PROFILE, a_gate, a_pending, a_profile
 
-from mooring.queue.counters import QueueCounters
-from mooring.queue.entry import QueuedPod
-from mooring.queue.gates import Gates
+from mooring.queue.entry import QueueCounters, QueuedPod
+from mooring.queue.places import Gates
 from recording_caller import RecordingCaller
 
 

@@ -8,8 +8,7 @@ from queue_rig import NODE_ADD, NODE_LABEL, a_pending
 
 from mooring.cluster.cluster import Cluster
 from mooring.framework.events import Change, ClusterEvent
-from mooring.queue.counters import QueueCounters
-from mooring.queue.entry import QueuedPod
+from mooring.queue.entry import QueueCounters, QueuedPod
 from mooring.queue.hints import ObservedEvent
 from mooring.queue.in_flight import InFlight
 
@@ -163,7 +162,7 @@ FAULTS = {
         ["in flight: events before the oldest start are kept, or later ones forgotten"],
     ),
     "without its entry": (lose_an_entry, ["in flight: starts and entries are not of the same pods"]),
-    "kept for nobody": (keep_for_nobody, ["in flight: 1 events are kept for nobody"]),
+    "kept for nobody": (keep_for_nobody, ["in flight: 1 events are kept, but no pod is in flight"]),
     "miscounted": (miscount, ["in flight: 6 events are counted, 3 are there"]),
 }
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from queue_rig import a_pending
 
-from mooring.queue.pod_changes import pod_events
+from mooring.queue.hints import pod_events
 
 TWO_CPU = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2", "memory": "1Gi"}}}]}
 ONE_CPU = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1000m", "memory": "1Gi"}}}]}

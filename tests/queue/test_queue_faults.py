@@ -54,7 +54,7 @@ SPOILED: dict[str, tuple[Callable[[Rig], object], list[str]]] = {
     ),
     "parked and in backoff": (
         lambda rig: places(rig).backoff.push(entry(rig, "parked")),
-        ["default/parked: in backoff, and parked too"],
+        ["default/parked: in backoff, and unschedulable too"],
     ),
     "a heap": (lambda rig: places(rig).active._heap.clear(), ["active heap: default/active is not in it"]),
 }
@@ -73,12 +73,12 @@ def test_the_check_looks_everywhere() -> None:
     entry(rig, "backoff").backoff_until_ns = None
     places(rig).unschedulable.gated += 1
     rig.queue._in_flight._counts["NodeAdd"] += 1
-    rig.queue.nominations._by_node["n1"] = {}
+    rig.queue.nominations.check = lambda: ["nominations: a fault"]  # type: ignore[method-assign]
     assert rig.queue.check() == [
-        "default/backoff: backs off until nobody knows",
-        "parked: 2 pods are counted as gated",
+        "default/backoff: in backoff without an end",
+        "unschedulable: 2 pods are counted as gated",
         "in flight: 1 events are counted, 0 are there",
-        "nominations: node n1 is kept without pods",
+        "nominations: a fault",
     ]
 
 

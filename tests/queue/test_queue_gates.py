@@ -4,9 +4,8 @@ from queue_rig import GATES_ELIMINATED, NODE_LABEL, PROFILE, FakeGate, a_gate, a
 
 from mooring.framework.status import PluginError
 from mooring.model.pod import Pod
-from mooring.queue.counters import QueueCounters
-from mooring.queue.entry import QueuedPod
-from mooring.queue.gates import Gates
+from mooring.queue.entry import QueueCounters, QueuedPod
+from mooring.queue.places import Gates
 from recording_caller import RecordingCaller
 
 

@@ -35,8 +35,7 @@ from mooring.framework.events import (
 from mooring.framework.plugin_caller import PluginCaller
 from mooring.framework.points import Plugin
 from mooring.model.meta import KubeObject
-from mooring.queue.counters import QueueCounters
-from mooring.queue.entry import QueuedPod
+from mooring.queue.entry import QueueCounters, QueuedPod
 from mooring.queue.hints import HintMap, Hints, ObservedEvent, QueueingStrategy, registrations_of
 from recording_caller import NOW_NS, RecordingCaller
 

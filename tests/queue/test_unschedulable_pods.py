@@ -42,7 +42,7 @@ def test_a_pod_that_changed_is_filed_anew_and_keeps_its_turn() -> None:
     unschedulable = a_yard(entry := an_entry("a", "A"), an_entry("b", "A", "B"))
     entry.unschedulable_plugins = ("A", "B")
     entry.gating_plugin = "B"
-    assert unschedulable.check() == ["default/a: parked, and changed since it was filed"]
+    assert unschedulable.check() == ["default/a: unschedulable, and changed since it was filed"]
     assert unschedulable.put(entry) is False
     assert (names(unschedulable.rejected_by(["B"])), unschedulable.gated, unschedulable.check()) == (["a", "b"], 1, [])
     entry.reject_by(["B"])
@@ -63,7 +63,7 @@ def test_a_removed_pod_leaves_no_traces() -> None:
 
 
 def test_the_check_finds_a_pod_without_rejectors() -> None:
-    assert a_yard(an_entry("a")).check() == ["default/a: parked, but nobody rejected it"]
+    assert a_yard(an_entry("a")).check() == ["default/a: unschedulable, but no plugin rejected it"]
 
 
 def misfile(unschedulable: UnschedulablePods) -> None:
@@ -85,11 +85,11 @@ def miscount(unschedulable: UnschedulablePods) -> None:
 FAULTS = {
     "filed under another name": (
         misfile,
-        ["default/a: parked as default/other", "default/other: parked, but not found by its rejectors"],
+        ["default/a: filed as default/other", "default/other: unschedulable, but not found by its rejectors"],
     ),
-    "not found": (lose, ["default/a: parked, but not found by its rejectors"]),
-    "found by others": (overfile, ["parked: pods are filed under plugins that did not reject them"]),
-    "miscounted": (miscount, ["parked: 1 pods are counted as gated"]),
+    "not found": (lose, ["default/a: unschedulable, but not found by its rejectors"]),
+    "found by others": (overfile, ["unschedulable: pods are filed under plugins that did not reject them"]),
+    "miscounted": (miscount, ["unschedulable: 1 pods are counted as gated"]),
 }
 
 

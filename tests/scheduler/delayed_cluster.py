@@ -346,7 +346,11 @@ class DelayedCluster:
 
     def _promised(self) -> list[Pod]:
         core = self.scheduler.core
-        return [pod for name in core.queue.nominations for pod in core.cluster.nominated.on(name)]
+        return [
+            pod
+            for name in dict.fromkeys(core.queue.nominations._node_of.values())
+            for pod in core.cluster.nominated.on(name)
+        ]
 
     def _call(self, cause: Cause, act: Callable[[], None]) -> None:
         self.clock.advance_ns(CALL_NS)

@@ -10,7 +10,7 @@ from mooring.framework.events import ClusterEvent
 from mooring.model.meta import Condition
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.queue.pod_changes import pod_events
+from mooring.queue.hints import pod_events
 from mooring.scheduler.intake import node_events
 
 

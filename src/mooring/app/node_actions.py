@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from mooring.apiclient.client import ApiClient
-from mooring.controllers.nodes.node_hosts import FAILED
-from mooring.controllers.nodes.node_making import more_nodes
+from mooring.controllers.nodes.simulated_nodes import FAILED, more_nodes
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
 from mooring.model.media_types import MERGE_PATCH

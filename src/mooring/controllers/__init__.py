@@ -1,1 +1,2 @@
-"""Controllers of the embedded cluster: they make the objects true that users write. Without I/O, like the scheduler."""
+"""The controllers of the embedded cluster: workloads, nodes with simulated kubelets, storage, and the life cycle of
+objects."""

@@ -1,10 +1,120 @@
-"""All controllers of an embedded cluster."""
+"""Puts the controllers of an embedded cluster together, with the indexes that they share.
 
+A controller that needs nothing but the API lists its class in `CONTROLLERS` of its module and is found. One that shares
+an index with others, or has settings, is built by hand below.
+"""
+
+import pkgutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib import import_module
+from types import ModuleType
+
+from mooring import controllers
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.controllers.cluster_services import cluster_services
+from mooring.controllers.cluster_kinds import POD_STORE, PODS
 from mooring.controllers.control_loop import Controller
-from mooring.controllers.workloads.workloads import workload_controllers
+from mooring.controllers.index import Index, Orphans, by_controller, by_node
+from mooring.controllers.lifecycle.garbage import Garbage
+from mooring.controllers.lifecycle.namespaces import Namespaces
+from mooring.controllers.lifecycle.pod_garbage import FinishedPods, StrandedPods
+from mooring.controllers.nodes.devices import Devices
+from mooring.controllers.nodes.kubelets import Kubelets
+from mooring.controllers.nodes.node_heartbeats import NodeHeartbeats
+from mooring.controllers.nodes.node_lifecycle import NodeLifecycle
+from mooring.controllers.nodes.pod_scripts import Script
+from mooring.controllers.nodes.taint_eviction import TaintEviction
+from mooring.controllers.storage.persistent_volumes import ClaimBinding, ClaimProtection, Volumes
+from mooring.controllers.storage.pod_claims import ClaimRelease, EphemeralClaims, PodClaims
+from mooring.controllers.workloads.cron_jobs import CronJobs
+from mooring.controllers.workloads.daemon_sets import DaemonSets
+from mooring.controllers.workloads.deployments import Deployments
+from mooring.controllers.workloads.disruption_budgets import DisruptionBudgets
+from mooring.controllers.workloads.jobs import JOBS, Jobs
+from mooring.controllers.workloads.owned_pods import OwnedPodIndex
+from mooring.controllers.workloads.replica_sets import REPLICA_SETS, ReplicaSets, ReplicationControllers
+from mooring.controllers.workloads.revisions import REVISIONS
+from mooring.controllers.workloads.stateful_sets import StatefulSets
 
 
 def all_controllers(api: ResourceApi) -> list[Controller]:
+    """Every controller, for one ControlLoop."""
     return [*workload_controllers(api), *cluster_services(api)]
+
+
+# ---- Workloads share the indexes of pods and ReplicaSets: each is kept up to date once for all of them.
+
+
+def workload_controllers(api: ResourceApi) -> list[Controller]:
+    """Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs and CronJobs."""
+    store = api.store
+    owned_pods, orphans = OwnedPodIndex(store), Orphans(store, PODS.storage)
+    sets, orphan_sets = Index(store, REPLICA_SETS.storage, by_controller), Orphans(store, REPLICA_SETS.storage)
+    revisions = Index(store, REVISIONS.storage, by_controller)
+    return [
+        Deployments(api, sets, orphan_sets, owned_pods),
+        ReplicaSets(api, owned_pods, orphans),
+        ReplicationControllers(api, owned_pods, orphans),
+        StatefulSets(api, owned_pods, orphans, revisions),
+        DaemonSets(api, owned_pods, orphans, revisions),
+        Jobs(api, owned_pods, orphans),
+        CronJobs(api, Index(store, JOBS.storage, by_controller)),
+    ]
+
+
+# ---- The rest of the control plane, and the simulated nodes.
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationSettings:
+    """How the simulated part of the cluster behaves."""
+
+    heartbeat_s: float = 5.0
+    """Seconds between two heartbeats of a node, while there are few nodes."""
+    pods: Script = field(default_factory=Script)
+    """How pods behave whose annotations do not say otherwise."""
+    root_certificate: str = ""
+    """What clients in the cluster trust, as PEM: each namespace gets it as a ConfigMap."""
+
+
+def cluster_services(api: ResourceApi, settings: SimulationSettings | None = None) -> list[Controller]:
+    """Kubelets, node and volume controllers, garbage collection and the rest."""
+    settings = settings or SimulationSettings()
+    pods_by_node = Index(api.store, POD_STORE, by_node)
+    heartbeats = NodeHeartbeats(api, settings.heartbeat_s)
+    return [
+        Kubelets(api, pods_by_node, settings.pods),
+        heartbeats,
+        NodeLifecycle(api, pods_by_node, heartbeats.grace_ns),
+        TaintEviction(api, pods_by_node),
+        StrandedPods(api, pods_by_node),
+        FinishedPods(api),
+        DisruptionBudgets(api),
+        ClaimBinding(api),
+        Volumes(api),
+        ClaimProtection(api),
+        EphemeralClaims(api),
+        Devices(api),
+        PodClaims(api),
+        ClaimRelease(api),
+        Garbage(api),
+        Namespaces(api, settings.root_certificate),
+        *discovered(api),
+    ]
+
+
+# ---- Discovery: a new file in a room of this package is enough to add a controller.
+
+
+def discovered(api: ResourceApi) -> list[Controller]:
+    """One of each class that a module of a room lists in `CONTROLLERS`, in the order of the modules' names."""
+    return [make(api) for module in _modules() for make in getattr(module, "CONTROLLERS", ())]
+
+
+def _modules() -> Iterator[ModuleType]:
+    """All modules of all rooms. They are imported only here, so that a module that no other imports is found too."""
+    for room in pkgutil.iter_modules(controllers.__path__, f"{controllers.__name__}."):
+        if room.ispkg:
+            path = import_module(room.name).__path__
+            for module in pkgutil.iter_modules(path, f"{room.name}."):
+                yield import_module(module.name)

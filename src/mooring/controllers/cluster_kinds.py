@@ -1,4 +1,4 @@
-"""The kinds that the cluster's own controllers read and write, by short names."""
+"""The kinds that controllers read and write, by short names."""
 
 from mooring.model.resources import RESOURCES
 

@@ -1,7 +1,8 @@
-"""Runs controllers: hears every write, notes who is to be looked at again, and looks when told to.
+"""Runs controllers: observes every write, notes which objects have to be synced, and syncs them when the driver says
+so.
 
-Nothing here waits or reads a clock of its own: a driver calls `step` whenever there is something due, and `next_ns`
-says when that will be. In production that is an event loop, in tests a virtual clock.
+Nothing here waits or reads a clock of its own: a driver calls `step` whenever something is due, and `next_ns` says when
+that will be. In production that is an event loop, in tests a virtual clock.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -13,27 +14,30 @@ from mooring.apiserver.store import Key, StoreWrite
 from mooring.kit.clock import NS_PER_S
 from mooring.model.api_errors import ApiError
 
+# Retries after a failure double from a tenth of a second to a minute, per object: conflicts are gone at once, and a
+# persistent fault must not keep the loop busy.
 FIRST_RETRY_NS = NS_PER_S // 10
 LAST_RETRY_NS = 60 * NS_PER_S
 
 
 class Controller(Protocol):
-    """Keeps one kind of object true. It is told keys, not changes: what it does depends only on how things are."""
+    """Keeps one kind of object in its desired state. It gets keys, not changes: what it does depends on the present
+    state only, so a write that is missed or seen twice does no harm."""
 
     name: str
     storages: Sequence[str]
-    """Whose writes it wants to hear of: `/pods`, `apps/replicasets`, ..."""
+    """The storages whose writes it observes: `/pods`, `apps/replicasets`, ..."""
     rest_ns: int
-    """How long an object is left alone after it was looked at, so that a storm of changes costs one look."""
+    """How long an object is left alone after a sync, so that many changes in a row cost one sync."""
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
-        """Which of its objects are to be looked at again because of a write. Called within the write: quick, no writes."""
+        """The keys to sync because of a write. Called within the write: it has to be quick, and must not write."""
         ...
 
     def sync(self, key: Key) -> int | None:
-        """Look at an object and do what is to be done. Returns when to look again (ns), None: when something changes.
+        """Bring one object to its desired state. Returns when to sync it again (ns); None: when something changes.
 
-        May raise ApiError, as on a conflict: then it is tried again a little later.
+        May raise ApiError, as on a conflict: then the loop tries again a little later.
         """
         ...
 
@@ -41,36 +45,42 @@ class Controller(Protocol):
 Report = Callable[[str, Exception], None]
 
 Task = tuple[int, Key]
-"""The controller, by its place, and the object that it is to look at."""
+"""The controller, by its place in the list, and the key of the object to sync."""
 
 
 class ControlLoop:
-    """All controllers of a cluster."""
+    """All controllers of a cluster. Each task is planned once at most, however many writes concern it."""
 
     def __init__(
         self, api: ResourceApi, controllers: Sequence[Controller], report: Report = lambda text, error: None
     ) -> None:
-        """`report` is told of faults that are no refusals: they are tried again, but somebody should know."""
+        """`report` takes faults other than refusals of the API server: they are tried again, but they are bugs."""
         self._api = api
         self._controllers = controllers
         self._report = report
         self._ready: dict[Task, None] = {}
+        """Tasks that are due, in the order in which they became so."""
         self._later: list[tuple[int, Task]] = []
+        """A heap of (time, task); entries that `_when` does not confirm are outdated."""
         self._when: dict[Task, int] = {}
         """When a task of `_later` is really due: the heap also holds earlier plans for it."""
         self._rests: dict[Task, int] = {}
+        """Until when an object is left alone after a sync."""
         self._failures: dict[Task, int] = {}
-        self._hearers: dict[str, list[tuple[int, Controller]]] = {}
+        """How often a task failed in a row."""
+        self._listeners: dict[str, list[tuple[int, Controller]]] = {}
         for place, controller in enumerate(controllers):
             for storage in controller.storages:
-                self._hearers.setdefault(storage, []).append((place, controller))
-        for storage in self._hearers:
+                self._listeners.setdefault(storage, []).append((place, controller))
+        # What is in the store already counts as just added: after a restart every object is synced once.
+        for storage in self._listeners:
             for item in api.store.all(storage):
-                self._hear(StoreWrite(api.store.version, storage, "ADDED", item, None))
-        api.store.listen(self._hear, self._hearers)
+                self._observe(StoreWrite(api.store.version, storage, "ADDED", item, None))
+        api.store.listen(self._observe, self._listeners)
 
     def step(self, limit: int = 1000) -> int:
-        """Look at what is due, at most at so many objects. Returns how many were looked at."""
+        """Run what is due, at most so many tasks, so that a driver can do other things in between. Returns how many
+        were run."""
         self._wake()
         for done in range(limit):
             if not self._ready:
@@ -87,13 +97,16 @@ class ControlLoop:
         self._drop_outdated()
         return self._later[0][0] if self._later else None
 
-    def _hear(self, write: StoreWrite) -> None:
-        for place, controller in self._hearers.get(write.storage, ()):
+    def _observe(self, write: StoreWrite) -> None:
+        """Plan the tasks that a write calls for. It runs inside of the write, so the order of tasks is the order of
+        writes."""
+        for place, controller in self._listeners.get(write.storage, ()):
             for key in controller.concerned(write):
                 self._plan((place, key))
 
     def _plan(self, task: Task) -> None:
-        """As soon as may be: at once, or when its rest is over. A retry that was planned for later gives way."""
+        """Run a task as soon as possible: at once, or when its rest is over. This overrides a retry that is planned for
+        later."""
         if task in self._ready:
             return
         rests_until = self._rests.get(task, 0)
@@ -105,12 +118,14 @@ class ControlLoop:
             self._ready[task] = None
 
     def _defer(self, task: Task, when_ns: int) -> None:
+        """Run a task at a time, unless an earlier one is planned."""
         if task in self._ready or self._when.get(task, when_ns + 1) <= when_ns:
             return
         self._when[task] = when_ns
         heappush(self._later, (when_ns, task))
 
     def _wake(self) -> None:
+        """Move the tasks whose time has come to `_ready`."""
         now_ns = self._api.clock.now_ns()
         self._drop_outdated()
         while self._later and self._later[0][0] <= now_ns:
@@ -121,14 +136,20 @@ class ControlLoop:
             self._drop_outdated()
 
     def _drop_outdated(self) -> None:
+        """Drop heap entries that were replaced by an earlier plan: to remove them when they are replaced would be
+        linear."""
         while self._later and self._when.get(self._later[0][1]) != self._later[0][0]:
             heappop(self._later)
 
     def _run(self, task: Task) -> None:
+        """Run one task and plan what follows from its outcome."""
         controller, now_ns = self._controllers[task[0]], self._api.clock.now_ns()
+        # The rest begins before the sync: what the sync itself writes must not bring the object back at once.
         if controller.rest_ns:
             self._rests[task] = now_ns + controller.rest_ns
         try:
+            # A refusal (conflict, quota, not found) is normal and tried again; anything else is a bug, is reported, and
+            # must not stop the other controllers.
             again_ns = controller.sync(task[1])
         except ApiError:
             self._retry(task, now_ns)

@@ -1,4 +1,4 @@
-"""All plugins that come with Mooring."""
+"""The plugins that come with Mooring: upstream's, by name, and any other that a module of a plugin family lists."""
 
 import pkgutil
 from collections.abc import Iterator
@@ -56,6 +56,8 @@ IN_TREE = (
     TopologyPlacementGenerator,
     PodGroupPodsCount,
 )
+"""Every plugin of upstream's registry. Which ones run, and in which order, is for the profile to say
+(config/defaults.py)."""
 
 
 def in_tree() -> Registry:
@@ -64,6 +66,7 @@ def in_tree() -> Registry:
 
 
 def _discovered() -> Iterator[type[Plugin] | type[PlainPlugin]]:
+    """The classes that modules list in `PLUGINS`: a new plugin is one file in a family, and no line here."""
     for family in pkgutil.iter_modules(plugins.__path__, f"{plugins.__name__}."):
         if family.ispkg:
             for module in pkgutil.iter_modules(import_module(family.name).__path__, f"{family.name}."):

@@ -6,6 +6,8 @@ from mooring.framework.points import BindPlugin
 
 
 class DefaultBinder(BindPlugin):
+    """Answers with an intent: the driver calls the API server and reports what became of it."""
+
     name = "DefaultBinder"
 
     def bind(self, context: SchedulingContext, node_name: str) -> Bind:

@@ -1,4 +1,8 @@
-"""What the hints of several plugins ask about a change."""
+"""Questions about a change that the queueing hints of several plugins ask.
+
+A hint gets the waiting pod and a Change (old object, new object), and says whether the change may let the pod pass the
+plugin that rejected it. A wrong no leaves the pod unschedulable for up to five minutes; a wrong yes costs one attempt.
+"""
 
 from typing import cast
 
@@ -29,5 +33,6 @@ def is_itself(pod: Pod, change: Change) -> bool:
 
 
 def has_place(pod: Pod) -> bool:
-    """Whether the pod is on a node, or one was promised to it. Others take nothing from anybody."""
+    """Whether the pod is on a node, or nominated to one. Other pods use no resources, so their changes help no other
+    pod."""
     return bool(pod.spec.node_name or pod.status.nominated_node_name)

@@ -10,9 +10,12 @@ from mooring.plugins.hints import is_itself
 
 
 class SchedulingGates(PreEnqueuePlugin):
+    """Gates are spec.schedulingGates: other controllers remove them when the pod may be scheduled."""
+
     name = "SchedulingGates"
 
     def events(self) -> Sequence[Registration]:
+        """Only an update of the pod itself that removes its last gates can help."""
         opened = ClusterEvent(POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
         return (Registration(opened, is_itself),)
 

@@ -1,1 +1,2 @@
-"""The scheduling queue (queue.py): which pod is tried next, and when a pod that was rejected is tried again."""
+"""The scheduling queue: pods that wait for a node, and the events that move them. It knows extension points, and no
+plugin by name."""

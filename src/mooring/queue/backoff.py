@@ -139,5 +139,5 @@ class BackoffQueue:
         rejected = [e for e in self.errors if e.rejectors and not e.is_gated and not e.serves_backoff]
         problems += [f"{entry.key}: among the errors, but rejected by plugins" for entry in rejected]
         problems += [f"{e.key}: in both backoff heaps" for e in self.rejected if e.key in self.errors]
-        problems += [f"{e.key}: backs off until nobody knows" for e in self if e.backoff_until_ns is None]
+        problems += [f"{e.key}: in backoff without an end" for e in self if e.backoff_until_ns is None]
         return problems

@@ -1,6 +1,8 @@
-"""A pod in the queue, with what the queue remembers of it from one attempt to the next."""
+"""A pod in the queue, with what the queue remembers of it from one attempt to the next, and what the queue counts."""
 
+from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Literal
 
 from mooring.framework.events import ClusterEvent
@@ -11,9 +13,10 @@ Place = Literal["active", "backoff", "unschedulable", "gated"]
 
 
 class QueuedPod:
-    """A pod on its way to a node. It is made once and handed out by `pop`; whoever fails to place it parks it again.
+    """A pod on its way to a node: upstream's QueuedPodInfo.
 
-    Times are nanoseconds of the scheduler's clock.
+    It is made once, handed out by `pop`, and comes back by `add_unschedulable` if its attempt fails. Times are
+    nanoseconds of the scheduler's clock.
     """
 
     __slots__ = (
@@ -53,10 +56,11 @@ class QueuedPod:
         self.consecutive_errors = 0
         """How often in a row it came back without a plugin to blame."""
         self.backoff_until_ns: int | None = None
-        """The end of its backoff once somebody asked (backoff.py); void after each return."""
+        """The end of its backoff, worked out when first needed (backoff.py); None again after each return."""
         self.serves_backoff = False
         """It stays in backoff to the end, also when nothing else waits."""
         self.unschedulable_plugins: tuple[str, ...] = ()
+        """Plugins that rejected it; an event that one of them registered may move it."""
         self.pending_plugins: tuple[str, ...] = ()
         """Plugins that wait for an event: when it comes the pod is tried at once, without backoff."""
         self.gating_plugin = ""
@@ -64,8 +68,9 @@ class QueuedPod:
         self.gating_message = ""
         self.gating_events: tuple[ClusterEvent, ...] = ()
         self.was_flushed = False
-        """It owes its present chance to the flush of pods that waited too long."""
+        """Only the flush of pods that waited too long gave it its present attempt, not an event."""
         self.flushed_ns = 0
+        """When that flush was: the time for the next one counts from there."""
 
     @property
     def profile(self) -> str:
@@ -85,11 +90,50 @@ class QueuedPod:
         return pending + tuple(name for name in self.unschedulable_plugins if name not in pending)
 
     def reject_by(self, plugins: Iterable[str], pending: Iterable[str] = ()) -> None:
-        """Note who rejected it in the attempt that just failed; none: the attempt ended in an error."""
+        """Note the plugins that rejected it in the attempt that just failed; none: the attempt ended in an error."""
         self.unschedulable_plugins = tuple(sorted(set(plugins)))
         self.pending_plugins = tuple(sorted(set(pending)))
         self.gating_plugin = self.gating_message = ""
         self.gating_events = ()
 
+    def gate_hears(self, event: ClusterEvent) -> bool:
+        """Whether an event can open the gate that holds the pod back: its plugin registered the event."""
+        return event.is_wildcard or any(registered.covers(event) for registered in self.gating_events)
+
     def __repr__(self) -> str:
         return f"QueuedPod({self.key}, attempts={self.attempts}, rejectors={list(self.rejectors)})"
+
+
+# ---- What the queue counts: plain numbers, which metrics read when they are collected.
+
+
+POD_POPPED = "PodPopped"
+"""The label under which the starts of attempts are counted among the in-flight events."""
+
+
+@dataclass(slots=True)
+class QueueCounters:
+    """Counters only grow; gauges say what is there now. How many pods wait in each place, the queue itself knows."""
+
+    incoming: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Counter: (queue, event label) -> pods that came in."""
+    in_flight_events: Counter[str] = field(default_factory=Counter)
+    """Gauge: event label -> events kept for pods in flight."""
+    unschedulable: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Gauge: (plugin, profile) -> pods that the plugin rejected."""
+    hints: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    """Counter: (plugin, event label, outcome) -> hints that were asked."""
+    flushed: int = 0
+    """Counter: pods that got another chance only because they had been unschedulable for too long."""
+    rescued: int = 0
+    """Counter: those of them that were then placed. Each is a wake-up that was lost."""
+
+    def hold(self, entry: QueuedPod) -> None:
+        """The pod counts as rejected by its plugins from now on."""
+        for plugin in entry.rejectors:
+            self.unschedulable[plugin, entry.profile] += 1
+
+    def release(self, entry: QueuedPod) -> None:
+        """The pod no longer counts as rejected."""
+        for plugin in entry.rejectors:
+            self.unschedulable[plugin, entry.profile] -= 1

@@ -1,10 +1,24 @@
-"""Hints: whether an event could make a pod schedulable, asked of the plugins that rejected the pod and of no others."""
+"""Hints: whether an event could make a pod schedulable, asked of the plugins that rejected the pod and of no others.
 
-from collections.abc import Callable, Mapping, Sequence
+A plugin registers events, each with an optional hint. A wrong no strands the pod until the flush after five minutes; a
+wrong yes costs one attempt. So everything in doubt is a yes here.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from mooring.framework.events import EVERYTHING, NODE, Action, Change, ClusterEvent, Hint, Registration
+from mooring.framework.events import (
+    ASSIGNED_POD,
+    EVERYTHING,
+    NODE,
+    UNSCHEDULABLE_POD,
+    Action,
+    Change,
+    ClusterEvent,
+    Hint,
+    Registration,
+)
 from mooring.framework.plugin_caller import PluginCaller
 from mooring.framework.points import (
     FilterPlugin,
@@ -14,14 +28,16 @@ from mooring.framework.points import (
     PreFilterPlugin,
     ReservePlugin,
 )
-from mooring.queue.counters import QueueCounters
-from mooring.queue.entry import QueuedPod
+from mooring.model.pod import Pod
+from mooring.model.quantity import to_milli
+from mooring.model.requests import held_requests
+from mooring.queue.entry import QueueCounters, QueuedPod
 
 if TYPE_CHECKING:
     from mooring.framework.profiles import Profile
 
 Report = Callable[[str, Exception | None], None]
-"""Told of what should not have happened: a text, and the exception that is behind it if there is one."""
+"""Takes what should not have happened: a text, and the exception behind it if there is one."""
 
 Listeners = Mapping[str, tuple[Hint | None, ...]]
 """Plugin -> the hints to ask about an event; None stands for one that always says yes."""
@@ -30,6 +46,7 @@ REJECTING = (PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, ReservePlugin, Per
 """The points at which a plugin can reject a pod in a way that an event may cure."""
 
 _NODE_TAINTED = Registration(ClusterEvent(NODE, Action.UPDATE_NODE_TAINT))
+"""Added to registrations for new nodes: see `with_taints`."""
 
 
 class ObservedEvent(NamedTuple):
@@ -41,7 +58,7 @@ class ObservedEvent(NamedTuple):
 
 
 class QueueingStrategy(IntEnum):
-    """What an event is worth to a pod that was rejected; the greater, the stronger."""
+    """What an event is worth to a pod that was rejected; the greater, the stronger. Upstream's queueingStrategy."""
 
     SKIP = 0
     """Nothing."""
@@ -52,7 +69,8 @@ class QueueingStrategy(IntEnum):
 
 
 def registrations_of(plugin: Plugin) -> Sequence[Registration]:
-    """The events that could cure a plugin's rejections."""
+    """The events that could cure a plugin's rejections. A plugin that can reject and registers none is woken by
+    everything."""
     registered = plugin.events()
     if registered is None:
         return EVERYTHING if isinstance(plugin, REJECTING) else ()
@@ -62,7 +80,8 @@ def registrations_of(plugin: Plugin) -> Sequence[Registration]:
 def with_taints(registered: Sequence[Registration]) -> Sequence[Registration]:
     """Add changes of taints for a plugin that waits for new nodes.
 
-    Parity: a node usually appears tainted and is usable only later; whoever waits for nodes must hear of that too.
+    Parity: a node usually appears with taints and is usable only later, when they are removed; without this a pod that
+    waits for a node would miss that moment.
     """
     actions = Action(0)
     for registration in registered:
@@ -74,7 +93,7 @@ def with_taints(registered: Sequence[Registration]) -> Sequence[Registration]:
 
 
 class HintMap:
-    """Which plugins of one profile want to hear of which event."""
+    """Which plugins of one profile registered which event."""
 
     def __init__(self, registered: Mapping[str, Sequence[Registration]]) -> None:
         self._registered = registered
@@ -87,9 +106,10 @@ class HintMap:
         return cls({**{name: registrations_of(plugin) for name, plugin in profile.plugins.items()}, **others})
 
     def listeners(self, event: ClusterEvent) -> Listeners:
-        """Who wants to hear of an event. There are few kinds of events, so each is matched once.
+        """The hints to ask about an event, by plugin. There are few kinds of events, so each is matched once.
 
-        Hot: all unschedulable pods are asked about one event after another, and hashing an event takes 0.6 µs.
+        Hot: all unschedulable pods are asked about one event after another, and hashing an event takes 0.6 µs; so the
+        last answer is kept by identity.
         """
         if self._last is not None and self._last[0] is event:
             return self._last[1]
@@ -104,6 +124,7 @@ class HintMap:
         return heard
 
     def events_of(self, plugin: str) -> tuple[ClusterEvent, ...]:
+        """The events that one plugin registered."""
         return tuple(registration.event for registration in self._registered.get(plugin, ()))
 
 
@@ -132,7 +153,8 @@ class Hints:
         return tuple(event for hint_map in self._maps.values() for event in hint_map.events_of(plugin))
 
     def strategy_for(self, entry: QueuedPod, observed: ObservedEvent) -> QueueingStrategy:
-        """What an event is worth to a pod."""
+        """What an event is worth to a pod. Pods without a rejector failed with an error: any event gives them another
+        attempt."""
         rejectors = entry.rejectors
         if not rejectors:
             return QueueingStrategy.AFTER_BACKOFF
@@ -149,6 +171,16 @@ class Hints:
                     QueueingStrategy.IMMEDIATELY if plugin in entry.pending_plugins else QueueingStrategy.AFTER_BACKOFF
                 )
         return QueueingStrategy.SKIP
+
+    def strongest_for(self, entry: QueuedPod, events: Iterable[ObservedEvent]) -> QueueingStrategy:
+        """What several events are worth to a pod: the strongest counts."""
+        strongest = QueueingStrategy.IMMEDIATELY if entry.pending_plugins else QueueingStrategy.AFTER_BACKOFF
+        found = QueueingStrategy.SKIP
+        for observed in events:
+            found = max(found, self.strategy_for(entry, observed))
+            if found is strongest:
+                break  # no later event can be worth more
+        return found
 
     def _ask(self, plugin: str, hint: Hint | None, entry: QueuedPod, observed: ObservedEvent) -> bool:
         """Ask one hint. One that fails counts as a yes: an attempt in vain costs less than a pod that is stranded."""
@@ -172,3 +204,64 @@ def _strategy_for_wildcard(entry: QueuedPod, change: Change) -> QueueingStrategy
     if new is not None and (new.uid or new.key) != entry.uid:
         return QueueingStrategy.SKIP
     return QueueingStrategy.AFTER_BACKOFF
+
+
+# ---- What changed in a pod, as the events that plugins register for.
+
+
+def pod_events(old: Pod, new: Pod) -> list[ClusterEvent]:
+    """The events that an update of a pod amounts to, in the order in which hints are asked about them; at least one.
+
+    Parity: to lose one of several gates, or to begin to terminate, is an unspecific update.
+    """
+    resource = ASSIGNED_POD if new.spec.node_name else UNSCHEDULABLE_POD
+    actions = [action for action, happened in _CHANGES if happened(old, new)]
+    return [ClusterEvent(resource, action) for action in actions or (Action.UPDATE,)]
+
+
+def _labels_changed(old: Pod, new: Pod) -> bool:
+    return old.labels != new.labels
+
+
+def _shrank(old: Pod, new: Pod) -> bool:
+    """Whether the pod holds less of some resource. Sums are made only if one of their parts changed."""
+    if old.shape is new.shape or _resources(old) == _resources(new):
+        return False
+    before, after = held_requests(old), held_requests(new)
+    return any(name not in after or to_milli(after[name]) < to_milli(amount) for name, amount in before.items())
+
+
+def _resources(pod: Pod) -> tuple[object, ...]:
+    """What the requests of a pod are computed from: spec, status of in-place resizes, overhead."""
+    spec, status = pod.spec, pod.status
+    return (
+        *(spec.containers, spec.init_containers, spec.resources, spec.overhead),
+        *(status.container_statuses, status.init_container_statuses, status.conditions),
+        *(status.resources, status.allocated_resources),
+    )
+
+
+def _gates_vanished(old: Pod, new: Pod) -> bool:
+    return bool(old.spec.scheduling_gates) and not new.spec.scheduling_gates
+
+
+def _tolerations_changed(old: Pod, new: Pod) -> bool:
+    """Parity: tolerations can only be added, so their number tells."""
+    return len(old.spec.tolerations or ()) != len(new.spec.tolerations or ())
+
+
+def _claims_changed(old: Pod, new: Pod) -> bool:
+    return (old.status.resource_claim_statuses or [], old.status.extended_resource_claim_status) != (
+        new.status.resource_claim_statuses or [],
+        new.status.extended_resource_claim_status,
+    )
+
+
+_CHANGES = (
+    (Action.UPDATE_POD_LABEL, _labels_changed),
+    (Action.UPDATE_POD_SCALE_DOWN, _shrank),
+    (Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, _gates_vanished),
+    (Action.UPDATE_POD_TOLERATION, _tolerations_changed),
+    (Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM, _claims_changed),
+)
+"""In upstream's order (podChangeExtracters)."""

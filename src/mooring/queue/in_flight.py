@@ -1,13 +1,12 @@
-"""Pods in flight, and what happened in the cluster since each of them took off.
+"""Pods in flight, and what happened in the cluster since the attempt of each began.
 
 An attempt sees the cluster as it was when it began. If it fails, the events that came meanwhile decide whether the pod
-is unschedulable or tried again; without them a wake-up that comes during an attempt would be lost.
+is unschedulable or tried again; without them an event that comes during an attempt would be lost.
 """
 
 from collections import OrderedDict
 
-from mooring.queue.counters import POD_POPPED, QueueCounters
-from mooring.queue.entry import QueuedPod
+from mooring.queue.entry import POD_POPPED, QueueCounters, QueuedPod
 from mooring.queue.hints import ObservedEvent
 
 
@@ -43,6 +42,7 @@ class InFlight:
         return list(self._starts)
 
     def entry(self, uid: str) -> QueuedPod | None:
+        """The entry of a pod in flight."""
         return self._entries.get(uid)
 
     def start(self, entry: QueuedPod) -> bool:
@@ -55,7 +55,7 @@ class InFlight:
         return True
 
     def record(self, observed: ObservedEvent) -> None:
-        """Keep an event for all that are in flight; if nothing is, nobody will ask for it."""
+        """Keep an event for all pods in flight; without any, the event is not needed."""
         if self._starts:
             self._events.append(observed)
             self._counts[observed.label] += 1
@@ -85,6 +85,7 @@ class InFlight:
             self._base = position
 
     def check(self) -> list[str]:
+        """Invariants that do not hold."""
         problems = []
         starts = list(self._starts.values())
         end = self._base + len(self._events)
@@ -95,7 +96,7 @@ class InFlight:
         if self._starts.keys() != self._entries.keys():
             problems.append("in flight: starts and entries are not of the same pods")
         if not starts and self._events:
-            problems.append(f"in flight: {len(self._events)} events are kept for nobody")
+            problems.append(f"in flight: {len(self._events)} events are kept, but no pod is in flight")
         counted = sum(self._counts.values())
         if counted != len(starts) + end - self._forgotten:
             problems.append(f"in flight: {counted} events are counted, {len(starts) + end - self._forgotten} are there")

@@ -1,9 +1,12 @@
-"""Nominations: pods for which room is being made on a node, so that nobody else takes it."""
+"""Nominations: pods for which room is being made on a node, and the node that is promised to each.
 
-from collections.abc import Callable, Iterator
+A pod is nominated when preemption chose a node for it, or when its status names one (another scheduler process may have
+written that). The nomination ends when the pod is bound or deleted, or when an attempt finds that the node cannot help.
+"""
+
+from collections.abc import Callable
 
 from mooring.cluster.pods.nominated import NominatedLoad
-from mooring.model.meta import ObjectMeta
 from mooring.model.pod import Pod
 
 Lookup = Callable[[str], Pod | None]
@@ -11,36 +14,21 @@ Lookup = Callable[[str], Pod | None]
 
 
 class Nominations:
-    """Which pod is nominated to which node, found from both sides.
+    """The node that each nominated pod waits for. `lookup` finds any pod by its key."""
 
-    `lookup` tells of all pods, `queued` of those in a queue.
-    """
-
-    def __init__(self, lookup: Lookup, queued: Lookup, load: NominatedLoad | None = None) -> None:
+    def __init__(self, lookup: Lookup, load: NominatedLoad | None = None) -> None:
         self._load = load
-        """Learns of every nomination, so that attempts can leave room for the pods."""
+        """The sums of the nominated pods by node: attempts of other pods leave that much room."""
         self._lookup = lookup
-        self._queued = queued
-        self._by_node: dict[str, dict[str, Pod]] = {}
-        """Node -> uid -> the pod's name, namespace and uid: the rest may change, and is looked up."""
         self._node_of: dict[str, str] = {}
+        """uid -> node."""
 
     def __len__(self) -> int:
         return len(self._node_of)
 
-    def __iter__(self) -> Iterator[str]:
-        """The nodes that pods are nominated to."""
-        return iter(self._by_node)
-
     def node_of(self, uid: str) -> str | None:
+        """The node that a pod is nominated to; None: to none."""
         return self._node_of.get(uid)
-
-    def for_node(self, name: str) -> list[Pod]:
-        """The pods nominated to a node, in the order in which they were.
-
-        Parity: a pod in flight is in no queue, so it is bare: priority 0, no requests.
-        """
-        return [self._queued(bare.key) or bare for bare in self._by_node.get(name, {}).values()]
 
     def add(self, pod: Pod, node_name: str | None = None) -> None:
         """Nominate a pod to a node; None: to the one that its status names, if any. It loses what it had before.
@@ -54,8 +42,6 @@ class Nominations:
         known = self._lookup(pod.key)
         if known is None or known.spec.node_name:
             return
-        bare = Pod(metadata=ObjectMeta(name=pod.name, namespace=pod.namespace, uid=pod.uid))
-        self._by_node.setdefault(node, {})[pod.id] = bare
         self._node_of[pod.id] = node
         if self._load is not None:
             self._load.promise(pod, node)
@@ -73,22 +59,14 @@ class Nominations:
 
     def delete(self, uid: str) -> None:
         """The pod is no longer nominated; nothing happens if it was not."""
-        node = self._node_of.pop(uid, None)
-        if node is None:
-            return
-        del self._by_node[node][uid]
-        if not self._by_node[node]:
-            del self._by_node[node]
-        if self._load is not None:
+        if self._node_of.pop(uid, None) is not None and self._load is not None:
             self._load.withdraw(uid)
 
     def check(self) -> list[str]:
-        by_node = {uid: node for node, pods in self._by_node.items() for uid in pods}
-        problems = [
-            f"nominations: node {node} is kept without pods" for node, pods in self._by_node.items() if not pods
+        """Invariants that do not hold: the load of each pod is on the node that it is nominated to."""
+        loads = {uid: self._load.node_of(uid) for uid in self._node_of} if self._load is not None else self._node_of
+        return [
+            f"nominations: {uid} is nominated to {node}, but its load is on {loads[uid]}"
+            for uid, node in self._node_of.items()
+            if loads[uid] != node
         ]
-        if by_node != self._node_of:
-            problems.append("nominations: pods and nodes do not agree")
-        if sum(map(len, self._by_node.values())) != len(self._node_of):
-            problems.append("nominations: a pod is nominated to two nodes")
-        return problems

@@ -1,20 +1,100 @@
-"""The places where pods wait, and the moves between them, with what each move counts and tells."""
+"""The places where pods wait and the moves between them, with the gates that a pod passes, and what each move counts
+and tells."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from mooring.framework.events import UNSCHEDULABLE_POD_ADD, UNSCHEDULABLE_POD_UPDATE
-from mooring.kit.clock import Clock
+from mooring.framework.events import (
+    FORCE_ACTIVATE,
+    UNSCHEDULABLE_POD_ADD,
+    UNSCHEDULABLE_POD_UPDATE,
+    ClusterEvent,
+)
+from mooring.framework.plugin_caller import SUCCESS, PluginCaller, Wrap
+from mooring.framework.points import PreEnqueuePlugin
+from mooring.framework.profiles import Profile
+from mooring.framework.status import describe
+from mooring.kit.clock import NS_PER_S, Clock
 from mooring.kit.heap import KeyedHeap
 from mooring.model.pod import Pod
 from mooring.queue.backoff import BackoffQueue
-from mooring.queue.counters import QueueCounters
-from mooring.queue.entry import Place, QueuedPod
-from mooring.queue.gates import Gates
+from mooring.queue.entry import Place, QueueCounters, QueuedPod
 from mooring.queue.hints import QueueingStrategy, Report
 from mooring.queue.nominations import Nominations
-from mooring.queue.story import Tell, moved
 from mooring.queue.unschedulable_pods import UnschedulablePods
+
+Tell = Callable[[Pod, str], None]
+"""Takes a sentence about a pod, for the pod's story (`--explain`)."""
+
+ATTEMPT_FAILED = "ScheduleAttemptFailure"
+BACKOFF_COMPLETE = "BackoffComplete"
+POPPED_EARLY = "PopFromBackoffQ"
+"""Labels of moves between queues that no cluster event caused."""
+
+# ---- Gates: PreEnqueue plugins decide whether a pod may be queued at all.
+
+
+class Gates:
+    """Asks the PreEnqueue plugins of a pod's profile and notes on the entry which one holds it back."""
+
+    def __init__(
+        self,
+        profiles: Mapping[str, Profile],
+        events_of: Callable[[str], tuple[ClusterEvent, ...]],
+        counters: QueueCounters,
+        report: Report,
+        callers: Mapping[str, PluginCaller],
+    ) -> None:
+        self._plugins = {name: profile.pre_enqueues for name, profile in profiles.items()}
+        self._events_of = events_of
+        self._counters = counters
+        self._report = report
+        self._callers = callers
+        self._admissions = 0
+
+    def admit(self, entry: QueuedPod) -> bool:
+        """Whether the pod may be queued. The first plugin that objects is noted, and the others are not asked."""
+        caller = self._callers.get(entry.profile)
+        if caller is None:
+            return True  # no profile is named so: there is no plugin that could object
+        self._admissions += 1
+        began_ns = caller.began()
+        is_admitted = self._admit(entry, caller.wrap_for(self._admissions))
+        caller.ended("PreEnqueue", SUCCESS, began_ns)  # Parity: whether or not the pod is gated
+        return is_admitted
+
+    def _admit(self, entry: QueuedPod, wrap: Wrap) -> bool:
+        plugins = self._plugins.get(entry.profile, ())
+        if entry.gating_plugin:  # it most likely still objects
+            plugins = tuple(sorted(plugins, key=lambda plugin: plugin.name != entry.gating_plugin))
+        for plugin in plugins:
+            objection = self._objection(plugin, entry, wrap)
+            if objection is not None:
+                self._gate(entry, plugin.name, objection)
+                return False
+        entry.gating_plugin = entry.gating_message = ""
+        entry.gating_events = ()
+        return True
+
+    def _objection(self, plugin: PreEnqueuePlugin, entry: QueuedPod, wrap: Wrap) -> str | None:
+        """Why the plugin holds the pod back. One that fails holds it back too: it may know a reason."""
+        try:
+            rejection = wrap("PreEnqueue", plugin.name, plugin.pre_enqueue)(entry.pod)
+            return None if rejection is None else rejection.message
+        except Exception as error:  # a plugin may raise anything, or answer with anything
+            self._report(f"PreEnqueue of plugin {plugin.name} failed on pod {entry.key}", error)
+            return describe(error)
+
+    def _gate(self, entry: QueuedPod, plugin: str, message: str) -> None:
+        """Note the objection. The pod counts as rejected by the plugin, and the plugin's events can wake it."""
+        if plugin not in entry.rejectors:
+            self._counters.unschedulable[plugin, entry.profile] += 1
+        if plugin not in entry.unschedulable_plugins:
+            entry.unschedulable_plugins = (*entry.unschedulable_plugins, plugin)
+        entry.gating_plugin, entry.gating_message = plugin, message
+        entry.gating_events = self._events_of(plugin)
+
 
 _NOMINATING = frozenset((UNSCHEDULABLE_POD_ADD.label, UNSCHEDULABLE_POD_UPDATE.label))
 """When pods become active by these, their status says where they are nominated."""
@@ -41,9 +121,11 @@ class Places:
     """Pods may be taken out of backoff early. So they meet the gates on their way in, and not again when they leave."""
 
     def get(self, key: str) -> QueuedPod | None:
+        """The entry of a pod in any place."""
         return self.active.get(key) or self.unschedulable.get(key) or self.backoff.get(key)
 
     def where(self, key: str) -> Place | None:
+        """The place of a pod; None: it is in none."""
         if key in self.active:
             return "active"
         if key in self.backoff:
@@ -62,12 +144,14 @@ class Places:
     def requeue(self, entry: QueuedPod, worth: QueueingStrategy, label: str) -> Place:
         """Bring a pod to where it belongs after something happened that was worth this much to it."""
         if worth is QueueingStrategy.SKIP:
-            return self.to_parked(entry, label)
+            return self.to_unschedulable(entry, label)
         if worth is QueueingStrategy.AFTER_BACKOFF and self.backoff.rule.holds(entry, self.clock.now_ns()):
             return self.to_backoff(entry, label)
         return self.to_active(entry, label)
 
     def to_active(self, entry: QueuedPod, label: str, from_backoff: bool = False) -> Place:
+        """Make a pod active, if the gates let it in. A pod that may leave backoff early passed them on its way into
+        backoff."""
         if not (from_backoff and self.pops_early) and not self.gates.admit(entry):
             return self._to_gated(entry, label)
         if entry.initial_attempt_ns is None:
@@ -82,6 +166,7 @@ class Places:
         return "active"
 
     def to_backoff(self, entry: QueuedPod, label: str) -> Place:
+        """Let a pod back off. The gates come first where it may be popped from there."""
         if self.pops_early and not self.gates.admit(entry):
             return self._to_gated(entry, label)
         if not self.backoff.push(entry):
@@ -91,7 +176,8 @@ class Places:
         self._tell(entry, label, "backoff")
         return "backoff"
 
-    def to_parked(self, entry: QueuedPod, label: str) -> Place:
+    def to_unschedulable(self, entry: QueuedPod, label: str) -> Place:
+        """File a pod as unschedulable, or anew if it is filed already."""
         if self.unschedulable.put(entry):
             self.counters.incoming["unschedulable", label] += 1
         place: Place = "gated" if entry.is_gated else "unschedulable"
@@ -99,12 +185,12 @@ class Places:
         return place
 
     def _to_gated(self, entry: QueuedPod, label: str) -> Place:
-        """Park a pod that a gate held back, unless it is queued: it passed then, and no one takes that back."""
+        """File a pod that a gate held back. One that is active or in backoff stays there: it passed the gates before."""
         place = self.where(entry.key)
         if place in ("active", "backoff"):
             return place
         entry.was_flushed = False
-        return self.to_parked(entry, label)
+        return self.to_unschedulable(entry, label)
 
     def replace_pod(self, entry: QueuedPod, pod: Pod) -> None:
         """The pod of an entry was changed: bring the entry to where it belongs in the same place."""
@@ -117,6 +203,7 @@ class Places:
             self.unschedulable.put(entry)
 
     def remove(self, key: str) -> QueuedPod | None:
+        """Take a pod out, wherever it is."""
         entry = self.active.remove(key) or self.backoff.remove(key)
         if entry is None:
             entry = self.unschedulable.remove(key)
@@ -125,12 +212,23 @@ class Places:
                 self.counters.release(entry)
         return entry
 
+    def sizes(self) -> dict[Place, int]:
+        """How many pods are in each place."""
+        gated = self.unschedulable.gated
+        return {
+            "active": len(self.active),
+            "backoff": len(self.backoff),
+            "unschedulable": len(self.unschedulable) - gated,
+            "gated": gated,
+        }
+
     def _tell(self, entry: QueuedPod, label: str, place: Place) -> None:
         if self.tell is not None:
             until_ns = self.backoff.rule.release_ns(entry) if place == "backoff" else None
             self.tell(entry.pod, moved(entry, label, place, until_ns))
 
     def check(self) -> list[str]:
+        """Invariants that do not hold, those of each place included."""
         problems = [f"active {problem}" for problem in self.active.check()]
         problems += self.backoff.check() + self.unschedulable.check()
         for entry in self.active:
@@ -140,5 +238,67 @@ class Places:
                 problems.append(f"{entry.key}: active, but it never became so")
             if entry.key in self.backoff or entry.key in self.unschedulable:
                 problems.append(f"{entry.key}: active, and in another place too")
-        problems += [f"{e.key}: in backoff, and parked too" for e in self.backoff if e.key in self.unschedulable]
+        problems += [f"{e.key}: in backoff, and unschedulable too" for e in self.backoff if e.key in self.unschedulable]
         return problems
+
+
+def order_of(profile: Profile, report: Report) -> Callable[[QueuedPod], Any]:
+    """The order of the active queue. Seconds as a float cannot tell times 200 ns apart, so nanoseconds decide then.
+
+    A pod that the plugin fails on comes last: a move between places must not lose it.
+    """
+    sorter = profile.queue_sorts[0]
+    sort_key = sorter.sort_key
+
+    def order(entry: QueuedPod) -> tuple[Any, ...]:
+        try:
+            return 0, sort_key(entry.pod, entry.timestamp_ns / NS_PER_S), entry.timestamp_ns
+        except Exception as error:  # a plugin may raise anything
+            report(f"QueueSort of plugin {sorter.name} failed on pod {entry.key}", error)
+            return 1, entry.timestamp_ns
+
+    return order
+
+
+# ---- Sentences about what happens to a pod in the queue.
+
+
+def moved(entry: QueuedPod, label: str, place: Place, until_ns: int | None) -> str:
+    """A pod came to a place for a reason; `until_ns` is when its backoff will be over."""
+    if place == "gated":
+        return f"gated by {entry.gating_plugin}: {entry.gating_message}"
+    if place == "unschedulable":
+        return f"unschedulable, {_failure(entry)}"
+    where = "the active queue" if until_ns is None else f"backoff until {time_of_day(until_ns)}"
+    return f"{_cause(entry, label)} to {where}"
+
+
+def taken(entry: QueuedPod, is_early: bool) -> str:
+    """A pod left the queue for an attempt."""
+    early = " before its backoff was over, as nothing else waits" if is_early else ""
+    return f"taken for attempt {entry.attempts}{early}"
+
+
+def time_of_day(time_ns: int) -> str:
+    """UTC, to the second: 12:00:04."""
+    minutes, seconds = divmod(time_ns // NS_PER_S, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours % 24:02}:{minutes:02}:{seconds:02}"
+
+
+def _failure(entry: QueuedPod) -> str:
+    """Why the last attempt failed, in a few words."""
+    if entry.rejectors:
+        return f"rejected by {', '.join(entry.rejectors)}"
+    return "sent back with its group" if entry.serves_backoff else "failed with an error"
+
+
+def _cause(entry: QueuedPod, label: str) -> str:
+    """What moved the pod, as the beginning of a sentence."""
+    if label == ATTEMPT_FAILED:
+        was_woken = entry.rejectors and not entry.serves_backoff
+        return f"{_failure(entry)}{' but an event moved it meanwhile,' if was_woken else ','}"
+    return _CAUSES.get(label) or f"moved by {label}"
+
+
+_CAUSES = {UNSCHEDULABLE_POD_ADD.label: "added", BACKOFF_COMPLETE: "backoff over,", FORCE_ACTIVATE.label: "activated,"}

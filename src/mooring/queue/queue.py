@@ -4,16 +4,15 @@ A pod is in one place at most, and in none while an attempt of it is under way (
 
     add ──> active ──pop──> in flight ──done──> (placed, or gone)
               ^ ^               │
-     flush_   │ └───────────────┤ park: an event came meanwhile, or an error
+     flush_   │ └───────────────┤ add_unschedulable: an event came meanwhile, or an error
      backoff  │    backoff <────┤
               │       ^         v
               └───────┴── unschedulable: waits for an event that one of its rejectors can use (wake), or for five
-                          minutes (flush_parked); gated if a PreEnqueue plugin holds it back
+                          minutes (flush_unschedulable); gated if a PreEnqueue plugin holds it back
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any
 
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.pods.nominated import NominatedLoad
@@ -33,20 +32,17 @@ from mooring.kit.heap import KeyedHeap
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.queue.backoff import BackoffQueue, BackoffRule
-from mooring.queue.counters import QueueCounters
-from mooring.queue.entry import Place, QueuedPod
-from mooring.queue.gates import Gates
-from mooring.queue.hints import HintMap, Hints, ObservedEvent, QueueingStrategy, Report
+from mooring.queue.entry import Place, QueueCounters, QueuedPod
+from mooring.queue.hints import HintMap, Hints, ObservedEvent, QueueingStrategy, Report, pod_events
 from mooring.queue.in_flight import InFlight
 from mooring.queue.nominations import Lookup, Nominations
-from mooring.queue.places import Places
-from mooring.queue.pod_changes import pod_events
-from mooring.queue.story import ATTEMPT_FAILED, BACKOFF_COMPLETE, POPPED_EARLY, Tell, taken
+from mooring.queue.places import ATTEMPT_FAILED, BACKOFF_COMPLETE, POPPED_EARLY, Gates, Places, Tell, order_of, taken
 from mooring.queue.unschedulable_pods import UnschedulablePods
 
 UNSCHEDULABLE_FLUSH_PERIOD_S = 30
-"""How often `flush_unschedulable` is to be called; `flush_backoff` every second (backoff.next_tick_ns)."""
+"""How often `flush_unschedulable` is to be called, as upstream; `flush_backoff` every second (backoff.next_tick_ns)."""
 
+# Upstream's words in the error for a pod that is queued twice.
 _ALREADY_THERE: dict[Place, str] = {
     "active": "the active queue",
     "backoff": "the backoff queue",
@@ -60,11 +56,12 @@ class AlreadyQueued(ValueError):
 
 
 class SchedulingQueue:
-    """All pods that wait for a node. It has no thread and no timer: its owner calls the two flushes.
+    """All pods that wait for a node: upstream's PriorityQueue. It has no thread and no timer: its owner calls the two
+    flushes.
 
-    `lookup` tells what the watch knows of a pod by its key, `cluster` is handed to hints. `tell` is told the story of
-    each pod, `report` what should not have happened. `other_rejectors` register events without being plugins.
-    `callers` call the plugins, by profile.
+    `lookup` finds a pod by its key as the watch knows it, `cluster` is handed to hints. `tell` takes the story of each
+    pod, `report` what should not have happened. `other_rejectors` register events without being plugins. `callers` call
+    the plugins, by profile.
     """
 
     def __init__(
@@ -85,7 +82,7 @@ class SchedulingQueue:
         report: Report | None = None,
     ) -> None:
         self.counters = counters = QueueCounters()
-        self.nominations = Nominations(lookup, self._queued_pod, nominated)
+        self.nominations = Nominations(lookup, nominated)
         self.closed = False
         self.attempts = 0
         """How many attempts were begun: the number of the current scheduling cycle."""
@@ -98,7 +95,7 @@ class SchedulingQueue:
         maps = {name: HintMap.of(profile, other_rejectors or {}) for name, profile in profiles.items()}
         callers = callers or {name: PluginCaller() for name in profiles}
         self._hints = Hints(maps, counters, self._report, callers)
-        order = _order_of(next(iter(profiles.values())), self._report)
+        order = order_of(next(iter(profiles.values())), self._report)
         window_ns = NS_PER_S if pop_from_backoff else 1
         rule = BackoffRule(round(initial_backoff_s * NS_PER_S), round(max_backoff_s * NS_PER_S), window_ns)
         self._places = Places(
@@ -124,7 +121,7 @@ class SchedulingQueue:
         """A pod without a node was changed. Returns where it is now; None: in flight."""
         if new.id in self._in_flight:
             for event in [UNSCHEDULABLE_POD_UPDATE] if old is None else pod_events(old, new):
-                self._in_flight.record(self._happening(event, old, new))
+                self._in_flight.record(self._observed(event, old, new))
             return None
         entry = self._places.get(new.key)
         if entry is None:
@@ -137,12 +134,12 @@ class SchedulingQueue:
         return self._places.where(entry.key)
 
     def _wake_updated(self, entry: QueuedPod, old: Pod, new: Pod) -> None:
-        """See whether an unschedulable pod was changed in a way that can cure its rejection.
+        """Move an unschedulable pod if its update can cure its rejection.
 
         Parity: unlike other events, its own update reaches a gated pod even if the gating plugin did not register it.
         """
         for event in pod_events(old, new):
-            observed = self._happening(event, old, new)
+            observed = self._observed(event, old, new)
             worth = self._hints.strategy_for(entry, observed)
             if worth is QueueingStrategy.SKIP:
                 continue
@@ -159,7 +156,7 @@ class SchedulingQueue:
     # ---- Attempts
 
     def pop(self) -> QueuedPod | None:
-        """Take the next pod for an attempt, or None if no one's turn has come.
+        """Take the next pod for an attempt, or None if none may be tried yet.
 
         An idle scheduler takes rejected pods before their backoff is over. A closed queue gives out what is left.
         """
@@ -174,6 +171,7 @@ class SchedulingQueue:
                 return entry
 
     def _pop_early(self) -> QueuedPod | None:
+        """The rejected pod whose backoff ends first: there is nothing else to do (gate SchedulerPopFromBackoffQ)."""
         if not self._places.pops_early:
             return None
         entry = self._places.backoff.pop_early()
@@ -203,7 +201,8 @@ class SchedulingQueue:
         return entry if entry is not None and self._take_off(entry, is_early=False) else None
 
     def done(self, uid: str, *, placed: bool = True) -> None:
-        """The attempt is over: the pod has its node, or (`placed=False`) need not come back. May be said twice."""
+        """The attempt is over: the pod has its node, or (`placed=False`) need not come back. A second call does
+        nothing."""
         entry = self._in_flight.entry(uid)
         if entry is not None and entry.was_flushed and placed:
             self.counters.rescued += 1
@@ -219,11 +218,12 @@ class SchedulingQueue:
             if place is not None:
                 raise AlreadyQueued(f"Pod {entry.key} is already present in {_ALREADY_THERE[place]}")
             self._note_return(entry)
-            return self._places.requeue(entry, self._worth_of_flight(entry), ATTEMPT_FAILED)
+            return self._places.requeue(entry, self._strategy_after_flight(entry), ATTEMPT_FAILED)
         finally:
             self._in_flight.finish(entry.uid)
 
     def _note_return(self, entry: QueuedPod) -> None:
+        """Update what the entry remembers of its attempts; it decides how long the pod backs off."""
         if entry.rejectors:
             entry.unschedulable_count += 1
             entry.consecutive_errors = 0
@@ -240,28 +240,22 @@ class SchedulingQueue:
         """Whether the pod is scheduled together with others."""
         return self._cluster.groups is not None and entry.pod.group_key is not None
 
-    def _worth_of_flight(self, entry: QueuedPod) -> QueueingStrategy:
+    def _strategy_after_flight(self, entry: QueuedPod) -> QueueingStrategy:
         """What the events during the attempt are worth to the pod: the strongest counts.
 
         Parity: members of a pod group always come back, as what one of them waits for is not what the group waits for.
         """
         if not entry.rejectors or self._is_member(entry):
             return QueueingStrategy.AFTER_BACKOFF
-        happenings = self._in_flight.since_start(entry.uid)
-        if happenings is None:
+        observed_events = self._in_flight.since_start(entry.uid)
+        if observed_events is None:
             self._report(
                 "in flight Pod isn't found in the scheduling queue. "
                 "If you see this error log, it's likely a bug in the scheduler",
                 None,
             )
             return QueueingStrategy.AFTER_BACKOFF
-        strongest = QueueingStrategy.IMMEDIATELY if entry.pending_plugins else QueueingStrategy.AFTER_BACKOFF
-        worth = QueueingStrategy.SKIP
-        for observed in happenings:
-            worth = max(worth, self._hints.strategy_for(entry, observed))
-            if worth is strongest:
-                break
-        return worth
+        return self._hints.strongest_for(entry, observed_events)
 
     # ---- What moves pods
 
@@ -272,16 +266,17 @@ class SchedulingQueue:
         new: KubeObject | None = None,
         admits: Callable[[Pod], bool] | None = None,
     ) -> None:
-        """Something happened in the cluster: requeue the unschedulable pods that it could help and that `admits` lets in.
+        """Something happened in the cluster: requeue the unschedulable pods that it could help and that `admits` lets
+        in.
 
-        Pods in flight get to know of it when they come back, whatever `admits` says of them.
+        For pods in flight the event is recorded, whatever `admits` says: it counts when they come back.
         """
         if not self._places.unschedulable and not self._in_flight:
             return  # Hot: the usual case; 0.2 µs
         interested = self._hints.interested(event)
         if not interested and not event.is_wildcard:
             return
-        observed = self._happening(event, old, new)
+        observed = self._observed(event, old, new)
         unschedulable = self._places.unschedulable
         entries = list(unschedulable) if event.is_wildcard else unschedulable.rejected_by(interested)
         self._wake(entries if admits is None else [entry for entry in entries if admits(entry.pod)], observed)
@@ -290,7 +285,7 @@ class SchedulingQueue:
     def _wake(self, entries: Iterable[QueuedPod], observed: ObservedEvent) -> None:
         """Requeue those of these unschedulable pods that the event could help."""
         for entry in entries:
-            if entry.is_gated and not _concerns_gate(observed.event, entry):
+            if entry.is_gated and not entry.gate_hears(observed.event):
                 continue
             worth = self._hints.strategy_for(entry, observed)
             if worth is not QueueingStrategy.SKIP and self._places.unschedulable.remove(entry.key) is not None:
@@ -308,10 +303,10 @@ class SchedulingQueue:
                 assert entry is not None
                 self._places.to_active(entry, FORCE_ACTIVATE.label, from_backoff=place == "backoff")
             elif pod.id in self._in_flight:
-                self._in_flight.record(self._happening(FORCE_ACTIVATE, None, pod))
+                self._in_flight.record(self._observed(FORCE_ACTIVATE, None, pod))
 
     def reconsider(self, pod: Pod) -> None:
-        """What held a pod back at the gate is over: queue it as the event would have done that it was held back from."""
+        """What held a pod back at the gate is over: queue it as the event would have done that the gate kept from it."""
         entry = self._places.unschedulable.get(pod.key)
         if entry is not None and entry.uid == pod.id and entry.is_gated:
             self._places.requeue(entry, QueueingStrategy.AFTER_BACKOFF, FORCE_ACTIVATE.label)
@@ -324,7 +319,7 @@ class SchedulingQueue:
     def flush_unschedulable(self) -> None:
         """Requeue the pods that have been unschedulable for too long. To be called at the start, then every 30 seconds.
 
-        It is a safety net: a pod that is placed thereafter missed an event (`counters.rescued`).
+        It is a safety net: a pod that is placed after it missed an event (`counters.rescued`).
         """
         now_ns = self._clock.now_ns()
         since_ns = now_ns - self._max_unschedulable_ns
@@ -335,7 +330,7 @@ class SchedulingQueue:
             return
         for entry in overdue:
             entry.was_flushed, entry.flushed_ns = True, now_ns
-        observed = self._happening(UNSCHEDULABLE_TIMEOUT, None, None)
+        observed = self._observed(UNSCHEDULABLE_TIMEOUT, None, None)
         self._wake(overdue, observed)
         self.counters.flushed += sum(entry.was_flushed for entry in overdue)
         self._in_flight.record(observed)
@@ -353,6 +348,7 @@ class SchedulingQueue:
         return self._places.where(key)
 
     def is_in_flight(self, uid: str) -> bool:
+        """Whether an attempt of the pod is under way."""
         return uid in self._in_flight
 
     def get(self, key: str) -> QueuedPod | None:
@@ -365,14 +361,7 @@ class SchedulingQueue:
 
     def pending_counts(self) -> dict[Place, int]:
         """The gauge of pending pods."""
-        places = self._places
-        gated = places.unschedulable.gated
-        return {
-            "active": len(places.active),
-            "backoff": len(places.backoff),
-            "unschedulable": len(places.unschedulable) - gated,
-            "gated": gated,
-        }
+        return self._places.sizes()
 
     def has_next(self) -> bool:
         """Whether `pop` would find a pod."""
@@ -383,44 +372,20 @@ class SchedulingQueue:
         return self._places.backoff.next_release_ns()
 
     def summary(self) -> str:
+        """The sizes of the places in upstream's words, for its log line of pending pods."""
         places = self._places
         sizes = len(places.active), len(places.backoff), len(places.unschedulable)
         return "activeQ:{}; backoffQ:{}; unschedulablePods:{}".format(*sizes)
 
     def check(self) -> list[str]:
-        """What is wrong with the queue: nothing."""
+        """Invariants that do not hold."""
         problems = self._places.check() + self._in_flight.check() + self.nominations.check()
         return problems + [f"{e.key}: queued, but in flight too" for e in self._places if e.uid in self._in_flight]
 
-    def _queued_pod(self, key: str) -> Pod | None:
-        entry = self._places.get(key)
-        return None if entry is None else entry.pod
-
-    def _happening(self, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None) -> ObservedEvent:
+    def _observed(self, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None) -> ObservedEvent:
+        """An event with its objects and its label."""
         return ObservedEvent(event, Change(old, new, self._cluster), event.label)
 
 
-def _order_of(profile: Profile, report: Report) -> Callable[[QueuedPod], Any]:
-    """The order of the active queue. Seconds as a float cannot tell times 200 ns apart, so nanoseconds decide then.
-
-    A pod that the plugin fails on comes last: a move between places must not lose it.
-    """
-    sorter = profile.queue_sorts[0]
-    sort_key = sorter.sort_key
-
-    def order(entry: QueuedPod) -> tuple[Any, ...]:
-        try:
-            return 0, sort_key(entry.pod, entry.timestamp_ns / NS_PER_S), entry.timestamp_ns
-        except Exception as error:  # a plugin may raise anything
-            report(f"QueueSort of plugin {sorter.name} failed on pod {entry.key}", error)
-            return 1, entry.timestamp_ns
-
-    return order
-
-
-def _concerns_gate(event: ClusterEvent, entry: QueuedPod) -> bool:
-    return event.is_wildcard or any(registered.covers(event) for registered in entry.gating_events)
-
-
 def _ignore(text: str, error: Exception | None) -> None:
-    """Reports go nowhere when nobody asks for them."""
+    """The default `report`."""

@@ -1,4 +1,4 @@
-"""Parked pods: rejected by plugins, or gated, and waiting for an event that could change that."""
+"""Unschedulable pods: rejected by plugins, or gated, and waiting for an event that could change that."""
 
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
@@ -47,7 +47,7 @@ class UnschedulablePods:
         return filed.entry if filed is not None else None
 
     def put(self, entry: QueuedPod) -> bool:
-        """Park a pod, or file it anew after it was changed. Returns whether it was not there before."""
+        """Add a pod, or file it anew after it was changed. Returns whether it was not there before."""
         old = self._filed.get(entry.key)
         if old is not None:
             self._unfile(old)
@@ -61,6 +61,7 @@ class UnschedulablePods:
         return old is None
 
     def remove(self, key: str) -> QueuedPod | None:
+        """Take a pod out; None: it was not there."""
         filed = self._filed.pop(key, None)
         if filed is None:
             return None
@@ -74,6 +75,8 @@ class UnschedulablePods:
         return [filed.entry for filed in sorted(found.values(), key=lambda filed: filed.sequence)]
 
     def _drawers(self, entry: QueuedPod) -> tuple[str, ...]:
+        """Under which plugins a pod is filed. A pod of an unknown profile, or without rejectors, is filed under every
+        event."""
         return entry.rejectors if entry.profile in self._profiles and entry.rejectors else (_ANY_EVENT,)
 
     def _unfile(self, filed: _Filed) -> None:
@@ -83,19 +86,20 @@ class UnschedulablePods:
         self.gated -= filed.is_gated
 
     def check(self) -> list[str]:
+        """Invariants that do not hold."""
         problems = []
         for key, filed in self._filed.items():
             entry = filed.entry
             if entry.key != key:
-                problems.append(f"{entry.key}: parked as {key}")
+                problems.append(f"{entry.key}: filed as {key}")
             if not entry.rejectors:
-                problems.append(f"{key}: parked, but nobody rejected it")
+                problems.append(f"{key}: unschedulable, but no plugin rejected it")
             if (filed.rejectors, filed.is_gated) != (self._drawers(entry), entry.is_gated):
-                problems.append(f"{key}: parked, and changed since it was filed")
+                problems.append(f"{key}: unschedulable, and changed since it was filed")
             if any(self._by_rejector[plugin].get(key) is not filed for plugin in filed.rejectors):
-                problems.append(f"{key}: parked, but not found by its rejectors")
+                problems.append(f"{key}: unschedulable, but not found by its rejectors")
         if sum(map(len, self._by_rejector.values())) != sum(len(filed.rejectors) for filed in self._filed.values()):
-            problems.append("parked: pods are filed under plugins that did not reject them")
+            problems.append("unschedulable: pods are filed under plugins that did not reject them")
         if self.gated != sum(filed.is_gated for filed in self._filed.values()):
-            problems.append(f"parked: {self.gated} pods are counted as gated")
+            problems.append(f"unschedulable: {self.gated} pods are counted as gated")
         return problems

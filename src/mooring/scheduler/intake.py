@@ -21,7 +21,7 @@ from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import ResourceList
 from mooring.model.quantity import parse_or
-from mooring.queue.pod_changes import pod_events
+from mooring.queue.hints import pod_events
 from mooring.scheduler.core import Core
 from mooring.scheduler.evict import leaves
 from mooring.scheduler.pre_bind import changed, pod_gone

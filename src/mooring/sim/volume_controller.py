@@ -24,7 +24,7 @@ from mooring.model.volume_claims import (
     selected_node,
 )
 from mooring.plugins.volumes.choice import fitting_ranks
-from mooring.plugins.volumes.claim_kinds import is_delayed
+from mooring.plugins.volumes.claims import is_delayed
 from mooring.rules.volume_matching import binding_marks, chosen_volume, preference
 from mooring.rules.volume_provisioning import can_provision, provisioned
 

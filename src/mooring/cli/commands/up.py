@@ -27,7 +27,7 @@ from mooring.cli.configured import (
 from mooring.cli.node_template import read_node_template
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.up_view import UpView, console
-from mooring.controllers.nodes.node_making import missing_nodes
+from mooring.controllers.nodes.simulated_nodes import missing_nodes
 from mooring.embedded.cluster import EmbeddedCluster, EmbeddedSettings
 from mooring.embedded.cluster_statistics import ClusterStatistics
 from mooring.embedded.seeding import default_class, seed

@@ -1,1 +1,1 @@
-"""What becomes of objects that are no longer wanted."""
+"""The life cycle of objects: garbage collection, namespaces, finished pods, expired events, quotas."""

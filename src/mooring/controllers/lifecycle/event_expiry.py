@@ -1,4 +1,4 @@
-"""Events are news: an hour after they were last written they go, and sooner where there are too many."""
+"""Deletes events an hour after their last write, and sooner if there are too many."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,15 +9,19 @@ from mooring.kit.clock import NS_PER_S
 from mooring.model.api_errors import ApiError
 
 KEPT_S = 3600
+"""Upstream's --event-ttl."""
 MOST_EVENTS = 200_000
 """About 300 MB: a cluster that starts thousands of pods a second would otherwise fill the memory within the hour."""
 
 _MOST_A_STEP = 200
+"""Deletions in one sync: more would delay other controllers."""
 _ALL: Key = ("", "events")
+"""The one key of this controller: it has one task for all events."""
 
 
 class EventExpiry:
-    """One task for all events: they are kept in the sequence of their last writes, so the first is always the next."""
+    """One task for all events: they are kept in the order of their last writes, so the first is always the next to
+    expire."""
 
     name = "event-expiry"
     storages: Sequence[str] = (EVENT_STORE,)
@@ -30,7 +34,7 @@ class EventExpiry:
         self._written_ns: dict[Key, int] = {}
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
-        """Only the first event, and the one too many, start a task: it plans itself from then on."""
+        """Only the first event, and one too many, start the task: from then on it plans itself."""
         key = write.key
         self._written_ns.pop(key, None)
         if write.type == "DELETED":
@@ -39,6 +43,7 @@ class EventExpiry:
         return (_ALL,) if len(self._written_ns) == 1 or len(self._written_ns) > self._most else ()
 
     def sync(self, key: Key) -> int | None:
+        """Delete what is due. Returns when the next event is."""
         now_ns = self._api.clock.now_ns()
         for _ in range(_MOST_A_STEP):
             if not self._written_ns:
@@ -51,6 +56,7 @@ class EventExpiry:
         return now_ns
 
     def _remove(self, key: Key) -> None:
+        """Delete one event; one that is gone already is fine."""
         try:
             self._api.delete(EVENTS, *key)
         except ApiError as refusal:

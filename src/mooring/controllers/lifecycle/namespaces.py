@@ -1,4 +1,4 @@
-"""Namespaces: each has its service account and root certificate, and when it ends, all that is in it goes first."""
+"""Namespaces: each has a default service account and the root certificate, and its content is deleted before it is."""
 
 from collections.abc import Iterable, Sequence
 
@@ -13,8 +13,11 @@ from mooring.model.kind_spec import KindSpec
 from mooring.model.resources import RESOURCES
 
 ROOT_CERTIFICATE = "kube-root-ca.crt"
+"""The name of the ConfigMap, upstream's root-ca-cert-publisher."""
 _MOST_A_STEP = 500
+"""Objects deleted in one sync, so that a large namespace does not delay other controllers."""
 _LOOK_AGAIN_NS = NS_PER_S // 2
+"""When to look again for objects that take time to end, such as pods with a grace period."""
 _INHABITED: dict[str, KindSpec] = {
     r.storage: r for r in sorted(RESOURCES.values(), key=lambda r: r is not PODS) if r.namespaced
 }
@@ -25,6 +28,8 @@ Parity: pods go first, so that none runs on without what was to bound it (upstre
 
 
 class Namespaces:
+    """Keys are namespaces. Upstream has three controllers for this."""
+
     name = "namespaces"
     storages: Sequence[str] = (NAMESPACES.storage, SERVICE_ACCOUNTS.storage, CONFIG_MAPS.storage)
     rest_ns = 0
@@ -32,29 +37,31 @@ class Namespaces:
     def __init__(self, api: ResourceApi, root_certificate: str = "") -> None:
         """`root_certificate` is what clients in the cluster trust, as PEM."""
         self._api = api
-        self._furniture: tuple[tuple[KindSpec, JsonObject], ...] = (
+        self._defaults: tuple[tuple[KindSpec, JsonObject], ...] = (
             (SERVICE_ACCOUNTS, {"metadata": {"name": "default"}}),
             (CONFIG_MAPS, {"metadata": {"name": ROOT_CERTIFICATE}, "data": {"ca.crt": root_certificate}}),
         )
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
+        """A namespace that changed, or one whose default object was deleted."""
         if write.storage == NAMESPACES.storage:
             return (write.key,) if write.type != "DELETED" else ()
         return (("", write.key[0]),) if write.type == "DELETED" else ()
 
     def sync(self, key: Key) -> int | None:
+        """Empty a namespace that is being deleted; otherwise create its default objects, also after a user deleted one."""
         namespace = self._api.find(NAMESPACES, *key)
         if namespace is None:
             return None
         if namespace["metadata"].get("deletionTimestamp"):
             return self._empty(namespace)
-        for resource, item in self._furniture:
+        for resource, item in self._defaults:
             if self._api.find(resource, key[1], item["metadata"]["name"]) is None:
                 self._api.create(resource, key[1], item)
         return None
 
     def _empty(self, namespace: JsonObject) -> int | None:
-        """So much at a time, so that a large namespace holds nobody up; what ends slowly is looked for again."""
+        """Delete some of the content. Returns when to go on; None: the namespace is empty and finalized."""
         name = namespace["metadata"]["name"]
         left = 0
         for resource, item in self._content(name):
@@ -70,12 +77,14 @@ class Namespaces:
         return now_ns if left == _MOST_A_STEP else now_ns + _LOOK_AGAIN_NS
 
     def _content(self, name: str) -> Iterable[tuple[KindSpec, JsonObject]]:
+        """All objects in the namespace, pods first."""
         for storage, resource in _INHABITED.items():
             for item in self._api.store.all(storage):
                 if item["metadata"].get("namespace") == name:
                     yield resource, item
 
     def _delete(self, resource: KindSpec, item: JsonObject) -> None:
+        """Delete one object. It may be gone already, or another of its name may be there."""
         meta = item["metadata"]
         how = Deletion(propagation="Background", uid=meta["uid"])
         try:
@@ -85,6 +94,8 @@ class Namespaces:
                 raise
 
     def _finish(self, name: str) -> None:
+        """Remove the finalizer of the spec: the API server then deletes the namespace."""
+
         def finalized(namespace: JsonObject) -> JsonObject:
             return {**namespace, "spec": {**namespace.get("spec", {}), "finalizers": []}}
 

@@ -1,4 +1,4 @@
-"""Removes pods that nobody else will: those whose node is gone, and the oldest of too many that have finished."""
+"""Deletes pods that no other controller deletes: those whose node is gone, and the oldest of too many finished ones."""
 
 from collections.abc import Iterable, Sequence
 
@@ -14,10 +14,12 @@ from mooring.model.pod_spec import FINISHED_PHASES
 from mooring.rules.conditions import disruption_target, with_condition
 
 QUARANTINE_S = 40
-"""How long a node must be gone: somebody may be replacing it under the same name."""
+"""How long a node must be gone, as upstream: it may be replaced by one of the same name."""
 
 MOST_FINISHED = 12_500
+"""Upstream's --terminated-pod-gc-threshold."""
 _ALL: Key = ("", "finished")
+"""FinishedPods has one task for all pods."""
 
 
 class StrandedPods:
@@ -32,9 +34,10 @@ class StrandedPods:
         self._pods_by_node = pods_by_node
         self._quarantine_ns = round(quarantine_s * NS_PER_S)
         self._gone_ns: dict[str, int] = {}
-        """By node: since when it is missed."""
+        """By node: when it was first found missing."""
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
+        """Pods of a node that is deleted, and pods that are bound to a node that does not exist."""
         if write.storage == NODE_STORE:
             name = write.object["metadata"]["name"]
             if write.type == "ADDED":
@@ -49,6 +52,7 @@ class StrandedPods:
         return self._api.store.find(NODE_STORE, ("", node)) is not None
 
     def sync(self, key: Key) -> int | None:
+        """Delete the pod if its node has been gone for long enough; otherwise return when that will be."""
         pod = self._api.store.find(POD_STORE, key)
         node = pod["spec"].get("nodeName") if pod is not None else None
         if pod is None or not node or self._exists(node):
@@ -61,6 +65,8 @@ class StrandedPods:
         return None
 
     def _remove(self, pod: JsonObject) -> None:
+        """Mark the pod failed and disrupted, so that its workload counts it rightly, then delete it without grace: no
+        kubelet would confirm."""
         meta, status = pod["metadata"], pod["status"]
         if status.get("phase") not in FINISHED_PHASES:
             why = disruption_target("DeletionByPodGC", "PodGC: node no longer exists", pod)
@@ -70,11 +76,12 @@ class StrandedPods:
 
 
 class FinishedPods:
-    """Pods that have finished are kept for people to read, but only so many."""
+    """Finished pods are kept for users to read, but only so many."""
 
     name = "finished-pods"
     storages: Sequence[str] = (POD_STORE,)
     rest_ns = 20 * NS_PER_S
+    """Upstream's period of the pod garbage collector."""
 
     def __init__(self, api: ResourceApi, most: int = MOST_FINISHED) -> None:
         self._api = api
@@ -82,6 +89,7 @@ class FinishedPods:
         self._finished: set[Key] = set()
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
+        """Count finished pods; only one too many needs a sync."""
         if write.type != "DELETED" and write.object.get("status", {}).get("phase") not in FINISHED_PHASES:
             return ()
         if write.type == "DELETED":
@@ -91,6 +99,7 @@ class FinishedPods:
         return (_ALL,) if len(self._finished) > self._most else ()
 
     def sync(self, key: Key) -> int | None:
+        """Delete the oldest of too many. The rest of 20 s is upstream's period."""
         excess = len(self._finished) - self._most
         if excess <= 0:
             return None
@@ -109,5 +118,6 @@ class FinishedPods:
 
 
 def _age(pod: JsonObject) -> tuple[str, str, str]:
+    """The oldest first; names break ties, so that runs can be repeated."""
     meta = pod["metadata"]
     return meta["creationTimestamp"], meta["namespace"], meta["name"]

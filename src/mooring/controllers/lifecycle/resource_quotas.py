@@ -1,4 +1,4 @@
-"""Writes into each ResourceQuota what its namespace uses. Admission counts; this only tells."""
+"""Writes into the status of each ResourceQuota what its namespace uses. Admission does the counting."""
 
 from collections.abc import Iterable, Sequence
 
@@ -16,12 +16,14 @@ class ResourceQuotas:
     name = "resource-quotas"
     storages: Sequence[str] = tuple({r.storage: None for r in RESOURCES.values() if r.namespaced})
     rest_ns = NS_PER_S // 20
+    """Creating many objects changes the usage with each: 20 statuses a second are enough."""
 
     def __init__(self, api: ResourceApi) -> None:
         self._api = api
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
-        """Hot: most namespaces have no quota, and then this is all there is."""
+        """Quotas that count objects of this storage. Hot: most namespaces have no quota, and then this is all there is
+        to do."""
         namespace = write.key[0]
         accounts = self._api.quotas.of(namespace)
         return [
@@ -31,6 +33,7 @@ class ResourceQuotas:
         ]
 
     def sync(self, key: Key) -> int | None:
+        """Write the status if it differs. Returns when a pod's grace period ends, after which it counts no more."""
         account = self._api.quotas.of(key[0]).get(key[1])
         quota = self._api.find(_QUOTAS, *key)
         if account is None or quota is None:

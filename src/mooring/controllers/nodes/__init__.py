@@ -1,1 +1,1 @@
-"""Nodes, their simulated kubelets, and the pods that run on them."""
+"""Nodes: simulated kubelets with their heartbeats and pods, and the controllers that watch over nodes."""

@@ -1,4 +1,4 @@
-"""Devices of simulated nodes: a node that says how many it has gets a slice that offers them."""
+"""Devices of simulated nodes: a ResourceSlice for each driver that a node's annotation names."""
 
 from collections.abc import Iterable, Sequence
 
@@ -13,7 +13,7 @@ DEVICES = "mooring.dev/devices"
 """The annotation of a node: `gpu.example.com=8:model=a100,memory=80Gi`, several drivers joined by semicolons."""
 
 MOST_DEVICES = 128
-"""As many as one slice may hold."""
+"""The most devices of one slice (upstream: ResourceSliceMaxDevices)."""
 
 
 class Devices:
@@ -30,6 +30,7 @@ class Devices:
         return (write.key,) if write.type != "DELETED" and _written(write.object) else ()
 
     def sync(self, key: Key) -> int | None:
+        """Create or update the slices. A changed slice gets a new generation: schedulers go by it."""
         node = self._api.find(NODES, "", key[1])
         if node is None:
             return None
@@ -45,7 +46,7 @@ class Devices:
 
 
 def slices_of(node: JsonObject) -> list[JsonObject]:
-    """The slices that offer the devices which a node says it has; a simulation makes them too."""
+    """The slices for the devices that a node's annotation declares. Simulations from manifests use it too."""
     metadata = node["metadata"]
     owner = {"apiVersion": "v1", "kind": "Node", "name": metadata["name"], "uid": metadata.get("uid", "")}
     return [
@@ -62,7 +63,7 @@ def _written(node: JsonObject) -> str:
 
 
 def _offers(written: str) -> list[tuple[str, int, dict[str, str]]]:
-    """Driver, number and attributes; what cannot be read is left out."""
+    """(driver, number, attributes) for each driver. What cannot be parsed is left out."""
     offers = []
     for part in filter(None, written.split(";")):
         what, _, told = part.partition(":")
@@ -75,6 +76,7 @@ def _offers(written: str) -> list[tuple[str, int, dict[str, str]]]:
 
 
 def _spec(node: JsonObject, driver: str, count: int, told: dict[str, str]) -> JsonObject:
+    """The spec of a slice. `memory` becomes a capacity, everything else a string attribute."""
     memory = told.get("memory")
     attributes = {name: {"string": value} for name, value in told.items() if name != "memory"}
     capacity = {"memory": {"value": memory}} if memory else {}

@@ -1,31 +1,33 @@
-"""The kubelets of all nodes in one: a pod that has a living node runs there, ends as its annotations say, and stops."""
+"""The kubelets of all nodes in one controller: a pod with a living node runs there, ends as its annotations say, and
+stops."""
 
 from collections.abc import Iterable, Sequence
 
 from mooring.apiserver.admission.deletion import Deletion
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite, key_of
-from mooring.controllers.cluster_events import WARNING, tell
 from mooring.controllers.cluster_kinds import NODE_STORE, POD_STORE, PODS
+from mooring.controllers.cluster_writes import WARNING, record_event
 from mooring.controllers.index import Index
-from mooring.controllers.nodes.addresses import Addresses
-from mooring.controllers.nodes.kubelet_admission import KubeletAdmission, PodRejection
-from mooring.controllers.nodes.node_hosts import Host
-from mooring.controllers.nodes.node_loads import NodeLoads
-from mooring.controllers.nodes.pod_life import PodMoment, next_step, rejected, scheduled_ns
+from mooring.controllers.nodes.kubelet_admission import KubeletAdmission, NodeLoads, PodRejection
+from mooring.controllers.nodes.pod_life import next_step, rejected, scheduled_ns
 from mooring.controllers.nodes.pod_scripts import Script, script_of
+from mooring.controllers.nodes.pod_statuses import PodMoment
+from mooring.controllers.nodes.simulated_nodes import Addresses, Host
 from mooring.kit.clock import NS_PER_S
 from mooring.model.json_objects import JsonObject
 from mooring.rules.conditions import holds
 
 REJECTED_AFTER_NS = NS_PER_S
-"""A kubelet needs a moment, too: controllers replace a rejected pod at once, which would otherwise never pause."""
+"""How long after its scheduling a pod is rejected. Controllers replace a rejected pod at once, and with no delay the
+two would run without a pause."""
 
+# 10.128.0.0/9: room for eight million pods.
 FIRST_POD_ADDRESS, POD_ADDRESSES = "10.128.0.1", (1 << 23) - 2
 
 
 class Kubelets:
-    """Pods of a node that fails are left exactly as they are until it recovers."""
+    """Keys are pods. Pods of a node that has failed stay exactly as they are until it recovers."""
 
     name = "kubelets"
     storages: Sequence[str] = (POD_STORE, NODE_STORE)
@@ -39,16 +41,18 @@ class Kubelets:
         held = (pod.get("status", {}).get("podIP", "") for pod in api.store.all(POD_STORE))
         self._addresses = Addresses(FIRST_POD_ADDRESS, POD_ADDRESSES, held)
         self._hosts: dict[str, Host] = {}
+        """By node: what its pods need to know of it."""
         self._loads = NodeLoads()
         self._admission = KubeletAdmission(self._loads)
         self._moment = PodMoment(0)
+        """The present second, with the parts of statuses that all pods share that begin in it."""
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
-        """Hot: the kubelets' own writes change nothing but the status, and that is not looked at again."""
+        """Pods that need a look. Hot: the kubelets' own writes change nothing but the status, and that needs none."""
         if write.storage == NODE_STORE:
             return self._pods_of(write)
         pod, before = write.object, write.before
-        self._loads.hear(write)
+        self._loads.observe(write)
         if write.type == "DELETED":
             self._addresses.free(pod.get("status", {}).get("podIP", ""))
             return ()
@@ -60,6 +64,7 @@ class Kubelets:
         return (write.key,)
 
     def _pods_of(self, write: StoreWrite) -> Iterable[Key]:
+        """All pods of a node that failed or recovered."""
         node, before = write.object, write.before
         if write.type == "DELETED":
             self._hosts.pop(node["metadata"]["name"], None)
@@ -74,10 +79,13 @@ class Kubelets:
         return [key_of(pod) for pod in self._pods_by_node[node["metadata"]["name"]]]
 
     def sync(self, key: Key) -> int | None:
+        """Take one step in the life of a pod: pod_life.py says which."""
         pod = self._api.store.find(POD_STORE, key)
         host = self._host(pod) if pod is not None else None
         if pod is None or host is None or not host.lives:
             return None
+        # Admission is checked until the pod has started: room may become free, or the node may change, before it is
+        # rejected.
         if _is_new(pod):
             rejection = self._admission.rejection_of(pod, host.node)
             if rejection is not None:
@@ -90,15 +98,16 @@ class Kubelets:
         return step.again_ns
 
     def _reject(self, pod: JsonObject, rejection: PodRejection) -> int | None:
-        """Fail the pod as soon as it is time; what holds it back may be gone until then."""
+        """Fail the pod when it is time; what is in its way may be gone by then."""
         due_ns = scheduled_ns(pod) + REJECTED_AFTER_NS
         if self._api.clock.now_ns() < due_ns:
             return due_ns
         self._api.put_status(PODS, pod, rejected(pod, *rejection, self._present()))
-        tell(self._api, "kubelet", pod, rejection.reason, rejection.message, WARNING)
+        record_event(self._api, "kubelet", pod, rejection.reason, rejection.message, WARNING)
         return None
 
     def _host(self, pod: JsonObject) -> Host | None:
+        """The host of the pod's node, made again for each version of the node; None: the node does not exist."""
         name = pod["spec"].get("nodeName", "")
         node = self._api.store.find(NODE_STORE, ("", name))
         if node is None:
@@ -109,6 +118,7 @@ class Kubelets:
         return host
 
     def _present(self) -> PodMoment:
+        """The moment of now. Statuses have times in whole seconds, so one object serves a second."""
         now_ns = self._api.clock.now_ns()
         if self._moment.now_ns // NS_PER_S != now_ns // NS_PER_S:
             self._moment = PodMoment(now_ns)
@@ -117,13 +127,14 @@ class Kubelets:
 
 
 def _is_new(pod: JsonObject) -> bool:
-    """Whether the kubelet has not admitted the pod yet, and still may."""
+    """Whether the kubelet has not admitted the pod yet, and still can."""
     status = pod["status"]
     return status.get("phase") == "Pending" and "startTime" not in status and "deletionTimestamp" not in pod["metadata"]
 
 
 def _is_asked_anew(pod: JsonObject, before: JsonObject) -> bool:
-    """Whether somebody wants something else of a pod whose spec has not changed."""
+    """Whether something other than the spec changed that the kubelet has to act on: annotations, deletion, or
+    conditions for readiness gates."""
     meta, held = pod["metadata"], before["metadata"]
     return (
         meta.get("annotations") is not held.get("annotations")

@@ -1,4 +1,4 @@
-"""Heartbeats: every living node renews its lease in kube-node-lease, and says that it is ready when it comes up."""
+"""Heartbeats: every living node renews its lease in kube-node-lease, and reports that it is ready when it starts."""
 
 from collections.abc import Iterable, Sequence
 from zlib import crc32
@@ -6,27 +6,28 @@ from zlib import crc32
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import LEASES, NODE_STORE, NODES
-from mooring.controllers.nodes.addresses import Addresses
-from mooring.controllers.nodes.node_hosts import address_of, lives
-from mooring.controllers.nodes.node_statuses import alive_status, missing_labels
+from mooring.controllers.nodes.simulated_nodes import Addresses, address_of, alive_status, lives, missing_labels
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.rfc3339 import in_micros
 from mooring.model.json_objects import JsonObject
 
+# Upstream's namespace and lease duration of kubelets.
 LEASE_NAMESPACE = "kube-node-lease"
 LEASE_S = 40
+# 172.16.0.0/12: room for a million nodes.
 FIRST_NODE_ADDRESS, NODE_ADDRESSES = "172.16.0.1", (1 << 20) - 2
 
 
 class NodeHeartbeats:
-    """Node objects come alive by themselves, whoever creates them."""
+    """Keys are nodes. Node objects come alive by themselves, whichever client creates them."""
 
     name = "node-heartbeats"
     storages: Sequence[str] = (NODE_STORE,)
     rest_ns = 0
 
     def __init__(self, api: ResourceApi, interval_s: float = 5.0, most_per_s: float = 200.0) -> None:
-        """With many nodes the interval grows, so that there are never more than `most_per_s` renewals."""
+        """With many nodes the interval grows, so that there are at most `most_per_s` renewals a second: 5,000 nodes
+        renew every 25 s."""
         self._api = api
         self._interval_s = interval_s
         self._most_per_s = most_per_s
@@ -35,14 +36,15 @@ class NodeHeartbeats:
         )
 
     def interval_ns(self) -> int:
-        """Between two renewals of one lease, with as many nodes as there are now."""
+        """The time between two renewals of one lease, with as many nodes as there are now."""
         return round(max(self._interval_s, self._api.store.count(NODE_STORE) / self._most_per_s) * NS_PER_S)
 
     def grace_ns(self) -> int:
-        """How long a node that lives is at most silent, with something to spare."""
+        """How long a living node is silent at most, with something to spare. NodeLifecycle goes by it."""
         return 3 * self.interval_ns()
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
+        """New nodes, and nodes that failed or recovered. Renewals go on by time, not by writes."""
         node, before = write.object, write.before
         if write.type == "DELETED":
             self._addresses.free(address_of(node))
@@ -50,6 +52,7 @@ class NodeHeartbeats:
         return (write.key,) if before is None or lives(before) != lives(node) else ()
 
     def sync(self, key: Key) -> int | None:
+        """Report the node if it is new, renew its lease, and return when to do so again."""
         node = self._api.find(NODES, *key)
         if node is None or not lives(node):
             return None
@@ -62,6 +65,7 @@ class NodeHeartbeats:
         return now_ns + (interval_ns * (crc32(key[1].encode()) % 1000 + 1) // 1000 if is_new else interval_ns)
 
     def _come_up(self, node: JsonObject, is_new: bool) -> None:
+        """Write labels and status as a kubelet does at its start; nothing if there is nothing to say."""
         if is_new and (labels := missing_labels(node)):
             node = self._api.change(NODES, "", node["metadata"]["name"], lambda held: _labelled(held, labels))
         held = node.get("status", {})
@@ -71,6 +75,7 @@ class NodeHeartbeats:
             self._api.put_status(NODES, node, status)
 
     def _renew(self, node: JsonObject, lease: JsonObject | None) -> None:
+        """Renew the lease, or make it. A lease of an earlier node of the same name is taken over."""
         name = node["metadata"]["name"]
         spec = {
             "holderIdentity": name,

@@ -1,40 +1,45 @@
-"""Watches over nodes: one that is no longer heard of is marked so, and taints follow what its conditions say."""
+"""The node lifecycle controller: marks nodes that stopped their heartbeats, and sets the taints that follow from
+conditions."""
 
 from collections.abc import Callable, Iterable, Sequence
 
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
-from mooring.controllers.cluster_events import tell
 from mooring.controllers.cluster_kinds import LEASE_STORE, NODE_STORE, NODES, PODS
+from mooring.controllers.cluster_writes import record_event
 from mooring.controllers.index import Index
 from mooring.controllers.nodes.node_heartbeats import LEASE_NAMESPACE
-from mooring.controllers.nodes.node_taints import taints_of, wanted_taints, with_taints
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
+from mooring.model.node import NO_EXECUTE, NO_SCHEDULE
 from mooring.rules.conditions import condition_of, holds, with_condition
 
+# Conditions that become Unknown with a silent kubelet, and upstream's reasons.
 _WATCHED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 _STOPPED = ("NodeStatusUnknown", "Kubelet stopped posting node status.")
 _NEVER = ("NodeStatusNeverUpdated", "Kubelet never posted node status.")
 
 
 class NodeLifecycle:
-    """A node is heard of when its lease is renewed; when that was is kept by our own clock, not by the lease's text."""
+    """Keys are nodes. A heartbeat is a renewed lease; its time is taken by the clock of this process, not from the
+    lease, so that clocks need not agree."""
 
     name = "node-lifecycle"
     storages: Sequence[str] = (NODE_STORE, LEASE_STORE)
     rest_ns = 0
 
     def __init__(self, api: ResourceApi, pods_by_node: Index, grace_ns: Callable[[], int]) -> None:
-        """`grace_ns` tells how long a node may be silent."""
+        """`grace_ns` says how long a node may be silent."""
         self._api = api
         self._pods_by_node = pods_by_node
         self._grace_ns = grace_ns
         self._heard_ns: dict[str, int] = {}
+        """By node: when its last heartbeat came."""
         self._silent: set[str] = set()
+        """Nodes that are marked as silent: their next heartbeat needs a sync."""
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
-        """Hot: there are hundreds of renewals a second; only one that ends a silence needs a look."""
+        """Hot: there are hundreds of renewals a second; only one that ends a silence needs a sync."""
         namespace, name = write.key
         if write.storage == NODE_STORE:
             return (write.key,)
@@ -44,6 +49,7 @@ class NodeLifecycle:
         return (("", name),) if name in self._silent else ()
 
     def sync(self, key: Key) -> int | None:
+        """Mark the node if it is silent, and set its taints. Returns when it would be silent for too long."""
         node = self._api.find(NODES, *key)
         if node is None:
             self._heard_ns.pop(key[1], None)
@@ -62,18 +68,19 @@ class NodeLifecycle:
         (self._silent.add if is_silent else self._silent.discard)(name)
 
     def _lose(self, node: JsonObject) -> JsonObject:
-        """Nothing is known of the node any more, nor of the pods on it."""
+        """Conditions become Unknown, and the pods of the node are no longer ready."""
         status = node.get("status", {})
         conditions = unknown_conditions(node, self._api.now())
         if conditions != status.get("conditions", []):
             name = node["metadata"]["name"]
             node = self._api.put_status(NODES, node, {**status, "conditions": conditions})
-            tell(self._api, "node-controller", node, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
+            record_event(self._api, "node-controller", node, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
         for pod in self._pods_by_node[node["metadata"]["name"]]:
             self._mark_unready(pod)
         return node
 
     def _mark_unready(self, pod: JsonObject) -> None:
+        """Ready becomes False, so that services and workloads do not count on the pod. Containers are left as they are."""
         if not holds(pod, "Ready"):
             return
         status, ready = pod["status"], condition_of(pod, "Ready") or {}
@@ -85,6 +92,7 @@ class NodeLifecycle:
                 raise
 
     def _taint(self, node: JsonObject) -> None:
+        """Write the taints if they differ."""
         taints = with_taints(node, wanted_taints(node), self._api.now())
         if taints != taints_of(node):
             name = node["metadata"]["name"]
@@ -92,6 +100,7 @@ class NodeLifecycle:
 
 
 def unknown_conditions(node: JsonObject, now: str) -> list[JsonObject]:
+    """The node's conditions with all that a kubelet reports set to Unknown."""
     conditions: list[JsonObject] = node.get("status", {}).get("conditions", [])
     for type in _WATCHED:
         held = condition_of(node, type)
@@ -101,3 +110,59 @@ def unknown_conditions(node: JsonObject, now: str) -> list[JsonObject]:
         lost = {**(held or {}), "type": type, "status": "Unknown", "reason": reason, "message": message}
         conditions = with_condition(conditions, lost, now)
     return conditions
+
+
+# ---- Taints that follow from conditions and from spec.unschedulable, beside those that other writers set.
+
+
+NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
+UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+
+_BY_CONDITION: dict[tuple[str, str], str] = {
+    ("Ready", "False"): NOT_READY,
+    ("Ready", "Unknown"): UNREACHABLE,
+    ("MemoryPressure", "True"): "node.kubernetes.io/memory-pressure",
+    ("DiskPressure", "True"): "node.kubernetes.io/disk-pressure",
+    ("PIDPressure", "True"): "node.kubernetes.io/pid-pressure",
+    ("NetworkUnavailable", "True"): "node.kubernetes.io/network-unavailable",
+}
+"""Upstream's table: condition and status -> taint with effect NoSchedule."""
+_EVICTING = frozenset((NOT_READY, UNREACHABLE))
+"""Taints that also have the effect NoExecute: pods are evicted from nodes that are not ready."""
+_OURS = frozenset(
+    [(key, NO_SCHEDULE) for key in (*_BY_CONDITION.values(), UNSCHEDULABLE)] + [(key, NO_EXECUTE) for key in _EVICTING]
+)
+"""Taints that this controller may remove."""
+
+Mark = tuple[str, str]
+"""Key and effect of a taint."""
+
+
+def wanted_taints(node: JsonObject) -> list[Mark]:
+    """The taints that the node should have. A node that has not reported yet whether it is ready keeps a not-ready
+    taint that it was created with."""
+    conditions = {c["type"]: c.get("status", "") for c in node.get("status", {}).get("conditions", ())}
+    keys = [_BY_CONDITION[pair] for pair in conditions.items() if pair in _BY_CONDITION]
+    marks = [(key, NO_SCHEDULE) for key in keys] + [(key, NO_EXECUTE) for key in keys if key in _EVICTING]
+    if node.get("spec", {}).get("unschedulable"):
+        marks.append((UNSCHEDULABLE, NO_SCHEDULE))
+    if "Ready" not in conditions:
+        marks += [mark for mark in map(mark_of, taints_of(node)) if mark[0] == NOT_READY]
+    return marks
+
+
+def with_taints(node: JsonObject, wanted: list[Mark], now: str) -> list[JsonObject]:
+    """The node's taints: those of other writers, wanted ones as they are, and new ones with the present time."""
+    kept = [taint for taint in taints_of(node) if mark_of(taint) not in _OURS or mark_of(taint) in wanted]
+    held = {mark_of(taint) for taint in kept}
+    new = [mark for mark in wanted if mark not in held]
+    return [*kept, *({"key": key, "effect": effect, "timeAdded": now} for key, effect in new)]
+
+
+def taints_of(node: JsonObject) -> list[JsonObject]:
+    taints: list[JsonObject] = node.get("spec", {}).get("taints", [])
+    return taints
+
+
+def mark_of(taint: JsonObject) -> Mark:
+    return taint.get("key", ""), taint.get("effect", "")

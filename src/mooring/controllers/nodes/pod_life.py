@@ -1,69 +1,62 @@
-"""The life of a pod on its node: what its status becomes, and when to look again. Pure: the pod and the time go in."""
+"""The life of a pod on its node: what its status becomes, and when to look again. Pure: the pod and the time go in.
+
+Three parts: starting (Pending -> Running), running (readiness, restarts, deadlines, finishing), and stopping after a
+deletion. All containers of a pod behave alike: its script (pod_scripts.py) is for the pod.
+"""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mooring.apiserver.admission.deletion import deleted_ns
-from mooring.controllers.nodes import container_statuses
-from mooring.controllers.nodes.node_hosts import Host
-from mooring.controllers.nodes.pod_scripts import Script
-from mooring.controllers.nodes.pod_stopping import stop_time_s
+from mooring.controllers.nodes import pod_statuses
+from mooring.controllers.nodes.pod_scripts import Script, stop_time_s
+from mooring.controllers.nodes.pod_statuses import (
+    CONTAINERS_READY,
+    INITIALIZED,
+    READY,
+    SANDBOX,
+    PodMoment,
+    pod_condition,
+    readiness,
+    unready_text,
+)
+from mooring.controllers.nodes.simulated_nodes import Host
 from mooring.kit.clock import NS_PER_S
-from mooring.kit.rfc3339 import in_seconds, moment_ns
+from mooring.kit.rfc3339 import moment_ns
 from mooring.model.json_objects import JsonObject
 from mooring.model.pod_spec import FINISHED_PHASES
 from mooring.rules.conditions import condition_of, holds, with_condition
 
+# The kubelet's crash-loop backoff: 10 s, doubled up to five minutes.
 FIRST_BACKOFF_S, LAST_BACKOFF_S = 10, 300
 _FORGIVEN_AFTER_S = 2 * LAST_BACKOFF_S
-"""A container that ran for so long begins again at once, as if it had never failed."""
+"""A container that ran for so long restarts at once, as if it had never failed: the kubelet resets its backoff after
+twice the maximum."""
 
-SANDBOX, INITIALIZED, READY, CONTAINERS_READY = "PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady"
 _OURS = frozenset((SANDBOX, INITIALIZED, READY, CONTAINERS_READY))
+"""Conditions that the kubelet owns; it keeps all others."""
 _SCHEDULED = "PodScheduled"
 _NOT_THE_KUBELETS = ("qosClass", "resourceClaimStatuses", "extendedResourceClaimStatus")
-"""What stays of a status when a kubelet writes a new one."""
+"""What stays of a status when a kubelet rejects the pod."""
 
 TakeAddress = Callable[[], str]
+"""Gives out a pod address."""
 
 
 class LifeStep(NamedTuple):
-    """What is to be done about a pod: the status to write (None: it is right), when to look again, whether it is over."""
+    """What to do about a pod: the status to write (None: it is right), when to look again, whether to delete it for
+    good."""
 
     status: JsonObject | None = None
+    """The status to write; None: the present one is right."""
     again_ns: int | None = None
+    """When to look again whatever happens; None: when the pod changes."""
     is_over: bool = False
-
-
-@dataclass(slots=True)
-class PodMoment:
-    """The present, and the parts of statuses that all pods share that begin now."""
-
-    now_ns: int
-    now: str = ""
-    running: JsonObject = field(default_factory=dict)
-    _conditions: dict[tuple[int, str], list[JsonObject]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.now = in_seconds(self.now_ns)
-        self.running = {"running": {"startedAt": self.now}}
-
-    def conditions(self, generation: int, unready: str = "") -> list[JsonObject]:
-        """Of a pod that begins now; `unready` says why it is not ready."""
-        key = generation, unready
-        if key not in self._conditions:
-            self._conditions[key] = [
-                _condition(SANDBOX, "True", self.now, generation),
-                _condition(INITIALIZED, "True", self.now, generation),
-                _readiness(READY, unready, self.now, generation),
-                _readiness(CONTAINERS_READY, unready, self.now, generation),
-            ]
-        return self._conditions[key]
+    """Whether the kubelet deletes the pod for good, without grace."""
 
 
 def next_step(pod: JsonObject, host: Host, take: TakeAddress, script: Script, moment: PodMoment) -> LifeStep:
-    """`take` gives the pod an address, if it comes to need one."""
+    """The next step of a pod. `take` gives it an address if it comes to need one."""
     if pod["metadata"].get("deletionTimestamp"):
         return _stop(pod, script, moment)
     phase = pod["status"].get("phase")
@@ -76,10 +69,12 @@ def next_step(pod: JsonObject, host: Host, take: TakeAddress, script: Script, mo
 
 
 def _start(pod: JsonObject, host: Host, take: TakeAddress, script: Script, moment: PodMoment) -> LifeStep:
+    """Run the pod now, or show it as being created until its start time is over."""
     if script.start_s:
         due_ns = scheduled_ns(pod) + round(script.start_s * NS_PER_S)
         if moment.now_ns < due_ns:
             return LifeStep(_being_created(pod, host, moment), due_ns)
+    # A plain pod needs no further look once it runs: with 100,000 pods that is most of the work saved.
     is_plain = script.is_plain and "readinessGates" not in pod["spec"] and "activeDeadlineSeconds" not in pod["spec"]
     status = _running(pod, host, take, script, moment)
     if is_plain:
@@ -88,11 +83,12 @@ def _start(pod: JsonObject, host: Host, take: TakeAddress, script: Script, momen
 
 
 def _running(pod: JsonObject, host: Host, take: TakeAddress, script: Script, moment: PodMoment) -> JsonObject:
-    """Hot: one dict, of which most parts are shared with all pods that begin in this second."""
+    """The status of a pod that starts. Hot: one dict, of which most parts are shared with all pods that start in this
+    second."""
     spec, held = pod["spec"], pod["status"]
     generation = pod["metadata"].get("generation", 1)
     is_ready = not script.ready_s
-    unready = "" if is_ready else _unready_text(spec)
+    unready = "" if is_ready else unready_text(spec)
     status: JsonObject = {
         "observedGeneration": generation,
         "phase": "Running",
@@ -102,25 +98,26 @@ def _running(pod: JsonObject, host: Host, take: TakeAddress, script: Script, mom
     _place(status, host)
     _connect(status, spec, held, host, take)
     if spec.get("initContainers"):
-        inits = container_statuses.initialised(pod, spec["initContainers"], moment.now, moment.running)
+        inits = pod_statuses.initialised(pod, spec["initContainers"], moment.now, moment.running)
         status["initContainerStatuses"] = inits
-    status["containerStatuses"] = container_statuses.started(pod, spec["containers"], moment.running, is_ready)
+    status["containerStatuses"] = pod_statuses.started(pod, spec["containers"], moment.running, is_ready)
     if "qosClass" in held:
         status["qosClass"] = held["qosClass"]
     return _with_others(held, status)
 
 
 def _being_created(pod: JsonObject, host: Host, moment: PodMoment) -> JsonObject:
+    """The status while containers are being created; unchanged if it says so already."""
     spec: JsonObject = pod["spec"]
     held: JsonObject = pod["status"]
     if held.get("containerStatuses"):
         return held
-    generation, unready = pod["metadata"].get("generation", 1), _unready_text(spec)
+    generation, unready = pod["metadata"].get("generation", 1), unready_text(spec)
     conditions = [
-        _condition(SANDBOX, "False", moment.now, generation),
-        _condition(INITIALIZED, "True", moment.now, generation),
-        _readiness(READY, unready, moment.now, generation),
-        _readiness(CONTAINERS_READY, unready, moment.now, generation),
+        pod_condition(SANDBOX, "False", moment.now, generation),
+        pod_condition(INITIALIZED, "True", moment.now, generation),
+        readiness(READY, unready, moment.now, generation),
+        readiness(CONTAINERS_READY, unready, moment.now, generation),
     ]
     status: JsonObject = {
         "observedGeneration": generation,
@@ -129,18 +126,20 @@ def _being_created(pod: JsonObject, host: Host, moment: PodMoment) -> JsonObject
     }
     _place(status, host)
     if spec.get("initContainers"):
-        inits = container_statuses.awaited(spec["initContainers"], container_statuses.INITIALISING)
+        inits = pod_statuses.awaited(spec["initContainers"], pod_statuses.INITIALISING)
         status["initContainerStatuses"] = inits
-    status["containerStatuses"] = container_statuses.awaited(spec["containers"], container_statuses.CREATING)
+    status["containerStatuses"] = pod_statuses.awaited(spec["containers"], pod_statuses.CREATING)
     return {**held, **status}
 
 
 def _place(status: JsonObject, host: Host) -> None:
+    """Set the addresses of the node."""
     if host.address:
         status["hostIP"], status["hostIPs"] = host.address, host.addresses
 
 
 def _connect(status: JsonObject, spec: JsonObject, held: JsonObject, host: Host, take: TakeAddress) -> None:
+    """Set the address of the pod: that of the node with host network, its own otherwise."""
     if not spec.get("hostNetwork"):
         address = held.get("podIP") or take()
         status["podIP"], status["podIPs"] = address, [{"ip": address}]
@@ -149,20 +148,23 @@ def _connect(status: JsonObject, spec: JsonObject, held: JsonObject, host: Host,
 
 
 def _kept_conditions(held: JsonObject, moment: PodMoment) -> list[JsonObject]:
-    """What others wrote; that the pod has a node is said here where nobody did."""
+    """Conditions of other writers. PodScheduled is added where none is: pods with a node in their manifest have no
+    scheduler."""
     kept = [condition for condition in held.get("conditions", ()) if condition["type"] not in _OURS]
     if not any(condition["type"] == _SCHEDULED for condition in kept):
-        kept.append(_condition(_SCHEDULED, "True", moment.now, 0))
+        kept.append(pod_condition(_SCHEDULED, "True", moment.now, 0))
     return kept
 
 
 def _with_others(held: JsonObject, status: JsonObject) -> JsonObject:
-    """With the entries that others wrote, such as claims and resizes; usually there are none."""
+    """Add the entries that other writers own, such as claims and resizes; usually there are none. The nomination ends
+    here."""
     others = [key for key in held if key not in status and key != "nominatedNodeName"]
     return status | {key: held[key] for key in others} if others else status
 
 
 def scheduled_ns(pod: JsonObject) -> int:
+    """When the pod was scheduled, or created if that is not noted."""
     scheduled = condition_of(pod, _SCHEDULED) or {}
     return moment_ns(scheduled.get("lastTransitionTime") or pod["metadata"]["creationTimestamp"])
 
@@ -171,6 +173,7 @@ def scheduled_ns(pod: JsonObject) -> int:
 
 
 def _go_on(pod: JsonObject, script: Script, moment: PodMoment) -> LifeStep:
+    """A running pod: past its deadline, waiting for a restart, or running."""
     deadline_ns = _deadline_ns(pod)
     if deadline_ns is not None and moment.now_ns >= deadline_ns:
         return LifeStep(_past_deadline(pod, moment))
@@ -200,23 +203,25 @@ def _run(pod: JsonObject, script: Script, moment: PodMoment) -> LifeStep:
 
 
 def _end(pod: JsonObject, script: Script, moment: PodMoment, ran_s: int) -> LifeStep:
+    """The containers ended: the pod is finished, or restarts after a backoff, as its restart policy says."""
     policy = pod["spec"].get("restartPolicy", "Always")
     if policy == "Never" or (policy == "OnFailure" and not script.exit_code):
         return LifeStep(_ended(pod, script.exit_code, moment))
     held = pod["status"]
     restarts = held["containerStatuses"][0].get("restartCount", 0)
     delay_s = 0 if ran_s >= _FORGIVEN_AFTER_S else backoff_s(restarts)
-    statuses = container_statuses.backing_off(held["containerStatuses"], moment.now, script.exit_code, delay_s)
-    status = _with_readiness(pod, {**held, "containerStatuses": statuses}, _unready_text(pod["spec"]), moment)
+    statuses = pod_statuses.backing_off(held["containerStatuses"], moment.now, script.exit_code, delay_s)
+    status = _with_readiness(pod, {**held, "containerStatuses": statuses}, unready_text(pod["spec"]), moment)
     return _then(pod, status, script, moment, delay_s)
 
 
 def backoff_s(restarts: int) -> int:
-    """How long a container waits that has begun again so often: the first time not at all, then longer and longer."""
+    """How long a container waits before its next restart: the first time not at all, then longer each time."""
     return min(FIRST_BACKOFF_S << min(restarts - 1, 10), LAST_BACKOFF_S) if restarts else 0
 
 
 def _wait_out(pod: JsonObject, script: Script, moment: PodMoment, delay_s: int | None = None) -> LifeStep:
+    """Restart the containers when their backoff is over. `delay_s` overrides the backoff."""
     held = pod["status"]["containerStatuses"]
     if delay_s is None:
         delay_s = backoff_s(held[0].get("restartCount", 0))
@@ -224,27 +229,27 @@ def _wait_out(pod: JsonObject, script: Script, moment: PodMoment, delay_s: int |
     due_ns = moment_ns(ended.get("finishedAt", moment.now)) + delay_s * NS_PER_S
     if moment.now_ns < due_ns:
         return LifeStep(again_ns=due_ns)
-    statuses = container_statuses.restarted(pod["metadata"]["uid"], held, moment.running, False)
+    statuses = pod_statuses.restarted(pod["metadata"]["uid"], held, moment.running, False)
     return _then(pod, {**pod["status"], "containerStatuses": statuses}, script, moment)
 
 
 def _then(
     pod: JsonObject, status: JsonObject, script: Script, moment: PodMoment, delay_s: int | None = None
 ) -> LifeStep:
-    """The step after `status`, as one with it: what follows at once is not written twice."""
+    """The step that follows `status` at once, as one step with it: the status is then written once, not twice."""
     changed = {**pod, "status": status}
     step = _go_on(changed, script, moment) if delay_s is None else _wait_out(changed, script, moment, delay_s)
     return step if step.status is not None else step._replace(status=status)
 
 
 def _observed(pod: JsonObject, is_ready: bool, moment: PodMoment) -> JsonObject:
-    """The status of a pod that goes on running, with what its owner changed and with its readiness."""
+    """The status of a pod that goes on running: readiness, and images that were changed in its spec."""
     held, generation = pod["status"], pod["metadata"].get("generation", 1)
-    statuses = container_statuses.with_readiness(held["containerStatuses"], is_ready)
+    statuses = pod_statuses.with_readiness(held["containerStatuses"], is_ready)
     if held.get("observedGeneration") != generation:
         statuses = _with_images(pod, statuses, moment)
     status = {**held, "observedGeneration": generation, "containerStatuses": statuses}
-    return _with_readiness(pod, status, "" if is_ready else _unready_text(pod["spec"]), moment)
+    return _with_readiness(pod, status, "" if is_ready else unready_text(pod["spec"]), moment)
 
 
 def _with_images(pod: JsonObject, statuses: list[JsonObject], moment: PodMoment) -> list[JsonObject]:
@@ -259,19 +264,20 @@ def _with_images(pod: JsonObject, statuses: list[JsonObject], moment: PodMoment)
 
 
 def _with_image(pod: JsonObject, status: JsonObject, image: str, moment: PodMoment) -> JsonObject:
-    stopped = container_statuses.backing_off([status], moment.now, 0, 0)
-    (begun,) = container_statuses.restarted(pod["metadata"]["uid"], stopped, moment.running, status["ready"])
-    return {**begun, "image": image, "imageID": container_statuses.image_id(image)}
+    """Restart one container with another image, without a backoff."""
+    stopped = pod_statuses.backing_off([status], moment.now, 0, 0)
+    (begun,) = pod_statuses.restarted(pod["metadata"]["uid"], stopped, moment.running, status["ready"])
+    return {**begun, "image": image, "imageID": pod_statuses.image_id(image)}
 
 
 def _with_readiness(pod: JsonObject, status: JsonObject, unready: str, moment: PodMoment) -> JsonObject:
-    """`unready` says why the containers are not; a pod that has readiness gates also waits for those."""
+    """Set Ready and ContainersReady. `unready` says why the containers are not; readiness gates also hold Ready back."""
     generation = pod["metadata"].get("generation", 1)
     shut = [gate["conditionType"] for gate in pod["spec"].get("readinessGates", ())]
     shut = [gate for gate in shut if not holds(pod, gate)]
     conditions = [
-        _readiness(READY, unready, moment.now, generation),
-        _readiness(CONTAINERS_READY, unready, moment.now, generation),
+        readiness(READY, unready, moment.now, generation),
+        readiness(CONTAINERS_READY, unready, moment.now, generation),
     ]
     if shut and not unready:
         why = f'corresponding condition of pod readiness gate "{shut[0]}" does not exist.'
@@ -280,7 +286,7 @@ def _with_readiness(pod: JsonObject, status: JsonObject, unready: str, moment: P
 
 
 def _replaced(held: Iterable[JsonObject], new: list[JsonObject], generation: int) -> list[JsonObject]:
-    """All conditions in their places; the others that kubelets write have seen this generation too."""
+    """All conditions in their order, with `new` ones set; conditions of the kubelet have observed this generation."""
     replaced = [{**c, "observedGeneration": generation} if c["type"] in _OURS else c for c in held]
     for condition in new:
         replaced = with_condition(replaced, condition, condition["lastTransitionTime"])
@@ -288,6 +294,7 @@ def _replaced(held: Iterable[JsonObject], new: list[JsonObject], generation: int
 
 
 def _deadline_ns(pod: JsonObject) -> int | None:
+    """When activeDeadlineSeconds is over; None: there is no deadline."""
     deadline_s = pod["spec"].get("activeDeadlineSeconds")
     begun = pod["status"].get("startTime")
     return moment_ns(begun) + deadline_s * NS_PER_S if deadline_s is not None and begun else None
@@ -297,30 +304,33 @@ def _deadline_ns(pod: JsonObject) -> int | None:
 
 
 def _stop(pod: JsonObject, script: Script, moment: PodMoment) -> LifeStep:
+    """Wait for the containers to stop, then delete. With finalizers the pod stays visible, and is marked as failed."""
     meta = pod["metadata"]
     grace_s = meta.get("deletionGracePeriodSeconds") or 0
     due_ns = deleted_ns(meta) + round(stop_time_s(pod, script, grace_s) * NS_PER_S)
     if moment.now_ns < due_ns:
         return LifeStep(again_ns=due_ns)
+    # Without finalizers the API server removes the pod at once: no client would see another status.
     if not meta.get("finalizers") or pod["status"].get("phase") in FINISHED_PHASES:
         return LifeStep(is_over=bool(grace_s))
     return LifeStep(_killed(pod, moment), is_over=bool(grace_s))
 
 
 def _killed(pod: JsonObject, moment: PodMoment) -> JsonObject:
-    """Somebody still wants to see a pod that finalizers hold: what is left of it has failed."""
+    """The status of a deleted pod that finalizers keep: it has failed."""
     held = pod["status"]
-    statuses = container_statuses.killed(held.get("containerStatuses", ()), moment.now)
+    statuses = pod_statuses.killed(held.get("containerStatuses", ()), moment.now)
     return _finished(pod, "Failed", statuses, moment)
 
 
 def _ended(pod: JsonObject, exit_code: int, moment: PodMoment) -> JsonObject:
-    statuses = container_statuses.ended(pod["status"]["containerStatuses"], moment.now, exit_code)
+    statuses = pod_statuses.ended(pod["status"]["containerStatuses"], moment.now, exit_code)
     return _finished(pod, "Failed" if exit_code else "Succeeded", statuses, moment)
 
 
 def rejected(pod: JsonObject, reason: str, message: str, moment: PodMoment) -> JsonObject:
-    """The status of a pod that its kubelet does not admit. No container of it ever was, so none is spoken of."""
+    """The status of a pod that its kubelet does not admit. None of its containers existed, so it has no statuses of
+    them."""
     held = pod["status"]
     others = [condition for condition in held.get("conditions", ()) if condition["type"] not in _OURS]
     status = {"phase": "Failed", "reason": reason, "message": f"Pod was rejected: {message}", "startTime": moment.now}
@@ -329,46 +339,34 @@ def rejected(pod: JsonObject, reason: str, message: str, moment: PodMoment) -> J
 
 
 def _past_deadline(pod: JsonObject, moment: PodMoment) -> JsonObject:
-    statuses = container_statuses.killed(pod["status"].get("containerStatuses", ()), moment.now)
+    """The status of a pod that ran longer than activeDeadlineSeconds."""
+    statuses = pod_statuses.killed(pod["status"].get("containerStatuses", ()), moment.now)
     why = {"reason": "DeadlineExceeded", "message": "Pod was active on the node longer than the specified deadline"}
     return _finished(pod, "Failed", statuses, moment) | why
 
 
 def _finished(pod: JsonObject, phase: str, statuses: list[JsonObject], moment: PodMoment) -> JsonObject:
+    """The status of a pod in a final phase."""
     held, generation = pod["status"], pod["metadata"].get("generation", 1)
     reason = "PodCompleted" if phase == "Succeeded" else "PodFailed"
     conditions = [
-        _condition(SANDBOX, "False", moment.now, generation),
-        _condition(READY, "False", moment.now, generation) | {"reason": reason},
-        _condition(CONTAINERS_READY, "False", moment.now, generation) | {"reason": reason},
+        pod_condition(SANDBOX, "False", moment.now, generation),
+        pod_condition(READY, "False", moment.now, generation) | {"reason": reason},
+        pod_condition(CONTAINERS_READY, "False", moment.now, generation) | {"reason": reason},
     ]
     status = {**held, "phase": phase, "observedGeneration": generation, "containerStatuses": statuses}
     status["conditions"] = _replaced(held.get("conditions", ()), conditions, generation)
     if "initContainerStatuses" in held:
         inits = held["initContainerStatuses"]
-        status["initContainerStatuses"] = container_statuses.with_sidecars_ended(inits, moment.now)
+        status["initContainerStatuses"] = pod_statuses.with_sidecars_ended(inits, moment.now)
     return status
 
 
 # ---- conditions
 
 
-def _condition(type: str, status: str, now: str, generation: int) -> JsonObject:
-    condition: JsonObject = {"type": type, "status": status, "lastProbeTime": None, "lastTransitionTime": now}
-    return condition | {"observedGeneration": generation} if generation else condition
-
-
-def _readiness(type: str, unready: str, now: str, generation: int) -> JsonObject:
-    if not unready:
-        return _condition(type, "True", now, generation)
-    return _condition(type, "False", now, generation) | {"reason": "ContainersNotReady", "message": unready}
-
-
-def _unready_text(spec: JsonObject) -> str:
-    return f"containers with unready status: [{' '.join(container['name'] for container in spec['containers'])}]"
-
-
 def _sooner(a_ns: int | None, b_ns: int | None) -> int | None:
+    """The earlier of two times, of which each may be missing."""
     if a_ns is None or b_ns is None:
         return a_ns if b_ns is None else b_ns
     return min(a_ns, b_ns)

@@ -1,5 +1,6 @@
-"""What a pod's annotations say of how it behaves while it runs on a simulated node."""
+"""How a pod behaves on a simulated node: what its annotations say, and how long it takes to stop."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -9,22 +10,28 @@ T = TypeVar("T")
 
 PREFIX = "mooring.dev/"
 NEVER = "never"
-"""What to write for `run-seconds` where a pod of a Job is to run until it is deleted."""
+"""The value of `run-seconds` for a pod of a Job that is to run until it is deleted."""
 
 _DEFAULT_STOP_S = 1.0
+"""How long containers take to stop by default."""
 JOB_RUN_S = 5.0
-"""How long pods of Jobs run that do not say: a Job is there to complete, and kwok's complete after some seconds, too."""
+"""How long pods of Jobs run by default: a Job is there to complete. kwok's complete after some seconds as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Without `run_s` a pod runs until it is deleted, or for JOB_RUN_S where a Job owns it."""
+    """The behaviour of one pod. Without `run_s` it runs until it is deleted, or for JOB_RUN_S if a Job owns it."""
 
     start_s: float = 0.0
+    """From scheduling to Running."""
     ready_s: float = 0.0
+    """From Running to Ready."""
     run_s: float | None = None
+    """From Running to the end of its containers; None: see above."""
     exit_code: int = 0
+    """The exit code of all its containers."""
     stop_s: float = _DEFAULT_STOP_S
+    """From the end of the preStop hooks to the end of the containers."""
 
     @property
     def is_plain(self) -> bool:
@@ -33,7 +40,7 @@ class Script:
 
 
 def script_of(pod: JsonObject, usual: Script) -> Script:
-    """The pod's own script; what it leaves open is as usual. What cannot be read is taken for not written."""
+    """The pod's own script; what it leaves open is as in `usual`. Values that do not parse count as not written."""
     metadata = pod["metadata"]
     if "ownerReferences" in metadata and usual.run_s is None and _is_of_job(metadata["ownerReferences"]):
         usual = replace(usual, run_s=JOB_RUN_S)
@@ -60,8 +67,40 @@ def _either(written: float | None, usual: T) -> float | T:
 
 
 def _seconds(annotations: JsonObject, name: str) -> float | None:
+    """A number of seconds, or None. The upper bound keeps times in the range of 64-bit nanoseconds."""
     try:
         seconds = float(annotations[PREFIX + name])
     except (KeyError, TypeError, ValueError):
         return None
     return seconds if 0 <= seconds < 1e9 else None
+
+
+# ---- Stopping: preStop hooks, then the containers, within the grace period.
+
+
+SHORTEST_STOP_S = 2.0
+"""Containers get so long even if the hooks have used up the grace period: the kubelet's minimum."""
+
+
+def stop_time_s(pod: JsonObject, script: Script, grace_s: float) -> float:
+    """From the deletion to the end. The hooks of all containers run at the same time, and end with the grace period."""
+    if not grace_s:
+        return 0.0
+    hooks_s = min(max((0.0, *_hook_times_s(pod))), grace_s)
+    return hooks_s + min(script.stop_s, max(grace_s - hooks_s, SHORTEST_STOP_S))
+
+
+def _hook_times_s(pod: JsonObject) -> Iterator[float]:
+    """The seconds that the preStop hooks of running containers take. A sleep takes its time; `exec` and `httpGet` take
+    none, because nothing is executed."""
+    running = {
+        status["name"]
+        for group in ("containerStatuses", "initContainerStatuses")
+        for status in pod["status"].get(group, ())
+        if "running" in status.get("state", {})
+    }
+    spec = pod["spec"]
+    for container in (*spec["containers"], *spec.get("initContainers", ())):
+        if container["name"] in running:
+            hook = container.get("lifecycle", {}).get("preStop", {})
+            yield float(hook.get("sleep", {}).get("seconds", 0))

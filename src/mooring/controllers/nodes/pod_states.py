@@ -1,4 +1,4 @@
-"""What the status of a pod says about it: five states, since when it is ready, and whether that is long enough."""
+"""What the status of a pod says about it, as workload controllers need it: five states, readiness, and availability."""
 
 from typing import Literal
 
@@ -10,10 +10,11 @@ from mooring.model.pod_spec import FINISHED_PHASES
 State = Literal["ready", "unready", "terminating", "Succeeded", "Failed"]
 
 ACTIVE: tuple[State, ...] = ("ready", "unready")
-"""Neither finished nor on its way out: what counts as a replica."""
+"""Neither finished nor being deleted: these pods count as replicas."""
 
 
 def state_of(pod: JsonObject) -> State:
+    """The state of a pod; each pod is in exactly one."""
     status = pod.get("status") or {}
     phase = status.get("phase")
     if phase == "Succeeded" or phase == "Failed":
@@ -45,7 +46,8 @@ def is_ready(pod: JsonObject) -> bool:
 
 
 def available_at_ns(pod: JsonObject, min_ready_s: int) -> int | None:
-    """When a pod will have been ready for long enough, or had been; None: it is not ready."""
+    """When a pod will have been, or had been, ready for minReadySeconds; None: it is not ready. 0 without
+    minReadySeconds."""
     if not is_ready(pod):
         return None
     if not min_ready_s:
@@ -60,7 +62,7 @@ def is_available(pod: JsonObject, min_ready_s: int, now_ns: int) -> bool:
 
 
 def ready_since(pod: JsonObject) -> str:
-    """As it is written; empty: it is not ready, or nobody noted since when."""
+    """The time as written; empty: the pod is not ready, or the condition has no time."""
     for condition in pod.get("status", {}).get("conditions", ()):
         if condition.get("type") == "Ready" and condition.get("status") == "True":
             return condition.get("lastTransitionTime") or ""
@@ -68,7 +70,7 @@ def ready_since(pod: JsonObject) -> str:
 
 
 def restarts_of(pod: JsonObject) -> int:
-    """Of the container that was restarted most."""
+    """The restarts of the container that restarted most often."""
     held = pod.get("status", {}).get("containerStatuses", ())
     return max((container.get("restartCount", 0) for container in held), default=0)
 

@@ -1,4 +1,5 @@
-"""Evicts pods from nodes that have NoExecute taints: at once, or when their tolerations run out."""
+"""The taint eviction controller: evicts pods from nodes with NoExecute taints, at once or when their tolerations run
+out."""
 
 from collections.abc import Iterable, Sequence
 
@@ -7,10 +8,10 @@ import msgspec
 from mooring.apiserver.admission.deletion import Deletion
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
-from mooring.controllers.cluster_events import tell
 from mooring.controllers.cluster_kinds import NODE_STORE, POD_STORE, PODS
+from mooring.controllers.cluster_writes import record_event
 from mooring.controllers.index import Index
-from mooring.controllers.nodes.node_taints import taints_of
+from mooring.controllers.nodes.node_lifecycle import taints_of
 from mooring.kit.clock import NS_PER_S
 from mooring.model.json_objects import JsonObject
 from mooring.model.node import NO_EXECUTE, Taint
@@ -18,12 +19,13 @@ from mooring.model.pod_spec import Toleration
 from mooring.model.tolerations import covers
 from mooring.rules.conditions import disruption_target, with_condition
 
+# Upstream's names in events.
 _SOURCE = "taint-eviction-controller"
 _REASON = "TaintManagerEviction"
 
 
 class TaintEviction:
-    """A toleration that is limited runs from the moment when the pod was first seen beside the taint."""
+    """Keys are pods. A toleration with a limit runs from the moment when the pod was first seen beside the taint."""
 
     name = "taint-eviction"
     storages: Sequence[str] = (POD_STORE, NODE_STORE)
@@ -35,19 +37,22 @@ class TaintEviction:
         self._evicting: dict[str, list[Taint]] = {}
         """By node: its NoExecute taints, where it has any."""
         self._began_ns: dict[str, int] = {}
-        """By uid of a pod: since when it is to go."""
+        """By uid of a pod: when its toleration began to run."""
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
+        """Pods of nodes whose taints changed, and pods that are new on a node with such taints."""
         if write.storage == NODE_STORE:
             return self._pods_of(write)
         pod = write.object
         if write.type == "DELETED":
             self._began_ns.pop(pod["metadata"]["uid"], None)
             return ()
+        # Hot: usually no node has such taints, and then a pod needs no further check.
         is_concerned = self._evicting and pod["spec"].get("nodeName") in self._evicting and _is_new(write)
         return (write.key,) if is_concerned else ()
 
     def _pods_of(self, write: StoreWrite) -> Iterable[Key]:
+        """All pods of a node whose NoExecute taints are others now."""
         node, name = write.object, write.object["metadata"]["name"]
         if write.type == "DELETED":
             self._evicting.pop(name, None)
@@ -62,6 +67,7 @@ class TaintEviction:
         return [(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in self._pods_by_node[name]]
 
     def sync(self, key: Key) -> int | None:
+        """Evict the pod, or return when it will be time."""
         pod = self._api.store.find(POD_STORE, key)
         if pod is None or pod["metadata"].get("deletionTimestamp"):
             return None
@@ -78,20 +84,22 @@ class TaintEviction:
         return None
 
     def _stay(self, pod: JsonObject) -> None:
+        """The taints are gone, or tolerated: an eviction that was planned is cancelled."""
         if self._began_ns.pop(pod["metadata"]["uid"], None) is not None:
-            tell(self._api, _SOURCE, pod, _REASON, f"Cancelling deletion of Pod {_name(pod)}")
+            record_event(self._api, _SOURCE, pod, _REASON, f"Cancelling deletion of Pod {_name(pod)}")
 
     def _evict(self, pod: JsonObject) -> None:
+        """Mark the pod as disrupted, so that its Job does not count a failure of its own, then delete it."""
         meta, status = pod["metadata"], pod["status"]
         why = disruption_target("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint", pod)
         conditions = with_condition(status.get("conditions", ()), why, self._api.now())
-        tell(self._api, _SOURCE, pod, _REASON, f"Marking for deletion Pod {_name(pod)}")
+        record_event(self._api, _SOURCE, pod, _REASON, f"Marking for deletion Pod {_name(pod)}")
         self._api.put_status(PODS, pod, {**status, "conditions": conditions})
         self._api.delete(PODS, meta["namespace"], meta["name"], Deletion(uid=meta["uid"]))
 
 
 def tolerated_s(pod: JsonObject, taints: list[Taint]) -> int | None:
-    """How long the pod may stay beside these taints: None for ever, 0 not at all."""
+    """How long the pod may stay beside these taints: None for ever, 0 not at all. The shortest toleration counts."""
     tolerations = [msgspec.convert(written, Toleration) for written in pod["spec"].get("tolerations", ())]
     limits = []
     for taint in taints:
@@ -108,7 +116,7 @@ def _evicting_taints(node: JsonObject) -> list[Taint]:
 
 
 def _is_new(write: StoreWrite) -> bool:
-    """Whether the pod came to its node, or tolerates something else now."""
+    """Whether the pod came to its node, or has other tolerations now."""
     return write.before is None or write.before["spec"] is not write.object["spec"]
 
 

@@ -1,1 +1,1 @@
-"""Controllers of volumes and of claims."""
+"""Storage and claims: volumes and their claims, ephemeral volumes, and claims for devices."""

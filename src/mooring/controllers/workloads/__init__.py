@@ -1,1 +1,1 @@
-"""Controllers that own pods: Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs, CronJobs; and disruption budgets."""
+"""Controllers of workloads: each keeps the pods of its kind as its objects ask for."""

@@ -1,54 +1,130 @@
-"""The DaemonSet controller: one pod on each node that is fit for it."""
+"""The DaemonSet controller: one pod on each node that is eligible."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgspec
 
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
-from mooring.controllers.cluster_events import NORMAL, WARNING
-from mooring.controllers.index import Index
-from mooring.controllers.lifecycle.orphans import Orphans, Seekers
+from mooring.controllers.cluster_kinds import NODES, PODS
+from mooring.controllers.cluster_writes import NORMAL, WARNING
+from mooring.controllers.index import Adopters, Index, Orphans
 from mooring.controllers.nodes.pod_states import available_at_ns, is_finished, is_ready, is_terminating, phase_of
-from mooring.controllers.retries import Retries
-from mooring.controllers.workloads.daemon_nodes import Eligibility
-from mooring.controllers.workloads.daemon_pods import is_updated, node_of
 from mooring.controllers.workloads.owned_pods import OwnedPodIndex
-from mooring.controllers.workloads.ownership import covers_own_template, managers_concerned, selector_of
-from mooring.controllers.workloads.pod_claiming import claim_pods
-from mooring.controllers.workloads.pod_control import PODS, PodControl
+from mooring.controllers.workloads.ownership import claim_pods, covers_own_template, managers_concerned, selector_of
+from mooring.controllers.workloads.pod_control import PodControl
 from mooring.controllers.workloads.revisions import Revisions, hash_of
 from mooring.controllers.workloads.rollout_numbers import share_of
 from mooring.kit.clock import NS_PER_S
 from mooring.model.json_objects import JsonObject
+from mooring.model.node import NO_EXECUTE, Taint
+from mooring.model.pod_spec import NodeSelector, Toleration
 from mooring.model.resources import RESOURCES
-from mooring.rules.workload_pods import REVISION_LABEL, meant_for
+from mooring.model.selectors import NodeMatcher, compile_node_selector
+from mooring.model.tolerations import tolerates_hard
+from mooring.rules.workload_pods import REVISION_LABEL, daemon_tolerations, meant_for
 
 DAEMON_SETS = RESOURCES["apps", "v1", "daemonsets"]
-NODES = RESOURCES["", "v1", "nodes"]
 _BURST = 500
+"""Pods made or deleted in one sync; the next one goes on. Upstream's burst is 250 for DaemonSets and 500 for ReplicaSets."""
 _FIRST_DELAY_NS, _LAST_DELAY_NS = NS_PER_S, 15 * 60 * NS_PER_S
+"""How long a failed pod of a node is left before it is replaced: upstream's backoff of failed daemon pods."""
+
+
+# ---- On which nodes a DaemonSet runs. The controller decides this before the scheduler does, by the rules of node
+# affinity and taints; daemon pods tolerate the taints of troubled nodes.
+
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+class NodeVerdict(NamedTuple):
+    """Whether a DaemonSet wants a pod on the node, and if not, whether one that is there may stay."""
+
+    runs: bool
+    stays: bool
+
+
+_NEITHER = NodeVerdict(False, False)
 
 
 @dataclass(slots=True)
-class Rounds:
-    """A DaemonSet while it is looked at: its pods by node, and which nodes want one."""
+class Eligibility:
+    """The verdicts for one pod template, kept for as long as a node has the same labels and spec: 5,000 nodes change
+    rarely."""
+
+    template: JsonObject
+    _tolerations: list[Toleration] = field(init=False)
+    _matcher: NodeMatcher | None = field(init=False)
+    _verdicts: dict[str, tuple[Any, Any, NodeVerdict]] = field(default_factory=dict)
+    """By name of the node, with the labels and the spec that they were given for."""
+
+    def __post_init__(self) -> None:
+        spec = self.template["spec"]
+        self._tolerations = msgspec.convert(daemon_tolerations(spec), list[Toleration])
+        required = spec.get("affinity", {}).get("nodeAffinity", {}).get(_REQUIRED)
+        self._matcher = compile_node_selector(msgspec.convert(required, NodeSelector)) if required else None
+
+    def of(self, node: JsonObject) -> NodeVerdict:
+        """The verdict on a node."""
+        name, labels, spec = node["metadata"]["name"], node["metadata"].get("labels", {}), node.get("spec", {})
+        held = self._verdicts.get(name)
+        if held is not None and held[0] == labels and held[1] == spec:
+            return held[2]
+        verdict = self._judge(name, labels, spec.get("taints", []))
+        self._verdicts[name] = labels, spec, verdict
+        return verdict
+
+    def forget(self, known: set[str]) -> None:
+        """Drop verdicts on nodes that are gone."""
+        for name in self._verdicts.keys() - known:
+            del self._verdicts[name]
+
+    def _judge(self, name: str, labels: dict[str, str], taints: list[JsonObject]) -> NodeVerdict:
+        """Node name, selector and affinity must match. A taint NoSchedule keeps new pods away; NoExecute also evicts."""
+        spec = self.template["spec"]
+        if spec.get("nodeName", name) != name:
+            return _NEITHER
+        if any(labels.get(key) != value for key, value in spec.get("nodeSelector", {}).items()):
+            return _NEITHER
+        if self._matcher is not None and not self._matcher.matches(name, labels):
+            return _NEITHER
+        held = msgspec.convert(taints, list[Taint])
+        if tolerates_hard(self._tolerations, held):
+            return NodeVerdict(True, True)
+        evicting = [taint for taint in held if taint.effect == NO_EXECUTE]
+        return NodeVerdict(False, tolerates_hard(self._tolerations, evicting))
+
+
+# ---- The controller
+
+
+@dataclass(slots=True)
+class DaemonSetSync:
+    """A DaemonSet during one sync: its pods by node, and the nodes that should have one."""
 
     daemon_set: JsonObject
     digest: str
-    """Of the present template."""
+    """The hash of the present template."""
     wanted: list[str]
+    """Nodes that should have a pod."""
     pods: dict[str, list[JsonObject]]
     """By node, also by nodes that are gone."""
     surplus: list[JsonObject] = field(default_factory=list)
+    """Pods to delete."""
     again_ns: list[int] = field(default_factory=list)
+    """Times at which the set has to be synced again."""
 
 
 class DaemonSets:
-    """A look takes time in proportion to the nodes, so a set rests a while between two."""
+    """A sync takes time in proportion to the number of nodes, so a set rests between two."""
 
     name = "daemonset"
     storages: Sequence[str] = (DAEMON_SETS.storage, PODS.storage, NODES.storage)
     rest_ns = NS_PER_S // 4
+    """While nodes are added one by one, each of them concerns every DaemonSet."""
 
     def __init__(self, api: ResourceApi, owned_pods: OwnedPodIndex, orphans: Orphans, revisions: Index) -> None:
         """`orphans` are pods without a controller, `revisions` are ControllerRevisions by their controller."""
@@ -56,14 +132,15 @@ class DaemonSets:
         self._owned_pods = owned_pods
         self._orphans = orphans
         self._revisions = Revisions(api, DAEMON_SETS, revisions)
-        self._seekers = Seekers(api.store, DAEMON_SETS.storage)
+        self._adopters = Adopters(api.store, DAEMON_SETS.storage)
         self._control = PodControl(api, DAEMON_SETS, "daemonset-controller")
         self._eligibility: dict[Key, Eligibility] = {}
         self._retries = Retries(_FIRST_DELAY_NS, _LAST_DELAY_NS)
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
+        """The owner of a pod; all DaemonSets for a node that changed."""
         if write.storage == PODS.storage:
-            return managers_concerned(write, DAEMON_SETS.kind, self._seekers)
+            return managers_concerned(write, DAEMON_SETS.kind, self._adopters)
         if write.storage == NODES.storage:
             return self._all_keys() if _matters(write) else ()
         return (write.key,)
@@ -73,32 +150,34 @@ class DaemonSets:
         return [(item["metadata"]["namespace"], item["metadata"]["name"]) for item in found]
 
     def sync(self, key: Key) -> int | None:
+        """Adopt, survey, place, update, report. After changes the survey is repeated, so that the status counts them."""
         daemon_set = self._api.find(DAEMON_SETS, *key)
         if daemon_set is None:
             self._eligibility.pop(key, None)
             return None
         selector = selector_of(daemon_set)
+        # An empty selector would adopt every pod of the namespace; upstream refuses such sets as well.
         if selector.is_empty or not covers_own_template(daemon_set, selector):
             return None
         owned = self._owned_pods.of(daemon_set["metadata"]["uid"])
         claim_pods(self._api, DAEMON_SETS, daemon_set, selector, owned, self._orphans)
         revision = self._revisions.settle(daemon_set)
-        rounds = self._survey(key, daemon_set, hash_of(revision))
-        if "deletionTimestamp" not in daemon_set["metadata"] and (self._place(rounds) or self._update(rounds)):
-            rounds = self._survey(key, daemon_set, hash_of(revision))
-        self._report(rounds)
+        sync = self._survey(key, daemon_set, hash_of(revision))
+        if "deletionTimestamp" not in daemon_set["metadata"] and (self._place(sync) or self._update(sync)):
+            sync = self._survey(key, daemon_set, hash_of(revision))
+        self._report(sync)
         live = {f"{key[1]}-{digest}" for digest in self._digests(daemon_set)}
         self._revisions.trim(daemon_set, live | {revision["metadata"]["name"]})
-        return min((at for at in rounds.again_ns if at > self._api.clock.now_ns()), default=None)
+        return min((at for at in sync.again_ns if at > self._api.clock.now_ns()), default=None)
 
     # ---- who is where
 
-    def _survey(self, key: Key, daemon_set: JsonObject, digest: str) -> Rounds:
-        """Also notes pods that are where they should not be, and failed ones whose time to be replaced has come."""
+    def _survey(self, key: Key, daemon_set: JsonObject, digest: str) -> DaemonSetSync:
+        """Sort pods and nodes. Notes pods that should not be where they are, and failed ones that may be replaced now."""
         pods: dict[str, list[JsonObject]] = {}
         for pod in self._owned_pods.of(daemon_set["metadata"]["uid"]).pods.values():
             pods.setdefault(node_of(pod), []).append(pod)
-        rounds = Rounds(daemon_set, digest, [], pods)
+        sync = DaemonSetSync(daemon_set, digest, [], pods)
         eligibility = self._eligibility_of(key, daemon_set)
         known: set[str] = set()
         for node in self._api.store.all(NODES.storage):
@@ -106,113 +185,119 @@ class DaemonSets:
             known.add(name)
             verdict = eligibility.of(node)
             if verdict.runs:
-                rounds.wanted.append(name)
+                sync.wanted.append(name)
             if name in pods:
-                self._sort_out(rounds, pods[name], verdict.stays)
+                self._sort_out(sync, pods[name], verdict.stays)
         eligibility.forget(known)
         stranded = [pod for name, held in pods.items() if name not in known for pod in held]
-        rounds.surplus += [pod for pod in stranded if not pod["spec"].get("nodeName") and not is_terminating(pod)]
-        return rounds
+        sync.surplus += [pod for pod in stranded if not pod["spec"].get("nodeName") and not is_terminating(pod)]
+        return sync
 
     def _eligibility_of(self, key: Key, daemon_set: JsonObject) -> Eligibility:
+        """The verdicts for the present template: a new template makes them void."""
         held = self._eligibility.get(key)
         if held is None or held.template != daemon_set["spec"]["template"]:
             held = self._eligibility[key] = Eligibility(daemon_set["spec"]["template"])
         return held
 
-    def _sort_out(self, rounds: Rounds, pods: list[JsonObject], stays: bool) -> None:
-        """Of the pods of one node only the oldest stays, and none that has finished."""
+    def _sort_out(self, sync: DaemonSetSync, pods: list[JsonObject], stays: bool) -> None:
+        """Keep the oldest pod of a node; note all others, and finished ones, as surplus."""
         if stays and len(pods) == 1 and not is_finished(pods[0]):
             return
         staying = [pod for pod in pods if not is_terminating(pod)]
         if not stays:
-            rounds.surplus += staying
+            sync.surplus += staying
             return
         running = [pod for pod in staying if not is_finished(pod)]
-        rounds.surplus += [pod for pod in staying if is_finished(pod) and self._may_replace(rounds, pod)]
+        sync.surplus += [pod for pod in staying if is_finished(pod) and self._may_replace(sync, pod)]
         if len(running) > 1:
             running.sort(key=lambda pod: (not pod["spec"].get("nodeName"), pod["metadata"]["creationTimestamp"]))
-            rounds.surplus += running[1:]
+            sync.surplus += running[1:]
 
-    def _may_replace(self, rounds: Rounds, pod: JsonObject) -> bool:
-        """A pod that fails again and again is replaced after ever longer pauses."""
+    def _may_replace(self, sync: DaemonSetSync, pod: JsonObject) -> bool:
+        """Whether a finished pod may be replaced now: failed ones only after a backoff."""
         if phase_of(pod) != "Failed":
             return True
-        mark = f"{rounds.daemon_set['metadata']['uid']}/{node_of(pod)}"
+        mark = f"{sync.daemon_set['metadata']['uid']}/{node_of(pod)}"
         at_ns = self._retries.due_ns(mark, pod["metadata"]["uid"], self._api.clock.now_ns())
-        rounds.again_ns.append(at_ns)
+        sync.again_ns.append(at_ns)
         return at_ns <= self._api.clock.now_ns()
 
     # ---- making and deleting
 
-    def _place(self, rounds: Rounds) -> bool:
-        """Returns whether there was something to do: then updates wait for the next look."""
-        missing = [name for name in rounds.wanted if name not in rounds.pods][:_BURST]
-        template = self._control.pod_of(rounds.daemon_set, rounds.daemon_set["spec"]["template"])
-        self._control.create_many(rounds.daemon_set, [meant_for(template, name, rounds.digest) for name in missing])
-        for pod in rounds.surplus:
+    def _place(self, sync: DaemonSetSync) -> bool:
+        """Create missing pods and delete surplus ones. Returns whether there were any: then updates wait for the next
+        sync."""
+        missing = [name for name in sync.wanted if name not in sync.pods][:_BURST]
+        template = self._control.pod_of(sync.daemon_set, sync.daemon_set["spec"]["template"])
+        self._control.create_many(sync.daemon_set, [meant_for(template, name, sync.digest) for name in missing])
+        for pod in sync.surplus:
             if is_finished(pod):
-                self._tell_finished(rounds.daemon_set, pod)
-        self._control.delete_many(rounds.daemon_set, rounds.surplus[:_BURST])
-        return bool(missing or rounds.surplus)
+                self._record_finished(sync.daemon_set, pod)
+        self._control.delete_many(sync.daemon_set, sync.surplus[:_BURST])
+        return bool(missing or sync.surplus)
 
-    def _tell_finished(self, daemon_set: JsonObject, pod: JsonObject) -> None:
+    def _record_finished(self, daemon_set: JsonObject, pod: JsonObject) -> None:
+        """Events about daemon pods that finished, which they should not. Texts are upstream's."""
         name, node = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}", node_of(pod)
         if phase_of(pod) == "Failed":
             message = f"Found failed daemon pod {name} on node {node}, will try to kill it"
-            self._control.tell(daemon_set, WARNING, "FailedDaemonPod", message)
+            self._control.record(daemon_set, WARNING, "FailedDaemonPod", message)
         else:
             message = f"Found succeeded daemon pod {name} on node {node}, will try to delete it"
-            self._control.tell(daemon_set, NORMAL, "SucceededDaemonPod", message)
+            self._control.record(daemon_set, NORMAL, "SucceededDaemonPod", message)
 
-    def _update(self, rounds: Rounds) -> bool:
-        """Replace pods of old templates, as many at once as may be missing; those that do not work go anyway.
+    def _update(self, sync: DaemonSetSync) -> bool:
+        """Replace pods of old templates, up to maxUnavailable at once; pods that do not work are replaced in any case.
 
         Returns whether there were any.
         """
-        strategy = rounds.daemon_set["spec"]["updateStrategy"]
-        if strategy["type"] != "RollingUpdate" or self._digests(rounds.daemon_set) <= {rounds.digest}:
+        strategy = sync.daemon_set["spec"]["updateStrategy"]
+        if strategy["type"] != "RollingUpdate" or self._digests(sync.daemon_set) <= {sync.digest}:
             return False
-        allowed = max(1, share_of(len(rounds.wanted), strategy["rollingUpdate"].get("maxUnavailable"), rounds_up=True))
+        # maxUnavailable, but at least 1: otherwise an update could never begin.
+        allowed = max(1, share_of(len(sync.wanted), strategy["rollingUpdate"].get("maxUnavailable"), rounds_up=True))
         broken: list[JsonObject] = []
         working: list[JsonObject] = []
         unavailable = 0
-        for name in rounds.wanted:
-            staying = [pod for pod in rounds.pods.get(name, ()) if not is_terminating(pod) and not is_finished(pod)]
-            old = [pod for pod in staying if not is_updated(pod, rounds.digest)]
+        for name in sync.wanted:
+            staying = [pod for pod in sync.pods.get(name, ()) if not is_terminating(pod) and not is_finished(pod)]
+            old = [pod for pod in staying if not is_updated(pod, sync.digest)]
             if len(staying) == 1 and old:
-                (working if self._is_available(rounds, old[0]) else broken).append(old[0])
+                (working if self._is_available(sync, old[0]) else broken).append(old[0])
             else:
-                unavailable += len(staying) != 1 or not self._is_available(rounds, staying[0])
+                unavailable += len(staying) != 1 or not self._is_available(sync, staying[0])
         outdated = [*broken, *working[: max(0, allowed - unavailable)]]
-        self._control.delete_many(rounds.daemon_set, outdated)
+        self._control.delete_many(sync.daemon_set, outdated)
         return bool(outdated)
 
-    def _is_available(self, rounds: Rounds, pod: JsonObject) -> bool:
+    def _is_available(self, sync: DaemonSetSync, pod: JsonObject) -> bool:
+        """Whether the pod has been ready for minReadySeconds; otherwise notes when it will be."""
         if is_terminating(pod):
             return False
-        at_ns = available_at_ns(pod, rounds.daemon_set["spec"].get("minReadySeconds", 0))
+        at_ns = available_at_ns(pod, sync.daemon_set["spec"].get("minReadySeconds", 0))
         if at_ns is None:
             return False
         if at_ns:
-            rounds.again_ns.append(at_ns)
+            sync.again_ns.append(at_ns)
         return at_ns <= self._api.clock.now_ns()
 
     # ---- status
 
-    def _report(self, rounds: Rounds) -> None:
-        wanted = set(rounds.wanted)
-        held = {name: _oldest(pods) for name, pods in rounds.pods.items()}
+    def _report(self, sync: DaemonSetSync) -> None:
+        """Write the status if it differs."""
+        wanted = set(sync.wanted)
+        held = {name: _oldest(pods) for name, pods in sync.pods.items()}
         placed = [pod for name, pod in held.items() if name in wanted]
-        available = sum(self._is_available(rounds, pod) for pod in placed)
+        available = sum(self._is_available(sync, pod) for pod in placed)
         misplaced = [name for name, pod in held.items() if name not in wanted and phase_of(pod) == "Running"]
-        updated = sum(is_updated(pod, rounds.digest) and not is_terminating(pod) for pod in placed)
+        updated = sum(is_updated(pod, sync.digest) and not is_terminating(pod) for pod in placed)
         status: JsonObject = {
             "currentNumberScheduled": len(placed),
             "numberMisscheduled": len(misplaced),
             "desiredNumberScheduled": len(wanted),
             "numberReady": sum(is_ready(pod) for pod in placed),
-            "observedGeneration": rounds.daemon_set["metadata"]["generation"],
+            "observedGeneration": sync.daemon_set["metadata"]["generation"],
         }
         counts = {
             "updatedNumberScheduled": updated,
@@ -220,26 +305,80 @@ class DaemonSets:
             "numberUnavailable": len(wanted) - available,
         }
         status |= {key: number for key, number in counts.items() if number}
-        if status != rounds.daemon_set.get("status"):
-            self._api.put_status(DAEMON_SETS, rounds.daemon_set, status)
+        if status != sync.daemon_set.get("status"):
+            self._api.put_status(DAEMON_SETS, sync.daemon_set, status)
 
     def _digests(self, daemon_set: JsonObject) -> set[str]:
-        """Of the templates that its pods are made from."""
+        """The hashes of the templates that its pods are made from."""
         owned = self._owned_pods.of(daemon_set["metadata"]["uid"])
         return {dict(labels).get(REVISION_LABEL, "") for labels, _ in owned.tally}
 
 
 def _oldest(pods: list[JsonObject]) -> JsonObject:
+    """The pod that represents a node in the status."""
     if len(pods) == 1:
         return pods[0]
     return min(pods, key=lambda pod: (is_terminating(pod), pod["metadata"]["creationTimestamp"]))
 
 
 def _matters(write: StoreWrite) -> bool:
-    """Whether a node is new, gone, or another to those who ask where daemons run. Heartbeats are nothing to them."""
+    """Whether a node is new, gone, or differs in what decides where daemons run. Heartbeats do not."""
     if write.type != "MODIFIED" or write.before is None:
         return True
     before, after = write.before, write.object
     if before.get("spec") != after.get("spec"):
         return True
     return bool(before["metadata"].get("labels") != after["metadata"].get("labels"))
+
+
+# ---- Backoff: pauses that double with each failure in a row.
+
+
+@dataclass(slots=True)
+class _Row:
+    """`failure` identifies the last failure that was counted."""
+
+    failure: str
+    count: int
+    due_ns: int
+
+
+class Retries:
+    """When what failed may be tried again, by mark."""
+
+    def __init__(self, first_ns: int, last_ns: int) -> None:
+        self._first_ns = first_ns
+        self._last_ns = last_ns
+        self._rows: dict[str, _Row] = {}
+
+    def due_ns(self, mark: str, failure: str, now_ns: int) -> int:
+        """When to try again after this failure; the first one at once. To ask again about the same failure changes
+        nothing. After twice the longest pause without a failure the count starts over."""
+        row = self._rows.get(mark)
+        if row is not None and row.failure == failure:
+            return row.due_ns
+        count = 0 if row is None or now_ns - row.due_ns > 2 * self._last_ns else row.count
+        pause_ns = min(self._first_ns << min(count - 1, 40), self._last_ns) if count else 0
+        self._rows[mark] = _Row(failure, count + 1, now_ns + pause_ns)
+        return now_ns + pause_ns
+
+
+# ---- The pods of a DaemonSet: each is for one node, and says so by its affinity before it is scheduled.
+
+
+def node_of(pod: JsonObject) -> str:
+    """The node that the pod is on, or is meant for; empty: neither."""
+    spec = pod["spec"]
+    if spec.get("nodeName"):
+        return str(spec["nodeName"])
+    required: Any = spec.get("affinity", {}).get("nodeAffinity", {}).get(_REQUIRED, {})
+    for term in required.get("nodeSelectorTerms", ()):
+        for line in term.get("matchFields", ()):
+            if line["key"] == "metadata.name" and line["operator"] == "In" and len(line["values"]) == 1:
+                return str(line["values"][0])
+    return ""
+
+
+def is_updated(pod: JsonObject, digest: str) -> bool:
+    """Whether the pod is made from the template with this hash."""
+    return bool(pod["metadata"].get("labels", {}).get(REVISION_LABEL) == digest)

@@ -1,4 +1,4 @@
-"""The ReplicaSets of a Deployment: which one is its present template, which ones are its history, and their revisions."""
+"""The ReplicaSets of a Deployment: which one has the present template, which ones are its history, and their revisions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,6 +13,7 @@ from mooring.model.resources import RESOURCES
 from mooring.rules.workload_pods import HASH_LABEL, owner_reference, template_hash
 
 DEPLOYMENTS = RESOURCES["apps", "v1", "deployments"]
+# Upstream's annotations: kubectl rollout reads them.
 REVISION = "deployment.kubernetes.io/revision"
 _HISTORY = "deployment.kubernetes.io/revision-history"
 _DESIRED = "deployment.kubernetes.io/desired-replicas"
@@ -21,19 +22,25 @@ _NOT_COPIED = {
     *(REVISION, _HISTORY, _DESIRED, _MOST),
     *("kubectl.kubernetes.io/last-applied-configuration", "deprecated.deployment.rollback.to"),
 }
+"""Annotations that belong to the Deployment alone."""
 
 
 @dataclass(slots=True)
 class DeploymentSync:
-    """A Deployment while it is looked at: its sets as they are now, and conditions on their way into its status."""
+    """A Deployment during one sync: its sets as they are now, and the conditions that go into its status."""
 
     deployment: JsonObject
+    """The object as last read or written."""
     new: JsonObject | None
+    """The set with the present template; None: it has to be created."""
     old: list[JsonObject]
     """The oldest first."""
     conditions: list[JsonObject]
+    """Conditions for the status; `note` replaces them one by one."""
     collisions: int
+    """How many names of new sets were taken: they are part of the hash."""
     events: list[str] = field(default_factory=list)
+    """Messages about what was scaled, recorded at the end of the sync."""
 
     @property
     def sets(self) -> list[JsonObject]:
@@ -45,7 +52,7 @@ class DeploymentSync:
 
 
 def look_at(deployment: JsonObject, owned: Sequence[JsonObject]) -> DeploymentSync:
-    """Parity: of several sets with the present template, the oldest is the one."""
+    """Sort the sets. Parity: of several sets with the present template, the oldest is the new one."""
     by_age = sorted(owned, key=_age)
     template = deployment["spec"]["template"]
     new = next((item for item in by_age if _without_hash(item["spec"]["template"]) == template), None)
@@ -55,6 +62,7 @@ def look_at(deployment: JsonObject, owned: Sequence[JsonObject]) -> DeploymentSy
 
 
 def bounds_of(deployment: JsonObject) -> Bounds:
+    """How far the number of pods may differ during an update; Recreate has no margins."""
     spec = deployment["spec"]
     if is_recreated(deployment):
         return Bounds(spec["replicas"], 0, 0)
@@ -93,19 +101,20 @@ def is_rescaled(sync: DeploymentSync) -> bool:
 
 
 def most_before(replica_set: JsonObject, deployment: JsonObject) -> int:
-    """How many pods the Deployment was allowed when this set was last sized."""
+    """How many pods the Deployment was allowed when this set was last sized: shares are computed from it."""
     text = annotations_of(replica_set).get(_MOST, "")
     return int(text) if text.isdecimal() and int(text) else deployment.get("status", {}).get("replicas", 0)
 
 
 class ReplicaSetWriter:
-    """Makes and changes the sets of Deployments."""
+    """Creates and changes the sets of Deployments."""
 
     def __init__(self, api: ResourceApi) -> None:
         self._api = api
 
     def refresh_new(self, sync: DeploymentSync) -> None:
-        """Carry the Deployment's annotations, readiness rule and a revision above all others into the new set."""
+        """Copy the Deployment's annotations and minReadySeconds to the new set, and give it a revision above all
+        others."""
         assert sync.new is not None
         spec, wanted = sync.new["spec"], sync.deployment["spec"].get("minReadySeconds", 0)
         annotations = _annotations(sync, annotations_of(sync.new))
@@ -114,7 +123,7 @@ class ReplicaSetWriter:
         self._note_revision(sync)
 
     def create_new(self, sync: DeploymentSync, replicas: int) -> None:
-        """The set of the present template. A name that something else has is given up for another."""
+        """Create the set of the present template. If another object has its name the hash is computed anew."""
         for collisions in count(sync.collisions):
             made = self._new_set(sync, replicas, collisions)
             try:
@@ -127,7 +136,7 @@ class ReplicaSetWriter:
         self._note_revision(sync)
 
     def resize(self, sync: DeploymentSync, replica_set: JsonObject, replicas: int) -> JsonObject:
-        """Give a set its size, and a note of what the size was made for."""
+        """Set the size, and note in annotations what the size was computed for."""
         annotations = {**annotations_of(replica_set), **_sizes(sync)}
         changed = self._change(replica_set, annotations, {**replica_set["spec"], "replicas": replicas})
         sync.new = changed if replica_set is sync.new else sync.new
@@ -139,6 +148,7 @@ class ReplicaSetWriter:
         return changed
 
     def _change(self, replica_set: JsonObject, annotations: dict[str, str], spec: JsonObject) -> JsonObject:
+        """Write annotations and spec if one of them differs."""
         if annotations == annotations_of(replica_set) and spec == replica_set["spec"]:
             return replica_set
         metadata = replica_set["metadata"]
@@ -149,6 +159,7 @@ class ReplicaSetWriter:
         return self._api.change(REPLICA_SETS, metadata["namespace"], metadata["name"], change)
 
     def _new_set(self, sync: DeploymentSync, replicas: int, collisions: int) -> JsonObject:
+        """The manifest: the hash of the template is part of name, labels and selector, so that sets do not share pods."""
         deployment, spec = sync.deployment, sync.deployment["spec"]
         template = spec["template"]
         digest = template_hash(template, collisions)
@@ -170,7 +181,7 @@ class ReplicaSetWriter:
         }
 
     def _note_revision(self, sync: DeploymentSync) -> None:
-        """The Deployment carries the revision of its new set."""
+        """Copy the revision of the new set to the Deployment."""
         assert sync.new is not None
         revision = annotations_of(sync.new).get(REVISION)
         if revision is None or annotations_of(sync.deployment).get(REVISION) == revision:
@@ -185,7 +196,7 @@ class ReplicaSetWriter:
 
 
 def _annotations(sync: DeploymentSync, held: dict[str, str]) -> dict[str, str]:
-    """Those of the new set: what it has, what its Deployment has, its revision and the ones that it had before."""
+    """The annotations of the new set: its own, the Deployment's, its revision and the ones that it had before."""
     copied = {key: text for key, text in annotations_of(sync.deployment).items() if key not in _NOT_COPIED}
     revision = max((revision_of(item) for item in sync.old), default=0) + 1
     made = {**held, **copied}
@@ -202,6 +213,7 @@ def _sizes(sync: DeploymentSync) -> dict[str, str]:
 
 
 def _without_hash(template: JsonObject) -> JsonObject:
+    """The template as the Deployment has it."""
     metadata = template.get("metadata", {})
     labels = {key: value for key, value in metadata.get("labels", {}).items() if key != HASH_LABEL}
     rest = {key: value for key, value in metadata.items() if key != "labels"}

@@ -1,4 +1,4 @@
-"""The status of a Deployment: what its sets add up to, and whether it makes progress."""
+"""The status of a Deployment: what its sets add up to, and whether the rollout makes progress. Texts are upstream's."""
 
 from collections.abc import Sequence
 
@@ -20,17 +20,18 @@ AVAILABLE, PROGRESSING, FAILURE = "Available", "Progressing", "ReplicaFailure"
 ROLLED_OUT, TIMED_OUT = "NewReplicaSetAvailable", "ProgressDeadlineExceeded"
 _PAUSED, _RESUMED = "DeploymentPaused", "DeploymentResumed"
 _NO_DEADLINE = 2**31 - 1
+"""Upstream's value for "no deadline": the largest int32."""
 _COUNTS = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas")
 
 
 def note(sync: DeploymentSync, type: str, status: bool | str, now: str, reason: str, message: str) -> None:
-    """Set a condition. Those of Deployments also say when they were last written."""
+    """Set a condition. Conditions of Deployments also have the time of their last update."""
     condition = {**workload_condition(type, status, now, reason, message), "lastUpdateTime": now}
     sync.conditions = with_workload_condition(sync.conditions, condition)
 
 
 def note_pause(sync: DeploymentSync, now: str) -> None:
-    """Users are told that no deadline runs while a Deployment is paused."""
+    """Say in the Progressing condition that no deadline runs while a Deployment is paused."""
     held = find_condition(sync.conditions, PROGRESSING)
     reason = held.get("reason", "") if held else ""
     if not has_deadline(sync) or reason == TIMED_OUT:
@@ -42,7 +43,7 @@ def note_pause(sync: DeploymentSync, now: str) -> None:
 
 
 def counted(sync: DeploymentSync, now: str) -> JsonObject:
-    """The status by the sets as they are; of conditions, only availability is judged here."""
+    """The status by the sets as they are; of conditions, only Available is set here."""
     counts = _counts(sync)
     status: JsonObject = {"observedGeneration": sync.deployment["metadata"]["generation"]}
     status |= {key: counts[key] for key in _COUNTS if counts[key]}
@@ -60,10 +61,11 @@ def counted(sync: DeploymentSync, now: str) -> JsonObject:
 
 
 def progressed(sync: DeploymentSync, now_ns: int, now: str) -> JsonObject:
-    """The status with a judgement of the rollout: complete, on its way, or stuck for too long."""
+    """The status with a judgement of the rollout: complete, progressing, or stuck for too long."""
     status = counted(sync, now)
     held = find_condition(status.get("conditions", ()), PROGRESSING)
     settled = held is not None and held.get("reason") == ROLLED_OUT
+    # A rollout that completed is judged again only when pods of another template appear.
     rests = settled and status.get("replicas", 0) == status.get("updatedReplicas", 0)
     if has_deadline(sync) and not rests:
         if is_complete(sync, status):
@@ -79,12 +81,13 @@ def progressed(sync: DeploymentSync, now_ns: int, now: str) -> JsonObject:
 
 
 def is_complete(sync: DeploymentSync, status: JsonObject) -> bool:
+    """Whether all pods have the present template and are available, and no other pod is left."""
     wanted = sync.bounds.replicas
     return all(status.get(key, 0) == wanted for key in ("updatedReplicas", "replicas", "availableReplicas"))
 
 
 def late_at_ns(sync: DeploymentSync) -> int | None:
-    """When a rollout that does not move will have taken too long; None: there is nothing to wait for."""
+    """When a rollout that does not progress will have taken too long; None: no deadline runs."""
     held = find_condition(sync.conditions, PROGRESSING)
     if held is None or not has_deadline(sync) or held.get("reason") in (ROLLED_OUT, TIMED_OUT, _PAUSED):
         return None
@@ -112,13 +115,14 @@ def _sum(sets: Sequence[JsonObject], count: str) -> int:
 
 
 def _subject(sync: DeploymentSync) -> str:
+    """What messages are about: the new set, or the Deployment if there is none yet."""
     if sync.new is not None:
         return f'ReplicaSet "{sync.new["metadata"]["name"]}"'
     return f'Deployment "{sync.deployment["metadata"]["name"]}"'
 
 
 def _moves(sync: DeploymentSync, status: JsonObject) -> bool:
-    """Whether there are more new, ready or available replicas than before, or fewer old ones."""
+    """Whether there are more new, ready or available replicas than at the last sync, or fewer old ones."""
     before = sync.deployment.get("status", {})
     more = any(status.get(key, 0) > before.get(key, 0) for key in _COUNTS[1:4])
     return more or _outdated(status) < _outdated(before)
@@ -130,7 +134,7 @@ def _outdated(status: JsonObject) -> int:
 
 
 def _note_movement(sync: DeploymentSync, now: str) -> None:
-    """The deadline starts anew, even where neither status nor reason change."""
+    """Restart the deadline, also where neither status nor reason changes."""
     held = find_condition(sync.conditions, PROGRESSING)
     condition = workload_condition(PROGRESSING, True, now, "ReplicaSetUpdated", f"{_subject(sync)} is progressing.")
     condition["lastUpdateTime"] = now
@@ -138,6 +142,7 @@ def _note_movement(sync: DeploymentSync, now: str) -> None:
 
 
 def _is_late(sync: DeploymentSync, now_ns: int) -> bool:
+    """Whether the deadline has passed since the last progress."""
     held = find_condition(sync.conditions, PROGRESSING)
     if held is None or held.get("reason") in (ROLLED_OUT, _PAUSED):
         return False
@@ -152,7 +157,7 @@ def _deadline_ns(sync: DeploymentSync, progress: JsonObject) -> int:
 
 
 def _with_failure(sync: DeploymentSync) -> list[JsonObject]:
-    """A set that cannot make its pods says so; the Deployment passes that on, the new set's word first."""
+    """A set that cannot create its pods has a condition; the Deployment copies it, the new set's first."""
     for item in [*([sync.new] if sync.new is not None else []), *sync.old]:
         if holds(item, FAILURE):
             held = condition_of(item, FAILURE) or {}

@@ -1,13 +1,13 @@
-"""The Deployment controller: moves pods from the sets of old templates to that of the present one, and remembers the old."""
+"""The Deployment controller: moves pods from the sets of old templates to that of the present one, and keeps the old
+sets as history."""
 
 from collections.abc import Iterable, Sequence
 
 from mooring.apiserver.admission.deletion import Deletion
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
-from mooring.controllers.cluster_events import tell
-from mooring.controllers.index import Index
-from mooring.controllers.lifecycle.orphans import Orphans, Seekers, equal_labels
+from mooring.controllers.cluster_writes import record_event
+from mooring.controllers.index import Adopters, Index, Orphans, equal_labels
 from mooring.controllers.workloads import rollout_numbers as numbers
 from mooring.controllers.workloads.deployment_sets import (
     DEPLOYMENTS,
@@ -40,7 +40,8 @@ from mooring.model.selectors import Selector
 
 
 class Deployments:
-    """Owns ReplicaSets, never pods. Its steps are small: each change of a set brings it back for the next."""
+    """Keys are Deployments. Owns ReplicaSets, never pods. Each sync takes one small step: a change of a set brings it
+    back."""
 
     name = "deployment"
     storages: Sequence[str] = (DEPLOYMENTS.storage, REPLICA_SETS.storage)
@@ -52,19 +53,21 @@ class Deployments:
         self._sets = sets
         self._orphans = orphan_sets
         self._owned_pods = owned_pods
-        self._seekers = Seekers(api.store, DEPLOYMENTS.storage)
+        self._adopters = Adopters(api.store, DEPLOYMENTS.storage)
         self._writer = ReplicaSetWriter(api)
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
         if write.storage == REPLICA_SETS.storage:
-            return managers_concerned(write, DEPLOYMENTS.kind, self._seekers)
+            return managers_concerned(write, DEPLOYMENTS.kind, self._adopters)
         return (write.key,)
 
     def sync(self, key: Key) -> int | None:
+        """Adopt, take one step, record events. Returns when the progress deadline passes."""
         deployment = self._api.find(DEPLOYMENTS, *key)
         if deployment is None:
             return None
         selector = selector_of(deployment)
+        # An empty selector would adopt every ReplicaSet of the namespace.
         if selector.is_empty or selector.is_nothing:
             return None
         self._claim(deployment, selector)
@@ -72,11 +75,12 @@ class Deployments:
         try:
             self._step(sync)
         finally:
-            self._tell(sync)
+            self._record(sync)
         late_ns = late_at_ns(sync)
         return late_ns if late_ns is not None and late_ns > self._api.clock.now_ns() else None
 
     def _step(self, sync: DeploymentSync) -> None:
+        """One step, in upstream's order: deleted, paused, rescaled, Recreate, RollingUpdate."""
         if "deletionTimestamp" in sync.deployment["metadata"]:
             self._put(sync, counted(sync, self._api.now()))
             return
@@ -87,6 +91,8 @@ class Deployments:
             self._rescale(sync)
             self._forget_history(sync)
             self._put(sync, counted(sync, self._api.now()))
+        # A change of spec.replicas is applied before the rollout goes on, so that shares are computed from a settled
+        # state.
         elif is_rescaled(sync) and self._rescale(sync):
             self._put(sync, counted(sync, self._api.now()))
         elif is_recreated(sync.deployment):
@@ -97,6 +103,7 @@ class Deployments:
             self._conclude(sync)
 
     def _claim(self, deployment: JsonObject, selector: Selector) -> None:
+        """Adopt matching orphaned sets, and release sets that do not match any more."""
         for item in self._sets[deployment["metadata"]["uid"]]:
             if not selector.matches(item["metadata"].get("labels", {})):
                 release(self._api, deployment, REPLICA_SETS, item)
@@ -107,7 +114,9 @@ class Deployments:
     # ---- the ways to the present template
 
     def _roll(self, sync: DeploymentSync) -> None:
-        """First make room for new pods, in a later look take old ones away."""
+        """First grow the new set as far as maxSurge allows, in a later sync shrink old ones as far as maxUnavailable
+        allows."""
+        # Sizes as specified, not pods as they are: the ReplicaSets have yet to act on the last step.
         total = sum(replicas_of(item) for item in sync.sets)
         if sync.new is None:
             self._begin(sync, numbers.grown(sync.bounds, 0, total))
@@ -123,7 +132,7 @@ class Deployments:
                 self._writer.resize(sync, item, size)
 
     def _recreate(self, sync: DeploymentSync) -> None:
-        """Nothing new runs before everything old has ended."""
+        """No new pod runs before every old one has ended."""
         running = [item for item in sync.old if replicas_of(item)]
         for item in running:
             self._writer.resize(sync, item, 0)
@@ -135,9 +144,11 @@ class Deployments:
             self._writer.resize(sync, sync.new, sync.bounds.replicas)
 
     def _has_pods(self, replica_set: JsonObject) -> bool:
+        """Whether any pod of the set still runs or ends."""
         return self._owned_pods.of(replica_set["metadata"]["uid"]).count("ready", "unready", "terminating") > 0
 
     def _begin(self, sync: DeploymentSync, replicas: int) -> None:
+        """Create the new set. A refusal is reported in the conditions."""
         now = self._api.now()
         try:
             self._writer.create_new(sync, replicas)
@@ -157,9 +168,10 @@ class Deployments:
     # ---- another number of replicas
 
     def _rescale(self, sync: DeploymentSync) -> bool:
-        """One set gets all of it; several, in the middle of an update, get their shares.
+        """Apply another number of replicas: one set gets all of it; several, in the middle of an update, get their
+        shares.
 
-        Returns whether there is a rule for it: there is none for several sets that are to be recreated.
+        Returns whether there is a rule: there is none for several sets with Recreate.
         """
         active = [item for item in sync.sets if replicas_of(item)]
         if len(active) <= 1:
@@ -176,11 +188,12 @@ class Deployments:
         return True
 
     def _is_saturated(self, sync: DeploymentSync) -> bool:
+        """Whether the new set has all the pods that are wanted, available: then old sets go to 0."""
         wanted = sync.bounds.replicas
         return sync.new is not None and replicas_of(sync.new) == wanted == available_of(sync.new)
 
     def _share_out(self, sync: DeploymentSync, active: list[JsonObject]) -> None:
-        """Growing favours the newest, shrinking the oldest, of sets of one size."""
+        """Growing favours the newest, shrinking the oldest, of sets of one size. Upstream's proportional scaling."""
         grows = sync.bounds.most >= sum(replicas_of(item) for item in active)
         by_age = list(reversed(active)) if grows else active
         favoured = sorted(by_age, key=replicas_of, reverse=True)
@@ -191,6 +204,7 @@ class Deployments:
     # ---- the end of a look
 
     def _conclude(self, sync: DeploymentSync) -> None:
+        """Write the status, and drop history once the rollout is complete."""
         status = progressed(sync, self._api.clock.now_ns(), self._api.now())
         if is_complete(sync, status):
             self._forget_history(sync)
@@ -201,7 +215,7 @@ class Deployments:
             sync.deployment = self._api.put_status(DEPLOYMENTS, sync.deployment, status)
 
     def _forget_history(self, sync: DeploymentSync) -> None:
-        """Delete the sets of the oldest revisions, as far as they are empty and nobody is to go back to them."""
+        """Delete the sets of the oldest revisions beyond revisionHistoryLimit, if they are empty."""
         empty = [item for item in sync.old if _is_empty(item)]
         surplus = len(empty) - sync.deployment["spec"].get("revisionHistoryLimit", len(empty))
         for item in sorted(empty, key=revision_of)[: max(0, surplus)]:
@@ -210,9 +224,9 @@ class Deployments:
             self._api.delete(REPLICA_SETS, metadata["namespace"], metadata["name"], how)
             sync.old = [other for other in sync.old if other is not item]
 
-    def _tell(self, sync: DeploymentSync) -> None:
+    def _record(self, sync: DeploymentSync) -> None:
         for message in sync.events:
-            tell(self._api, "deployment-controller", sync.deployment, "ScalingReplicaSet", message)
+            record_event(self._api, "deployment-controller", sync.deployment, "ScalingReplicaSet", message)
 
 
 def _size(replica_set: JsonObject) -> numbers.Size:
@@ -220,6 +234,7 @@ def _size(replica_set: JsonObject) -> numbers.Size:
 
 
 def _is_empty(replica_set: JsonObject) -> bool:
+    """Whether the set has no pods, and its controller has seen its last change."""
     metadata, status = replica_set["metadata"], replica_set.get("status", {})
     if "deletionTimestamp" in metadata or replicas_of(replica_set) or status.get("replicas"):
         return False

@@ -1,20 +1,22 @@
-"""Says of every disruption budget how many of its pods are healthy, must be, and how many may be disrupted now."""
+"""The disruption controller: writes into each PodDisruptionBudget how many of its pods are healthy, have to be, and may
+be disrupted now."""
 
 from collections.abc import Iterable, Sequence
 
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.store import Key, StoreWrite
+from mooring.apiserver.store import Key, Store, StoreWrite
+from mooring.apiserver.written_selectors import selector_from
 from mooring.controllers.cluster_kinds import BUDGET_STORE, BUDGETS, POD_STORE, PODS
-from mooring.controllers.workloads.budget_members import BudgetMembers
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.rfc3339 import moment_ns
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.resources import RESOURCES
+from mooring.model.selectors import Selector
 from mooring.rules.conditions import holds, with_condition
 
 DISRUPTION_LASTS_S = 120
-"""A pod that was evicted but does not go within this time counts again."""
+"""An evicted pod that does not begin to end within this time counts again (upstream: DeletionTimeout)."""
 
 _DEPLOYMENTS = RESOURCES["apps", "v1", "deployments"]
 _SCALED: dict[str, KindSpec] = {
@@ -22,14 +24,16 @@ _SCALED: dict[str, KindSpec] = {
     "StatefulSet": RESOURCES["apps", "v1", "statefulsets"],
     "ReplicationController": RESOURCES["", "v1", "replicationcontrollers"],
 }
-"""The owners of pods that say how many there should be."""
+"""Controllers of pods that say how many there should be."""
 
 
 class NoScale(Exception):
-    """How many pods there should be cannot be told: then nothing may be disrupted."""
+    """The expected number of pods is unknown: then no disruption is allowed."""
 
 
 class DisruptionBudgets:
+    """Keys are budgets. Evictions and preemption read `disruptionsAllowed`."""
+
     name = "disruption-budgets"
     storages: Sequence[str] = (
         POD_STORE,
@@ -38,6 +42,7 @@ class DisruptionBudgets:
         *(r.storage for r in _SCALED.values()),
     )
     rest_ns = NS_PER_S // 4
+    """A rollout changes hundreds of pods in a second; four counts a second are enough."""
 
     def __init__(self, api: ResourceApi) -> None:
         self._api = api
@@ -46,14 +51,16 @@ class DisruptionBudgets:
         """By uid of a workload: the budgets that counted on its scale when they were last looked at."""
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
+        """Budgets that cover a pod, and budgets that depend on the scale of a workload."""
         if write.storage in (POD_STORE, BUDGET_STORE):
-            return self._members.hear(write)
+            return self._members.observe(write)
         uid = write.object["metadata"]["uid"]
         if write.type == "DELETED":
             return self._by_owner.pop(uid, ())
         return tuple(self._by_owner.get(uid, ())) if _is_scaled(write) else ()
 
     def sync(self, key: Key) -> int | None:
+        """Count, compare, write the status if it differs. Returns when an evicted pod counts again."""
         budget = self._api.find(BUDGETS, *key)
         if budget is None:
             return None
@@ -73,7 +80,7 @@ class DisruptionBudgets:
         return again_ns
 
     def _disrupted(self, key: Key, noted: JsonObject) -> tuple[JsonObject, int | None]:
-        """Evicted pods that have not begun to end yet, and when the first of them is given up."""
+        """Evicted pods that have not begun to end yet, and when the first of them counts again."""
         now_ns = self._api.clock.now_ns()
         due_ns = {name: moment_ns(since) + DISRUPTION_LASTS_S * NS_PER_S for name, since in noted.items()}
         kept = {
@@ -88,7 +95,8 @@ class DisruptionBudgets:
         return pod is None or bool(pod["metadata"].get("deletionTimestamp"))
 
     def _needs(self, key: Key, spec: JsonObject, pods: list[JsonObject]) -> tuple[int, int]:
-        """How many pods there should be, and how many of them healthy."""
+        """(expected pods, healthy ones that are required). Only percentages and maxUnavailable need the scale of the
+        owners."""
         if spec.get("maxUnavailable") is not None:
             expected = self._scale(key, pods)
             return expected, max(expected - part_of(expected, spec["maxUnavailable"]), 0)
@@ -97,6 +105,7 @@ class DisruptionBudgets:
         return expected, part_of(expected, least)
 
     def _scale(self, key: Key, pods: list[JsonObject]) -> int:
+        """The sum of the replicas of all workloads that own the pods, each counted once."""
         scales: dict[str, int] = {}
         for owner in {reference["uid"]: reference for pod in pods if (reference := _controller(pod))}.values():
             uid, replicas = self._scale_of(key[0], owner)
@@ -106,6 +115,7 @@ class DisruptionBudgets:
         return sum(scales.values())
 
     def _scale_of(self, namespace: str, owner: JsonObject) -> tuple[str, int]:
+        """The workload that decides (a Deployment above its ReplicaSets) and its replicas. Raises NoScale."""
         resource = _SCALED.get(owner["kind"])
         found = self._api.find(resource, namespace, owner["name"]) if resource else None
         if found is None or found["metadata"]["uid"] != owner["uid"]:
@@ -118,6 +128,7 @@ class DisruptionBudgets:
         return found["metadata"]["uid"], found["spec"].get("replicas", 1)
 
     def _counted(self, budget: JsonObject, expected: int, desired: int, healthy: int, allowed: int) -> JsonObject:
+        """The status by the counts."""
         reason = "SufficientPods" if allowed else "InsufficientPods"
         status: JsonObject = {
             "observedGeneration": budget["metadata"].get("generation", 1),
@@ -129,6 +140,7 @@ class DisruptionBudgets:
         return status | {"conditions": self._conditions(budget, bool(allowed), reason)}
 
     def _failed(self, budget: JsonObject, why: str) -> JsonObject:
+        """The status if the scale is unknown: it fails safe, with no disruptions allowed."""
         held = {key: value for key, value in budget.get("status", {}).items() if key != "disruptedPods"}
         conditions = self._conditions(budget, False, "SyncFailed", why)
         return {**held, "disruptionsAllowed": 0, "conditions": conditions}
@@ -160,3 +172,59 @@ def _controller(item: JsonObject) -> JsonObject | None:
 def _is_scaled(write: StoreWrite) -> bool:
     before = (write.before or {}).get("spec", {}).get("replicas")
     return bool(before != write.object["spec"].get("replicas"))
+
+
+# ---- Which pods each budget covers, kept up to date with every write.
+
+
+class BudgetMembers:
+    """Pods by budget. It has to observe every write of pods and budgets."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._selectors: dict[str, dict[Key, Selector]] = {}
+        """By namespace and budget."""
+        self._members: dict[Key, dict[Key, JsonObject]] = {}
+        """By budget: the pods that it covers."""
+
+    def of(self, budget: Key) -> list[JsonObject]:
+        return list(self._members.get(budget, {}).values())
+
+    def has(self, budget: Key, pod: str) -> bool:
+        return (budget[0], pod) in self._members.get(budget, {})
+
+    def observe(self, write: StoreWrite) -> Iterable[Key]:
+        """The budgets that cover the object of the write, or did before it."""
+        if write.storage == BUDGET_STORE:
+            self._take(write)
+            return (write.key,)
+        budgets = self._selectors.get(write.object["metadata"]["namespace"])
+        return (
+            [budget for budget, selector in budgets.items() if self._file(budget, selector, write)] if budgets else ()
+        )
+
+    def _file(self, budget: Key, selector: Selector, write: StoreWrite) -> bool:
+        """Add or remove a pod. Returns whether the budget covers it, or did."""
+        members = self._members[budget]
+        labels = write.object["metadata"].get("labels", {})
+        if write.type != "DELETED" and selector.matches(labels):
+            members[write.key] = write.object
+            return True
+        return members.pop(write.key, None) is not None
+
+    def _take(self, write: StoreWrite) -> None:
+        """A budget came or changed: all pods of its namespace are matched once."""
+        key = write.key
+        if write.type == "DELETED":
+            self._selectors[key[0]].pop(key, None)
+            self._members.pop(key, None)
+            return
+        selector = selector_from(write.object["spec"].get("selector"))
+        if self._selectors.setdefault(key[0], {}).get(key) == selector:
+            return
+        self._selectors[key[0]][key] = selector
+        self._members[key] = {
+            (key[0], pod["metadata"]["name"]): pod
+            for pod in self._store.all(POD_STORE)
+            if pod["metadata"]["namespace"] == key[0] and selector.matches(pod["metadata"].get("labels", {}))
+        }

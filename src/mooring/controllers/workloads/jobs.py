@@ -1,4 +1,4 @@
-"""The Job controller: pods that are to end well, so and so often, so many at once."""
+"""The Job controller: runs pods until a number of them has succeeded, with a limit on how many run at once."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -6,28 +6,35 @@ from dataclasses import dataclass
 from mooring.apiserver.admission.deletion import Deletion
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
-from mooring.controllers.cluster_events import NORMAL, WARNING
-from mooring.controllers.lifecycle.orphans import Orphans, Seekers
+from mooring.controllers.cluster_kinds import PODS
+from mooring.controllers.cluster_writes import NORMAL, WARNING
+from mooring.controllers.index import Adopters, Orphans
 from mooring.controllers.nodes.pod_states import ACTIVE, is_active, is_finished, is_terminating, phase_of
-from mooring.controllers.workloads.deletion_order import first_to_go
-from mooring.controllers.workloads.job_indexes import parse_indexes, show_indexes
-from mooring.controllers.workloads.job_ledger import JobAccount, Ledger
-from mooring.controllers.workloads.job_pods import index_of
-from mooring.controllers.workloads.job_verdicts import (
+from mooring.controllers.workloads.job_outcome import (
     COMPLETE,
     SUSPENDED,
     Counts,
+    JobAccount,
     JobVerdict,
+    Ledger,
     deadline_ns,
     expires_ns,
+    index_of,
     is_over,
+    parse_indexes,
+    show_indexes,
     verdict_on,
     wanted_active,
 )
-from mooring.controllers.workloads.owned_pods import OwnedPodIndex, OwnedPods
-from mooring.controllers.workloads.ownership import covers_own_template, manager_key, managers_concerned, selector_of
-from mooring.controllers.workloads.pod_claiming import claim_pods
-from mooring.controllers.workloads.pod_control import PODS, PodControl
+from mooring.controllers.workloads.owned_pods import OwnedPodIndex, OwnedPods, first_to_go
+from mooring.controllers.workloads.ownership import (
+    claim_pods,
+    covers_own_template,
+    manager_key,
+    managers_concerned,
+    selector_of,
+)
+from mooring.controllers.workloads.pod_control import PodControl
 from mooring.kit.clock import NS_PER_S
 from mooring.model.json_objects import JsonObject
 from mooring.model.resources import RESOURCES
@@ -36,18 +43,20 @@ from mooring.rules.workload_pods import with_index
 
 JOBS = RESOURCES["batch", "v1", "jobs"]
 _BURST = 500
+"""Pods created or deleted in one sync: the next one goes on."""
 
 
 @dataclass(slots=True)
 class JobSync:
-    """A job while it is looked at."""
+    """A Job during one sync."""
 
     job: JsonObject
     account: JobAccount
     completed: set[int]
-    """Indexes, of an Indexed job."""
+    """Indexes that have succeeded, of an Indexed Job."""
     conditions: list[JsonObject]
     started: str | None
+    """The start time that goes into the status; None while suspended."""
 
     @property
     def is_indexed(self) -> bool:
@@ -55,17 +64,18 @@ class JobSync:
 
     @property
     def waits_for_end(self) -> bool:
-        """Whether a pod on its way out keeps its place until it has ended."""
+        """Whether a pod that is being deleted keeps its place until it has ended."""
         spec = self.job["spec"]
         return bool(spec.get("podReplacementPolicy") == "Failed" or spec.get("podFailurePolicy"))
 
 
 class Jobs:
-    """Counts what ended and makes the pods that are missing, after a pause where pods failed."""
+    """Keys are Jobs. Counts what finished and creates missing pods, after a backoff where pods failed."""
 
     name = "job"
     storages: Sequence[str] = (JOBS.storage, PODS.storage)
     rest_ns = NS_PER_S // 10
+    """While hundreds of pods of a Job finish, each of their writes concerns it."""
 
     def __init__(self, api: ResourceApi, owned_pods: OwnedPodIndex, orphans: Orphans) -> None:
         """`orphans` are pods without a controller."""
@@ -73,19 +83,21 @@ class Jobs:
         self._owned_pods = owned_pods
         self._orphans = orphans
         self._ledger = Ledger()
-        self._seekers = Seekers(api.store, JOBS.storage)
+        self._adopters = Adopters(api.store, JOBS.storage)
         self._control = PodControl(api, JOBS, "job-controller")
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
+        """The Job, or the Job that owns a pod. Pods that are gone are counted here: a sync would not see them."""
         if write.storage != PODS.storage:
             return (write.key,)
         if write.type == "DELETED":
             key = manager_key(write.object, JOBS.kind)
             if key is not None:
-                self._ledger.hear(key, write)
-        return managers_concerned(write, JOBS.kind, self._seekers)
+                self._ledger.observe(key, write)
+        return managers_concerned(write, JOBS.kind, self._adopters)
 
     def sync(self, key: Key) -> int | None:
+        """Finished: wait for its time to live. Otherwise adopt, judge, act and report, in upstream's order."""
         job = self._api.find(JOBS, *key)
         if job is None or is_over(job):
             self._ledger.close(key)
@@ -95,7 +107,7 @@ class Jobs:
             return None
         owned = self._owned_pods.of(job["metadata"]["uid"])
         claim_pods(self._api, JOBS, job, selector, owned, self._orphans)
-        sync = self._shift(key, job)
+        sync = self._begin_sync(key, job)
         self._note_suspension(sync)
         verdict = self._judge(sync)
         again_ns = None if "deletionTimestamp" in job["metadata"] else self._act(sync, verdict)
@@ -103,7 +115,7 @@ class Jobs:
         return again_ns
 
     def _expire(self, job: JsonObject) -> int | None:
-        """Delete a job some time after its end, if it wants that. Returns when."""
+        """Delete a finished Job after ttlSecondsAfterFinished. Returns when."""
         due_ns, metadata = expires_ns(job), job["metadata"]
         if due_ns is None or "deletionTimestamp" in metadata:
             return None
@@ -113,57 +125,62 @@ class Jobs:
         self._api.delete(JOBS, metadata["namespace"], metadata["name"], how)
         return None
 
-    def _shift(self, key: Key, job: JsonObject) -> JobSync:
-        owned, status = self._crew(job), job.get("status", {})
+    def _begin_sync(self, key: Key, job: JsonObject) -> JobSync:
+        """What the status and the present pods say together."""
+        owned, status = self._owned(job), job.get("status", {})
         account = self._ledger.of(key, job, owned)
         sync = JobSync(job, account, set(), list(status.get("conditions", ())), status.get("startTime"))
         if sync.is_indexed:
             sync.completed = parse_indexes(status.get("completedIndexes", "")) | _completed(owned, job)
         return sync
 
-    def _crew(self, job: JsonObject) -> OwnedPods:
+    def _owned(self, job: JsonObject) -> OwnedPods:
         return self._owned_pods.of(job["metadata"]["uid"])
 
     # ---- the look
 
     def _note_suspension(self, sync: JobSync) -> None:
-        """The time of a job runs from its start, and anew when it is resumed."""
+        """Follow spec.suspend. The start time of a Job is set anew when it resumes."""
         now, held = self._api.now(), condition_of(sync.job, SUSPENDED)
         is_held = held is not None and held["status"] == "True"
         if sync.job["spec"].get("suspend"):
             if not is_held:
                 self._note(sync, SUSPENDED, True, "JobSuspended", "Job suspended")
-                self._control.tell(sync.job, NORMAL, "Suspended", "Job suspended")
+                self._control.record(sync.job, NORMAL, "Suspended", "Job suspended")
             return
         if is_held:
             self._note(sync, SUSPENDED, False, "JobResumed", "Job resumed")
-            self._control.tell(sync.job, NORMAL, "Resumed", "Job resumed")
+            self._control.record(sync.job, NORMAL, "Resumed", "Job resumed")
             sync.started = now
         sync.started = sync.started or now
 
     def _judge(self, sync: JobSync) -> JobVerdict | None:
+        """The verdict by the present counts and time."""
         counts, now_ns = self._counts(sync), self._api.clock.now_ns()
         sync.account.note(counts.succeeded, counts.failed, now_ns)
         started = {**sync.job.get("status", {}), "startTime": sync.started}
-        return verdict_on({**sync.job, "status": started}, counts, self._crew(sync.job), now_ns)
+        return verdict_on({**sync.job, "status": started}, counts, self._owned(sync.job), now_ns)
 
     def _counts(self, sync: JobSync) -> Counts:
-        owned = self._crew(sync.job)
+        """The counts of now: pods that were created or deleted in this sync are included."""
+        owned = self._owned(sync.job)
         succeeded = len(sync.completed) if sync.is_indexed else sync.account.succeeded(owned)
         return Counts(owned.count(*ACTIVE), succeeded, sync.account.failed(owned, sync.waits_for_end))
 
     def _act(self, sync: JobSync, verdict: JobVerdict | None) -> int | None:
-        """Returns when to look again, whatever happens until then."""
+        """Delete or create pods. Returns when to sync again, whatever happens until then."""
         if verdict is not None:
             self._end_all(sync, is_excused=verdict.end == COMPLETE)
             return None
         counts = self._counts(sync)
         wanted = wanted_active(sync.job, counts)
+        # Too many pods: parallelism was lowered, the Job was suspended, or enough have succeeded.
         if counts.active > wanted:
             self._reduce(sync, counts.active - wanted)
         resumes_ns = sync.account.resumes_ns()
         if counts.active < wanted and resumes_ns <= self._api.clock.now_ns():
             self._make(sync, wanted - counts.active)
+        # The end of the backoff matters only while pods are missing; the deadline always.
         moments = [resumes_ns if counts.active < wanted else 0, deadline_ns(self._with_start(sync)) or 0]
         return min((at for at in moments if at > self._api.clock.now_ns()), default=None)
 
@@ -173,8 +190,9 @@ class Jobs:
     # ---- pods
 
     def _make(self, sync: JobSync, number: int) -> None:
+        """Create missing pods; of an Indexed Job, one for each free index."""
         if sync.waits_for_end:
-            number -= self._crew(sync.job).count("terminating")
+            number -= self._owned(sync.job).count("terminating")
         pod = self._control.pod_of(sync.job, sync.job["spec"]["template"])
         pods = [pod] * max(0, min(number, _BURST))
         if sync.is_indexed:
@@ -183,23 +201,25 @@ class Jobs:
         self._control.create_many(sync.job, pods)
 
     def _free_indexes(self, sync: JobSync, number: int) -> list[int]:
-        """The lowest that are neither done nor being worked on."""
-        held = [p for p in self._crew(sync.job).pods.values() if is_active(p) or self._keeps_place(sync, p)]
+        """The lowest indexes that are neither done nor being worked on."""
+        held = [p for p in self._owned(sync.job).pods.values() if is_active(p) or self._keeps_place(sync, p)]
         taken = sync.completed | {index for pod in held if (index := index_of(pod)) is not None}
         free = (index for index in range(sync.job["spec"]["completions"]) if index not in taken)
         return [index for index, _ in zip(free, range(number), strict=False)]
 
     def _keeps_place(self, sync: JobSync, pod: JsonObject) -> bool:
+        """Whether a pod that is being deleted keeps its index."""
         return sync.waits_for_end and is_terminating(pod) and not is_finished(pod)
 
     def _reduce(self, sync: JobSync, number: int) -> None:
-        """Pods that the job itself does without are no failures."""
-        surplus = first_to_go(self._crew(sync.job).active(), min(number, _BURST), self._api.clock.now_ns())
+        """Delete surplus pods. They do not count as failed."""
+        surplus = first_to_go(self._owned(sync.job).active(), min(number, _BURST), self._api.clock.now_ns())
         sync.account.excused.update(pod["metadata"]["uid"] for pod in surplus)
         self._control.delete_many(sync.job, surplus)
 
     def _end_all(self, sync: JobSync, is_excused: bool) -> None:
-        active = self._crew(sync.job).active()
+        """Delete all pods that run: the outcome is decided."""
+        active = self._owned(sync.job).active()
         if is_excused:
             sync.account.excused.update(pod["metadata"]["uid"] for pod in active)
         self._control.delete_many(sync.job, active)
@@ -212,7 +232,8 @@ class Jobs:
         sync.conditions = with_workload_condition(sync.conditions, condition)
 
     def _report(self, sync: JobSync, verdict: JobVerdict | None) -> None:
-        owned, counts = self._crew(sync.job), self._counts(sync)
+        """Write the status if it differs."""
+        owned, counts = self._owned(sync.job), self._counts(sync)
         numbers = {"active": counts.active, "succeeded": counts.succeeded, "failed": counts.failed}
         status: JsonObject = {key: number for key, number in numbers.items() if number}
         status |= {"ready": owned.count("ready"), "terminating": owned.count("terminating")}
@@ -229,19 +250,19 @@ class Jobs:
             self._api.put_status(JOBS, sync.job, status)
 
     def _conclude(self, sync: JobSync, verdict: JobVerdict, status: JsonObject) -> None:
-        """The outcome is told at once, the end only when nothing runs any more."""
+        """Set the condition for the outcome at once, the final one when no pod runs any more."""
         self._note(sync, verdict.target, True, verdict.reason, verdict.message)
         if status.get("active") or status["terminating"]:
             return
         self._note(sync, verdict.end, True, verdict.reason, verdict.message)
         if verdict.end == COMPLETE:
             status["completionTime"] = self._api.now()
-            self._control.tell(sync.job, NORMAL, "Completed", "Job completed")
+            self._control.record(sync.job, NORMAL, "Completed", "Job completed")
         else:
-            self._control.tell(sync.job, WARNING, verdict.reason, verdict.message)
+            self._control.record(sync.job, WARNING, verdict.reason, verdict.message)
 
 
 def _completed(owned: OwnedPods, job: JsonObject) -> set[int]:
-    """Indexes of pods that ended well; the job may have become smaller than some of them."""
+    """Indexes of pods that succeeded; the Job may have fewer completions by now."""
     ended = (index_of(pod) for pod in owned.pods.values() if phase_of(pod) == "Succeeded")
     return {index for index in ended if index is not None and index < job["spec"]["completions"]}

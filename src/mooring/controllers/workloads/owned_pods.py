@@ -1,15 +1,20 @@
-"""The pods of each controller, counted as they change: a controller of 20,000 pods need not look at each of them."""
+"""The pods of each controller, counted as they change: a controller of 20,000 pods need not look at each of them. And
+the order in which surplus pods are deleted."""
 
 from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from mooring.apiserver.store import Key, Store, StoreWrite
 from mooring.controllers.index import owner_uid
-from mooring.controllers.nodes.pod_states import ACTIVE, State, state_of
+from mooring.controllers.nodes.pod_states import ACTIVE, State, is_ready, phase_of, ready_since, restarts_of, state_of
+from mooring.kit.rfc3339 import moment_ns
 from mooring.model.json_objects import JsonObject
-from mooring.model.selectors import Selector
+from mooring.model.selectors import Selector, parse_int64
 
 Labels = frozenset[tuple[str, str]]
 Group = tuple[Labels, State]
+"""Pods that share labels and state."""
 
 
 class OwnedPods:
@@ -24,21 +29,26 @@ class OwnedPods:
     def __init__(self) -> None:
         self.pods: dict[Key, JsonObject] = {}
         self.tally: dict[Group, int] = {}
+        """Group -> number of pods."""
         self._groups: dict[Key, Group] = {}
+        """By pod: the group that it is counted in."""
         self._labels: dict[Labels, Labels] = {}
         """Each set of labels once: 20,000 equal ones take room."""
         self._states: Counter[State] = Counter()
+        """State -> number of pods, summed over all labels."""
         self._approved: set[Labels] = set()
+        """Labels that the selector `_approved_by` matches."""
         self._approved_by: Selector | None = None
 
     def count(self, *states: State) -> int:
         return sum(self._states[state] for state in states)
 
     def active(self) -> list[JsonObject]:
+        """The pods that count as replicas."""
         return [pod for key, pod in self.pods.items() if self._groups[key][1] in ACTIVE]
 
     def strange_labels(self, selector: Selector) -> set[Labels]:
-        """Labels of pods that the selector does not match. What it has seen before it is not asked again."""
+        """Labels of pods that the selector does not match. Each set of labels is matched once for each selector."""
         if self._approved_by != selector:
             self._approved_by, self._approved = selector, set()
         unseen = {labels for labels, _ in self.tally if labels not in self._approved}
@@ -47,6 +57,7 @@ class OwnedPods:
         return strange
 
     def put(self, key: Key, pod: JsonObject) -> None:
+        """Count a pod, or count it anew after a change."""
         labels = self._labels_of(key, pod)
         group = (labels, state_of(pod))
         held = self._groups.get(key)
@@ -92,22 +103,24 @@ class OwnedPods:
 
 
 NO_PODS = OwnedPods()
-"""The crew of a controller without pods."""
+"""What a controller without pods has. It must not be changed."""
 
 
 class OwnedPodIndex:
-    """All crews of a cluster, by the uid of their controller. One serves every controller of pods."""
+    """The pods of all controllers of a cluster, by the uid of the controller. One index serves every controller of
+    pods."""
 
     def __init__(self, store: Store) -> None:
         self._owned_pods: dict[str, OwnedPods] = {}
         for pod in store.all("/pods"):
-            self._hear(StoreWrite(store.version, "/pods", "ADDED", pod, None))
-        store.listen(self._hear)
+            self._observe(StoreWrite(store.version, "/pods", "ADDED", pod, None))
+        store.listen(self._observe)
 
     def of(self, uid: str) -> OwnedPods:
         return self._owned_pods.get(uid, NO_PODS)
 
-    def _hear(self, write: StoreWrite) -> None:
+    def _observe(self, write: StoreWrite) -> None:
+        """Move a pod to its present controller; entries of controllers without pods are dropped."""
         if write.storage != "/pods":
             return
         before = owner_uid(write.before) if write.before is not None else ""
@@ -120,3 +133,50 @@ class OwnedPodIndex:
         if after:
             owned = self._owned_pods.get(after) or self._owned_pods.setdefault(after, OwnedPods())
             owned.put(write.key, write.object)
+
+
+# ---- Deletion order: which pods go first when there are too many. Upstream's ActivePodsWithRanks.
+
+
+# The annotation by which users make pods cheaper or dearer to delete.
+_COST = "controller.kubernetes.io/pod-deletion-cost"
+_PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
+
+
+def first_to_go(pods: Sequence[JsonObject], number: int, now_ns: int) -> list[JsonObject]:
+    """The `number` pods that are to be deleted, in that order.
+
+    Unassigned before assigned, pending before running, unready before ready, cheap before dear, crowded nodes before
+    others, briefly ready before long ready, often restarted before others, new before old.
+    """
+    neighbours = Counter(pod["spec"].get("nodeName", "") for pod in pods)
+    return sorted(pods, key=_order(neighbours, now_ns))[:number]
+
+
+def _order(neighbours: Counter[str], now_ns: int) -> Callable[[JsonObject], tuple[Any, ...]]:
+    """The sort key: what sorts first is deleted first."""
+
+    def order(pod: JsonObject) -> tuple[Any, ...]:
+        node, since = pod["spec"].get("nodeName", ""), ready_since(pod)
+        return (
+            bool(node),
+            _PHASES.get(phase_of(pod), 2),
+            is_ready(pod),
+            _cost(pod),
+            -neighbours[node],
+            _age_rank(since, now_ns) if since else -1,
+            -restarts_of(pod),
+            _age_rank(pod["metadata"]["creationTimestamp"], now_ns),
+            pod["metadata"]["uid"],
+        )
+
+    return order
+
+
+def _cost(pod: JsonObject) -> int:
+    return parse_int64(pod["metadata"].get("annotations", {}).get(_COST)) or 0
+
+
+def _age_rank(since: str, now_ns: int) -> int:
+    """Parity: ages are compared by their binary logarithm, so that not always the very newest pod is hit."""
+    return max(now_ns - moment_ns(since), 0).bit_length()

@@ -1,20 +1,18 @@
-"""Makes and deletes the pods of workloads, and tells users of it."""
+"""Creates and deletes the pods of workloads, with events about it: upstream's PodControl."""
 
 from collections.abc import Sequence
 
 from mooring.apiserver.admission.deletion import Deletion
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.controllers.cluster_events import NORMAL, WARNING, tell
+from mooring.controllers.cluster_kinds import PODS
+from mooring.controllers.cluster_writes import NORMAL, WARNING, record_event
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
-from mooring.model.resources import RESOURCES
 from mooring.rules.workload_pods import pod_of
 
-PODS = RESOURCES["", "v1", "pods"]
-
 _TOLD_ONE_BY_ONE = 20
-"""How many pods of one look get an event each: beyond that, nobody reads them one by one."""
+"""How many pods of one sync get an event each: 500 events about one sync help no reader."""
 
 
 class PodControl:
@@ -25,29 +23,31 @@ class PodControl:
         self._resource = resource
         self._component = component
 
-    def tell(self, owner: JsonObject, type: str, reason: str, message: str) -> None:
-        tell(self._api, self._component, owner, reason, message, type)
+    def record(self, owner: JsonObject, type: str, reason: str, message: str) -> None:
+        """Record an event about the owner."""
+        record_event(self._api, self._component, owner, reason, message, type)
 
     def pod_of(self, owner: JsonObject, template: JsonObject) -> JsonObject:
-        """A pod as the template of a workload has it. It shares parts with the template: not to be changed in depth."""
+        """A pod by the template of a workload. It shares parts with the template, so it must not be changed in depth."""
         return pod_of(self._resource, owner, template)
 
     def create_many(self, owner: JsonObject, pods: Sequence[JsonObject]) -> int:
-        """Create them all. Returns how many; raises what the first refusal says, once those before it are told of."""
+        """Create them all. Returns how many; raises the first refusal, after events about those before it."""
         made: list[str] = []
         try:
-            made.extend(self.create_untold(owner, pod)["metadata"]["name"] for pod in pods)
+            made.extend(self.create_one(owner, pod)["metadata"]["name"] for pod in pods)
         finally:
-            self._tell_all(owner, "SuccessfulCreate", "Created", made)
+            self._record_all(owner, "SuccessfulCreate", "Created", made)
         return len(made)
 
     def delete_many(self, owner: JsonObject, pods: Sequence[JsonObject]) -> None:
+        """Delete them all, with events."""
         for pod in pods:
-            self.delete_untold(pod)
-        self._tell_all(owner, "SuccessfulDelete", "Deleted", [pod["metadata"]["name"] for pod in pods])
+            self.delete_one(pod)
+        self._record_all(owner, "SuccessfulDelete", "Deleted", [pod["metadata"]["name"] for pod in pods])
 
-    def delete_untold(self, pod: JsonObject) -> None:
-        """That it is gone already, or another has its name, is as good."""
+    def delete_one(self, pod: JsonObject) -> None:
+        """Delete one, without an event. A pod that is gone already, or replaced by one of the same name, is fine."""
         metadata = pod["metadata"]
         try:
             self._api.delete(PODS, metadata["namespace"], metadata["name"], Deletion(uid=metadata["uid"]))
@@ -55,23 +55,25 @@ class PodControl:
             if refusal.code not in (404, 409):
                 raise
 
-    def create_untold(self, owner: JsonObject, pod: JsonObject) -> JsonObject:
+    def create_one(self, owner: JsonObject, pod: JsonObject) -> JsonObject:
+        """Create one, with an event only if the API server refuses."""
         try:
             return self._api.create(PODS, owner["metadata"]["namespace"], pod)
         except ApiError as refusal:
             if not _is_leaving(refusal):
-                self.tell(owner, WARNING, "FailedCreate", f"Error creating: {refusal.message}")
+                self.record(owner, WARNING, "FailedCreate", f"Error creating: {refusal.message}")
             raise
 
-    def _tell_all(self, owner: JsonObject, reason: str, verb: str, names: Sequence[str]) -> None:
+    def _record_all(self, owner: JsonObject, reason: str, verb: str, names: Sequence[str]) -> None:
+        """One event for each pod, or one for all of them if there are many."""
         if len(names) > _TOLD_ONE_BY_ONE:
-            self.tell(owner, NORMAL, reason, f"{verb} {len(names)} pods: {names[0]} ... {names[-1]}")
+            self.record(owner, NORMAL, reason, f"{verb} {len(names)} pods: {names[0]} ... {names[-1]}")
             return
         for name in names:
-            self.tell(owner, NORMAL, reason, f"{verb} pod: {name}")
+            self.record(owner, NORMAL, reason, f"{verb} pod: {name}")
 
 
 def _is_leaving(refusal: ApiError) -> bool:
-    """A namespace that is on its way out takes no pods, and nobody needs to hear of it."""
+    """Whether the namespace is being deleted: it accepts no pods, and events about that would only be noise."""
     causes = refusal.details.causes if refusal.details else ()
     return any(cause.reason == "NamespaceTerminating" for cause in causes)

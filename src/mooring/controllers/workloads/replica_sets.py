@@ -1,16 +1,15 @@
-"""The ReplicaSet controller: as many pods of one template as its owner asks for. It does for ReplicationControllers, too."""
+"""The ReplicaSet controller, which also serves ReplicationControllers: as many pods of one template as asked for."""
 
 from collections.abc import Iterable, Sequence
 
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
-from mooring.controllers.lifecycle.orphans import Orphans, Seekers
+from mooring.controllers.cluster_kinds import PODS
+from mooring.controllers.index import Adopters, Orphans
 from mooring.controllers.nodes.pod_states import ACTIVE, available_at_ns
-from mooring.controllers.workloads.deletion_order import first_to_go
-from mooring.controllers.workloads.owned_pods import OwnedPodIndex, OwnedPods
-from mooring.controllers.workloads.ownership import covers_own_template, managers_concerned, selector_of
-from mooring.controllers.workloads.pod_claiming import claim_pods
-from mooring.controllers.workloads.pod_control import PODS, PodControl
+from mooring.controllers.workloads.owned_pods import OwnedPodIndex, OwnedPods, first_to_go
+from mooring.controllers.workloads.ownership import claim_pods, covers_own_template, managers_concerned, selector_of
+from mooring.controllers.workloads.pod_control import PodControl
 from mooring.kit.clock import NS_PER_S
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
@@ -25,13 +24,15 @@ from mooring.rules.conditions import (
 
 REPLICA_SETS = RESOURCES["apps", "v1", "replicasets"]
 BURST = 500
-"""Pods made or deleted in one look."""
+"""Pods created or deleted in one sync (upstream: BurstReplicas)."""
 REST_NS = NS_PER_S // 20
+"""50 ms between two syncs of one set: while 500 pods start, each of their writes concerns it."""
 _FAILURE = "ReplicaFailure"
 
 
 class ReplicaSets:
-    """Makes missing pods, deletes surplus ones, takes in matching orphans, lets go of pods that no longer match."""
+    """Keys are ReplicaSets. Creates missing pods, deletes surplus ones, adopts orphans, releases pods that do not
+    match."""
 
     name = "replicaset"
     rest_ns = REST_NS
@@ -45,15 +46,16 @@ class ReplicaSets:
         self._resource = resource
         self._owned_pods = owned_pods
         self._orphans = orphans
-        self._seekers = Seekers(api.store, resource.storage)
+        self._adopters = Adopters(api.store, resource.storage)
         self._control = PodControl(api, resource, f"{self.name}-controller")
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
         if write.storage == PODS.storage:
-            return managers_concerned(write, self._resource.kind, self._seekers)
+            return managers_concerned(write, self._resource.kind, self._adopters)
         return (write.key,)
 
     def sync(self, key: Key) -> int | None:
+        """The status is written also if scaling was refused; then the refusal is raised, so that the loop tries again."""
         replica_set = self._api.find(self._resource, *key)
         if replica_set is None:
             return None
@@ -71,6 +73,7 @@ class ReplicaSets:
     # ---- how many pods
 
     def _try_to_scale(self, replica_set: JsonObject) -> ApiError | None:
+        """Scale, and return a refusal instead of raising it. A set that is being deleted is not scaled."""
         if "deletionTimestamp" in replica_set["metadata"]:
             return None
         try:
@@ -80,6 +83,7 @@ class ReplicaSets:
         return None
 
     def _scale(self, replica_set: JsonObject, owned: OwnedPods) -> None:
+        """Create or delete, at most BURST pods."""
         missing = replica_set["spec"]["replicas"] - owned.count(*ACTIVE)
         if missing > 0:
             pod = self._control.pod_of(replica_set, replica_set["spec"]["template"])
@@ -99,6 +103,7 @@ class ReplicaSets:
             "readyReplicas": owned.count("ready"),
             "availableReplicas": available,
         }
+        # Counts of zero are left out, as the API's omitempty does, so that an unchanged status compares equal.
         status: JsonObject = {"replicas": owned.count(*ACTIVE)}
         status |= {key: number for key, number in counts.items() if number}
         if self._resource is REPLICA_SETS:
@@ -112,6 +117,7 @@ class ReplicaSets:
         return again_ns
 
     def _available(self, replica_set: JsonObject, owned: OwnedPods) -> tuple[int, int | None]:
+        """(available pods, when the next one will be). Without minReadySeconds all ready pods are available."""
         min_ready_s = replica_set["spec"].get("minReadySeconds", 0)
         if not min_ready_s:
             return owned.count("ready"), None
@@ -120,6 +126,7 @@ class ReplicaSets:
         return sum(at <= now_ns for at in moments), min((at for at in moments if at > now_ns), default=None)
 
     def _conditions(self, replica_set: JsonObject, refusal: ApiError | None) -> list[JsonObject]:
+        """ReplicaFailure while the API server refuses pods."""
         held = replica_set.get("status", {}).get("conditions", [])
         if refusal is None:
             return without_condition(held, _FAILURE)
@@ -134,3 +141,18 @@ def _fully_labelled(replica_set: JsonObject, owned: OwnedPods) -> int:
     """How many active pods have all labels of the template."""
     wanted = frozenset(replica_set["spec"]["template"].get("metadata", {}).get("labels", {}).items())
     return sum(number for (labels, state), number in owned.tally.items() if state in ACTIVE and wanted <= labels)
+
+
+# ---- ReplicationControllers: what ReplicaSets were before they had selectors with expressions.
+
+
+REPLICATION_CONTROLLERS = RESOURCES["", "v1", "replicationcontrollers"]
+
+
+class ReplicationControllers(ReplicaSets):
+    """The same rules for another kind, as upstream does it too."""
+
+    name = "replication"
+
+    def __init__(self, api: ResourceApi, owned_pods: OwnedPodIndex, orphans: Orphans) -> None:
+        super().__init__(api, owned_pods, orphans, REPLICATION_CONTROLLERS)

@@ -1,4 +1,4 @@
-"""ControllerRevisions: the templates that a StatefulSet or DaemonSet had, so that users can look and go back."""
+"""ControllerRevisions: the templates that a StatefulSet or DaemonSet had, so that users can inspect them and roll back."""
 
 from collections.abc import Collection
 from itertools import count
@@ -16,7 +16,7 @@ _NOT_COPIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class Revisions:
-    """Those of workloads of one kind; `owned` are all ControllerRevisions by their controller."""
+    """The revisions of workloads of one kind; `owned` has all ControllerRevisions by their controller."""
 
     def __init__(self, api: ResourceApi, resource: KindSpec, owned: Index) -> None:
         self._api = api
@@ -28,7 +28,8 @@ class Revisions:
         return sorted(self._owned[workload["metadata"]["uid"]], key=lambda item: (item["revision"], name_of(item)))
 
     def settle(self, workload: JsonObject) -> JsonObject:
-        """The revision of the present template: made where there is none, and the newest even if it is an old one."""
+        """The revision of the present template: created if there is none, and given the highest number if it is an old
+        one (a rollback)."""
         data = _data_of(workload)
         held = self.of(workload)
         number = held[-1]["revision"] + 1 if held else 1
@@ -38,13 +39,14 @@ class Revisions:
         return same if same is held[-1] else self._renumber(same, number)
 
     def trim(self, workload: JsonObject, live: Collection[str]) -> None:
-        """Delete the oldest beyond the limit of the history, but none that pods still have (by name)."""
+        """Delete the oldest beyond revisionHistoryLimit, but none that pods still have (`live`, by name)."""
         idle = [item for item in self.of(workload) if name_of(item) not in live]
         surplus = len(idle) - workload["spec"].get("revisionHistoryLimit", 10)
         for item in idle[: max(0, surplus)]:
             self._api.delete(REVISIONS, item["metadata"]["namespace"], name_of(item))
 
     def _create(self, workload: JsonObject, data: JsonObject, number: int) -> JsonObject:
+        """Create a revision. If another object has its name, the hash is computed anew."""
         for collisions in count():
             made = self._new(workload, data, number, collisions)
             try:
@@ -55,6 +57,7 @@ class Revisions:
         raise AssertionError("there is always another name")
 
     def _new(self, workload: JsonObject, data: JsonObject, number: int, collisions: int) -> JsonObject:
+        """The manifest. Its labels are those of the template, so that selectors find revisions with the pods."""
         template, metadata = workload["spec"]["template"], workload["metadata"]
         digest = template_hash(template, collisions)
         annotations = {key: text for key, text in metadata.get("annotations", {}).items() if key != _NOT_COPIED}
@@ -87,9 +90,10 @@ def hash_of(revision: JsonObject) -> str:
 
 
 def template_of(revision: JsonObject) -> JsonObject:
+    """The template that a revision holds."""
     return {key: value for key, value in revision["data"]["spec"]["template"].items() if key != "$patch"}
 
 
 def _data_of(workload: JsonObject) -> JsonObject:
-    """A patch that brings the template back, which is how kubectl goes back to a revision."""
+    """A patch that restores the template: kubectl applies it to roll back."""
     return {"spec": {"template": {**workload["spec"]["template"], "$patch": "replace"}}}

@@ -1,13 +1,14 @@
-"""The StatefulSet controller: pods with names and claims of their own, made, updated and deleted in sequence."""
+"""The StatefulSet controller: pods with stable names and claims, created, updated and deleted in order."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
-from mooring.controllers.cluster_events import NORMAL, WARNING
-from mooring.controllers.index import Index
-from mooring.controllers.lifecycle.orphans import Orphans, Seekers
+from mooring.controllers.cluster_kinds import CLAIMS, PODS
+from mooring.controllers.cluster_writes import NORMAL, WARNING
+from mooring.controllers.index import Adopters, Index, Orphans
 from mooring.controllers.nodes.pod_states import (
     available_at_ns,
     is_active,
@@ -17,28 +18,29 @@ from mooring.controllers.nodes.pod_states import (
     phase_of,
 )
 from mooring.controllers.workloads.owned_pods import OwnedPodIndex, OwnedPods
-from mooring.controllers.workloads.ownership import covers_own_template, managers_concerned, selector_of
-from mooring.controllers.workloads.pod_claiming import claim_pods
-from mooring.controllers.workloads.pod_control import PODS, PodControl
+from mooring.controllers.workloads.ownership import claim_pods, covers_own_template, managers_concerned, selector_of
+from mooring.controllers.workloads.pod_control import PodControl
 from mooring.controllers.workloads.replica_sets import REST_NS
 from mooring.controllers.workloads.revisions import Revisions, name_of, template_of
-from mooring.controllers.workloads.stateful_pods import ordinal_of, ordinals_of, revision_of
 from mooring.model.json_objects import JsonObject
 from mooring.model.resources import RESOURCES
-from mooring.rules.workload_pods import claims_of, identified
+from mooring.rules.workload_pods import REVISION_LABEL, claims_of, identified
 
 STATEFUL_SETS = RESOURCES["apps", "v1", "statefulsets"]
-CLAIMS = RESOURCES["", "v1", "persistentvolumeclaims"]
 
 
 @dataclass(slots=True)
-class LineUp:
-    """A set while it is looked at: its pods by ordinal, and the two revisions they may have."""
+class StatefulSetSync:
+    """A StatefulSet during one sync: its pods by ordinal, and the two revisions that they may have."""
 
     stateful_set: JsonObject
+    """The object as the sync found it."""
     pods: dict[int, JsonObject]
+    """By ordinal: the pods that the set owns, also those beyond its replicas."""
     current: JsonObject
+    """The revision before the update that is under way."""
     update: JsonObject
+    """The revision of the present template."""
 
     @property
     def spec(self) -> JsonObject:
@@ -47,6 +49,7 @@ class LineUp:
 
     @property
     def in_sequence(self) -> bool:
+        """Whether each step waits for the one before (podManagementPolicy OrderedReady)."""
         return bool(self.spec["podManagementPolicy"] != "Parallel")
 
     @property
@@ -65,12 +68,13 @@ class LineUp:
         return int(self.ordinals.start + (rolling.get("partition") or 0))
 
     def revision_for(self, ordinal: int) -> JsonObject:
+        """The revision that the pod of an ordinal should have: below the partition the current one."""
         is_kept = self.spec["updateStrategy"]["type"] == "RollingUpdate" and ordinal < self.first_updated
         return self.current if is_kept else self.update
 
 
 class StatefulSets:
-    """One step at a time where the set is ordered; all at once where it is parallel."""
+    """Keys are StatefulSets. One step at a time where the set is ordered; all at once where it is parallel."""
 
     name = "statefulset"
     storages: Sequence[str] = (STATEFUL_SETS.storage, PODS.storage)
@@ -82,15 +86,16 @@ class StatefulSets:
         self._owned_pods = owned_pods
         self._orphans = orphans
         self._revisions = Revisions(api, STATEFUL_SETS, revisions)
-        self._seekers = Seekers(api.store, STATEFUL_SETS.storage)
+        self._adopters = Adopters(api.store, STATEFUL_SETS.storage)
         self._control = PodControl(api, STATEFUL_SETS, "statefulset-controller")
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
         if write.storage == PODS.storage:
-            return managers_concerned(write, STATEFUL_SETS.kind, self._seekers)
+            return managers_concerned(write, STATEFUL_SETS.kind, self._adopters)
         return (write.key,)
 
     def sync(self, key: Key) -> int | None:
+        """Adopt, take a step, report."""
         stateful_set = self._api.find(STATEFUL_SETS, *key)
         if stateful_set is None:
             return None
@@ -99,156 +104,191 @@ class StatefulSets:
             return None
         owned = self._owned_pods.of(stateful_set["metadata"]["uid"])
         claim_pods(self._api, STATEFUL_SETS, stateful_set, selector, owned, self._orphans, _belongs_to(stateful_set))
-        line = self._line_up(stateful_set)
+        sync = self._begin_sync(stateful_set)
         if "deletionTimestamp" not in stateful_set["metadata"]:
-            self._step(line)
-        return self._report(line)
+            self._step(sync)
+        return self._report(sync)
 
-    def _line_up(self, stateful_set: JsonObject) -> LineUp:
+    def _begin_sync(self, stateful_set: JsonObject) -> StatefulSetSync:
+        """The revisions, and the pods by ordinal. Without a current revision in the status the update revision is the
+        current one."""
         update = self._revisions.settle(stateful_set)
         named = stateful_set.get("status", {}).get("currentRevision")
         held = self._revisions.of(stateful_set)
         current = next((item for item in held if name_of(item) == named), update)
-        return LineUp(stateful_set, self._pods(stateful_set), current, update)
+        return StatefulSetSync(stateful_set, self._pods(stateful_set), current, update)
 
     def _pods(self, stateful_set: JsonObject) -> dict[int, JsonObject]:
+        """The owned pods by ordinal; those with other names are left out."""
         owned = self._owned_pods.of(stateful_set["metadata"]["uid"])
         numbered = ((ordinal_of(stateful_set, pod), pod) for pod in owned.pods.values())
         return {ordinal: pod for ordinal, pod in numbered if ordinal is not None}
 
     # ---- the steps
 
-    def _step(self, line: LineUp) -> None:
-        """What comes later waits for what comes first, unless the set is parallel."""
-        for ordinal in line.ordinals:
-            if not self._make_true(line, ordinal) and line.in_sequence:
+    def _step(self, sync: StatefulSetSync) -> None:
+        """Later ordinals wait for earlier ones, unless the set is parallel: create and repair, then scale down, then
+        update."""
+        # Lowest ordinal first; an unhealthy pod stops all that follow in an ordered set.
+        for ordinal in sync.ordinals:
+            if not self._make_true(sync, ordinal) and sync.in_sequence:
                 return
-        if not self._scale_down(line) and line.in_sequence:
+        if not self._scale_down(sync) and sync.in_sequence:
             return
-        if line.spec["updateStrategy"]["type"] == "RollingUpdate":
-            self._replace_outdated(line)
+        if sync.spec["updateStrategy"]["type"] == "RollingUpdate":
+            self._replace_outdated(sync)
 
-    def _make_true(self, line: LineUp, ordinal: int) -> bool:
-        """See to the pod of an ordinal. Returns whether it is as it should be."""
-        pod = line.pods.get(ordinal)
+    def _make_true(self, sync: StatefulSetSync, ordinal: int) -> bool:
+        """Create or replace the pod of an ordinal if necessary. Returns whether it is healthy."""
+        pod = sync.pods.get(ordinal)
         if pod is None:
-            self._create(line, ordinal)
+            self._create(sync, ordinal)
             return False
         if is_finished(pod):
-            self._replace_finished(line, pod)
+            self._replace_finished(sync, pod)
             return False
-        self._make_claims(line, ordinal)
-        return self._is_healthy(line, pod)
+        self._make_claims(sync, ordinal)
+        return self._is_healthy(sync, pod)
 
-    def _scale_down(self, line: LineUp) -> bool:
-        """Delete what is beyond the last ordinal, from the top. Returns whether nothing is left to delete."""
-        unhealthy = [ordinal for ordinal in line.condemned if not self._is_healthy(line, line.pods[ordinal])]
-        for ordinal in line.condemned:
-            pod = line.pods[ordinal]
-            if line.in_sequence and ordinal in unhealthy and ordinal != unhealthy[-1]:
+    def _scale_down(self, sync: StatefulSetSync) -> bool:
+        """Delete pods beyond the last ordinal, from the top. Returns whether none is left."""
+        unhealthy = [ordinal for ordinal in sync.condemned if not self._is_healthy(sync, sync.pods[ordinal])]
+        for ordinal in sync.condemned:
+            pod = sync.pods[ordinal]
+            if sync.in_sequence and ordinal in unhealthy and ordinal != unhealthy[-1]:
                 return False  # Parity: a sick pod waits for the sick ones below it, whose trouble may be the cause.
             if not is_terminating(pod):
-                self._delete(line, pod)
-            if line.in_sequence:
+                self._delete(sync, pod)
+            if sync.in_sequence:
                 return False
-        return not line.condemned
+        return not sync.condemned
 
-    def _replace_outdated(self, line: LineUp) -> None:
-        """One pod at a time, from the top, and none before the one above it is well."""
-        for ordinal in reversed(range(line.first_updated, line.ordinals.stop)):
-            pod = line.pods.get(ordinal)
+    def _replace_outdated(self, sync: StatefulSetSync) -> None:
+        """One pod at a time, from the top, and none before the one above it is healthy."""
+        for ordinal in reversed(range(sync.first_updated, sync.ordinals.stop)):
+            pod = sync.pods.get(ordinal)
             if pod is None:
                 return
-            if revision_of(pod) != name_of(line.update) and not is_terminating(pod):
-                self._delete(line, pod)
+            if revision_of(pod) != name_of(sync.update) and not is_terminating(pod):
+                self._delete(sync, pod)
                 return
-            if not self._is_healthy(line, pod):
+            if not self._is_healthy(sync, pod):
                 return
 
-    def _is_healthy(self, line: LineUp, pod: JsonObject) -> bool:
-        """Running, ready for long enough, and to stay."""
+    def _is_healthy(self, sync: StatefulSetSync, pod: JsonObject) -> bool:
+        """Running, available, and not being deleted."""
         if is_terminating(pod) or is_finished(pod):
             return False
-        at_ns = available_at_ns(pod, line.spec.get("minReadySeconds", 0))
+        at_ns = available_at_ns(pod, sync.spec.get("minReadySeconds", 0))
         return at_ns is not None and at_ns <= self._api.clock.now_ns()
 
     # ---- single pods
 
-    def _create(self, line: LineUp, ordinal: int) -> None:
-        self._make_claims(line, ordinal)
-        revision = line.revision_for(ordinal)
-        pod = self._control.pod_of(line.stateful_set, template_of(revision))
-        made = self._control.create_untold(
-            line.stateful_set, identified(line.stateful_set, pod, name_of(revision), ordinal)
+    def _create(self, sync: StatefulSetSync, ordinal: int) -> None:
+        """Claims first: the pod's volumes refer to them."""
+        self._make_claims(sync, ordinal)
+        revision = sync.revision_for(ordinal)
+        pod = self._control.pod_of(sync.stateful_set, template_of(revision))
+        made = self._control.create_one(
+            sync.stateful_set, identified(sync.stateful_set, pod, name_of(revision), ordinal)
         )
-        self._tell(line, "SuccessfulCreate", f"create Pod {made['metadata']['name']}")
+        self._record(sync, "SuccessfulCreate", f"create Pod {made['metadata']['name']}")
 
-    def _delete(self, line: LineUp, pod: JsonObject) -> None:
-        self._control.delete_untold(pod)
-        self._tell(line, "SuccessfulDelete", f"delete Pod {pod['metadata']['name']}")
+    def _delete(self, sync: StatefulSetSync, pod: JsonObject) -> None:
+        self._control.delete_one(pod)
+        self._record(sync, "SuccessfulDelete", f"delete Pod {pod['metadata']['name']}")
 
-    def _replace_finished(self, line: LineUp, pod: JsonObject) -> None:
-        """Its successor has the same name, so it is made when this one is gone."""
+    def _replace_finished(self, sync: StatefulSetSync, pod: JsonObject) -> None:
+        """Delete a finished pod. Its successor has the same name, so it is created when this one is gone."""
         if is_terminating(pod):
             return
-        name, owner = pod["metadata"]["name"], line.stateful_set["metadata"]["name"]
+        name, owner = pod["metadata"]["name"], sync.stateful_set["metadata"]["name"]
         failed = phase_of(pod) == "Failed"
         reason, what = ("RecreatingFailedPod", "failed") if failed else ("RecreatingTerminatedPod", "terminated")
-        place = f"{line.stateful_set['metadata']['namespace']}/{owner}"
-        self._control.tell(line.stateful_set, WARNING, reason, f"StatefulSet {place} is recreating {what} Pod {name}")
-        self._delete(line, pod)
+        place = f"{sync.stateful_set['metadata']['namespace']}/{owner}"
+        self._control.record(sync.stateful_set, WARNING, reason, f"StatefulSet {place} is recreating {what} Pod {name}")
+        self._delete(sync, pod)
 
-    def _make_claims(self, line: LineUp, ordinal: int) -> None:
-        namespace, owner = line.stateful_set["metadata"]["namespace"], line.stateful_set["metadata"]["name"]
-        for claim in claims_of(line.stateful_set, ordinal):
+    def _make_claims(self, sync: StatefulSetSync, ordinal: int) -> None:
+        """Create the claims of an ordinal that are missing. They stay when the pod is deleted."""
+        namespace, owner = sync.stateful_set["metadata"]["namespace"], sync.stateful_set["metadata"]["name"]
+        for claim in claims_of(sync.stateful_set, ordinal):
             name = claim["metadata"]["name"]
             if self._api.find(CLAIMS, namespace, name) is None:
                 self._api.create(CLAIMS, namespace, claim)
                 message = f"create Claim {name} Pod {owner}-{ordinal} in StatefulSet {owner} success"
-                self._control.tell(line.stateful_set, NORMAL, "SuccessfulCreate", message)
+                self._control.record(sync.stateful_set, NORMAL, "SuccessfulCreate", message)
 
-    def _tell(self, line: LineUp, reason: str, what: str) -> None:
-        owner = line.stateful_set["metadata"]["name"]
-        self._control.tell(line.stateful_set, NORMAL, reason, f"{what} in StatefulSet {owner} successful")
+    def _record(self, sync: StatefulSetSync, reason: str, what: str) -> None:
+        owner = sync.stateful_set["metadata"]["name"]
+        self._control.record(sync.stateful_set, NORMAL, reason, f"{what} in StatefulSet {owner} successful")
 
     # ---- status
 
-    def _report(self, line: LineUp) -> int | None:
+    def _report(self, sync: StatefulSetSync) -> int | None:
         """Write the status if it is another. Returns when the next ready pod will count as available."""
-        owned = self._owned_pods.of(line.stateful_set["metadata"]["uid"])
-        status, again_ns = self._status(line, owned)
-        if status != line.stateful_set.get("status"):
-            self._api.put_status(STATEFUL_SETS, line.stateful_set, status)
+        owned = self._owned_pods.of(sync.stateful_set["metadata"]["uid"])
+        status, again_ns = self._status(sync, owned)
+        if status != sync.stateful_set.get("status"):
+            self._api.put_status(STATEFUL_SETS, sync.stateful_set, status)
         live = {status["currentRevision"], status["updateRevision"], *map(revision_of, owned.pods.values())}
-        self._revisions.trim(line.stateful_set, live)
+        self._revisions.trim(sync.stateful_set, live)
         return again_ns
 
-    def _status(self, line: LineUp, owned: OwnedPods) -> tuple[JsonObject, int | None]:
+    def _status(self, sync: StatefulSetSync, owned: OwnedPods) -> tuple[JsonObject, int | None]:
+        """The status, and when the next pod becomes available. The update revision becomes the current one when all
+        pods have it."""
         now_ns, pods = self._api.clock.now_ns(), list(owned.pods.values())
-        min_ready_s = line.spec.get("minReadySeconds", 0)
+        min_ready_s = sync.spec.get("minReadySeconds", 0)
         ready = [pod for pod in pods if is_ready(pod) and not is_finished(pod)]
         moments = [at for pod in ready if (at := available_at_ns(pod, min_ready_s)) is not None]
         staying = [revision_of(pod) for pod in pods if is_active(pod)]
         counts = {
             "readyReplicas": len(ready),
-            "currentReplicas": staying.count(name_of(line.current)),
-            "updatedReplicas": staying.count(name_of(line.update)),
+            "currentReplicas": staying.count(name_of(sync.current)),
+            "updatedReplicas": staying.count(name_of(sync.update)),
         }
-        current = line.current
-        if counts["updatedReplicas"] == len(pods) == len(ready) == line.spec["replicas"]:
-            current, counts["currentReplicas"] = line.update, counts["updatedReplicas"]
+        current = sync.current
+        # The update is complete: its revision becomes the current one.
+        if counts["updatedReplicas"] == len(pods) == len(ready) == sync.spec["replicas"]:
+            current, counts["currentReplicas"] = sync.update, counts["updatedReplicas"]
         status: JsonObject = {
-            "observedGeneration": line.stateful_set["metadata"]["generation"],
+            "observedGeneration": sync.stateful_set["metadata"]["generation"],
             "replicas": len(pods),
             **{key: number for key, number in counts.items() if number},
             "availableReplicas": sum(at <= now_ns for at in moments),
             "currentRevision": name_of(current),
-            "updateRevision": name_of(line.update),
+            "updateRevision": name_of(sync.update),
             "collisionCount": 0,
         }
         return status, min((at for at in moments if at > now_ns), default=None)
 
 
 def _belongs_to(stateful_set: JsonObject) -> Callable[[JsonObject], bool]:
-    """An orphan is taken in only if its name has the form of the set's."""
+    """An orphan is adopted only if its name is one of the set's."""
     return lambda pod: ordinal_of(stateful_set, pod) is not None
+
+
+# ---- Ordinals: the pods of a StatefulSet have stable names, `<set>-<ordinal>`.
+
+
+_NAME = re.compile(r"(.*)-([0-9]+)")
+
+
+def ordinal_of(stateful_set: JsonObject, pod: JsonObject) -> int | None:
+    """The ordinal of a pod; None: by its name it is not one of the set's."""
+    found = _NAME.fullmatch(pod["metadata"]["name"])
+    if found is None or found.group(1) != stateful_set["metadata"]["name"]:
+        return None
+    return int(found.group(2))
+
+
+def ordinals_of(stateful_set: JsonObject) -> range:
+    """The ordinals that should exist."""
+    start = stateful_set["spec"].get("ordinals", {}).get("start", 0)
+    return range(start, start + stateful_set["spec"]["replicas"])
+
+
+def revision_of(pod: JsonObject) -> str:
+    name: str = pod["metadata"].get("labels", {}).get(REVISION_LABEL, "")
+    return name

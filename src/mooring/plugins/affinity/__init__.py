@@ -1,1 +1,1 @@
-"""Plugins that look at the pods on nodes: affinity, anti-affinity and spreading."""
+"""Plugins that count the pods on nodes: InterPodAffinity and PodTopologySpread, with the counting that each one needs."""

@@ -1,8 +1,16 @@
-"""InterPodAffinity: pods that want to be near, or away from, other pods, in the topology that their terms name."""
+"""InterPodAffinity: pods that want to be near, or away from, other pods, in the topology that their terms name.
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+Filter: a node passes if its topology domains contain a pod that all required affinity terms match, contain none that a
+required anti-affinity term matches, and none whose own anti-affinity matches the incoming pod. Score: preferred terms
+of the incoming pod and of pods on nodes, each times its weight, and required affinity terms of pods on nodes, times
+hardPodAffinityWeight. `affinity_counts.py` has the counts.
+
+Nothing here declares `@reads`: one pod anywhere in the cluster can change the answer for every node, so the framework
+has to ask in every attempt (Reads.CLUSTER, the default). What makes that affordable is that the counts are kept, not
+the answers.
+"""
+
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,11 +18,9 @@ from numpy.typing import NDArray
 
 from mooring.cluster.nodes.kernels import Ints, Mask
 from mooring.cluster.nodes.labels import ABSENT, LabelColumn
-from mooring.cluster.pods.tallies import are_few
-from mooring.cluster.pods.tally import Concern, Tally, sum_by_code
 from mooring.framework.config.args import InterPodAffinityArgs
 from mooring.framework.context import SchedulingContext
-from mooring.framework.events import Registration
+from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
 from mooring.framework.points import (
     Codes,
     FilterPlugin,
@@ -26,14 +32,27 @@ from mooring.framework.points import (
     Scores,
 )
 from mooring.framework.status import SKIP, Rejection, Skip, curable, final
-from mooring.kit.lazy import lazy
-from mooring.model.affinity import AffinityTerm, PodPredicate, predicate_of
-from mooring.model.label_set import LabelSet
-from mooring.model.label_set_cases import LabelSetCases
+from mooring.model.affinity import AffinityTerm
+from mooring.model.node import Node
 from mooring.model.pod import Pod
+from mooring.model.pod_spec import PodAffinity
 from mooring.model.workloads import Namespace
-from mooring.plugins.affinity.inter_pod_affinity_hints import EVENTS
+from mooring.plugins.affinity.affinity_counts import (
+    Neighbours,
+    OwnTerms,
+    add_tally,
+    count_by_key,
+    count_change,
+    count_existing,
+    count_wanted,
+    resolve_terms,
+    terms_about,
+)
+from mooring.plugins.hints import has_place, new_node_of, nodes_of, pods_of
 
+# Codes of `filter`. Missing affinity is final (preemption removes pods, and that never adds the wanted one);
+# anti-affinity is curable, because the pods in the way may be evicted. Upstream: UnschedulableAndUnresolvable and
+# Unschedulable.
 _NO_AFFINITY, _ANTI_AFFINITY, _EXISTING_ANTI_AFFINITY = 1, 2, 3
 _REJECTIONS = {
     _NO_AFFINITY: final("node(s) didn't match pod affinity rules"),
@@ -42,70 +61,10 @@ _REJECTIONS = {
 }
 
 
-Ask = tuple[str, PodPredicate, int]
-"""A term of the incoming pod as a question about the pods on nodes: topology key, predicate and weight."""
-
-
-@dataclass(frozen=True)
-class OwnTerms:
-    """The terms of the incoming pod. Required ones weigh 1."""
-
-    affinity: tuple[Ask, ...]
-    anti_affinity: tuple[Ask, ...]
-    preferred: tuple[Ask, ...]
-
-    @lazy
-    def cases(self) -> LabelSetCases[tuple[bool, Mapping[str, int]]]:
-        return LabelSetCases(predicate.selector for _, predicate, _ in (*self.affinity, *self.anti_affinity))
-
-    def about(self, label_set: LabelSet) -> tuple[bool, Mapping[str, int]]:
-        """Whether all affinity terms speak of a pod; and how many anti-affinity terms do, by topology key."""
-        return self.cases.get(label_set, lambda: self._go_through(label_set))
-
-    def _go_through(self, label_set: LabelSet) -> tuple[bool, Mapping[str, int]]:
-        away = Counter(
-            key for key, predicate, _ in self.anti_affinity if predicate.holds(label_set.namespace, label_set.labels)
-        )
-        return all(predicate.holds(label_set.namespace, label_set.labels) for _, predicate, _ in self.affinity), away
-
-
-@dataclass(slots=True)
-class Domains:
-    """Pods by value of a topology label; a pod may count more than once."""
-
-    column: LabelColumn
-    counts: Ints
-
-    def count(self, row: int, change: int) -> None:
-        code = self.column.codes[row]
-        if code != ABSENT:
-            self.counts[code] += change
-
-
-ByKey = dict[str, Domains]
-"""By topology key. Parity: upstream too counts for all terms of a key together."""
-
-
-@dataclass(slots=True)
-class Neighbours:
-    """The state of an attempt: the pods on nodes that decide where the pod may go. A what-if changes a clone of it."""
-
-    own: OwnTerms
-    affinity: ByKey
-    """Pods that all affinity terms speak of."""
-    anti_affinity: ByKey
-    """Pods that an anti-affinity term speaks of, once for each term."""
-    existing: ByKey
-    """Pods whose own anti-affinity speaks of the incoming pod."""
-
-    def clone(self) -> "Neighbours":
-        parts = (self.affinity, self.anti_affinity, self.existing)
-        return Neighbours(
-            self.own, *({key: Domains(d.column, d.counts.copy()) for key, d in part.items()} for part in parts)
-        )
-
-
 class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScorePlugin):
+    """PreFilter counts, Filter and Score look the domain of each node up; AddPod and RemovePod keep the counts of a
+    what-if."""
+
     name = "InterPodAffinity"
 
     def __init__(self, args: Any, handle: Handle) -> None:
@@ -124,22 +83,23 @@ class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreP
         if fault is not None:
             return final(f"parsing pod: {fault}")
         own = self._own_terms(context)
-        existing = _existing_anti_affinity(context)
+        # A pod without terms still meets the anti-affinity of others, so only both together allow SKIP.
+        existing = count_existing(context)
         if not existing and not own.affinity and not own.anti_affinity:
             return SKIP
-        neighbours = Neighbours(
-            own, _affinity_counts(context, own), _count_by_key(context, own.anti_affinity), existing
-        )
+        neighbours = Neighbours(own, count_wanted(context, own), count_by_key(context, own.anti_affinity), existing)
         context.state.write((self.name, "neighbours"), neighbours)
         return None
 
     def add_pod(self, context: SchedulingContext, pod: Pod, row: int) -> None:
-        _change(context, context.state.read((self.name, "neighbours")), pod, row, 1)
+        count_change(context, context.state.read((self.name, "neighbours")), pod, row, 1)
 
     def remove_pod(self, context: SchedulingContext, pod: Pod, row: int) -> None:
-        _change(context, context.state.read((self.name, "neighbours")), pod, row, -1)
+        count_change(context, context.state.read((self.name, "neighbours")), pod, row, -1)
 
     def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
+        """For each barrier one look-up by the label value of the row; the first barrier that stops a row gives the
+        code."""
         codes: Codes | None = None
         for code, column, closed in _barriers(context, context.state.read((self.name, "neighbours"))):
             stopped = closed[column.codes[rows]] * np.int64(code)
@@ -152,16 +112,19 @@ class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreP
     # ---- Score
 
     def pre_score(self, context: SchedulingContext, rows: Rows) -> Skip | None:
+        """Sum the pull of all terms for each topology value. Like upstream, it counts pods on all nodes, not only on
+        the feasible ones in `rows`."""
         own = self._own_terms(context)
         if self._ignore_preferred_of_existing and not own.preferred:
             return SKIP
-        pull = _count_by_key(context, own.preferred)
-        for concern, tally in _terms_about(context):
+        pull = count_by_key(context, own.preferred)
+        for concern, tally in terms_about(context):
+            # A list of terms whose last pod left has an empty tally until it is dropped: it says nothing.
             said = concern.among(context.nodes.labels) if tally.total else None
             for key, number in said.affinity.items() if said and self._hard_weight else ():
-                _add_tally(pull, context, key, tally, number * self._hard_weight)
+                add_tally(pull, context, key, tally, number * self._hard_weight)
             for key, weight in said.preferred.items() if said else ():
-                _add_tally(pull, context, key, tally, weight)
+                add_tally(pull, context, key, tally, weight)
         if not pull:
             return SKIP
         context.state.write((self.name, "pull"), list(pull.values()))
@@ -175,7 +138,10 @@ class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreP
         return total
 
     def normalize(self, context: SchedulingContext, scores: Scores, rows: Rows) -> Scores:
-        """Parity: divides before it multiplies, so 29 of 100 becomes 28."""
+        """Scale from the lowest sum (0) to the highest (100). Sums may be negative: anti-affinity has negative weights.
+
+        Parity: upstream divides before it multiplies, in floating point, and truncates, so 29 of 100 becomes 28.
+        """
         lowest = scores.min()
         span = scores.max() - lowest
         if span == 0:
@@ -184,96 +150,22 @@ class InterPodAffinity(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScoreP
         return (100.0 * shares).astype(np.int64)
 
     def _own_terms(self, context: SchedulingContext) -> OwnTerms:
+        """Kept with the shape. The version of Namespace objects is part of the key, because namespace selectors depend
+        on their labels."""
         namespaces = context.cluster.versions[Namespace]
         key = (self.name, "own", context.pod.namespace, namespaces)
-        return context.of_shape(key, lambda: _resolve(context))
-
-
-def _resolve(context: SchedulingContext) -> OwnTerms:
-    terms, labels = context.shape.terms(context.pod.namespace), context.cluster.namespace_labels
-    shared: dict[PodPredicate, PodPredicate] = {}
-    """Thousands of terms may each reach thousands of namespaces; where these are the same ones they are kept once."""
-    sets: dict[frozenset[str], frozenset[str]] = {}
-
-    def ask(term: AffinityTerm, weight: int = 1) -> Ask:
-        found = predicate_of(term, labels)
-        namespaces = sets.setdefault(found.namespaces, found.namespaces)
-        predicate = PodPredicate(found.selector, namespaces, found.anywhere)
-        return term.topology_key, shared.setdefault(predicate, predicate), weight
-
-    return OwnTerms(
-        tuple(ask(term) for term in terms.affinity),
-        tuple(ask(term) for term in terms.anti_affinity),
-        tuple(ask(weighted.term, weighted.weight) for weighted in terms.preferred),
-    )
-
-
-def _affinity_counts(context: SchedulingContext, own: OwnTerms) -> ByKey:
-    """Pods that all the terms speak of, by the values of each label that a term names.
-
-    Of labels that no node has one is enough: it rejects every node.
-    """
-    if not own.affinity:
-        return {}
-    nodes, predicates = context.nodes, tuple(predicate for _, predicate, _ in own.affinity)
-    counts: Ints | None = None
-    if not are_few(predicate.selector for predicate in predicates):
-        counts = nodes.tallies.census().count_all(predicates)
-
-    def by_value(column: LabelColumn) -> Ints:
-        if counts is not None:
-            return sum_by_code(column.codes, counts, column.width)
-        return nodes.tallies.matching(predicates, with_terminating=True).by_value(column)
-
-    found: ByKey = {}
-    lost = False
-    for key, _, _ in own.affinity:
-        if key in found or (lost and not nodes.labels.has(key)):
-            continue
-        lost = lost or not nodes.labels.has(key)
-        column = nodes.labels.column(key)
-        found[key] = Domains(column, by_value(column))
-    return found
-
-
-def _count_by_key(context: SchedulingContext, asks: Sequence[Ask]) -> ByKey:
-    """Pods that terms speak of, times their weight, by the values of the labels that they name; keys without any left out.
-
-    Labels that no node has count nowhere.
-    """
-    nodes = context.nodes
-    asks = [ask for ask in asks if nodes.labels.has(ask[0])]
-    found: ByKey = {}
-    if are_few(predicate.selector for _, predicate, _ in asks):
-        for key, predicate, weight in asks:
-            _add_tally(found, context, key, nodes.tallies.matching((predicate,), with_terminating=True), weight)
-        return found
-    census = nodes.tallies.census()
-    by_key: dict[str, list[Ask]] = {}
-    for ask in asks:
-        by_key.setdefault(ask[0], []).append(ask)
-    for key, together in by_key.items():
-        column = nodes.labels.column(key)
-        counts, weighted = census.count_weighted([(predicate, weight) for _, predicate, weight in together])
-        if sum_by_code(column.codes, counts, column.width).any():
-            found[key] = Domains(column, sum_by_code(column.codes, weighted, column.width))
-    return found
-
-
-def _existing_anti_affinity(context: SchedulingContext) -> ByKey:
-    """Pods on nodes whose anti-affinity speaks of the incoming pod, by the values of the label that it names."""
-    found: ByKey = {}
-    for concern, tally in _terms_about(context):
-        if concern.anti and tally.total:
-            for key, number in concern.among(context.nodes.labels).anti.items():
-                _add_tally(found, context, key, tally, number)
-    return found
+        return context.of_shape(key, lambda: resolve_terms(context))
 
 
 def _barriers(context: SchedulingContext, neighbours: Neighbours) -> Iterator[tuple[int, LabelColumn, Mask]]:
-    """The values of node labels at which a node is rejected, in the order in which upstream looks at them."""
+    """(code, label, values of the label at which a node is rejected), in the order in which upstream checks.
+
+    Affinity rejects where no matching pod is, and also where the label is missing; anti-affinity only where a matching
+    pod is, and a node without the label (ABSENT counts 0) passes.
+    """
     affinity = neighbours.affinity.values()
-    # The first pod of a group may go anywhere: nobody that the terms speak of is there yet, and they speak of itself.
+    # Upstream's exception for the first pod of a group: if no pod in the cluster matches and the terms match the pod
+    # itself, it may go to any node that has the labels. Otherwise the group could never start.
     is_first = (
         bool(affinity) and not any(d.counts.any() for d in affinity) and neighbours.own.about(context.pod.label_set)[0]
     )
@@ -289,42 +181,82 @@ def _barriers(context: SchedulingContext, neighbours: Neighbours) -> Iterator[tu
         yield _EXISTING_ANTI_AFFINITY, domains.column, domains.counts > 0
 
 
-def _change(context: SchedulingContext, neighbours: Neighbours, pod: Pod, row: int, change: int) -> None:
-    """A pod comes to a node (+1) or leaves it (-1)."""
-    cluster, nodes = context.cluster, context.nodes
-    labels, version = cluster.labels_of_namespace(context.pod.namespace), cluster.versions[Namespace]
-    concern = nodes.tallies.concern(pod.shape.terms(pod.namespace), context.pod.label_set, labels, version)
-    for key, number in concern.among(nodes.labels).anti.items():
-        _domains(neighbours.existing, context, key).count(row, number * change)
-    is_wanted, away = neighbours.own.about(pod.label_set)
-    for domains in neighbours.affinity.values() if is_wanted else ():
-        domains.count(row, change)
-    for key, number in away.items():
-        if nodes.labels.has(key):
-            _domains(neighbours.anti_affinity, context, key).count(row, number * change)
+# ---- Queueing hints: which changes can help a pod that InterPodAffinity rejected. Parity: hints are coarser than the
+# filter. Several terms count only when a pod meets all of them, no term at all counts as not met, and namespace
+# selectors are tried against no labels.
 
 
-def _domains(found: ByKey, context: SchedulingContext, key: str) -> Domains:
-    domains = found.get(key)
-    if domains is None:
-        column = context.nodes.labels.column(key)
-        domains = found[key] = Domains(column, np.zeros(column.width, np.int64))
-    return domains
+Terms = tuple[AffinityTerm, ...]
 
 
-def _add_tally(found: ByKey, context: SchedulingContext, key: str, tally: Tally, weight: int) -> None:
-    """Add weight x count for each value of the label, if any pod counts at all."""
-    if not tally.total:
-        return
-    before = found.get(key)
-    column = context.nodes.labels.column(key) if before is None else before.column
-    counts = tally.by_value(column)
-    if counts.any():
-        part = counts if weight == 1 else counts * weight
-        found[key] = Domains(column, part if before is None else before.counts + part)
+def neighbours_may_fit(pod: Pod, change: Change) -> bool:
+    """Whether a pod came that the waiting pod wants near, or one went that one of the two wants away; or labels changed
+    so."""
+    old, new = pods_of(change)
+    # An update of the waiting pod itself: it may have other labels or terms now.
+    if old is not None and new is not None and new.id == pod.id:
+        return True
+    # Pods without a node count in no domain.
+    if not all(has_place(other) for other in (old, new) if other is not None):
+        return False
+    if _is_unreadable(pod):
+        return True
+    terms = pod.shape.terms(pod.namespace)
+    if old is None:
+        return new is not None and terms.want(new.label_set)
+    if new is None:
+        return terms.avoid(old.label_set) or _keeps_away(old, pod)
+    return (terms.want(new.label_set) and not terms.want(old.label_set)) or (
+        terms.avoid(old.label_set) and not terms.avoid(new.label_set)
+    )
 
 
-def _terms_about(context: SchedulingContext) -> list[tuple[Concern, Tally]]:
-    cluster, pod = context.cluster, context.pod
-    labels = cluster.labels_of_namespace(pod.namespace)
-    return cluster.nodes.tallies.terms_about(pod.label_set, labels, cluster.versions[Namespace])
+def topology_may_fit(pod: Pod, change: Change) -> bool:
+    """Whether a node entered a domain where the waiting pod may find what it wants, or left one that was closed to it.
+
+    Parity: a pod without terms of its own was rejected by the anti-affinity of others, and no change of a node helps
+    it.
+    """
+    if _is_unreadable(pod):
+        return True
+    (old, _), new = nodes_of(change), new_node_of(change)
+    terms = pod.shape.terms(pod.namespace)
+    if old is None:
+        return bool(terms.anti_affinity) or not terms.affinity_keys.isdisjoint(new.labels)
+    return any(_enters(key, old, new) for key in terms.affinity_keys & new.labels.keys()) or any(
+        _enters(key, new, old) for key in terms.anti_affinity_keys & old.labels.keys()
+    )
+
+
+EVENTS = (
+    Registration(ClusterEvent(POD, Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL), neighbours_may_fit),
+    Registration(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL), topology_may_fit),
+)
+"""A node that goes is not among them: pods on it leave with events of their own."""
+
+
+def _keeps_away(other: Pod, pod: Pod) -> bool:
+    """Whether the other pod's anti-affinity matches the waiting pod. Terms that do not compile count as a match: a hint
+    that cannot tell says yes."""
+    terms = other.shape.terms(other.namespace)
+    group = other.spec.affinity.pod_anti_affinity if other.spec.affinity else None
+    return _is_lost(group, terms.anti_affinity) or terms.avoid(pod.label_set)
+
+
+def _enters(key: str, before: Node, now: Node) -> bool:
+    """Whether the node has a value of the label that it did not have before."""
+    value = now.labels.get(key)
+    return value is not None and value != before.labels.get(key)
+
+
+def _is_unreadable(pod: Pod) -> bool:
+    """Whether required terms of the pod do not compile. A hint that cannot tell says yes."""
+    affinity, terms = pod.spec.affinity, pod.shape.terms(pod.namespace)
+    if affinity is None or not terms.faults:
+        return False
+    return _is_lost(affinity.pod_affinity, terms.affinity) or _is_lost(affinity.pod_anti_affinity, terms.anti_affinity)
+
+
+def _is_lost(written: PodAffinity | None, compiled: Terms) -> bool:
+    """Whether terms are written that were not compiled: one term that does not compile drops its whole list."""
+    return written is not None and bool(written.required) and not compiled

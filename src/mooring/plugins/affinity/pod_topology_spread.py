@@ -1,7 +1,15 @@
-"""PodTopologySpread: keeps the pods that a selector matches evenly spread over zones, hosts or any other label."""
+"""PodTopologySpread: keeps the pods that a selector matches evenly spread over zones, hosts or any other label.
+
+Filter applies the hard constraints (DoNotSchedule), Score the soft ones (ScheduleAnyway). `spread_constraints.py` says
+which constraints a pod has, `spread_counts.py` counts pods by domain and holds the skew check.
+
+Nothing here declares `@reads`: a pod that lands in one domain changes the skew of all others, so the answer for a node
+depends on the whole cluster (Reads.CLUSTER, the default). The counts come from tallies that the cache keeps up to date;
+only the comparison with the minimum is done in each attempt.
+"""
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -14,7 +22,7 @@ from mooring.cluster.nodes.kernels import Mask, round_half_away
 from mooring.cluster.nodes.labels import ABSENT, HOSTNAME, LabelColumn
 from mooring.framework.config.args import PodTopologySpreadArgs
 from mooring.framework.context import KeptValues, SchedulingContext
-from mooring.framework.events import Registration
+from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
 from mooring.framework.points import (
     Codes,
     FilterPlugin,
@@ -25,11 +33,9 @@ from mooring.framework.points import (
     ScorePlugin,
     Scores,
 )
-from mooring.framework.status import SKIP, SKIP_SHAPE, Rejection, Skip, curable, final
+from mooring.framework.status import SKIP, SKIP_SHAPE, PluginError, Rejection, Skip, curable, final
 from mooring.model.pod import Pod
 from mooring.model.shape import PodShape
-from mooring.plugins.affinity.default_spread import selector_source_version
-from mooring.plugins.affinity.pod_topology_spread_hints import spread_events
 from mooring.plugins.affinity.spread_constraints import (
     HARD,
     SOFT,
@@ -37,9 +43,17 @@ from mooring.plugins.affinity.spread_constraints import (
     Constraints,
     default_constraints,
     own_constraints,
+    selector_source_version,
 )
-from mooring.plugins.affinity.spread_counts import Counted, count_rows, count_values, counted_by
-from mooring.plugins.affinity.spread_skew import LABEL_MISSING, SkewChecks
+from mooring.plugins.affinity.spread_counts import (
+    LABEL_MISSING,
+    Counted,
+    SkewChecks,
+    count_rows,
+    count_values,
+    counted_by,
+)
+from mooring.plugins.hints import has_place, nodes_of, pods_of
 
 Reals = NDArray[np.floating[Any]]
 
@@ -50,16 +64,22 @@ Keep = Callable[[Hashable, Callable[[], Constraints]], Constraints]
 
 
 class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, ScorePlugin):
+    """PreFilter and PreScore count, Filter and Score look the domain of each row up; AddPod and RemovePod serve
+    what-ifs."""
+
     name = "PodTopologySpread"
 
     def __init__(self, args: Any, handle: Handle) -> None:
         del handle
         args = args if isinstance(args, PodTopologySpreadArgs) else PodTopologySpreadArgs()
+        # Upstream has two kinds of defaults: a list in the profile, or the built-in SYSTEM_DEFAULTS, which are all
+        # soft.
         self._by_list = args.defaulting_type == "List"
         self._defaults = tuple(args.default_constraints or ()) if self._by_list else SYSTEM_DEFAULTS
         self._has_hard_defaults = any(constraint.when_unsatisfiable == HARD for constraint in self._defaults)
         self._unschedulable: WeakKeyDictionary[PodShape, KeptValues] = WeakKeyDictionary()
-        """For hints: the constraints of the shapes that they were asked about."""
+        """For hints, which have no attempt: the constraints of the shapes that they were asked about. Entries go with
+        their shape."""
 
     def events(self) -> Sequence[Registration]:
         return spread_events(self._hard_constraints)
@@ -97,6 +117,11 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
     # ---- Score
 
     def pre_score(self, context: SchedulingContext, rows: Rows) -> Skip | None:
+        """Work out what each soft constraint adds to the score of a node.
+
+        Nodes that lack a label are ignored (they get 0) if the constraints are the pod's own or the profile's list. The
+        system defaults score every node, because clusters without zones are common.
+        """
         constraints = self._constraints(context, SOFT)
         if not constraints:
             return SKIP
@@ -117,11 +142,14 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
         return round_half_away(total)
 
     def normalize(self, context: SchedulingContext, scores: Scores, rows: Rows) -> Scores:
-        """The fewer pods the better; nodes without all labels get 0."""
+        """Turn counts into scores: the fewer pods the better, (highest + lowest - count) * 100 / highest, as upstream;
+        nodes without all labels get 0."""
         ignored: Mask | None = context.state.read((self.name, "ignored"))
         counted = scores if ignored is None or not ignored.any() else scores[~ignored]
         if not len(counted):
             return np.zeros(len(scores), np.int64)
+        # Parity: upstream starts its maximum at 0, so it is 0 also where all sums are negative (maxSkew 0 from
+        # unvalidated objects).
         highest, lowest = max(int(counted.max()), 0), int(counted.min())
         result = np.full(len(scores), 100, np.int64) if highest == 0 else (highest + lowest - scores) * 100 // highest
         if ignored is not None:
@@ -134,14 +162,19 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
         return self._find_constraints(context.pod, context.cluster, action, context.of_shape)
 
     def _hard_constraints(self, pod: Pod, cluster: Cluster) -> Constraints:
-        """The hard constraints of a pod that no attempt is made for."""
+        """The hard constraints of a pod outside of an attempt: hints ask for them."""
         kept = self._unschedulable.get(pod.shape)
         if kept is None:
             kept = self._unschedulable[pod.shape] = KeptValues()
         return self._find_constraints(pod, cluster, HARD, lambda key, build: kept.get(key, 0, build))
 
     def _find_constraints(self, pod: Pod, cluster: Cluster, action: str, keep: Keep) -> Constraints:
-        """The hard or soft constraints of the pod, or else the profile's default ones if a selector can be derived."""
+        """The hard or soft constraints of the pod, or else the profile's default ones if a selector can be derived.
+
+        `keep` has to be keyed by all that the constraints depend on beside the shape: for own ones the namespace and
+        the labels that matchLabelKeys names, for default ones the labels, the controller and the version of the objects
+        with selectors.
+        """
         own = pod.shape.spec.topology_spread_constraints
         if own:
             # Of the labels only those count that matchLabelKeys names: pods of a StatefulSet share no others.
@@ -157,13 +190,15 @@ class PodTopologySpread(PreFilterExtensions, FilterPlugin, PreScorePlugin, Score
 
 @dataclass(slots=True)
 class SoftPart:
-    """What one soft constraint adds to the scores: by value of its label, or row by row where that is the host name."""
+    """What one soft constraint adds to the scores: by value of its label, or row by row where that is the host name
+    (each host is a domain of its own, so there is nothing to sum)."""
 
     column: LabelColumn
     by_value: Reals
     by_row: Reals | None
 
     def score(self, rows: Rows) -> Reals:
+        """The part of each row, before rounding. A node without the label gets nothing from this constraint."""
         codes = self.column.codes[rows]
         scores: Reals = self.by_value[codes] if self.by_row is None else self.by_row[rows] * (codes != ABSENT)
         return scores
@@ -172,6 +207,11 @@ class SoftPart:
 def _soft_parts(
     context: SchedulingContext, constraints: Constraints, counted: Counted, rows: Rows, ignored: Mask | None
 ) -> list[SoftPart]:
+    """For each constraint count * log(domains + 2) + (maxSkew - 1), as upstream's scoreForCount.
+
+    The logarithm (upstream's topologyNormalizingWeight) makes up for labels with many values having few pods in each,
+    so that hosts and zones weigh alike. `maxSkew - 1` makes a larger tolerated skew matter less.
+    """
     parts = []
     for constraint, eligible in zip(constraints, counted.eligible, strict=True):
         column, base = eligible.column, constraint.max_skew - 1
@@ -199,3 +239,87 @@ def _domain_count(column: LabelColumn, rows: Rows, ignored: Mask | None) -> int:
     count = int(np.count_nonzero(present))
     empty = column.value_book.get("")
     return count - 1 if empty is not None and present[ABSENT] and present[empty] else count
+
+
+# ---- Queueing hints: a pod that PodTopologySpread rejected waits until something that a hard constraint counts has
+# changed.
+
+
+Labels = Mapping[str, str]
+
+
+FindConstraints = Callable[[Pod, Cluster], Constraints]
+"""The hard constraints of a pod. Hints call it for every unschedulable pod at every event, so it has to keep its
+answers."""
+
+_PODS = ClusterEvent(POD, Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION)
+_NODES = ClusterEvent(NODE, Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT)
+
+
+def spread_events(find: FindConstraints) -> tuple[Registration, ...]:
+    """What the plugin registers. If constraints cannot be worked out the hints say yes: an attempt then reports the
+    error."""
+
+    def after_pod(pod: Pod, change: Change) -> bool:
+        try:
+            return skew_may_change(pod, change, find)
+        except PluginError:
+            return True
+
+    def after_node(pod: Pod, change: Change) -> bool:
+        try:
+            return domains_may_change(change, find(pod, change.cluster))
+        except PluginError:
+            return True
+
+    return Registration(_PODS, after_pod), Registration(_NODES, after_node)
+
+
+def skew_may_change(pod: Pod, change: Change, find: FindConstraints) -> bool:
+    """Whether a pod came, went or changed that a hard constraint counts.
+
+    One that leaves can lower the skew of its domain; one that comes can raise the minimum, against which the skew is
+    measured.
+    """
+    old, new = pods_of(change)
+    if not all(_is_involved(other, pod) for other in (old, new) if other is not None):
+        return False
+    constraints = find(pod, change.cluster)
+    if old is not None and new is not None:
+        return _update_matters(pod, old, new, constraints)
+    return bool(constraints.matching((new or old or pod).label_set).any())
+
+
+def domains_may_change(change: Change, constraints: Constraints) -> bool:
+    """Whether a node with all topology keys came or went, moved to another domain, or has other taints.
+
+    A domain that appears or disappears changes the minimum and the number of domains (minDomains). Taints matter for
+    constraints that honour them.
+    """
+    old, new = nodes_of(change)
+    keys = constraints.keys
+    counted_before = old is not None and _has_all(keys, old.labels)
+    counts_now = new is not None and _has_all(keys, new.labels)
+    if old is None or new is None or counted_before != counts_now:
+        return counted_before or counts_now
+    return counts_now and (any(old.labels[key] != new.labels[key] for key in keys) or old.taints != new.taints)
+
+
+def _update_matters(pod: Pod, old: Pod, new: Pod, constraints: Constraints) -> bool:
+    """Whether an update of a pod changes what counts: its labels match other constraints now, or it is the waiting pod
+    itself and tolerates other taints."""
+    is_itself = new.id == pod.id
+    if is_itself and constraints.honor_taints and old.shape.tolerations != new.shape.tolerations:
+        return True
+    return old.label_set is not new.label_set and bool(
+        (constraints.matching(old.label_set) != constraints.matching(new.label_set)).any()
+    )
+
+
+def _is_involved(other: Pod, pod: Pod) -> bool:
+    """Whether the other pod counts for the waiting one as far as its place tells."""
+    return other.id == pod.id or (has_place(other) and other.namespace == pod.namespace)
+
+
+def _has_all(keys: Iterable[str], labels: Labels) -> bool:
+    return all(key in labels for key in keys)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -16,28 +17,35 @@ from mooring.model.label_set_cases import LabelSetCases
 from mooring.model.meta import int32
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import TopologySpreadConstraint
-from mooring.model.selectors import Selector, SelectorError, compile_selector
-from mooring.plugins.affinity.default_spread import derived_selector
+from mooring.model.selectors import EVERYTHING, Selector, SelectorError, compile_selector
+from mooring.model.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 
+# The two values of whenUnsatisfiable.
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 
 SYSTEM_DEFAULTS = (
     TopologySpreadConstraint(topology_key=HOSTNAME, max_skew=3, when_unsatisfiable=SOFT),
     TopologySpreadConstraint(topology_key="topology.kubernetes.io/zone", max_skew=5, when_unsatisfiable=SOFT),
 )
+"""Upstream's defaults for profiles with defaultingType System: the numbers are those of its systemDefaultConstraints.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class SpreadConstraint:
-    """A constraint as it applies to one pod."""
+    """A constraint as it applies to one pod, with the labels of matchLabelKeys already in its selector."""
 
     key: str
     max_skew: int
     min_domains: int
+    """With fewer eligible domains than this the minimum count is taken to be 0, as if an empty domain existed."""
     selector: Selector
     namespace: str
     honor_affinity: bool
+    """nodeAffinityPolicy: whether nodes that the pod's node selector and affinity exclude are left out of the count
+    (the default)."""
     honor_taints: bool
+    """nodeTaintsPolicy: whether nodes with taints that the pod does not tolerate are left out (not the default)."""
 
     @property
     def predicate(self) -> PodPredicate | None:
@@ -46,10 +54,11 @@ class SpreadConstraint:
 
 
 class Constraints(list[SpreadConstraint]):
-    """The hard or the soft constraints of a pod. Do not change it."""
+    """The hard or the soft constraints of a pod. Shared by all pods of a shape, so it must not change."""
 
     @lazy
     def keys(self) -> tuple[str, ...]:
+        """The topology key of each constraint, in the order of the constraints."""
         return tuple(constraint.key for constraint in self)
 
     @lazy
@@ -62,14 +71,16 @@ class Constraints(list[SpreadConstraint]):
         return LabelSetCases(constraint.selector for constraint in self)
 
     def matching(self, label_set: LabelSet) -> Mask:
-        """For each constraint whether its selector matches pods of this label set, wherever they are."""
+        """For each constraint whether its selector matches pods of this label set, wherever they are. Namespaces are
+        not checked."""
         return self._cases.get(
             label_set, lambda: np.fromiter((c.selector.matches(label_set.labels) for c in self), np.bool_, len(self))
         )
 
 
 def own_constraints(pod: Pod, action: str) -> Constraints:
-    """Those that the pod lists."""
+    """The constraints that the pod lists. A label of matchLabelKeys that the pod does not have adds nothing to the
+    selector."""
     found = Constraints()
     for constraint in pod.shape.spec.topology_spread_constraints or ():
         if constraint.when_unsatisfiable == action:
@@ -85,7 +96,7 @@ def own_constraints(pod: Pod, action: str) -> Constraints:
 def default_constraints(
     pod: Pod, cluster: Cluster, action: str, defaults: Iterable[TopologySpreadConstraint]
 ) -> Constraints:
-    """Those of the profile, if there is a selector to apply them with."""
+    """The constraints of the profile, if there is a selector to apply them with: without one they would count all pods."""
     try:
         selector = derived_selector(cluster, pod)
     except SelectorError as fault:
@@ -97,6 +108,7 @@ def default_constraints(
 
 
 def _apply(constraint: TopologySpreadConstraint, selector: Selector, namespace: str) -> SpreadConstraint:
+    """Fill the defaults in: minDomains 1, affinity honoured, taints ignored. Numbers are clamped to the API's 32 bits."""
     return SpreadConstraint(
         constraint.topology_key,
         int32(constraint.max_skew),
@@ -106,3 +118,42 @@ def _apply(constraint: TopologySpreadConstraint, selector: Selector, namespace: 
         honor_affinity=constraint.node_affinity_policy != "Ignore",
         honor_taints=constraint.node_taints_policy == "Honor",
     )
+
+
+# ---- The selector of default constraints: what the pod's services and its controller select.
+
+
+# The kinds that upstream's DefaultSelector reads.
+_SOURCES = (Service, ReplicationController, ReplicaSet, StatefulSet)
+
+
+def selector_source_version(cluster: Cluster) -> int:
+    """Grows whenever an object changes from which selectors are derived: part of the key of what is kept."""
+    return sum(cluster.versions[kind] for kind in _SOURCES)
+
+
+def derived_selector(cluster: Cluster, pod: Pod) -> Selector:
+    """Selectors of all services that match the pod, and of its controller, taken together; empty if there are none.
+
+    Parity: as in upstream's helper.DefaultSelector, the pairs of services and of a ReplicationController are merged
+    into one set of labels, and where two of them disagree about a key the last one stands. A Service without a selector
+    matches nothing; an empty one matches all pods and adds nothing.
+    """
+    pairs: dict[str, str] = {}
+    for item in cluster.in_namespace(Service, pod.namespace):
+        wanted = cast(Service, item).spec.selector
+        if wanted is not None and all(pod.labels.get(key) == value for key, value in wanted.items()):
+            pairs.update(wanted)
+    selector = EVERYTHING
+    owner = pod.controller()
+    if owner is not None:
+        key = f"{pod.namespace}/{owner.name}"
+        if (owner.api_version, owner.kind) == ("v1", "ReplicationController"):
+            controller = cluster.objects[ReplicationController].get(key)
+            pairs.update((cast(ReplicationController, controller).spec.selector if controller else None) or {})
+        elif owner.api_version == "apps/v1" and owner.kind in ("ReplicaSet", "StatefulSet"):
+            kind = ReplicaSet if owner.kind == "ReplicaSet" else StatefulSet
+            found = cluster.objects[kind].get(key)
+            if found is not None:
+                selector = compile_selector(cast(ReplicaSet | StatefulSet, found).spec.selector)
+    return selector.with_equal(pairs)

@@ -1,4 +1,12 @@
-"""What PodTopologySpread counts: the nodes that a constraint takes in, and the pods on them by value of its label.
+"""What PodTopologySpread counts: the nodes that a constraint takes in, the pods on them by value of its label, and the
+skew.
+
+Placing the pod in a domain is allowed if
+
+  pods in the domain + 1 if the selector matches the pod itself - minimum over the eligible domains <= maxSkew
+
+which is upstream's criterion word for word. The check is exact on columns because everything in it depends on the value
+of the label alone: one array over the values answers for all nodes.
 
 A pod may have thousands of constraints, each about a label of its own. So what they share (the nodes that have all the
 labels, the nodes that the pod's affinity and tolerations leave) is worked out once for all of them, and labels that no
@@ -16,16 +24,22 @@ from mooring.cluster.nodes.match import match_labels, match_nodes
 from mooring.cluster.pods.tallies import are_few
 from mooring.cluster.pods.tally import sum_by_code
 from mooring.framework.context import SchedulingContext
-from mooring.framework.points import Rows
+from mooring.framework.points import Codes, Rows
+from mooring.model.pod import Pod
 from mooring.plugins.affinity.spread_constraints import Constraints, SpreadConstraint
 
 FEW_CONSTRAINTS = 64
-"""Up to so many constraints, what they take in is kept from one attempt to the next."""
+"""Up to so many constraints, what they take in is kept from one attempt to the next: it is a few arrays for each
+constraint and shape. Real pods have two or three; with more, the memory would grow with one object."""
 
 
 @dataclass(frozen=True, slots=True)
 class Eligible:
-    """The nodes whose pods a constraint counts, and the values of its label found there."""
+    """The nodes whose pods a constraint counts, and the values of its label found there.
+
+    Upstream's domains are the values found on eligible nodes: a zone all of whose nodes are excluded does not pull the
+    minimum down to 0.
+    """
 
     column: LabelColumn
     """Its codes go with `domains`: another column of the same label may have others."""
@@ -34,7 +48,8 @@ class Eligible:
     """The same rows, as a mask."""
     domains: NDArray[np.intp]
     is_every_labelled: bool
-    """Whether these are all the nodes that have the label at all."""
+    """Whether these are all the nodes that have the label at all. Then the tally's sums by value can be used as they
+    are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +74,15 @@ def counted_by(context: SchedulingContext, constraints: Constraints, action: str
     def find() -> Counted:
         return _find_counted(context, constraints, require_all)
 
-    # All pods of a shape have constraints with the same keys and policies, whatever their selectors.
-    # A pod on a node that nobody has seen makes the table longer, though no node changes.
+    # All pods of a shape have constraints with the same keys and policies, whatever their selectors, so the action is
+    # key enough. The height is part of it because a pod on a node that was never seen makes the table longer, though no
+    # node changes.
     key = ("spread", action, context.nodes.height)
     return context.of_nodes(key, find) if len(constraints) <= FEW_CONSTRAINTS else find()
 
 
 def _find_counted(context: SchedulingContext, constraints: Constraints, require_all: bool) -> Counted:
+    """Go through the constraints once; nodes are masked once for each of the four combinations of policies."""
     nodes = context.nodes
     rows = slice(0, nodes.height)
     lacking = lacking_rows(context, constraints.keys if require_all else (), rows)
@@ -86,6 +103,7 @@ def _find_counted(context: SchedulingContext, constraints: Constraints, require_
 
 
 def _eligible(column: LabelColumn, every: slice, rows: NDArray[np.intp], mask: Mask) -> Eligible:
+    """The rows and values for one constraint. `every` is the slice of all rows in use."""
     if column.is_nowhere:
         return Eligible(column, rows, mask, np.flatnonzero(len(rows)), True)
     codes = column.codes[rows]
@@ -94,7 +112,8 @@ def _eligible(column: LabelColumn, every: slice, rows: NDArray[np.intp], mask: M
 
 
 def _left_by(context: SchedulingContext, honor_affinity: bool, honor_taints: bool) -> Mask:
-    """The rows that node affinity and tolerations leave to the pod, as far as they are honoured."""
+    """The rows that node affinity and tolerations leave to the pod, as far as they are honoured. Taint sets are
+    interned, so each distinct set is tried once."""
     nodes, shape = context.nodes, context.shape
     rows = slice(0, nodes.height)
     left = np.ones(nodes.height, np.bool_)
@@ -112,7 +131,8 @@ def _left_by(context: SchedulingContext, honor_affinity: bool, honor_taints: boo
 
 
 def lacking_rows(context: SchedulingContext, keys: tuple[str, ...], rows: Rows) -> Mask:
-    """Rows without at least one of the labels."""
+    """Rows without at least one of the labels: hard constraints reject them, soft ones give them 0. A label that no
+    node has closes all rows without making a column for it."""
     labels, size = context.nodes.labels, len(context.nodes.alive[rows])
     if not all(map(labels.has, keys)):
         return np.ones(size, np.bool_)
@@ -123,7 +143,12 @@ def lacking_rows(context: SchedulingContext, keys: tuple[str, ...], rows: Rows) 
 
 
 def count_values(context: SchedulingContext, constraint: SpreadConstraint, eligible: Eligible, is_few: bool) -> Ints:
-    """The pods that count, by value of the constraint's label, on nodes that are eligible. Do not write to it."""
+    """The pods that count, by value of the constraint's label, on nodes that are eligible. Do not write to it: it may
+    be the tally's own array.
+
+    Terminating pods do not count (`with_terminating`), as upstream: they leave soon, and counting them would delay
+    their replacements.
+    """
     column, predicate = eligible.column, constraint.predicate
     if column.is_nowhere or predicate is None or not len(eligible.rows):
         return np.zeros(column.width, np.int64)
@@ -142,3 +167,99 @@ def count_rows(context: SchedulingContext, constraint: SpreadConstraint, is_few:
         return tallies.matching((predicate,), with_terminating=False).counts
     census = tallies.census()
     return census.by_row(census.holding(predicate).astype(np.int64), with_terminating=False)
+
+
+# ---- The skew check: which nodes the hard constraints of a pod close, also with other pods on a node.
+
+
+# Codes of the filter. A missing label is final: no eviction adds it. Skew is curable.
+LABEL_MISSING, TOO_SKEWED = 1, 2
+
+
+@dataclass(slots=True)
+class SkewCheck:
+    """One hard constraint: the pods that count, by value of its label."""
+
+    constraint: SpreadConstraint
+    counts: Ints
+    eligible: Eligible
+    itself: int
+    """1 if the selector matches the pod itself, which then adds to the skew; 0 otherwise."""
+
+    @property
+    def column(self) -> LabelColumn:
+        return self.eligible.column
+
+    def codes(self, shifts: dict[int, int] | None) -> Codes:
+        """For each value of the label the code of the verdict, so that one look-up answers for a row. `shifts` changes
+        counts."""
+        counts = self.counts
+        if shifts:
+            counts = counts.copy()
+            for code, change in shifts.items():
+                counts[code] += change
+        # Too few domains: the minimum stays 0, so each domain takes at most maxSkew pods until minDomains exist.
+        domains, lowest = self.eligible.domains, 0
+        if len(domains) >= self.constraint.min_domains:
+            lowest = int(counts[domains].min())
+        too_skewed = counts + (self.itself - lowest) > self.constraint.max_skew
+        codes = too_skewed * np.int64(TOO_SKEWED)
+        codes[ABSENT] = LABEL_MISSING
+        return codes
+
+
+class SkewChecks:
+    """The state of an attempt. A what-if changes a clone of it, which shares everything but the changes."""
+
+    def __init__(self, context: SchedulingContext, constraints: Constraints, counted: Counted) -> None:
+        self._constraints = constraints
+        self._lacking = counted.lacking
+        itself = constraints.matching(context.pod.label_set).tolist()
+        self._checks = [
+            SkewCheck(constraint, count_values(context, constraint, eligible, counted.is_few), eligible, int(is_meant))
+            for constraint, eligible, is_meant in zip(constraints, counted.eligible, itself, strict=False)
+        ]
+        self._shifts: dict[int, dict[int, int]] = {}
+        """By place of the constraint and code of the value: how many pods more, or fewer, count than in the cluster."""
+        self._everywhere: list[Codes] = []
+        """The verdicts for all rows without any change, once worked out; shared by all clones."""
+
+    def clone(self) -> "SkewChecks":
+        """Copies the shifts alone. Preemption clones once for each candidate node, so counts must not be copied."""
+        other: SkewChecks = object.__new__(SkewChecks)
+        other.__dict__.update(self.__dict__)
+        other._shifts = {place: dict(shifts) for place, shifts in self._shifts.items()}
+        return other
+
+    def verdicts(self, rows: Rows) -> Codes:
+        """The code of the first constraint that a node fails; 0 where there is none."""
+        if self._shifts or len(self._checks) <= FEW_CONSTRAINTS:
+            return self._ask(rows)
+        # What-ifs about nodes that lack a label change nothing, however many there are: for these, once is enough.
+        if not self._everywhere:
+            self._everywhere.append(self._ask(slice(0, len(self._lacking))))
+        return self._everywhere[0][rows]
+
+    def change(self, context: SchedulingContext, pod: Pod, row: int, change: int) -> None:
+        """Count a pod that comes to a node (+1) or leaves it (-1).
+
+        Parity: unlike the first count, this one counts pods that are being deleted, and pods for empty selectors, as
+        upstream's updateWithPod does.
+        """
+        if pod.namespace != context.pod.namespace or self._lacking[row]:
+            return
+        for place in np.flatnonzero(self._constraints.matching(pod.label_set)).tolist():
+            check = self._checks[place]
+            if check.eligible.among[row]:
+                shifts = self._shifts.setdefault(place, {})
+                code = int(check.column.codes[row])
+                shifts[code] = shifts.get(code, 0) + change
+
+    def _ask(self, rows: Rows) -> Codes:
+        """Go through the constraints in their order; a row keeps the code of the first that rejects it."""
+        verdict: Codes | None = None
+        for place, check in enumerate(self._checks):
+            codes: Codes = check.codes(self._shifts.get(place))[check.column.codes[rows]]
+            verdict = codes if verdict is None else np.where(verdict == 0, codes, verdict)
+        assert verdict is not None, "without constraints there is nothing to check"
+        return verdict

@@ -1,1 +1,5 @@
-"""Dynamic resource allocation."""
+"""DynamicResources: claims, the devices that ResourceSlices offer, and the search that brings them together.
+
+Read in this order: demand.py (what claims ask for), pools.py and node_groups.py (which devices a node sees), search.py
+(which devices a claim gets there), offers.py (keeps the results), dynamic_resources.py (the plugin), work.py (PreBind).
+"""

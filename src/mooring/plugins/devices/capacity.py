@@ -1,10 +1,16 @@
-"""Capacity that claims consume of a device: how much a request takes, whether that is allowed, whether it is left."""
+"""Amounts that devices have to give: capacity that requests consume of one device, and counters that devices of a pool
+share.
 
-from collections.abc import Mapping
+Amounts are integers in nano-units, so every quantity is exact. Rounding follows the request policy of the device.
+"""
+
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from mooring.model.devices import CapacityPolicy, CapacityRange, DeviceCapacity
+from mooring.cluster.claims.claim_ledger import ClaimLedger
+from mooring.model.devices import CapacityPolicy, CapacityRange, DeviceCapacity, PoolId
 from mooring.model.quantity import NANO, QuantityText, parse, to_int
+from mooring.plugins.devices.pools import DeviceInSlice, PoolView
 
 Capacities = Mapping[str, DeviceCapacity]
 Requests = Mapping[str, QuantityText]
@@ -42,7 +48,10 @@ def share_of(requested: QuantityText | None, capacity: DeviceCapacity) -> Share:
 
 
 def fits(capacities: Capacities, requests: Requests | None, *consumed: Mapping[str, int]) -> bool:
-    """Whether the device has what is requested beside what is consumed of it already (each in nano-units)."""
+    """Whether the device has what is requested beside what is consumed already (each in nano-units).
+
+    All capacities of the device count, also those that the request does not name: a policy may have a default for them.
+    """
     if requests and not requests.keys() <= capacities.keys():
         return False
     for name, capacity in capacities.items():
@@ -55,7 +64,7 @@ def fits(capacities: Capacities, requests: Requests | None, *consumed: Mapping[s
 
 
 def shares_of(capacities: Capacities, requests: Requests | None) -> dict[str, Share]:
-    """What a request takes of each capacity."""
+    """What a request takes of each capacity of a device."""
     return {name: share_of((requests or {}).get(name), capacity) for name, capacity in capacities.items()}
 
 
@@ -64,7 +73,7 @@ def _written(text: QuantityText) -> Share:
 
 
 def _up_in_range(requested: QuantityText, allowed: CapacityRange) -> Share:
-    """Parity: steps are counted in whole units."""
+    """Round up to the next step of the range. Parity: steps are counted in whole units."""
     assert allowed.min is not None
     if parse(requested) < parse(allowed.min):
         return _written(allowed.min)
@@ -77,7 +86,7 @@ def _up_in_range(requested: QuantityText, allowed: CapacityRange) -> Share:
 
 
 def _binary(units: int) -> str:
-    """| 4096 | 4Ki |"""
+    """The amount as a quantity with a binary suffix, as upstream writes it: | 4096 | 4Ki |"""
     power = 0
     while units and units % 1024 == 0 and power < len(_BINARY) - 1:
         units, power = units // 1024, power + 1
@@ -85,7 +94,7 @@ def _binary(units: int) -> str:
 
 
 def _breaks(share: Share, policy: CapacityPolicy | None) -> bool:
-    """Whether the policy forbids to take so much. Its default is always allowed."""
+    """Whether the policy forbids to take so much. The policy's default is always allowed."""
     if policy is None or (policy.default is not None and parse(policy.default) == share.nano):
         return False
     allowed = policy.valid_range
@@ -96,3 +105,55 @@ def _breaks(share: Share, policy: CapacityPolicy | None) -> bool:
         least = to_int(parse(allowed.min)) if allowed.min is not None else 0
         return bool(step) and (to_int(share.nano) - least) % step != 0
     return bool(policy.valid_values) and all(parse(value) != share.nano for value in policy.valid_values or ())
+
+
+# ---- Counters: partitions of one device take from what the device as a whole has. A pool declares counter sets, and
+# each device says how much of which counter it consumes.
+
+
+Counter = tuple[str, str]
+"""Counter set and name."""
+
+
+class Counters:
+    """What is left of the counters of each pool while a search picks devices. Pools are counted when first needed."""
+
+    def __init__(self, ledger: ClaimLedger) -> None:
+        self._ledger = ledger
+        self._left: dict[PoolId, dict[Counter, int]] = {}
+
+    def take(self, pool: PoolView, site: DeviceInSlice) -> bool:
+        """Whether there is enough for the device; if so, it is taken.
+
+        Parity: a pool that is overdrawn in any counter, also one that this device does not use, has nothing to give.
+        """
+        left = self._left.get(pool.id)
+        if left is None:
+            left = self._left[pool.id] = self._count(pool)
+        for counter, amount in _consumption(site):
+            left[counter] -= amount
+        if min(left.values(), default=0) < 0:
+            self.give_back(site)
+            return False
+        return True
+
+    def give_back(self, site: DeviceInSlice) -> None:
+        """Undo `take`; the search drops devices in reverse order."""
+        left = self._left[site.id[:2]]
+        for counter, amount in _consumption(site):
+            left[counter] += amount
+
+    def _count(self, pool: PoolView) -> dict[Counter, int]:
+        """What allocated devices leave, those that other nodes see included: they consume the same counters."""
+        left = {(name, each): amount for name, counters in pool.counters.items() for each, amount in counters.items()}
+        for site in (*pool.sites, *pool.others):
+            if site.id in self._ledger.exclusive or site.id in self._ledger.shares:
+                for counter, amount in _consumption(site):
+                    left[counter] -= amount
+        return left
+
+
+def _consumption(site: DeviceInSlice) -> Iterator[tuple[Counter, int]]:
+    for part in site.device.consumes_counters or ():
+        for name, counter in (part.counters or {}).items():
+            yield (part.counter_set, name), parse(counter.value)

@@ -1,7 +1,7 @@
-"""Selectors of devices: CEL with what Kubernetes adds to it, and the cost that upstream allows."""
+"""Selectors of devices: CEL with what Kubernetes adds to it, and the effort that selectors may cost."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -26,10 +26,13 @@ from mooring.model.meta import int64
 from mooring.model.quantity import parse
 
 MAX_COST = 1_000_000
-"""Of one selector for one device (CELSelectorExpressionMaxCost). Upstream takes it for a tenth of a second."""
+"""The most that one selector may cost for one device (CELSelectorExpressionMaxCost). Upstream takes it for a tenth of a
+second."""
 MAX_BYTES = 10 * 1024
-"""Of a selector (CELSelectorExpressionMaxLength). The API server rejects longer ones, so none is ever compiled."""
+"""The longest selector (CELSelectorExpressionMaxLength). The API server rejects longer ones, so none is ever compiled.
+"""
 
+# Upstream's texts for results that are not boolean, by the CEL type.
 _NOT_A_BOOL = {
     "string": "unsupported native conversion from string to 'bool'",
     "int": "unsupported type conversion from 'int' to bool",
@@ -53,12 +56,12 @@ DECLARATIONS = Declarations(
 
 
 class CelFault(Exception):
-    """An expression that does not compile, or fails on a device."""
+    """An expression that does not compile, or fails on a device. Kept as an answer, so it is also a value."""
 
     def __init__(self, text: str, cost: int = 0) -> None:
         super().__init__(text)
         self.cost = cost
-        """What it took to find out."""
+        """What the evaluation cost up to the fault, in CEL cost units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,7 @@ class Matcher:
         return value, cost
 
 
+# Bounded, because users write selectors into claims; 4,096 is far above what a cluster has.
 @lru_cache(maxsize=4096)
 def compile_selector(text: str) -> Matcher | CelFault:
     """The selector, or what is wrong with it."""
@@ -121,6 +125,7 @@ def _parts(name: str, driver: str) -> tuple[str, str]:
 
 
 def _value(name: str, attribute: DeviceAttribute) -> Any:
+    """The CEL value of an attribute; exactly one of its fields is set."""
     if attribute.int_value is not None:
         return int64(attribute.int_value)
     if attribute.bool_value is not None:
@@ -133,3 +138,44 @@ def _value(name: str, attribute: DeviceAttribute) -> Any:
     if isinstance(version, Fault):
         raise CelFault(f"attribute {name}: parse semantic version: {version.text}")
     return version
+
+
+# Steps are the unit of effort of a search: see STEPS_A_SECOND in dynamic_resources.py.
+COST_A_STEP = 4
+"""A step takes some two microseconds, and so does the evaluation of what costs this much (a million: 0.25 to 0.45 s).
+"""
+
+
+BYTES_A_STEP = 1
+"""... and to compile so many bytes of a selector: 10 KiB take some 30 ms."""
+
+
+class TookTooLong(Exception):
+    """The search used up its steps. Upstream's counterpart is filterTimeout."""
+
+
+@dataclass(slots=True, eq=False)
+class Effort:
+    """How many steps the searches of one attempt take.
+
+    Steps stand for time, which differs from run to run. What was learnt about selectors is kept, so the next attempt does
+    not spend steps on it again.
+    """
+
+    max_steps: int | None = None
+    """The limit for all searches of the attempt together; None: there is no limit."""
+    steps: int = 0
+    compiled: set[str] = field(default_factory=set)
+    """Selectors of which something was learnt: then another attempt gets further."""
+
+    def spend(self, steps: int) -> None:
+        """Raises TookTooLong."""
+        self.steps += steps
+        if self.max_steps is not None and self.steps > self.max_steps:
+            raise TookTooLong
+
+    def learn(self, selector: str, cost: int) -> None:
+        """A selector was evaluated, and compiled if it is the first time. Raises TookTooLong."""
+        bytes_ = 0 if selector in self.compiled else len(selector)
+        self.compiled.add(selector)
+        self.spend(cost // COST_A_STEP + bytes_ // BYTES_A_STEP)

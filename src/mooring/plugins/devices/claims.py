@@ -1,9 +1,35 @@
-"""The claims of a pod: those that it names, and those that were made for it from templates."""
+"""The claims of a pod: which they are, the one for extended resources, what an attempt knows of them, and which changes
+can help a pod that waits for them."""
 
-from mooring.cluster.claims.claim_ledger import ClaimLedger
-from mooring.model.devices import ResourceClaim
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.cluster.claims.claim_ledger import ClaimLedger, claim_id
+from mooring.cluster.claims.serving_classes import IMPLICIT_PREFIX, ServingClasses
+from mooring.cluster.nodes.table import NodeTable
+from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
+from mooring.model.devices import (
+    EXACT_COUNT,
+    Allocation,
+    DeviceClaim,
+    DeviceRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimSpec,
+)
+from mooring.model.kinds.devices import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
+from mooring.model.meta import ObjectMeta, OwnerReference
+from mooring.model.names import is_extended_resource
 from mooring.model.pod import Pod
-from mooring.model.pod_spec import PodResourceClaim
+from mooring.model.pod_spec import ALWAYS, Container, PodResourceClaim, RequestMapping
+from mooring.model.quantity import NANO, parse
+from mooring.model.selectors import NodeMatcher
+from mooring.plugins.hints import is_itself
 
 
 class Unresolved(Exception):
@@ -11,22 +37,25 @@ class Unresolved(Exception):
 
 
 def claims_of(pod: Pod, claims: ClaimLedger) -> list[ResourceClaim]:
-    """In the order in which the pod names them. Raises Unresolved."""
+    """The claims that the pod names, or that were made for it from templates, in the order of the pod. Raises
+    Unresolved."""
     found = (_claim_of(pod, entry, claims) for entry in pod.spec.resource_claims or ())
     return [claim for claim in found if claim is not None]
 
 
 def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
+    """Whether the claim's reservedFor has the pod: without that the kubelet does not start it."""
     return any(consumer.uid == pod.id for consumer in claim.status.reserved_for or ())
 
 
 def is_owned_by(claim: ResourceClaim, pod: Pod) -> bool:
+    """Whether the claim was made from a template for this very pod, not for an earlier one of its name."""
     owner = claim.controller()
     return owner is not None and owner.uid == pod.uid
 
 
 def _claim_of(pod: Pod, entry: PodResourceClaim, claims: ClaimLedger) -> ResourceClaim | None:
-    """None: the entry needs no claim."""
+    """The claim of one entry; None: the controller decided that the entry needs no claim."""
     if entry.resource_claim_name is not None:
         return _existing(pod, entry.resource_claim_name, claims)
     if entry.resource_claim_template_name is None:
@@ -50,3 +79,260 @@ def _existing(pod: Pod, name: str, claims: ClaimLedger) -> ResourceClaim:
     if claim.metadata.deletion_timestamp is not None:
         raise Unresolved(f'resourceclaim "{claim.name}" is being deleted')
     return claim
+
+
+# ---- Extended resources that devices serve (gate DRAExtendedResource). A pod requests `example.com/gpu: 1` as ever. A
+# DeviceClass that names the resource makes devices serve it on nodes that do not have the resource themselves. The
+# scheduler creates a claim for the pod, with one request for each container and resource.
+
+
+Rows = NDArray[np.intp]
+
+UNWRITTEN = "<extended-resources>"
+"""The name of a claim that exists only here: no claim on a server can have it."""
+MARK = "resource.kubernetes.io/extended-resource-claim"
+"""The annotation that marks a claim as made for extended resources."""
+
+
+def may_be_served(resource: str) -> bool:
+    """Whether it is a resource of a kind that devices can serve."""
+    return is_extended_resource(resource) or resource.startswith(IMPLICIT_PREFIX)
+
+
+def needs_devices(requested: Mapping[str, int], classes: ServingClasses) -> bool:
+    """Whether devices may have to serve something that the pod requests."""
+    if classes.is_empty:
+        return False
+    return any(amount and may_be_served(name) and classes.get(name) is not None for name, amount in requested.items())
+
+
+def claim_for(pod: Pod, claims: ClaimLedger) -> ResourceClaim:
+    """The claim for the pod's extended resources: one that is left from an earlier attempt, or a new one.
+
+    A new one has no requests yet: they depend on the node, which may have some of the resources itself.
+    """
+    for claim in claims.all():
+        if (claim.metadata.annotations or {}).get(MARK) == "true" and _is_for(claim, pod):
+            return claim
+    owner = OwnerReference(api_version="v1", kind="Pod", name=pod.name, uid=pod.uid, controller=True)
+    return ResourceClaim(
+        metadata=ObjectMeta(
+            name=UNWRITTEN,
+            namespace=pod.namespace,
+            uid=f"{UNWRITTEN}/{pod.id}",
+            generate_name=f"{pod.name}-extended-resources-",
+            owner_references=[owner],
+            annotations={MARK: "true"},
+        )
+    )
+
+
+def is_unwritten(claim: ResourceClaim) -> bool:
+    """Whether the claim exists only in this process."""
+    return claim.name == UNWRITTEN
+
+
+def _is_for(claim: ResourceClaim, pod: Pod) -> bool:
+    owners = claim.metadata.owner_references or ()
+    return any(owner.name == pod.name and owner.controller and owner.uid == pod.uid for owner in owners)
+
+
+@dataclass(slots=True)
+class Served:
+    """The requests that devices serve on some nodes, and which request serves which container."""
+
+    requests: list[DeviceRequest] = field(default_factory=list)
+    mappings: list[RequestMapping] = field(default_factory=list)
+
+
+def asking(claim: ResourceClaim, served: Served) -> ResourceClaim:
+    """The claim as it is on nodes where devices serve this."""
+    spec = ResourceClaimSpec(devices=DeviceClaim(requests=served.requests))
+    return msgspec.structs.replace(claim, spec=spec)
+
+
+def serve(pod: Pod, resources: Iterable[str], classes: ServingClasses) -> Served:
+    """One request for each container and resource.
+
+    Plain init containers reuse what later containers get, as they have ended by then; sidecars run on and count like
+    containers.
+    """
+    served = Served()
+    for resource in sorted(resources):
+        device_class = classes.get(resource)
+        if device_class is not None:
+            _serve_resource(pod, resource, device_class.name, served)
+    served.requests.sort(key=lambda request: request.name)
+    return served
+
+
+def _serve_resource(pod: Pod, resource: str, class_name: str, served: Served) -> None:
+    containers = [*(pod.spec.init_containers or ()), *pod.spec.containers]
+    first_regular = len(pod.spec.init_containers or ())
+    lasting: list[DeviceRequest | None] = [None] * len(containers)
+    passing: list[DeviceRequest] = []
+    lasting_maps: list[RequestMapping] = []
+    passing_maps: list[RequestMapping] = []
+    for i, container in enumerate(containers):
+        if i >= first_regular or container.restart_policy == ALWAYS:
+            lasting[i], maps = _request(i, container, resource, class_name, ())
+            lasting_maps += maps
+    for i, container in enumerate(containers[:first_regular]):
+        if container.restart_policy != ALWAYS:
+            reusable = [request for request in lasting[i:] if request is not None]
+            request, maps = _request(i, container, resource, class_name, reusable)
+            passing_maps += maps
+            if request is not None:
+                passing.append(request)
+    if passing:
+        # Init containers run one after another, so the largest request serves them all.
+        largest = max(passing, key=_count)
+        names = {request.name for request in passing}
+        for mapping in passing_maps:
+            mapping.request_name = largest.name if mapping.request_name in names else mapping.request_name
+        served.requests.append(largest)
+    served.requests += [request for request in lasting if request is not None]
+    served.mappings += [*lasting_maps, *passing_maps]
+
+
+def _request(
+    index: int, container: Container, resource: str, class_name: str, reusable: Sequence[DeviceRequest]
+) -> tuple[DeviceRequest | None, list[RequestMapping]]:
+    """What the container needs beyond the requests that it can make use of, and which requests serve it."""
+    requests = (container.resources.requests if container.resources is not None else None) or {}
+    wanted = parse(requests[resource]) if resource in requests else 0
+    if not wanted or wanted % NANO:
+        return None, []
+    missing, mappings = wanted // NANO, []
+    for other in reusable:
+        missing -= _count(other)
+        mappings.append(RequestMapping(container_name=container.name, resource_name=resource, request_name=other.name))
+        if missing <= 0:
+            return None, mappings
+    name = f"container-{index}-request-{sorted(requests).index(resource)}"
+    mappings.append(RequestMapping(container_name=container.name, resource_name=resource, request_name=name))
+    exactly = ExactDeviceRequest(device_class_name=class_name, allocation_mode=EXACT_COUNT, count=missing)
+    return DeviceRequest(name=name, exactly=exactly), mappings
+
+
+def _count(request: DeviceRequest) -> int:
+    return request.exactly.count if request.exactly is not None else 0
+
+
+def served_by_devices(
+    requested: Mapping[str, int], nodes: NodeTable, classes: ServingClasses, rows: Rows
+) -> dict[str, NDArray[np.bool_]]:
+    """For each requested resource that devices can serve, the rows on which they have to: the node has none of it."""
+    names = [name for name, amount in requested.items() if amount and may_be_served(name)]
+    served = {name: nodes.resource(name) for name in sorted(names) if classes.get(name) is not None}
+    return {name: nodes.allocatable[index, rows] == 0 for name, index in served.items()}
+
+
+def rows_lacking(
+    requested: Mapping[str, int], nodes: NodeTable, classes: ServingClasses, rows: Rows
+) -> NDArray[np.bool_]:
+    """Rows whose node does not list a requested resource that no class serves."""
+    unserved = [
+        name for name, amount in requested.items() if amount and may_be_served(name) and classes.get(name) is None
+    ]
+    if not unserved:
+        return np.zeros(len(rows), np.bool_)
+    allocatable = (
+        (node.status.allocatable or {}) if node is not None else {} for node in map(nodes.nodes.__getitem__, rows)
+    )
+    return np.array([not all(name in known for name in unserved) for known in allocatable], np.bool_)
+
+
+# ---- The state of an attempt, from PreFilter to the end of the binding.
+
+
+@dataclass(slots=True, eq=False)
+class ClaimState:
+    """The claims in order; the one for extended resources, if there is one, comes last."""
+
+    claims: list[ResourceClaim] = field(default_factory=list)
+    reach: list[NodeMatcher | None] = field(default_factory=list)
+    """For each claim the nodes that its allocation can be used on; None: it has none yet, or any node will do."""
+    extended: ResourceClaim | None = None
+    """The claim for extended resources as it was found or made up in PreFilter."""
+    requested: Mapping[str, int] = field(default_factory=dict)
+    """What the pod requests, where some of it may be served by devices."""
+    unavailable: set[int] = field(default_factory=set)
+    """Claims whose allocation stands in the way on some node."""
+    allocations: dict[int, Allocation] = field(default_factory=dict)
+    """What claims are to get on the node that was chosen."""
+    mappings: Sequence[RequestMapping] = ()
+    """Which request of the extended claim serves which container on that node."""
+    node_claim: ResourceClaim | None = None
+    """The extended claim as it is to be written for that node."""
+    _served: dict[tuple[str, ...], Served] = field(default_factory=dict)
+    """What `served` has worked out, by resources: nodes with the same resources share it."""
+
+    def __bool__(self) -> bool:
+        return bool(self.claims)
+
+    @property
+    def has_user_claims(self) -> bool:
+        """Whether there are claims beside the one for extended resources."""
+        return len(self.claims) > (self.extended is not None)
+
+    def missing(self) -> list[int]:
+        """The indexes of the claims that have to be allocated, the extended one left out."""
+        last = len(self.claims) - (self.extended is not None)
+        return [i for i, claim in enumerate(self.claims[:last]) if claim.status.allocation is None]
+
+    def wanted(self, served: Served) -> list[tuple[int, ResourceClaim]]:
+        """The claims that have to be allocated on nodes where devices serve this."""
+        found = [(index, self.claims[index]) for index in self.missing()]
+        if self.extended is not None and served.requests:
+            found.append((len(self.claims) - 1, asking(self.extended, served)))
+        return found
+
+    def served(self, pod: Pod, resources: Sequence[str], classes: ServingClasses) -> Served:
+        """The requests for these resources, built once in an attempt."""
+        key = tuple(resources)
+        if key not in self._served:
+            self._served[key] = serve(pod, key, classes)
+        return self._served[key]
+
+
+# ---- Queueing hints: the claims of a pod that DynamicResources rejected, or devices for them, may have come. They are
+# here and not beside the plugin, whose file would be too long.
+
+
+_CHANGED = Action.ADD | Action.UPDATE
+
+
+def claim_matters(pod: Pod, change: Change) -> bool:
+    """Whether any claim gave its devices back, or the status of a claim of the pod changed.
+
+    Parity: the answer is no while a claim of the pod is missing.
+    """
+    old, new = cast("ResourceClaim | None", change.old), cast("ResourceClaim", change.new)
+    try:
+        own = {claim_id(claim) for claim in claims_of(pod, change.cluster.claims)}
+    except Unresolved:
+        return False
+    if old is not None and old.status.allocation is not None and new.status.allocation is None:
+        return True
+    return claim_id(new) in own and (old is None or old.status != new.status)
+
+
+def pod_got_claims(pod: Pod, change: Change) -> bool:
+    """Whether it is the waiting pod itself, and all its claims exist now."""
+    if not is_itself(pod, change):
+        return False
+    try:
+        claims_of(cast("Pod", change.new), change.cluster.claims)
+    except Unresolved:
+        return False
+    return True
+
+
+DEVICE_EVENTS = (
+    Registration(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE)),
+    Registration(ClusterEvent(RESOURCE_CLAIM.event, _CHANGED), claim_matters),
+    Registration(ClusterEvent(POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM), pod_got_claims),
+    Registration(ClusterEvent(DEVICE_CLASS.event, _CHANGED)),
+    Registration(ClusterEvent(RESOURCE_SLICE.event, _CHANGED)),
+)

@@ -1,11 +1,18 @@
-"""What claims ask for, read once: requests with their alternatives, the selectors of their classes, and constraints."""
+"""What claims ask for, read once: requests with their alternatives, the selectors of their classes, and constraints.
 
-from collections.abc import Callable, Mapping, Sequence
+Classes and claims are read into plain values before any search, because one demand is searched for on many groups of
+nodes.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mooring.model.devices import (
     ALL,
     EXACT_COUNT,
+    Device,
+    DeviceAttribute,
     DeviceClass,
     DeviceConstraint,
     DeviceRequest,
@@ -16,16 +23,53 @@ from mooring.model.devices import (
 )
 from mooring.model.pod_spec import Toleration
 from mooring.model.quantity import QuantityText
+from mooring.plugins.devices.pools import DeviceInSlice
+
+# ---- Feature gates that change how devices are chosen. All are on by default.
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFeatures:
+    """One flag for each gate, with the gate's meaning; `of` has the names."""
+
+    prioritized_list: bool = True
+    """Requests may list alternatives (firstAvailable)."""
+    partitionable: bool = True
+    """Devices may consume shared counters and select nodes themselves."""
+    taints: bool = True
+    """Taints on devices keep requests away that do not tolerate them."""
+    consumable_capacity: bool = True
+    """Several claims may share a device and consume its capacity in parts."""
+    binding_conditions: bool = True
+    """Devices may have to be prepared before a pod is bound; drivers report on them in the status of claims (two
+    gates)."""
+    extended_resources: bool = True
+    """Device classes may serve extended resources of pods."""
+
+    @classmethod
+    def of(cls, gates: Mapping[str, bool]) -> "DeviceFeatures":
+        def is_on(gate: str) -> bool:
+            return gates.get(gate, True)
+
+        return cls(
+            prioritized_list=is_on("DRAPrioritizedList"),
+            partitionable=is_on("DRAPartitionableDevices"),
+            taints=is_on("DRADeviceTaints"),
+            consumable_capacity=is_on("DRAConsumableCapacity"),
+            binding_conditions=is_on("DRADeviceBindingConditions") and is_on("DRAResourceClaimDeviceStatus"),
+            extended_resources=is_on("DRAExtendedResource"),
+        )
+
 
 MAX_DEVICES = 32
-"""Of one claim."""
+"""Devices of one claim (upstream: AllocationResultsMaxSize)."""
 
 
 class Fatal(Exception):
     """Something is wrong with a claim or a class: the attempt ends in an error.
 
-    The text begins with the claim where `claim` (its place among the claims) says which one it is about, for what
-    is found out for one pod holds for all whose claims ask for the same.
+    `claim` is the place of the claim that the error is about. Its key is added only when the error is raised for a pod,
+    because the outcome of a search is shared by all pods whose claims ask for the same.
     """
 
     def __init__(self, text: str, claim: int | None = None) -> None:
@@ -33,15 +77,17 @@ class Fatal(Exception):
         self.text = text
         self.claim = claim
 
-    def told(self, claims: Sequence[ResourceClaim]) -> str:
+    def describe(self, claims: Sequence[ResourceClaim]) -> str:
+        """The message for the pod that has these claims."""
         return self.text if self.claim is None else f"claim {claims[self.claim].key}{self.text}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ask:
-    """A request, or one alternative of a request."""
+    """A request, or one alternative of a request. Compared by identity: two equal requests are served separately."""
 
     claim: int
+    """The place of its claim in the demand."""
     name: str
     parent: str
     """The name of the request that this is an alternative of; empty for a request of its own."""
@@ -56,14 +102,16 @@ class Ask:
     tolerations: tuple[Toleration, ...]
     capacity: Mapping[str, QuantityText] | None
     fault: str | None = None
-    """Why devices cannot even be sought."""
+    """Why devices cannot be sought for it at all; the search raises it, so that errors come in upstream's order."""
 
     @property
     def full_name(self) -> str:
+        """As results name it: `request/subrequest` for an alternative."""
         return f"{self.parent}/{self.name}" if self.parent else self.name
 
     @property
     def base_name(self) -> str:
+        """As constraints and configuration may name it: an alternative goes by the name of its request."""
         return self.parent or self.name
 
     @property
@@ -92,6 +140,7 @@ ClassOf = Callable[[str], DeviceClass | None]
 
 
 def read_demand(claims: Sequence[ResourceClaim], class_of: ClassOf) -> Demand:
+    """Read the claims and the classes that they name."""
     asks = [
         ClaimAsks(
             [_alternatives(index, request, class_of) for request in claim.spec.devices.requests or ()],
@@ -104,6 +153,7 @@ def read_demand(claims: Sequence[ResourceClaim], class_of: ClassOf) -> Demand:
 
 
 def _alternatives(claim: int, request: DeviceRequest, class_of: ClassOf) -> Sequence[Ask]:
+    """The alternatives of a request in order of preference; a plain request has one."""
     if request.first_available:
         subs = enumerate(request.first_available)
         return [_ask(claim, sub.name, request.name, i, sub, class_of) for i, sub in subs]
@@ -138,6 +188,7 @@ def _ask(
 
 
 def _fault(name: str, written: ExactDeviceRequest | DeviceSubRequest, class_of: ClassOf) -> str | None:
+    """What is wrong with a request, in upstream's words."""
     where = f", request {name}"
     for i, selector in enumerate(written.selectors or ()):
         if selector.cel is None:
@@ -155,3 +206,124 @@ def _fault(name: str, written: ExactDeviceRequest | DeviceSubRequest, class_of: 
 
 def _expressions(selectors: Sequence[DeviceSelector] | None) -> tuple[str, ...]:
     return tuple(selector.cel.expression if selector.cel is not None else "" for selector in selectors or ())
+
+
+# ---- Constraints of a claim: all its devices agree in an attribute, or all differ in one.
+
+
+Value = tuple[str, str | int | bool]
+"""The type of a value, and the value."""
+
+
+class PickConstraint(ABC):
+    """A constraint on one attribute of the devices that are picked for some requests of a claim, or for all of them.
+
+    It follows the search: `admit` for each device that is picked, `drop` in reverse order when the search goes back.
+    """
+
+    def __init__(self, requests: Collection[str], attribute: str) -> None:
+        self._requests = requests
+        self._attribute = attribute
+        self._count = 0
+
+    def admit(self, ask: Ask, site: DeviceInSlice) -> bool:
+        """Whether the device may join those picked before; if so, it counts as picked."""
+        if not _is_meant(self._requests, ask):
+            return True
+        attribute = find_attribute(site.device, site.id[0], self._attribute)
+        if attribute is None:
+            return False
+        value = value_of(attribute)
+        if self._count and not self._allows(value):
+            return False
+        self._remember(ask, value)
+        self._count += 1
+        return True
+
+    def drop(self, ask: Ask, site: DeviceInSlice) -> None:
+        """Undo `admit`."""
+        if _is_meant(self._requests, ask):
+            self._forget(ask)
+            self._count -= 1
+
+    @abstractmethod
+    def _allows(self, value: Value | None) -> bool:
+        """Whether a device with this value may join those that are counted."""
+
+    @abstractmethod
+    def _remember(self, ask: Ask, value: Value | None) -> None: ...
+
+    @abstractmethod
+    def _forget(self, ask: Ask) -> None: ...
+
+
+class Same(PickConstraint):
+    """matchAttribute: every device has the attribute, with one value for all."""
+
+    _value: Value | None = None
+
+    def _allows(self, value: Value | None) -> bool:
+        return value is not None and value == self._value
+
+    def _remember(self, ask: Ask, value: Value | None) -> None:
+        if not self._count:
+            self._value = value
+
+    def _forget(self, ask: Ask) -> None:
+        """The value stands until the last device is dropped; the next first one replaces it."""
+
+
+class Distinct(PickConstraint):
+    """distinctAttribute: every device has the attribute, and no two have the same value.
+
+    Parity: one value is remembered for each request, that of the device picked last, and forgotten when that device is
+    dropped. So among the devices of one request only neighbours are sure to differ.
+    """
+
+    def __init__(self, requests: Collection[str], attribute: str) -> None:
+        super().__init__(requests, attribute)
+        self._values: dict[str, Value | None] = {}
+
+    def _allows(self, value: Value | None) -> bool:
+        return not self._values or (value is not None and value not in self._values.values())
+
+    def _remember(self, ask: Ask, value: Value | None) -> None:
+        self._values[ask.base_name] = value
+
+    def _forget(self, ask: Ask) -> None:
+        self._values.pop(ask.base_name, None)
+
+
+def constraint_of(claim: int, index: int, written: DeviceConstraint) -> PickConstraint:
+    """The constraint that is written; raises Fatal for one of a kind that this version does not know."""
+    if written.match_attribute is not None:
+        return Same(frozenset(written.requests or ()), written.match_attribute)
+    if written.distinct_attribute is not None:
+        return Distinct(frozenset(written.requests or ()), written.distinct_attribute)
+    raise Fatal(f", constraint #{index}: empty constraint (unsupported constraint type?)", claim)
+
+
+def _is_meant(requests: Collection[str], ask: Ask) -> bool:
+    """Whether a constraint is about the request; one that names none is about all of them."""
+    return not requests or ask.base_name in requests or ask.full_name in requests
+
+
+def find_attribute(device: Device, driver: str, name: str) -> DeviceAttribute | None:
+    """By its full name; the driver's own attributes may be written without their domain."""
+    attributes = device.attributes or {}
+    found = attributes.get(name)
+    if found is not None:
+        return found
+    domain, slash, id = name.partition("/")
+    return attributes.get(id) if slash and domain == driver else None
+
+
+def value_of(attribute: DeviceAttribute) -> Value | None:
+    """None: a type that is not known, which equals nothing."""
+    if attribute.string_value is not None:
+        return "string", attribute.string_value
+    if attribute.int_value is not None:
+        return "int", attribute.int_value
+    if attribute.bool_value is not None:
+        return "bool", attribute.bool_value
+    return None if attribute.version_value is None else ("version", attribute.version_value)

@@ -1,4 +1,12 @@
-"""DynamicResources: pods go where the devices are that their claims ask for, and claims get them there."""
+"""DynamicResources: pods go where the devices are that their claims ask for, and claims get them there.
+
+PreFilter finds the claims of the pod, Filter asks for offers (offers.py) and checks claims that have their devices
+already, Score prefers early alternatives, Reserve counts the devices as taken, PreBind writes that into the claims
+(work.py).
+
+Nothing here declares `@reads`: the answers depend on claims, classes, slices and on what other claims hold, and claims
+are not part of a shape. The offers are kept instead, by what the claims ask for.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -38,18 +46,36 @@ from mooring.kit.clock import NS_PER_S
 from mooring.model.devices import DeviceClass, ResourceClaim
 from mooring.model.pod import Pod
 from mooring.model.selectors import NodeMatcher, compile_node_selector
-from mooring.plugins.devices.allocation import allocation_of
-from mooring.plugins.devices.binding import BindingFailed, is_overdue, is_prepared
-from mooring.plugins.devices.claims import Unresolved, claims_of, is_reserved_for
-from mooring.plugins.devices.extended import Served, claim_for, is_unwritten, needs_devices
-from mooring.plugins.devices.features import DeviceFeatures
-from mooring.plugins.devices.hints import DEVICE_EVENTS
-from mooring.plugins.devices.metrics import ClaimMetrics
+from mooring.plugins.devices.allocation import (
+    BindingFailed,
+    ClaimMetrics,
+    allocated,
+    allocation_of,
+    deallocate,
+    delete_claim,
+    give_back_reservation,
+    is_overdue,
+    is_prepared,
+)
+from mooring.plugins.devices.claims import (
+    DEVICE_EVENTS,
+    ClaimState,
+    Served,
+    Unresolved,
+    claim_for,
+    claims_of,
+    is_reserved_for,
+    is_unwritten,
+    needs_devices,
+    rows_lacking,
+    served_by_devices,
+)
+from mooring.plugins.devices.demand import DeviceFeatures
 from mooring.plugins.devices.offers import INVALID_POOLS, NO_CHOICE, DeviceOfferCache
-from mooring.plugins.devices.state import ClaimState, lacking, served_by_devices
 from mooring.plugins.devices.work import ClaimWork
-from mooring.plugins.devices.writes import allocated, deallocate, delete_claim, give_back_reservation
 
+# Codes beside those of offers.py. All rejections are final: preempting pods frees no devices by itself, because claims
+# outlive pods.
 UNAVAILABLE, STALE, LACKING = 3, 4, 5
 _REASONS = {
     NO_CHOICE: "cannot allocate all claims",
@@ -60,11 +86,12 @@ _REASONS = {
 }
 
 STEPS_A_SECOND = 40_000
-"""Of the search for devices, for each second of filterTimeout. Parity: upstream limits the time; steps stand for it, or no
-decision could be repeated. A step takes 2 us, so the ten seconds of the default end after less than one: no other pod is
-scheduled meanwhile."""
+"""Steps of the search for devices, for each second of filterTimeout. Parity: upstream limits the time; steps stand for
+it, because with time no decision could be repeated. A step takes 2 us, so the ten seconds of the default are used up
+after less than one second: no other pod is scheduled meanwhile."""
 
 _NO_CLAIMS = ClaimState()
+"""The state of pods without claims: later extension points read a state in any case."""
 
 RowArray = NDArray[np.intp]
 
@@ -72,6 +99,8 @@ RowArray = NDArray[np.intp]
 class DynamicResources(
     PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, PostFilterPlugin, ScorePlugin, ReservePlugin, PreBindPlugin
 ):
+    """The features decide which parts are on; offers are kept between attempts, all else is in the attempt's state."""
+
     name = "DynamicResources"
 
     def __init__(self, args: Any, handle: Handle) -> None:
@@ -82,6 +111,7 @@ class DynamicResources(
         max_steps = int(timeout.seconds * STEPS_A_SECOND) if timeout is not None and timeout.nanoseconds else None
         self._offers = DeviceOfferCache(features, max_steps)
         self._metrics = ClaimMetrics(handle)
+        # Upstream's default for bindingTimeout: ten minutes.
         patience = chosen.binding_timeout
         self._binding_timeout_ns = 600 * NS_PER_S if patience is None else patience.nanoseconds
 
@@ -95,6 +125,7 @@ class DynamicResources(
     # ---- are the claims there?
 
     def pre_enqueue(self, pod: Pod) -> Rejection | None:
+        """Hold the pod back until its claims exist: the controller has to make them from templates first."""
         if not pod.spec.resource_claims or self._services.cluster is None:
             return None
         try:
@@ -104,6 +135,8 @@ class DynamicResources(
         return None
 
     def pre_filter(self, context: SchedulingContext) -> Rejection | Skip | None:
+        """Find the claims and check what no node can cure. SKIP for pods without claims and without resources that
+        devices serve."""
         context.state.write(self.name, _NO_CLAIMS)
         try:
             claims = claims_of(context.pod, context.cluster.claims) if context.pod.spec.resource_claims else []
@@ -128,7 +161,8 @@ class DynamicResources(
         return None
 
     def _examine(self, cluster: Cluster, claim: ResourceClaim, is_extended: bool) -> Rejection | None:
-        """Why a claim cannot be allocated anywhere, if that is so."""
+        """Why a claim cannot be allocated anywhere, if that is so. An allocated claim, and the extended one, need no
+        check."""
         if claim.status.allocation is not None:
             return None
         if cluster.claims.pending(claim) is not None:
@@ -154,6 +188,7 @@ class DynamicResources(
     # ---- which nodes will do
 
     def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
+        """Rows without devices for the claims, or on which allocated claims cannot be used."""
         state: ClaimState = context.state.read(self.name)
         nodes, classes = context.cluster.nodes, context.cluster.serving_classes
         asked: RowArray = np.arange(nodes.height)[rows]
@@ -161,9 +196,10 @@ class DynamicResources(
         if not state:
             return None
         if state.extended is not None:
+            # A claim that an earlier attempt created asks for what another node needed. PostFilter deletes it.
             if state.extended.spec.devices.requests is not None:
                 return codes + STALE
-            codes[lacking(state, nodes, classes, asked)] = LACKING
+            codes[rows_lacking(state.requested, nodes, classes, asked)] = LACKING
         for served, here in self._kinds_of_nodes(context, state, asked):
             some = here & (codes == 0)
             wanted = [claim for _, claim in state.wanted(served)]
@@ -176,9 +212,14 @@ class DynamicResources(
     def _kinds_of_nodes(
         self, context: SchedulingContext, state: ClaimState, rows: RowArray
     ) -> list[tuple[Served, NDArray[np.bool_]]]:
-        """The rows sorted by which extended resources devices have to serve there."""
+        """The rows sorted by which extended resources devices have to serve there. Rows of one kind have the same
+        demand."""
         classes = context.cluster.serving_classes
-        by_name = served_by_devices(state, context.cluster.nodes, classes, rows) if state.extended is not None else {}
+        by_name = (
+            served_by_devices(state.requested, context.cluster.nodes, classes, rows)
+            if state.extended is not None
+            else {}
+        )
         if not by_name:
             return [(Served(), np.ones(len(rows), np.bool_))]
         names, table = list(by_name), np.array(list(by_name.values()))
@@ -194,7 +235,7 @@ class DynamicResources(
         ]
 
     def _check_allocated(self, context: SchedulingContext, state: ClaimState, rows: RowArray, codes: Codes) -> None:
-        """Claims that have their devices must be usable on the node; those that are not are noted for PostFilter."""
+        """Claims that have their devices must be usable on the node; PostFilter may free those that are not."""
         for index, claim in enumerate(state.claims):
             if claim.status.allocation is None:
                 continue
@@ -210,7 +251,7 @@ class DynamicResources(
                 state.unavailable.add(index)
 
     def _is_given_up(self, claim: ResourceClaim) -> bool:
-        """Whether its devices will not be prepared any more."""
+        """Whether its devices will not be prepared any more: the driver reports a failure, or the time is up."""
         try:
             return not is_prepared(claim) and is_overdue(claim, self._binding_timeout_ns, self._services.now_ns())
         except BindingFailed:
@@ -220,9 +261,9 @@ class DynamicResources(
         return final(_REASONS[code])
 
     def post_filter(self, failure: FitError) -> NoRoom:
-        """Free devices that a claim of the pod has where the pod cannot go.
+        """Free devices of a claim that no other pod uses, if its allocation keeps this pod from a node.
 
-        Parity: when a PreFilter before this one ended the attempt there is no state, and that is an error.
+        Parity: when a PreFilter plugin before this one ended the attempt there is no state, and that is an error.
         """
         context = failure.context
         state: ClaimState = context.state.read(self.name)
@@ -241,14 +282,15 @@ class DynamicResources(
         return NoRoom(curable("still not schedulable"))
 
     def _try_again(self, pod: Pod, answer: object) -> None:
-        """Where a claim could not be freed because it was changed, nothing else may wake the pod."""
+        """The claim could not be freed, because it changed meanwhile: no event may come that wakes the pod."""
         if isinstance(answer, WriteFault):
             self._services.activate((pod,))
 
     # ---- which of them is best
 
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
-        """The more, the sooner the alternative that the node offers stands in its list."""
+        """8 for the first alternative of a request, 1 less for each further one; claims that have their devices count
+        the same."""
         state: ClaimState = context.state.read(self.name)
         if not state or not self._features.prioritized_list:
             return None
@@ -267,7 +309,10 @@ class DynamicResources(
     # ---- the node that was chosen
 
     def reserve(self, context: SchedulingContext, node_name: str) -> Rejection | None:
-        """From now on the devices count as given, though no claim says so yet."""
+        """Count the devices as taken from now on, though no claim says so yet.
+
+        The choice is the one that Filter found, unless claims changed since: then it is searched again for this node.
+        """
         state: ClaimState = context.state.read(self.name)
         if not state:
             return None
@@ -291,6 +336,7 @@ class DynamicResources(
         return None
 
     def unreserve(self, context: SchedulingContext, node_name: str) -> None:
+        """Give the devices back: allocations that were never written, and reservations that were."""
         state: ClaimState | None = context.state.find(self.name)
         if not state:
             return
@@ -307,7 +353,7 @@ class DynamicResources(
         state.allocations.clear()
 
     def _give_up_extended(self, context: SchedulingContext, state: ClaimState, claim: ResourceClaim) -> None:
-        """A claim that was created for nothing is deleted; until that is done its devices count as given."""
+        """Delete a claim that was created for this attempt; until that is done its devices count as taken."""
         ledger, pending = context.cluster.claims, claim_id(claim)
         if is_unwritten(claim):
             ledger.end(pending)
@@ -320,6 +366,7 @@ class DynamicResources(
             self._services.want(write)
 
     def pre_bind(self, context: SchedulingContext, node_name: str) -> Work | Rejection | None:
+        """The writes and the waiting, as work that the driver does."""
         state: ClaimState = context.state.read(self.name)
         if not state:
             return None
@@ -328,6 +375,7 @@ class DynamicResources(
 
 
 def _reach(claim: ResourceClaim) -> NodeMatcher | None:
+    """The nodes on which the devices of an allocated claim can be used; None: on all."""
     allocation = claim.status.allocation
     if allocation is None or allocation.node_selector is None:
         return None
@@ -339,7 +387,7 @@ def _reach(claim: ResourceClaim) -> NodeMatcher | None:
 
 
 def _settled_score(state: ClaimState) -> int:
-    """What the claims are worth that have their devices already."""
+    """The score of claims that have their devices already, by the alternatives in their results."""
     total = 0
     for claim in state.claims:
         allocation = claim.status.allocation

@@ -1,4 +1,8 @@
-"""Which nodes see which devices: nodes that see the same are one group, for which devices are sought once."""
+"""Which nodes see which devices: nodes that see the same are one group, for which devices are sought once.
+
+A slice is for one node, for the nodes that a selector matches, for all nodes, or leaves it to each device. In a cluster
+with network-attached devices thousands of nodes see the same pools, and one search answers for all of them.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -13,9 +17,8 @@ from mooring.cluster.nodes.table import NodeTable
 from mooring.model.devices import Device, DeviceId, PoolId, ResourceSlice, ResourceSliceSpec
 from mooring.model.pod_spec import NodeSelector
 from mooring.model.selectors import compile_node_selector
-from mooring.plugins.devices.device_views import DeviceInSlice, SliceView, view_of
-from mooring.plugins.devices.features import DeviceFeatures
-from mooring.plugins.devices.pools import PoolView, gather_pools
+from mooring.plugins.devices.demand import DeviceFeatures
+from mooring.plugins.devices.pools import DeviceInSlice, PoolView, SliceView, gather_pools, view_of
 
 Mask = NDArray[np.bool_]
 
@@ -23,18 +26,19 @@ _serials = count(1)
 
 
 class BadSelector(Exception):
-    """A slice that says in no way that can be read which nodes it is for: nobody can be given devices."""
+    """The node selector of a slice does not compile. Parity: then no pod can get devices."""
 
 
 @dataclass(slots=True, eq=False)
 class NodeGroup:
-    """Nodes that see the same devices."""
+    """Nodes that see the same devices. `serial` identifies the group for as long as nothing that it sees changes."""
 
     pools: Sequence[PoolView]
     hidden: frozenset[DeviceId]
-    """Devices of slices that they see which are not for them."""
+    """Devices of visible slices that are not for these nodes (perDeviceNodeSelection)."""
     sites: Sequence[DeviceInSlice] = ()
-    """The devices to choose from, in order."""
+    """The devices to choose from, in the order of pools, slices and devices: it decides which device is picked first.
+    """
     pool_book: dict[PoolId, PoolView] = field(default_factory=dict)
     serial: int = field(default_factory=lambda: next(_serials))
 
@@ -49,7 +53,9 @@ class NodeGroups:
     def __init__(self, features: DeviceFeatures) -> None:
         self._features = features
         self._views: dict[str, SliceView] = {}
+        """Slices by name, taken apart; reused while the object stays the same."""
         self._kept: dict[tuple[object, ...], NodeGroup] = {}
+        """Groups of the last refresh by what they see."""
         self._stamp: tuple[object, ...] = ()
         self.version = 0
         """Grows when anything here changed."""
@@ -58,9 +64,10 @@ class NodeGroups:
         """By row: which group the node belongs to."""
         self.groups_seeing: dict[PoolId, list[int]] = {}
         self.fault: str | None = None
-        """Why nobody can be given devices."""
+        """Why no pod can get devices at all."""
 
     def refresh(self, cluster: Cluster) -> None:
+        """Read slices and nodes again if any of them changed. Touches by pods do not count."""
         nodes = cluster.nodes
         stamp = (
             cluster.versions[ResourceSlice],
@@ -88,7 +95,9 @@ class NodeGroups:
             self._views[slice.name] = view if view is not None and view.slice is slice else view_of(slice)
 
     def _arrange(self, nodes: NodeTable) -> None:
-        """Sort the rows into groups."""
+        """Sort the rows into groups: by the shared slices that they see, and by name where a node has slices of its
+        own."""
+        # `whole` has all slices of a pool, also those that no node sees: the pool is complete only with them.
         relevant = [view for view in self._views.values() if self._is_understood(view.slice.spec)]
         whole: dict[PoolId, list[SliceView]] = {}
         for view in self._views.values():
@@ -126,11 +135,12 @@ class NodeGroups:
         row: int,
         whole: dict[PoolId, list[SliceView]],
     ) -> tuple[tuple[object, ...], NodeGroup]:
-        """What the node of the row sees; the group that was known for that, if there is one."""
+        """What the node of the row sees; the known group for that, if there is one, so that its offers stay good."""
         reached = [reach for reach in shared if reach.is_seen_from(row)]
         seen = [*local, *(reach.view for reach in reached)]
         hidden = frozenset(id for reach in reached for id, mask in reach.devices.items() if not mask[row])
         pools = {view.pool for view in seen}
+        # Everything that the group is made of: a slice that changed has another serial.
         key = (
             tuple(view.serial for view in seen),
             hidden,
@@ -140,6 +150,7 @@ class NodeGroups:
         return key, NodeGroup(gather_pools(seen, whole), hidden) if known is None else known
 
     def _is_understood(self, spec: ResourceSliceSpec) -> bool:
+        """Whether the slice says which nodes it is for, by a feature that is on."""
         if not self._features.partitionable and (spec.per_device_node_selection is not None or spec.shared_counters):
             return False
         return bool(
@@ -158,7 +169,7 @@ class _Reach:
     view: SliceView
     rows: Mask | None = None
     devices: dict[DeviceId, Mask] = field(default_factory=dict)
-    """Of a slice whose devices say so themselves: the rows that each is for."""
+    """The rows that each device is for, if the slice leaves that to its devices."""
 
     @classmethod
     def of(cls, view: SliceView, nodes: NodeTable) -> "_Reach":
@@ -178,6 +189,7 @@ class _Reach:
 
 
 def _device_rows(device: Device, view: SliceView, nodes: NodeTable) -> Mask:
+    """The rows that one device is for. A device that says nothing is for none."""
     if device.node_name:
         here: Mask = np.arange(nodes.height) == nodes.row_book.get(device.node_name, -1)
         return here

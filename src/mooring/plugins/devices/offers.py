@@ -1,4 +1,9 @@
-"""What nodes offer to claims that ask for the same: found out once for each group of nodes, then only where it changed."""
+"""What nodes offer to claims that ask for the same: searched once for each group of nodes, then only where it changed.
+
+An *offer* is the outcome of one search: devices, or why there are none. It depends on the demand, the group of nodes,
+and on which devices of its pools are taken; so it stays good until a device of a pool that the group sees changes
+hands. The ledger logs those pools. Pods of a Deployment ask for the same, so each placement costs one search.
+"""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -12,20 +17,23 @@ from mooring.cluster.cluster import Cluster
 from mooring.framework.points import Codes, Scores
 from mooring.framework.status import PluginError
 from mooring.model.devices import DeviceClass, ResourceClaim
-from mooring.plugins.devices.demand import Demand, Fatal, read_demand
-from mooring.plugins.devices.features import DeviceFeatures
+from mooring.plugins.devices.allocation import DeviceChoice
+from mooring.plugins.devices.cel import Effort, TookTooLong
+from mooring.plugins.devices.demand import Demand, DeviceFeatures, Fatal, read_demand
 from mooring.plugins.devices.node_groups import NodeGroup, NodeGroups
-from mooring.plugins.devices.search import DeviceChoice, Effort, InvalidPools, TookTooLong, search
+from mooring.plugins.devices.search import InvalidPools, search
 
 NO_CHOICE, INVALID_POOLS = 1, 2
 """Codes of groups without an offer."""
+# Codes that never leave this module: not searched yet, and an error to raise.
 _UNKNOWN, _FAULTY = -1, -2
 
 MAX_PREFERENCE = 8
-"""What the first of several alternatives is worth; each further one is worth one less."""
+"""What the first of several alternatives scores (upstream: FirstAvailableDeviceRequestMaxSize); each further one scores
+one less."""
 
 DEMANDS = 64
-"""How many demands are remembered."""
+"""How many demands are remembered: as many as the framework keeps shapes."""
 
 RowArray = NDArray[np.intp]
 
@@ -34,7 +42,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 @dataclass(slots=True, eq=False)
 class Offer:
-    """What came of the search for one group of nodes."""
+    """The outcome of the search for one group of nodes."""
 
     code: int = 0
     choice: DeviceChoice | None = None
@@ -45,7 +53,7 @@ class Offer:
 
 @dataclass(slots=True, eq=False)
 class Offers:
-    """The offers for one demand. Columns go by the group's place in the landscape."""
+    """The offers for one demand. Columns are indexed by the place of a group in NodeGroups."""
 
     demand: Demand
     by_group: dict[int, Offer] = field(default_factory=dict)
@@ -58,7 +66,7 @@ class Offers:
 
 
 class DeviceOfferCache:
-    """Keeps the offers for the demands that were met lately."""
+    """Keeps the offers for the demands of the last pods."""
 
     def __init__(self, features: DeviceFeatures, max_steps: int | None) -> None:
         self.node_groups = NodeGroups(features)
@@ -75,6 +83,7 @@ class DeviceOfferCache:
         if self._class_version != cluster.versions[DeviceClass]:
             self._class_version = cluster.versions[DeviceClass]
             self._demands.clear()
+        # The key is the content of the claims, not their names: claims from one template are alike.
         key = tuple(_encode(claim.spec.devices) for claim in claims)
         offers = self._demands.get(key)
         if offers is None:
@@ -88,13 +97,16 @@ class DeviceOfferCache:
         return offers
 
     def codes(self, cluster: Cluster, claims: Sequence[ResourceClaim], rows: RowArray) -> Codes:
-        """For each row 0 if it offers devices for all claims, or why not. Raises PluginError."""
+        """For each row 0 if it offers devices for all claims, or why not. Raises PluginError.
+
+        Parity: an error on any node that is asked about ends the attempt, as upstream's filter does.
+        """
         offers, groups = self._asked(cluster, claims, rows)
         codes = offers.codes[groups]
         faulty = np.flatnonzero(codes == _FAULTY)
         if len(faulty):
             row = int(rows[faulty[0]])
-            self._complain(self._offer(offers, row), claims, cluster.nodes.names[row])
+            self._raise_fault(self._offer(offers, row), claims, cluster.nodes.names[row])
         return codes
 
     def scores(self, cluster: Cluster, claims: Sequence[ResourceClaim], rows: RowArray) -> Scores:
@@ -103,7 +115,7 @@ class DeviceOfferCache:
         return offers.scores[groups]
 
     def choice(self, cluster: Cluster, claims: Sequence[ResourceClaim], row: int) -> DeviceChoice | None:
-        """The devices that the node of the row offers."""
+        """The devices that the node of the row offers; None if it offers none."""
         offers, _ = self._asked(cluster, claims, np.array([row], np.intp))
         return self._offer(offers, row).choice
 
@@ -113,10 +125,11 @@ class DeviceOfferCache:
     def _asked(
         self, cluster: Cluster, claims: Sequence[ResourceClaim], rows: RowArray
     ) -> tuple[Offers, NDArray[np.intp]]:
-        """The offers with all groups known that these rows belong to. Raises PluginError.
+        """Make sure that the groups of these rows have been searched. Raises PluginError.
 
-        An attempt that takes too long is given up. The next one goes on from there: it finds the offers of the groups that
-        were searched, and the answers of selectors.
+        An attempt that takes too long ends with a timeout, and the next one goes on from there: it finds the offers of
+        the groups that were searched, and the answers of selectors. A single group that needs more than all steps is
+        given up for good.
         """
         offers = self.offers(cluster, claims)
         groups = self.node_groups.group_of[rows]
@@ -124,9 +137,8 @@ class DeviceOfferCache:
         effort = Effort(self._max_steps)
         for place, index in enumerate(np.unique(unknown).tolist() if len(unknown) else ()):
             offer = self._seek(cluster, offers.demand, self.node_groups.groups[index], effort)
-            if offer.took_too_long and (
-                place or effort.compiled
-            ):  # with all the steps for itself it may come to an end
+            # With all the steps for itself, or with the selectors compiled, the search may come to an end next time.
+            if offer.took_too_long and (place or effort.compiled):
                 row = int(rows[np.flatnonzero(groups == index)[0]])
                 raise PluginError(_timed_out(cluster.nodes.names[row]))
             self._put(offers, index, offer)
@@ -145,7 +157,7 @@ class DeviceOfferCache:
                 offers.codes[index] = _UNKNOWN
 
     def _rearrange(self, offers: Offers, is_void: bool) -> None:
-        """Bring the columns in line with the landscape; offers of groups that are still there are kept."""
+        """Bring the columns in line with the groups as they are now; offers of groups that still exist are kept."""
         groups = self.node_groups.groups
         before = {} if is_void else offers.by_group
         offers.node_groups_version, offers.by_group = self.node_groups.version, {}
@@ -162,6 +174,7 @@ class DeviceOfferCache:
         offers.scores[index] = offer.score
 
     def _seek(self, cluster: Cluster, demand: Demand, group: NodeGroup, effort: Effort) -> Offer:
+        """One search, with every outcome as a value: errors are kept like other offers."""
         try:
             choice = search(demand, group, cluster.claims, self._features, effort)
         except InvalidPools:
@@ -172,10 +185,11 @@ class DeviceOfferCache:
             return Offer(_FAULTY, fault=fault.with_traceback(None))
         return Offer(NO_CHOICE) if choice is None else Offer(0, choice, _worth(choice))
 
-    def _complain(self, offer: Offer, claims: Sequence[ResourceClaim], node_name: str) -> None:
+    def _raise_fault(self, offer: Offer, claims: Sequence[ResourceClaim], node_name: str) -> None:
+        """Raise what went wrong for this node, naming the claims of this pod."""
         if offer.fault is None:
             raise PluginError(_timed_out(node_name))
-        raise PluginError(offer.fault.told(claims))
+        raise PluginError(offer.fault.describe(claims))
 
 
 def _timed_out(node_name: str) -> str:
@@ -183,7 +197,7 @@ def _timed_out(node_name: str) -> str:
 
 
 def _worth(choice: DeviceChoice) -> int:
-    """Parity: an alternative of which no device was taken, as it asked for none, is worth nothing."""
+    """The score of a choice. Parity: an alternative of which no device was taken, as it asked for none, scores nothing."""
     taken = {
         (ask.claim, ask.full_name): ask.preference
         for picks in choice.picks

@@ -1,11 +1,132 @@
-"""Pools as nodes see them: which slices of a pool count, and whether the pool can be used at all."""
+"""Devices and pools as nodes see them: which slices of a pool count, and whether the pool can be used at all.
 
+A driver publishes a pool as several ResourceSlices with a generation and a total count. While it replaces them, slices
+of two generations exist; the newest counts, and only when it is complete.
+"""
+
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
+from weakref import WeakValueDictionary
 
-from mooring.model.devices import PoolId
+import msgspec
+
+from mooring.model.devices import Device, DeviceId, PoolId, ResourceSlice
 from mooring.model.quantity import parse
-from mooring.plugins.devices.device_views import DeviceInSlice, SliceView
+from mooring.plugins.devices.cel import CelFault, Facts, compile_selector, facts_of
+
+# ---- Devices, each with its slice, and with what selectors said of it.
+
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+# Numbers slices: a changed slice is a new view with a new number, so numbers stand for content in keys.
+_serials = count(1)
+
+
+Answer = bool | CelFault
+
+MAX_ANSWERS = 1024
+"""Selectors that are remembered for each kind of device. Clusters have few; claims of hostile users may all differ."""
+
+
+class Likeness:
+    """What devices have in common that no selector can tell apart: each selector is evaluated once for all of them.
+
+    A cluster has thousands of devices of a few models. Selectors read the driver, attributes, capacity and whether a
+    device can be shared, so devices that agree in these share one object.
+    """
+
+    __slots__ = ("__weakref__", "_answers", "_device", "_driver", "_facts")
+
+    def __init__(self, driver: str, device: Device) -> None:
+        self._driver = driver
+        self._device = device
+        self._facts: Facts | None = None
+        self._answers: OrderedDict[str, Answer] = OrderedDict()
+
+    def known(self, selector: str) -> Answer | None:
+        """What the selector says of the devices, if it was asked before."""
+        return self._answers.get(selector)
+
+    def ask(self, selector: str) -> tuple[Answer, int]:
+        """What the selector says of the devices, and what it costs to find out."""
+        answer, cost = self._evaluate(selector)
+        self._answers[selector] = answer
+        if len(self._answers) > MAX_ANSWERS:
+            self._answers.popitem(last=False)
+        return answer, cost
+
+    def _evaluate(self, selector: str) -> tuple[Answer, int]:
+        matcher = compile_selector(selector)
+        if isinstance(matcher, CelFault):
+            return matcher, 0
+        try:
+            if self._facts is None:
+                self._facts = facts_of(self._driver, self._device)
+            return matcher.matches(self._facts)
+        except CelFault as fault:
+            return fault.with_traceback(None), fault.cost
+
+
+# Weak: an entry goes with the last slice that has such a device.
+_likenesses: WeakValueDictionary[bytes, Likeness] = WeakValueDictionary()
+
+
+def likeness_of(driver: str, device: Device) -> Likeness:
+    """The object for devices like this one."""
+    key = _encode((driver, device.attributes, device.capacity, device.allow_multiple_allocations))
+    likeness = _likenesses.get(key)
+    if likeness is None:
+        likeness = _likenesses[key] = Likeness(driver, device)
+    return likeness
+
+
+@dataclass(slots=True, eq=False)
+class DeviceInSlice:
+    """A device in its slice."""
+
+    id: DeviceId
+    device: Device
+    slice: ResourceSlice
+    likeness: Likeness
+
+    @property
+    def name(self) -> str:
+        return "/".join(self.id)
+
+    @property
+    def is_shareable(self) -> bool:
+        """Whether several claims may use the device at once (allowMultipleAllocations)."""
+        return bool(self.device.allow_multiple_allocations)
+
+
+@dataclass(slots=True, eq=False)
+class SliceView:
+    """A slice, taken apart once."""
+
+    slice: ResourceSlice
+    sites: Sequence[DeviceInSlice]
+    serial: int = field(default_factory=lambda: next(_serials))
+
+    @property
+    def pool(self) -> PoolId:
+        return self.slice.spec.driver, self.slice.spec.pool.name
+
+    @property
+    def generation(self) -> int:
+        return self.slice.spec.pool.generation
+
+
+def view_of(slice: ResourceSlice) -> SliceView:
+    """Take a slice apart."""
+    spec = slice.spec
+    sites = tuple(
+        DeviceInSlice((spec.driver, spec.pool.name, device.name), device, slice, likeness_of(spec.driver, device))
+        for device in spec.devices or ()
+    )
+    return SliceView(slice, sites)
+
 
 CounterSets = dict[str, dict[str, int]]
 """Name of a counter set -> name of a counter -> nano-units."""
@@ -22,7 +143,9 @@ class PoolView:
     """Devices of the pool's other slices, which may use up the counters that all share."""
     counters: CounterSets = field(default_factory=dict)
     is_incomplete: bool = False
+    """Some slices of its newest generation are missing: the driver is updating it."""
     is_invalid: bool = False
+    """Two devices have the same name, or a device names a counter that does not exist."""
 
     @property
     def name(self) -> str:
@@ -36,7 +159,7 @@ class PoolView:
 def gather_pools(seen: Iterable[SliceView], whole: Mapping[PoolId, Sequence[SliceView]]) -> list[PoolView]:
     """The pools of the slices that a node sees, in the order in which devices are chosen; `whole` has all slices.
 
-    Pools with devices that must be prepared before a pod is bound come last.
+    Pools with binding conditions come last, as upstream prefers devices that need no preparation; then names decide.
     """
     gathered: dict[PoolId, list[SliceView]] = {}
     for view in seen:
@@ -50,7 +173,11 @@ def gather_pools(seen: Iterable[SliceView], whole: Mapping[PoolId, Sequence[Slic
 
 
 def _pool(id: PoolId, views: Sequence[SliceView], all_views: Sequence[SliceView]) -> PoolView | None:
-    """None: the pool is being replaced by a newer one, of which the node sees nothing yet."""
+    """The pool as these slices show it. None: a newer generation exists, of which the node sees nothing yet.
+
+    Fewer slices than the pool has is normal: the others may be for other nodes. They count for completeness and
+    counters.
+    """
     expected = views[0].slice.spec.pool.resource_slice_count
     rest: list[SliceView] = []
     if len(views) != expected:
@@ -65,6 +192,7 @@ def _pool(id: PoolId, views: Sequence[SliceView], all_views: Sequence[SliceView]
 
 
 def _whole_pool(id: PoolId, views: Sequence[SliceView], rest: Sequence[SliceView]) -> PoolView:
+    """A complete pool. Slices with counter sets have no devices."""
     here = [site for view in views if not view.slice.spec.shared_counters for site in view.sites]
     elsewhere = [site for view in rest if not view.slice.spec.shared_counters for site in view.sites]
     sets = [each for view in (*views, *rest) for each in view.slice.spec.shared_counters or ()]
@@ -88,4 +216,46 @@ def _has_counters(site: DeviceInSlice, counters: CounterSets) -> bool:
 
 
 def _must_be_prepared(pool: PoolView) -> bool:
+    """Whether a device of the pool has binding conditions."""
     return any(site.device.binding_conditions is not None for site in pool.sites)
+
+
+# ---- The devices that a search may still pick, by position in the order of devices; those taken are skipped without a
+# look.
+
+
+class FreeList:
+    """Positions from which some are taken out, and put back in the opposite order.
+
+    A linked list of which a member that is taken out keeps its neighbours, so that it finds its place again (dancing
+    links). Without it, each of thousands of claims would look at all devices that the claims before it took.
+    """
+
+    def __init__(self, size: int, left_out: Iterable[int]) -> None:
+        self.size = size
+        out = set(left_out)
+        members = [position for position in range(size) if position not in out]
+        self._after = [size] * (size + 1)
+        """By position, the last being the one before all others."""
+        self._before = [-1] * (size + 1)
+        for one, other in zip([-1, *members], [*members, size], strict=True):
+            self._after[one], self._before[other] = other, one
+        self._is_in = [position not in out for position in range(size)]
+
+    def after(self, position: int) -> int:
+        """The next member, or `size`; -1 stands before the first. One that was just taken out may be asked about."""
+        return self._after[position]
+
+    def take_out(self, position: int) -> None:
+        """Take a position out; one that never was a member stays out."""
+        if self._is_in[position]:
+            self._link(self._before[position], self._after[position])
+
+    def put_back(self, position: int) -> None:
+        """Put a position back. It must be the one that was taken out last of those that are out."""
+        if self._is_in[position]:
+            self._after[self._before[position]] = position
+            self._before[self._after[position]] = position
+
+    def _link(self, one: int, other: int) -> None:
+        self._after[one], self._before[other] = other, one

@@ -1,7 +1,17 @@
 """The search for devices: depth first, and the first choice that serves all requests of all claims is taken.
 
-Claims and requests are served in order; of a request the devices are tried in the order of pools, slices and devices.
-A device that does not work out in the end is dropped again, and the next one is tried.
+Claims and requests are served in order; the devices for a request are tried in the order of pools, slices and devices.
+A device that does not work out in the end is dropped again, and the next one is tried. This is upstream's allocator
+(structured parameters), and the order matters: the first complete choice wins, so another order would pick other
+devices.
+
+The search is exact: it finds a choice if there is one. It avoids work only where the outcome is known: selectors are
+evaluated once for devices that are alike, a request that no device serves is remembered (`hopeless`), devices of one
+request are picked in ascending order (a set of devices is tried once, not in all permutations). Its worst case is still
+exponential, so steps are counted and limited (Effort).
+
+Invariant: `_pick` and `_drop` come in pairs like brackets, so constraints, counters, marks and the free list always
+describe exactly the picks on the current path.
 """
 
 import sys
@@ -13,86 +23,38 @@ from enum import Enum
 from mooring.cluster.claims.claim_ledger import ClaimLedger
 from mooring.model.devices import DeviceId
 from mooring.model.tolerations import tolerates_hard
-from mooring.plugins.devices.capacity import Share, fits, shares_of
-from mooring.plugins.devices.cel import CelFault
-from mooring.plugins.devices.constraints import PickConstraint, constraint_of
-from mooring.plugins.devices.counters import Counters
-from mooring.plugins.devices.demand import MAX_DEVICES, Ask, Demand, Fatal
-from mooring.plugins.devices.device_views import DeviceInSlice, Likeness
-from mooring.plugins.devices.features import DeviceFeatures
-from mooring.plugins.devices.free_list import FreeList
+from mooring.plugins.devices.allocation import DeviceChoice, Pick
+from mooring.plugins.devices.capacity import Counters, Share, fits, shares_of
+from mooring.plugins.devices.cel import CelFault, Effort
+from mooring.plugins.devices.demand import (
+    MAX_DEVICES,
+    Ask,
+    Demand,
+    DeviceFeatures,
+    Fatal,
+    PickConstraint,
+    constraint_of,
+)
 from mooring.plugins.devices.node_groups import NodeGroup
-
-COST_A_STEP = 4
-"""A step takes some two microseconds, and so does the evaluation of what costs this much (a million: 0.25 to 0.45 s)."""
-BYTES_A_STEP = 1
-"""... and to compile so many bytes of a selector: 10 KiB take some 30 ms."""
+from mooring.plugins.devices.pools import DeviceInSlice, FreeList, Likeness
 
 _MANY = 256
-"""A search that may go deeper than this keeps a list of what is free. Hot: for a handful of devices looking is quicker."""
-
-
-class TookTooLong(Exception):
-    """The search was given up."""
+"""A search that may go deeper than this keeps a list of what is free. Hot: for a few devices looking at each is
+quicker."""
 
 
 class InvalidPools(Exception):
     """There is no choice, but there could be one if some pool were in order."""
 
 
-@dataclass(slots=True, eq=False)
-class Pick:
-    """A device for a request, and what it took."""
-
-    ask: Ask
-    site: DeviceInSlice
-    shares: dict[str, Share] | None = None
-    """What it consumes of a device that others may use as well."""
-    took_counters: bool = False
-    is_marked: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class DeviceChoice:
-    """The devices of each claim, in the order in which they were picked."""
-
-    picks: Sequence[Sequence[Pick]]
-    preferences: Sequence[Sequence[int]]
-    """For each claim and request which alternative was taken."""
-
-
 class _Result(Enum):
+    """The outcome of serving a request and all that follow."""
+
+    # FOUND and NONE end the search or make it go back to the next device.
     FOUND = 1
     NONE = 2
     TOO_MANY = 3
     """More devices than a claim can have: other devices will not do either, only another alternative."""
-
-
-@dataclass(slots=True, eq=False)
-class Effort:
-    """How many steps the searches of one attempt take.
-
-    Steps stand for time, which differs from run to run. What was learnt about selectors is kept, so the next attempt does
-    not spend steps on it again.
-    """
-
-    max_steps: int | None = None
-    """Of all searches together; None: there is no limit."""
-    steps: int = 0
-    compiled: set[str] = field(default_factory=set)
-    """Selectors of which something was learnt: then another attempt gets further."""
-
-    def spend(self, steps: int) -> None:
-        """Raises TookTooLong."""
-        self.steps += steps
-        if self.max_steps is not None and self.steps > self.max_steps:
-            raise TookTooLong
-
-    def learn(self, selector: str, cost: int) -> None:
-        """A selector was evaluated, and compiled if it is the first time. Raises TookTooLong."""
-        bytes_ = 0 if selector in self.compiled else len(selector)
-        self.compiled.add(selector)
-        self.spend(cost // COST_A_STEP + bytes_ // BYTES_A_STEP)
 
 
 def search(
@@ -107,6 +69,8 @@ def search(
 
 @dataclass(slots=True, eq=False)
 class _Search:
+    """One search. Nothing in it outlives the search but what `Likeness` remembers."""
+
     demand: Demand
     group: NodeGroup
     ledger: ClaimLedger
@@ -116,13 +80,14 @@ class _Search:
     preferences: list[list[int]] = field(default_factory=list)
     constraints: list[list[PickConstraint]] = field(default_factory=list)
     all_of: dict[Ask, list[DeviceInSlice]] = field(default_factory=dict)
-    """For requests of all devices: which they are."""
+    """For requests of all devices (allocationMode All): which devices these are."""
     marked: dict[DeviceId, set[int]] = field(default_factory=dict)
     """Devices that were picked and cannot be shared -> the claims that they were picked for."""
     shared: dict[DeviceId, list[dict[str, Share]]] = field(default_factory=dict)
     """Devices that were picked and can be shared -> what each share consumes."""
     hopeless: set[Ask] = field(default_factory=set)
-    """Requests that no device serves, whatever else is picked. Hot: or each choice before them would look again."""
+    """Requests that no device serves, whatever else is picked. Hot: otherwise each choice for earlier requests would
+    try again."""
     selected: dict[tuple[Ask, Likeness], bool] = field(default_factory=dict)
     """Whether a request selects devices that are alike."""
     counters: Counters = field(init=False)
@@ -140,6 +105,7 @@ class _Search:
             self.free = FreeList(len(self.group.sites), exclusive)
 
     def run(self) -> DeviceChoice | None:
+        """Check limits, search, and say why there is no choice."""
         for index, claim in enumerate(self.demand.claims):
             fewest = sum(min(self._count(ask) for ask in request) for request in claim.requests)
             if fewest > MAX_DEVICES:
@@ -154,6 +120,7 @@ class _Search:
             raise Fatal("allocation max size exceeded")
         if result is _Result.FOUND:
             return DeviceChoice(self.picks, self.preferences)
+        # Parity: without a choice, an invalid pool is the reason that upstream reports.
         if any(pool.is_invalid for pool in self.group.pools):
             raise InvalidPools
         return None
@@ -223,6 +190,9 @@ class _Search:
         if ask in self.hopeless:
             return _Result.NONE
         free = None if ask.has_admin_access else self.free
+        # `has_candidates`: whether a device exists that could serve the request if the search had picked otherwise
+        # before. If none does the request is hopeless on every path. The free list skips what this search has taken, so
+        # anything taken counts as a candidate.
         has_candidates = free is not None and bool(self.out)
         sites, position = self.group.sites, start - 1
         while (position := position + 1 if free is None else free.after(position)) < len(sites):
@@ -239,6 +209,7 @@ class _Search:
                 if result is _Result.FOUND:
                     return result
                 self._drop(ask.claim)
+                # Other devices do not change their number, so trying them is pointless.
                 if result is _Result.TOO_MANY:
                     return result
         if not has_candidates and not start:
@@ -246,7 +217,8 @@ class _Search:
         return _Result.NONE
 
     def _take_this(self, ask: Ask, request: int, taken: int) -> _Result:
-        """All devices are wanted, so there is no choice; one that a constraint forbids makes no sense."""
+        """All devices are wanted, so there is no choice: each is taken in turn, and one that a constraint forbids is an
+        error."""
         if not self._pick(ask, self.all_of[ask][taken], is_needed=True):
             return _Result.NONE
         result = self._take(ask, request, taken + 1, 0)
@@ -257,13 +229,14 @@ class _Search:
     # ---- one device
 
     def _is_in_use(self, ask: Ask, site: DeviceInSlice) -> bool:
+        """Whether the device is taken. Admin access ignores other claims, but a claim cannot have a device twice."""
         marked = self.marked.get(site.id)
         if ask.has_admin_access:
             return bool(marked) and ask.claim in (marked or ())
         return bool(marked) or site.id in self.ledger.exclusive or self._is_shared_in_vain(site)
 
     def _is_shared_in_vain(self, site: DeviceInSlice) -> bool:
-        """Where capacity cannot be consumed in parts, a device that someone shares is taken as a whole."""
+        """Where capacity cannot be consumed in parts, a device that a claim shares is taken as a whole."""
         return not self.features.consumable_capacity and site.id in self.ledger.shares
 
     def _is_selected(self, ask: Ask, site: DeviceInSlice) -> bool:
@@ -277,21 +250,23 @@ class _Search:
         return is_selected and site.id not in self.group.hidden
 
     def _matches(self, ask: Ask, likeness: Likeness) -> bool:
+        """Ask the selectors of the class, then those of the request. A fault is an error of the attempt, as upstream."""
         for i, selector in enumerate(ask.class_selectors):
             answer = self._answer(selector, likeness)
             if isinstance(answer, CelFault):
-                raise Fatal(f"class {ask.class_name}: selector #{i}: {_told(answer)}")
+                raise Fatal(f"class {ask.class_name}: selector #{i}: {_describe(answer)}")
             if not answer:
                 return False
         for i, selector in enumerate(ask.selectors):
             answer = self._answer(selector, likeness)
             if isinstance(answer, CelFault):
-                raise Fatal(f": selector #{i}: {_told(answer)}", ask.claim)
+                raise Fatal(f": selector #{i}: {_describe(answer)}", ask.claim)
             if not answer:
                 return False
         return True
 
     def _answer(self, selector: str, likeness: Likeness) -> bool | CelFault:
+        """What a selector says. Only what has to be evaluated costs steps: the same search may cost less the next time."""
         answer = likeness.known(selector)
         if answer is None:
             answer, cost = likeness.ask(selector)
@@ -299,6 +274,7 @@ class _Search:
         return answer
 
     def _has_capacity(self, ask: Ask, site: DeviceInSlice) -> bool:
+        """Whether enough capacity is left beside what claims and this search consume."""
         if not self.features.consumable_capacity or (not site.device.capacity and not ask.capacity):
             return True
         consumption = self.ledger.consumed.get(site.id)
@@ -307,11 +283,13 @@ class _Search:
         return fits(site.device.capacity or {}, ask.capacity, given, *picked)
 
     def _pick(self, ask: Ask, site: DeviceInSlice, is_needed: bool = False) -> bool:
-        """Take the device if it is free, tolerable, within its counters and allowed by all constraints."""
+        """Take the device if it is free, tolerated, within its counters and allowed by all constraints. Leaves no trace
+        if not."""
         is_shareable = self.features.consumable_capacity and site.is_shareable
         if (not is_shareable or not ask.has_admin_access) and self._is_in_use(ask, site):
             return False
         pick = Pick(ask, site)
+        # A shared device consumes its counters once, with its first share.
         if site.device.consumes_counters and not (is_shareable and self._has_shares(site)):
             if not self.features.partitionable:
                 return False
@@ -326,7 +304,7 @@ class _Search:
         return True
 
     def _is_admitted(self, pick: Pick, is_needed: bool) -> bool:
-        """Taints, constraints, and once more capacity: of all devices that are wanted one may be shared twice."""
+        """Taints and constraints; and capacity once more, because a request for all devices does not check it before."""
         ask, site = pick.ask, pick.site
         if self.features.taints and site.device.taints and not tolerates_hard(ask.tolerations, site.device.taints):
             return False
@@ -346,9 +324,11 @@ class _Search:
         return False
 
     def _has_shares(self, site: DeviceInSlice) -> bool:
+        """Whether the device is shared already, by a claim or in this search."""
         return site.id in self.ledger.consumed or bool(self.shared.get(site.id))
 
     def _mark(self, pick: Pick, is_shareable: bool) -> None:
+        """Note the pick: a share of a device that can be shared, or the whole device."""
         ask, site = pick.ask, pick.site
         if is_shareable:
             pick.shares = shares_of(site.device.capacity or {}, ask.capacity)
@@ -359,12 +339,15 @@ class _Search:
         self.picks[ask.claim].append(pick)
 
     def _mark_for(self, device: DeviceId, claim: int) -> None:
+        """Mark a device for a claim. With admin access several claims may mark one device; it leaves the free list
+        once."""
         self.marked.setdefault(device, set()).add(claim)
         if self.free is not None and device not in self.out:
             self.out[device] = self.position_of[device]
             self.free.take_out(self.out[device])
 
     def _unmark_for(self, device: DeviceId, claim: int) -> None:
+        """Undo `_mark_for`; the device is free again when no claim marks it."""
         self.marked[device].discard(claim)
         if self.free is not None and not self.marked[device]:
             self.free.put_back(self.out.pop(device))
@@ -401,7 +384,8 @@ def _depth(calls: int) -> Iterator[None]:
         sys.setrecursionlimit(before)
 
 
-def _told(fault: CelFault) -> str:
+def _describe(fault: CelFault) -> str:
+    """The fault in upstream's words, which tell compiling from running."""
     text = str(fault)
     is_compilation = text.startswith(("compilation failed", "must evaluate", "program instantiation failed"))
     return f"CEL {'compile' if is_compilation else 'runtime'} error: {text}"

@@ -1,4 +1,14 @@
-"""What is left to do for claims when a node is chosen: write who gets which device, then wait until it is prepared."""
+"""PreBind of DynamicResources: write which claim gets which device, then wait until the devices are prepared.
+
+The work is a generator of writes and pauses. It can be stopped at any of them (the pod is deleted, the scheduler
+stops), also while a write is under way. Then it is not known whether the API server carried the write out, and the
+devices must count as taken until the answer comes: otherwise two claims could get one device. Most of this module is
+about that.
+
+Invariants: a claim that is being written is pending or in doubt in the ledger; every write has a `late` answer, which
+settles the doubt when the work is gone; at most one pod at a time writes a claim (`turns`), and it writes the
+reservations of the waiting pods along with its own.
+"""
 
 from collections.abc import Generator, Sequence
 from dataclasses import replace
@@ -16,40 +26,37 @@ from mooring.kit.rfc3339 import in_seconds
 from mooring.model.devices import Allocation, ClaimConsumer, ResourceClaim
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.plugins.devices.binding import (
+from mooring.plugins.devices.allocation import (
     FAILED,
+    FINALIZER,
     TIMEOUT,
     BindingFailed,
-    is_overdue,
-    is_prepared,
-    must_be_prepared,
-    results_of,
-)
-from mooring.plugins.devices.claims import is_reserved_for
-from mooring.plugins.devices.extended import is_unwritten
-from mooring.plugins.devices.metrics import ClaimMetrics
-from mooring.plugins.devices.state import ClaimState
-from mooring.plugins.devices.writes import (
-    FINALIZER,
+    ClaimMetrics,
     add_finalizer,
     allocated,
     create_extended,
     give_back_reservation,
+    is_overdue,
+    is_prepared,
+    must_be_prepared,
     name_extended,
     read_again,
+    results_of,
     write_status,
 )
+from mooring.plugins.devices.claims import ClaimState, is_reserved_for, is_unwritten
 
 ATTEMPTS = 5
-"""How often a claim is written that others change at the same time."""
+"""How often a claim is written that other clients change at the same time."""
 POLL_NS = 5 * NS_PER_S
+"""Upstream polls for binding conditions every five seconds as well; changes of the claims wake it earlier here."""
 SHOWN_NS = 120 * NS_PER_S
 """How long to wait until the watch shows a claim that was created; after that it is taken as shown."""
 CONFLICT = 409
 RETRY_NS = NS_PER_S // 100
 """How long to wait when another client wrote the claim at the same time. Upstream waits ten milliseconds as well."""
 MAX_CONSUMERS = 256
-"""Of one claim (ResourceClaimReservedForMaxSize)."""
+"""Entries in reservedFor of one claim (ResourceClaimReservedForMaxSize)."""
 
 Steps = Generator[Write | Pause, KubeObject | WriteFault | None, ResourceClaim]
 
@@ -75,17 +82,18 @@ class ClaimWork:
         self._is_asking = False
         """Whether a write is under way."""
         self._is_in_doubt = False
-        """Whether one was, and nobody knows what became of it."""
+        """Whether a write got no answer to rely on, so that it is not known whether it was carried out."""
         self._along: list[ClaimConsumer] = []
-        """Other pods whose reservation was in a write of which nobody knows yet what became of it."""
+        """Other pods whose reservation is in a write that is not answered yet."""
         self._pending = ""
-        """What the claim is known by that is being written."""
+        """The id under which the claim that is being written is pending in the ledger."""
 
     def run(self, node_name: str) -> Work:
+        """Claim by claim, in order; then wait for the devices."""
         state, pod = self._state, self._pod
         for index in range(len(state.claims)):
             is_extended = state.extended is not None and index == len(state.claims) - 1
-            yield from self._hear_of_others(index)
+            yield from self._wait_for_own_release(index)
             if is_reserved_for(state.claims[index], pod) or (is_extended and index not in state.allocations):
                 continue
             bind = self._bind(index, True) if is_extended else self._bind_in_turn(index)
@@ -98,16 +106,16 @@ class ClaimWork:
 
     # ---- one claim
 
-    def _hear_of_others(self, index: int) -> Generator[Pause, KubeObject | WriteFault | None, None]:
-        """The pod may be giving the claim back still, after an attempt that failed: a reservation that is on its way out
-        must not be taken for one that stays."""
+    def _wait_for_own_release(self, index: int) -> Generator[Pause, KubeObject | WriteFault | None, None]:
+        """Wait while the pod is still giving the claim back, after an attempt that failed: a reservation that is about
+        to be removed must not be taken for one that stays."""
         claim = self._state.claims[index]
         while self._ledger.is_given_back(claim, self._pod.id):
-            yield _news_of(claim)
+            yield _pause_for(claim)
         self._refresh(index)
 
     def _refresh(self, index: int) -> ResourceClaim:
-        """The claim as it is known by now."""
+        """The claim as the ledger knows it by now; a claim of the same name with another uid is not it."""
         claim = self._state.claims[index]
         known = self._ledger.get(claim.key)
         if known is not None and known.uid == claim.uid:
@@ -115,7 +123,8 @@ class ClaimWork:
         return claim
 
     def _bind_in_turn(self, index: int) -> Steps:
-        """Write the claim when no other pod is writing it. Meanwhile others may write the reservation of this one too."""
+        """Write the claim when no other pod is writing it. Meanwhile the writing pod may write this pod's reservation
+        too."""
         claim, turns = self._state.claims[index], self._ledger.turns
         id, consumer = claim_id(claim), None
         if self._state.allocations.get(index) is None:
@@ -123,7 +132,7 @@ class ClaimWork:
         is_served = False
         try:
             while not turns.take(id, self._pod.id, consumer):
-                yield _news_of(claim)
+                yield _pause_for(claim)
                 if consumer is not None and is_reserved_for(self._refresh(index), self._pod):
                     is_served = True
                     return self._state.claims[index]
@@ -135,10 +144,9 @@ class ClaimWork:
             turns.leave(id, self._pod.id, is_served)
 
     def _bind(self, index: int, is_extended: bool) -> Steps:
-        """Write the claim. Until that is done, or has failed, its devices count as given.
+        """Write the claim. Until that is done, or has failed, its devices count as taken.
 
-        When the work is stopped while a write is under way nobody knows what became of it: then they go on counting
-        as given until the answer comes.
+        If the work is stopped while a write is under way they go on counting as taken until the answer comes.
         """
         claim, allocation = self._state.claims[index], self._state.allocations.get(index)
         self._pending, self._is_asking, self._is_in_doubt = claim_id(claim), False, False
@@ -147,8 +155,8 @@ class ClaimWork:
                 claim = yield from self._create(allocation)
             claim = yield from self._write(claim, allocation)
             if is_extended:
-                yield from self._show(claim)
-                yield from self._name(claim)
+                yield from self._wait_until_shown(claim)
+                yield from self._name_in_pod(claim)
             else:
                 self._ledger.wrote(claim)
         except (GeneratorExit, PodGone):
@@ -162,16 +170,16 @@ class ClaimWork:
         return claim
 
     def _leave_in_doubt(self, claim: ResourceClaim) -> None:
-        """Somebody has to hear what became of the last write: its answer, or else one to a question about it."""
+        """Make sure that the outcome of the last write becomes known: by its answer, or else by reading the claim."""
         self._ledger.doubt(self._pending)
         if not self._is_asking:
             self._services.want(self._followed(read_again(claim), ATTEMPTS))
 
     def _write(self, claim: ResourceClaim, allocation: Allocation | None) -> Steps:
-        """Finalizer, allocation and reservation. Where others were faster the claim is read and tried again.
+        """Finalizer, allocation and reservation. On a conflict the claim is read and the write is tried again.
 
-        So it is when a write got no answer, or none to rely on: as a write is for one version of the claim only, it does
-        no harm the second time, and the first cannot be carried out any more once the second was.
+        The same goes for a write that got no answer, or none to rely on: a write is for one version of the claim only,
+        so it does no harm the second time, and the first cannot be carried out any more once the second was.
         """
         for attempt in range(ATTEMPTS):
             if attempt:
@@ -206,7 +214,7 @@ class ClaimWork:
         raise PluginError(f"{what} {claim.key}: {answer.message}")
 
     def _read_again(self, claim: ResourceClaim) -> Steps:
-        """The claim as it is on the server, which is asked until it says something to rely on."""
+        """The claim as it is on the server, which is asked until it gives an answer to rely on."""
         found = yield from self._ask(read_again(claim))
         while isinstance(found, WriteFault) and _is_unreliable(found):
             yield Pause(self._services.now_ns() + NS_PER_S)
@@ -219,13 +227,14 @@ class ClaimWork:
         return found
 
     def _is_ours(self, claim: ResourceClaim, allocation: Allocation | None) -> bool:
-        """Whether a write of ours was carried out after all."""
+        """Whether a write of this work was carried out after all."""
         known = claim.status.allocation
         if known is None or not is_reserved_for(claim, self._pod):
             return False
         return allocation is None or known.devices.results == allocation.devices.results
 
     def _check(self, claim: ResourceClaim, allocation: Allocation | None) -> None:
+        """What other clients may have done to the claim that makes the binding impossible. Texts are upstream's."""
         if claim.metadata.deletion_timestamp is not None:
             raise PluginError(f"claim {claim.key} got deleted in the meantime")
         if allocation is not None and claim.status.allocation is not None:
@@ -234,7 +243,7 @@ class ClaimWork:
             raise PluginError(f"claim {claim.key} got deallocated elsewhere in the meantime")
 
     def _consumers(self, claim: ResourceClaim) -> list[ClaimConsumer]:
-        """This pod, and as many of those that wait for their reservation as there is room for."""
+        """This pod, and as many of those that wait for their reservation as the claim has room for."""
         known = claim.status.reserved_for or ()
         reserved = {each.uid for each in known}
         own = ClaimConsumer(resource="pods", name=self._pod.name, uid=self._pod.id)
@@ -244,6 +253,7 @@ class ClaimWork:
     def _reservation(
         self, claim: ResourceClaim, allocation: Allocation | None, consumers: Sequence[ClaimConsumer]
     ) -> Write:
+        """The patch of the status. The timestamp starts the time for binding conditions, once for the claim."""
         status: dict[str, Any] = {}
         if allocation is not None:
             status["allocation"] = msgspec.to_builtins(allocation)
@@ -256,7 +266,7 @@ class ClaimWork:
     def _ask(
         self, write: Write, consumers: Sequence[ClaimConsumer] = ()
     ) -> Generator[Write | Pause, KubeObject | WriteFault | None, ResourceClaim | WriteFault]:
-        """Have something written, and note while nobody knows whether it was."""
+        """Yield a write, and note that it is under way until the answer comes."""
         self._is_asking = True
         self._ledger.turns.begin(self._pending, consumers[1:])
         self._along = [*self._along, *consumers[1:]]
@@ -270,7 +280,7 @@ class ClaimWork:
         return answer
 
     def _release(self, claim: ResourceClaim, consumers: Sequence[ClaimConsumer]) -> None:
-        """Give back what was reserved for pods that do not want it any more: they were stopped during the write."""
+        """Give back what was written for pods that stopped during the write."""
         self._ledger.wrote(claim)
         reserved = {each.uid for each in claim.status.reserved_for or ()}
         for consumer in self._ledger.turns.end(claim_id(claim), consumers):
@@ -279,9 +289,10 @@ class ClaimWork:
                 self._services.want(replace(give_back_reservation(claim, consumer.uid), late=answered))
 
     def _followed(self, write: Write, tries: int, consumers: Sequence[ClaimConsumer] = ()) -> Write:
-        """The write, with someone to hear of it when the work is stopped before the answer: then the doubt is settled.
+        """The write, with a `late` answer for when the work is stopped before: then the doubt is settled and the pod
+        activated.
 
-        An answer that is not to be relied on leads to a question about the claim, so many times at most.
+        An answer that is not to be relied on leads to a read of the claim, at most `tries` times.
         """
         pending = self._pending
 
@@ -300,7 +311,7 @@ class ClaimWork:
     # ---- the claim for extended resources
 
     def _create(self, allocation: Allocation | None) -> Steps:
-        """From now on it is the claim that was created that is about to get the devices."""
+        """Create the claim for extended resources. From now on the created claim is the pending one."""
         assert self._state.node_claim is not None and allocation is not None
         answer = yield from self._ask(create_extended(self._state.node_claim))
         self._metrics.created(not isinstance(answer, WriteFault))
@@ -314,8 +325,8 @@ class ClaimWork:
         self._pending = claim_id(answer)
         return answer
 
-    def _show(self, claim: ResourceClaim) -> Generator[Pause, KubeObject | WriteFault | None, None]:
-        """Wait for the watch to show the claim: until then only we know that its devices are given."""
+    def _wait_until_shown(self, claim: ResourceClaim) -> Generator[Pause, KubeObject | WriteFault | None, None]:
+        """Wait for the watch to show the claim: until then only this process knows that its devices are taken."""
         deadline_ns = self._services.now_ns() + SHOWN_NS
         while not self._ledger.wrote(claim) and self._services.now_ns() < deadline_ns:
             known = self._ledger.get(claim.key)
@@ -323,8 +334,8 @@ class ClaimWork:
                 return
             yield Pause(deadline_ns, frozenset(((ResourceClaim, claim.key),)))
 
-    def _name(self, claim: ResourceClaim) -> Generator[Write, KubeObject | WriteFault | None, None]:
-        """Tell the pod which claim serves its extended resources."""
+    def _name_in_pod(self, claim: ResourceClaim) -> Generator[Write, KubeObject | WriteFault | None, None]:
+        """Write into the pod's status which claim serves its extended resources."""
         answer = yield name_extended(self._pod, claim, self._state.mappings)
         if isinstance(answer, WriteFault):
             raise PluginError(f"update pod {self._pod.key} ExtendedResourceClaimStatus: {answer.message}")
@@ -332,6 +343,7 @@ class ClaimWork:
     # ---- devices that must be prepared
 
     def _wait_until_prepared(self, timeout_ns: int) -> Generator[Pause, KubeObject | WriteFault | None, None]:
+        """Wait for binding conditions; the metrics record every way out."""
         began_ns, status = self._services.now_ns(), "success"
         deadline_ns = began_ns + timeout_ns
         watched = frozenset((ResourceClaim, claim.key) for claim in self._state.claims)
@@ -352,6 +364,7 @@ class ClaimWork:
             self._metrics.waited(devices, status, (self._services.now_ns() - began_ns) / NS_PER_S)
 
     def _are_prepared(self, timeout_ns: int) -> bool:
+        """Whether all claims are prepared, by the newest that the watch showed. The first that is not decides."""
         for index, claim in enumerate(self._state.claims):
             if is_unwritten(claim):
                 continue
@@ -370,10 +383,11 @@ class ClaimWork:
         return True
 
 
-def _news_of(claim: ResourceClaim) -> Pause:
+def _pause_for(claim: ResourceClaim) -> Pause:
+    """Pause until the claim changes."""
     return Pause(None, frozenset(((ResourceClaim, claim.key),)))
 
 
 def _is_unreliable(fault: WriteFault) -> bool:
-    """Whether the server may have done what was asked of it: it gave no answer, or was in trouble."""
+    """Whether the server may have carried out what it was asked: it gave no answer, or reported a fault of its own."""
     return fault.code == 0 or fault.code >= 500

@@ -1,1 +1,1 @@
-"""Plugins of pod groups."""
+"""Plugins for pods that are scheduled together (PodGroup)."""

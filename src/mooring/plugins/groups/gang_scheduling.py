@@ -1,7 +1,8 @@
 """GangScheduling: the pods of a PodGroup with a gang policy go together, or none of them goes.
 
-A pod is held back until its group is there and enough members have come. It may go to its node when enough of them have
-one. An attempt for the whole group finds that out (scheduler/groups/attempt.py), so that no member holds room meanwhile.
+PreEnqueue holds a pod back until its PodGroup exists and minCount members have come. Permit makes a pod that has a node
+wait until minCount members have one. An attempt for the whole group finds that out first (scheduler/groups/attempt.py),
+so that members of an incomplete gang do not hold room while they wait for each other.
 """
 
 from collections.abc import Sequence
@@ -9,18 +10,21 @@ from typing import Any, cast
 
 from mooring.cluster.pods.pod_groups import PodGroupMembers
 from mooring.framework.context import GROUP_TRIAL, SchedulingContext
-from mooring.framework.events import POD, Action, ClusterEvent, Registration
+from mooring.framework.events import POD, Action, Change, ClusterEvent, Registration
 from mooring.framework.points import Handle, PermitPlugin, PreEnqueuePlugin, Wait
 from mooring.framework.status import PluginError, Rejection, final
 from mooring.model.kinds.scheduling import POD_GROUP
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup
-from mooring.plugins.groups.gang_scheduling_hints import is_own_group, joins_group
+from mooring.plugins.hints import pods_of
 
 TIMEOUT_S = 300
+"""How long Permit waits, upstream's five minutes. After that the waiting members give their nodes back."""
 
 
 class GangScheduling(PreEnqueuePlugin, PermitPlugin):
+    """Members and their states come from the cluster's groups; the plugin has no state of its own."""
+
     name = "GangScheduling"
 
     def __init__(self, args: Any, handle: Handle) -> None:
@@ -33,6 +37,7 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
         )
 
     def pre_enqueue(self, pod: Pod) -> Rejection | None:
+        """Messages are upstream's, `pods's` included."""
         if not self._is_member(pod):
             return None
         declared = self._declared(pod)
@@ -46,6 +51,8 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
         return None
 
     def permit(self, context: SchedulingContext, node_name: str) -> Rejection | Wait | None:
+        """Wait, or let the whole gang go. In a trial of a group (GROUP_TRIAL) it only answers: a trial must not change
+        the queue."""
         pod = context.pod
         if not self._is_member(pod):
             return None
@@ -58,6 +65,7 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
         group, is_trial = self._group(pod), context.state.find(GROUP_TRIAL)
         if group.scheduled_count < gang.min_count:
             if not is_trial:
+                # The members without a node are needed now: without this they may sit in backoff until the timeout.
                 self._services.activate(list(group.unscheduled.values()))
             return Wait(TIMEOUT_S, "waiting for minCount pods from a gang to be scheduled")
         if not is_trial:
@@ -65,7 +73,7 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
         return None
 
     def _allow_others(self, pod: Pod, group: PodGroupMembers) -> None:
-        """Let those go that wait for the gang to be complete."""
+        """Release the members that wait in Permit: this pod completes the gang."""
         for member_id in group.assumed:
             waiting = self._services.waiting.get(member_id) if member_id != pod.id else None
             if waiting is not None:
@@ -77,9 +85,25 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
         return cluster is not None and cluster.groups is not None and pod.group_key is not None
 
     def _declared(self, pod: Pod) -> PodGroup | None:
+        """The pod's PodGroup object; None while it does not exist."""
         assert self._services.cluster is not None
         return cast("PodGroup | None", self._services.cluster.objects[PodGroup].get(pod.group_key or ""))
 
     def _group(self, pod: Pod) -> PodGroupMembers:
+        """The members that the scheduler knows; empty if it knows none."""
         assert self._services.cluster is not None and self._services.cluster.groups is not None
         return self._services.cluster.groups.of(pod) or PodGroupMembers()
+
+
+# ---- Queueing hints: which changes can complete the gang that a pod waits for.
+
+
+def joins_group(pod: Pod, change: Change) -> bool:
+    """Whether a pod came that is in the same group."""
+    _, new = pods_of(change)
+    return new is not None and new.group_key == pod.group_key
+
+
+def is_own_group(pod: Pod, change: Change) -> bool:
+    """Whether it is the pod's group that came."""
+    return change.new is not None and change.new.key == pod.group_key

@@ -7,6 +7,8 @@ from mooring.framework.points import Plugin
 
 
 class TopologyPlacementGenerator(Plugin):
+    """Accepted in profiles, so that upstream's configurations load."""
+
     name = "TopologyPlacementGenerator"
 
     def events(self) -> tuple[()]:
@@ -15,6 +17,8 @@ class TopologyPlacementGenerator(Plugin):
 
 
 class PodGroupPodsCount(Plugin):
+    """Accepted in profiles, as above."""
+
     name = "PodGroupPodsCount"
 
     def events(self) -> tuple[()]:

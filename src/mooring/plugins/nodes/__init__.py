@@ -1,1 +1,1 @@
-"""Plugins that look at the node alone."""
+"""Plugins that look at one node at a time: its name, labels, taints, ports, images and features."""

@@ -7,15 +7,27 @@ from mooring.framework.points import Reads, Rows, ScorePlugin, Scores, reads
 from mooring.model.shape import PodPart
 
 MIB = 1024 * 1024
+# Upstream's thresholds: less than 23 MiB of images scores 0, and 1000 MiB for each container scores 100.
 MIN_BYTES = 23 * MIB
 MAX_BYTES_PER_CONTAINER = 1000 * MIB
 
 
 class ImageLocality(ScorePlugin):
+    """Score only: a node without the images can still pull them."""
+
     name = "ImageLocality"
 
     @reads(Reads.ROW, PodPart.IMAGES)
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
+        """The bytes of the pod's images on the node, each scaled by the share of nodes that have the image, brought to
+        0..100.
+
+        The scaling is upstream's, against all pods piling up on the few nodes that have an image.
+
+        Reads.ROW is right although the counts are about other nodes: the table shows each row the counts as of the last
+        time that the row was touched (Parity: upstream's snapshot does the same), so an answer changes only when its
+        row does. A node that comes or goes changes `alive_count` and voids all that is kept.
+        """
         images, node_count = context.nodes.images, context.nodes.alive_count
         highest = MAX_BYTES_PER_CONTAINER * context.shape.containers_count
         total = None
@@ -25,9 +37,8 @@ class ImageLocality(ScorePlugin):
                 continue
             spread = counts[rows] / node_count
             part = (images.size_bytes(name) * spread).astype(np.int64)
-            total = np.minimum(
-                part if total is None else total + part, highest
-            )  # or else many large images wrap around
+            # Clamped in each round: the sum of many large images would wrap around.
+            total = np.minimum(part if total is None else total + part, highest)
         if total is None:
             return None
         if highest <= MIN_BYTES:

@@ -31,10 +31,13 @@ from mooring.model.selectors import NodeMatcher, NodeTerm, compile_node_selector
 from mooring.model.shape import PodPart, PodShape
 from mooring.plugins.hints import new_node_of, nodes_of
 
+# Codes of `filter`: the profile's addedAffinity is checked first upstream, so its code wins over the pod's own.
 _NOT_ENFORCED, _NOT_WANTED = 1, 2
 
 
 class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
+    """The pod's own terms are compiled with its shape; those of the profile are compiled once, here."""
+
     name = "NodeAffinity"
 
     def __init__(self, args: Any, handle: Handle) -> None:
@@ -57,10 +60,10 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
         return (Registration(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL), self._node_wanted),)
 
     def _node_wanted(self, pod: Pod, change: Change) -> bool:
-        """Whether the pod wants the node as it is now, and did not before.
+        """Queueing hint: whether the pod wants the node as it is now, and did not before.
 
-        Parity: what the profile adds is asked only about the node as it is now, so a node that the pod always wanted
-        and the profile admits only now is passed over.
+        Parity: what the profile adds is checked only for the node as it is now, so the hint misses a node that the pod
+        always wanted and that the profile admits only now.
         """
         (old, _), new, shape = nodes_of(change), new_node_of(change), pod.shape
         if self._added_required is not None and not self._added_required.matches(new.name, new.labels):
@@ -71,6 +74,11 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
 
     @reads(Reads.SHAPE, PodPart.NODE_SELECTION)
     def pre_filter(self, context: SchedulingContext) -> NodeNames | Rejection | Skip | None:
+        """The only node names that can match, where every term restricts metadata.name; terms are alternatives, so one
+        term without names leaves all nodes.
+
+        Reads.SHAPE is right: the answer comes from the affinity in the pod's spec and the profile's arguments alone.
+        """
         shape = context.shape
         required = shape.node_affinity.required if shape.node_affinity else None
         if required is None:
@@ -87,6 +95,10 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
 
     @reads(Reads.NODE, PodPart.NODE_SELECTION)
     def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
+        """nodeSelector and all of required affinity must match, and so must the profile's.
+
+        Reads.NODE is right: selectors see the labels and the name of the node and nothing else.
+        """
         nodes, shape = context.nodes, context.shape
         wanted = np.ones(len(nodes.alive[rows]), np.bool_)
         if shape.node_selector:
@@ -105,6 +117,8 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
 
     @reads(Reads.SHAPE, PodPart.NODE_SELECTION)
     def pre_score(self, context: SchedulingContext, rows: Rows) -> Skip | None:
+        """SKIP without preferred terms. Reads.SHAPE is right: only the terms and the profile decide. Terms that do not
+        compile fail the attempt, as upstream."""
         preferred = context.shape.preferred_nodes
         if preferred is None and not self._added_preferred:
             return SKIP
@@ -115,7 +129,8 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
 
     @reads(Reads.NODE, PodPart.NODE_SELECTION)
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
-        """The weights of the preferred terms that match."""
+        """The sum of the weights of the preferred terms that match. Reads.NODE is right for the same reason as in
+        `filter`."""
         total = np.zeros(len(context.nodes.alive[rows]), np.int64)
         for weight, term in (*(context.shape.preferred_nodes or ()), *self._added_preferred):
             total += weight * match_term(context.nodes, term, rows)
@@ -132,7 +147,8 @@ def _wants(shape: PodShape, node: Node) -> bool:
 
 
 def _is_in_doubt(shape: PodShape, node: Node) -> bool:
-    """Whether a node is refused for a term that does not compile, and not for its labels. Then a hint says yes."""
+    """Whether a node is rejected for a term that does not compile, and not for its labels. A hint that cannot tell says
+    yes."""
     return _has_labels(shape, node) and shape.required_nodes is not None and bool(shape.required_nodes.faults())
 
 

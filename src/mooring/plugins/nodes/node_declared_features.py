@@ -15,6 +15,8 @@ from mooring.plugins.hints import is_itself, new_node_of, nodes_of, pods_of
 
 
 class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
+    """On by default, as upstream's gate of the same name; with the gate off the plugin skips every pod."""
+
     name = "NodeDeclaredFeatures"
 
     def __init__(self, args: Any, handle: Handle) -> None:
@@ -31,10 +33,15 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
 
     @reads(Reads.SHAPE)
     def pre_filter(self, context: SchedulingContext) -> Skip | None:
+        """SKIP for pods that need no feature. Reads.SHAPE is right: only the pod's spec decides what it needs."""
         return None if self._is_on and required_features(context.shape) else SKIP
 
     @reads(Reads.NODE)
     def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
+        """Feature sets of nodes are interned, so each distinct set is compared once.
+
+        Reads.NODE is right: the declared features are part of the node's status.
+        """
         required = required_features(context.shape)
         lacking = np.array([not required <= declared for declared in context.nodes.feature_sets], np.int64)
         return lacking[context.nodes.feature_set[rows]]
@@ -44,12 +51,14 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
 
 
 def _declares_others(pod: Pod, change: Change) -> bool:
-    """Whether a node came, or declares other features than before, whichever they are."""
+    """Whether a node came, or declares other features than before. Parity: which features the pod needs is not checked
+    here."""
     (old, _), new = nodes_of(change), new_node_of(change)
     return old is None or (old.status.declared_features or []) != (new.status.declared_features or [])
 
 
 def _needs_others(pod: Pod, change: Change) -> bool:
+    """Whether the waiting pod itself changed so that it needs other features."""
     old, new = pods_of(change)
     if old is None or new is None or not is_itself(pod, change):
         return False
@@ -57,7 +66,8 @@ def _needs_others(pod: Pod, change: Change) -> bool:
 
 
 def required_features(shape: PodShape) -> frozenset[str]:
-    """The features that a pod of this shape cannot do without."""
+    """The features that a pod of this shape needs. Upstream's list for v1.36: each feature has a rule that reads the
+    pod's spec."""
     required = set()
     if any(rule.action == "RestartAllContainers" for c in shape.containers for rule in c.restart_policy_rules or ()):
         required.add("RestartAllContainersOnContainerExits")

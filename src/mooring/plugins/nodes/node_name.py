@@ -12,6 +12,9 @@ from mooring.model.pod import Pod
 
 
 class NodeName(FilterPlugin):
+    """Only for pods that already have spec.nodeName when they are scheduled, as in dry runs: the scheduler sees others
+    as assigned."""
+
     name = "NodeName"
 
     def events(self) -> Sequence[Registration]:
@@ -19,9 +22,12 @@ class NodeName(FilterPlugin):
 
     @classmethod
     def concerns(cls, pod: Pod) -> bool:
+        """Pods without a node name are not asked about at all, which is nearly all of them."""
         return bool(pod.spec.node_name)
 
     def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
+        """Rejects all rows but one. Without `@reads`, because spec.nodeName is not part of the shape: nothing may be
+        kept under it."""
         wanted = context.pod.spec.node_name
         others = np.ones(context.nodes.height, np.int64)
         row = context.nodes.row_book.get(wanted)

@@ -14,6 +14,8 @@ from mooring.plugins.hints import has_place, pods_of
 
 
 class NodePorts(PreFilterPlugin, FilterPlugin):
+    """The table keeps the host ports in use by row, with upstream's rule that 0.0.0.0 collides with every address."""
+
     name = "NodePorts"
 
     def events(self) -> Sequence[Registration]:
@@ -24,10 +26,17 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
 
     @reads(Reads.SHAPE, PodPart.PORTS)
     def pre_filter(self, context: SchedulingContext) -> Skip | None:
+        """SKIP for pods without host ports. Reads.SHAPE is right: ports are part of the pod's spec."""
         return None if context.shape.host_ports else SKIP
 
     @reads(Reads.ROW, PodPart.PORTS)
     def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
+        """Rows on which a wanted port is taken. A few rows are asked one by one; for all rows it goes through the users
+        of each port.
+
+        Reads.ROW is right: the ports in use are those of the pods on the node, and a pod that comes or goes touches the
+        row. Sums would not do (Reads.TOTALS), so preemption tries such nodes one by one.
+        """
         ports, wanted = context.nodes.ports, context.shape.host_ports
         if not isinstance(rows, slice):
             taken = [any(ports.is_taken(row, port) for port in wanted) for row in rows.tolist()]
@@ -50,4 +59,6 @@ def _port_came_free(pod: Pod, change: Change) -> bool:
 
 
 def _collide(one: HostPort, other: HostPort) -> bool:
+    """Same protocol and port number, and the same address or one that stands for all. A HostPort is (address, protocol,
+    port)."""
     return one[1:] == other[1:] and (one[0] == other[0] or ANY_IP in (one[0], other[0]))

@@ -14,9 +14,13 @@ from mooring.model.shape import PodPart
 from mooring.plugins.hints import is_itself, new_node_of, nodes_of, pods_of
 
 CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
+"""The taint that the node controller adds to cordoned nodes. Upstream checks the field and a toleration of this taint,
+so that pods of DaemonSets go to cordoned nodes."""
 
 
 class NodeUnschedulable(FilterPlugin):
+    """Looks at spec.unschedulable, which is set before the controller adds the taint."""
+
     name = "NodeUnschedulable"
 
     def events(self) -> Sequence[Registration]:
@@ -27,6 +31,7 @@ class NodeUnschedulable(FilterPlugin):
 
     @reads(Reads.NODE, PodPart.TOLERATIONS)
     def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
+        """Reads.NODE is right: the flag belongs to the node and the tolerations to the shape."""
         cordoned = context.nodes.unschedulable[rows]
         if not cordoned.any() or context.shape.tolerance.covers(CORDONED):
             return None
@@ -37,11 +42,12 @@ class NodeUnschedulable(FilterPlugin):
 
 
 def _node_opened(pod: Pod, change: Change) -> bool:
-    """Whether a node came, or was uncordoned, that takes any pod."""
+    """Whether a node came that is not cordoned, or was uncordoned."""
     (old, _), new = nodes_of(change), new_node_of(change)
     return not new.spec.unschedulable and (old is None or old.spec.unschedulable)
 
 
 def _tolerates_now(pod: Pod, change: Change) -> bool:
+    """Whether the waiting pod itself changed and tolerates cordoned nodes now."""
     _, new = pods_of(change)
     return new is not None and is_itself(pod, change) and new.shape.tolerance.covers(CORDONED)

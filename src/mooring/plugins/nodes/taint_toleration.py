@@ -16,6 +16,8 @@ from mooring.plugins.hints import is_itself, new_node_of, nodes_of
 
 
 class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
+    """Filter for NoSchedule and NoExecute, Score for PreferNoSchedule. Lists of taints are interned by the table."""
+
     name = "TaintToleration"
 
     def events(self) -> Sequence[Registration]:
@@ -26,6 +28,7 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
 
     @reads(Reads.NODE, PodPart.TOLERATIONS)
     def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
+        """Reads.NODE is right: taints belong to the node and tolerations to the shape."""
         tolerance = context.shape.tolerance
         return _for_each_set(context, rows, lambda taints: not tolerance.covers_hard(taints))
 
@@ -34,11 +37,13 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
 
     @reads(Reads.SHAPE, PodPart.TOLERATIONS)
     def pre_score(self, context: SchedulingContext, rows: Rows) -> Skip | None:
+        """Upstream collects the tolerations here; the shape has them. Reads.SHAPE is right: it always says the same."""
         return None
 
     @reads(Reads.NODE, PodPart.TOLERATIONS)
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
-        """The number of soft taints that the pod does not tolerate."""
+        """The number of soft taints that the pod does not tolerate; `normalize` turns it around. Reads.NODE as for
+        `filter`."""
         tolerance = context.shape.tolerance
         return _for_each_set(
             context,

@@ -1,1 +1,1 @@
-"""DefaultPreemption, and the search for victims."""
+"""DefaultPreemption: which pods have to leave so that a pod of higher priority fits."""

@@ -1,4 +1,9 @@
-"""DefaultPreemption: makes room for a pod that fits nowhere by having pods of lower priority leave."""
+"""DefaultPreemption: makes room for a pod that fits nowhere by evicting pods of lower priority.
+
+The order is upstream's: is the pod eligible, a dry run on the nodes where eviction can help (search.py), extenders may
+drop candidates, and the least harmful candidate wins. The answer is a nomination and its victims; scheduler/evict.py
+evicts them.
+"""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -30,17 +35,19 @@ from mooring.framework.what_if import RowArray
 from mooring.kit.choice import choose
 from mooring.model.pod import Pod
 from mooring.model.shape import PodShape
-from mooring.plugins.preemption.budgets import budgets_of
-from mooring.plugins.preemption.search import Findings, PreemptionDryRun
+from mooring.plugins.preemption.search import Findings, PreemptionDryRun, budgets_of
 from mooring.plugins.preemption.trial import Trial
 
 _PREFIX = "preemption: "
 TRIALS = 16
-"""For how many shapes and priorities the outcome is kept."""
+"""For how many shapes and priorities the outcome is kept: a trial has arrays of pods x nodes, so there are few of them.
+"""
 _NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
 
 class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
+    """PostFilter searches; PreEnqueue keeps the preemptor out of the queue while its victims are being evicted."""
+
     name = "DefaultPreemption"
 
     def __init__(self, args: Any, handle: Handle) -> None:
@@ -60,16 +67,21 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         return None
 
     def eviction_began(self, pod: Pod) -> None:
+        """The evictions for this pod are on their way to the API server: upstream evicts asynchronously as well."""
         self._evicting.add(pod.id)
 
     def eviction_ended(self, pod: Pod) -> None:
+        """All evictions were answered, so the pod may be queued again."""
         self._evicting.discard(pod.id)
 
     def events(self) -> list[Registration]:
-        """Whether a pod that left made room is for the plugins to say that had rejected the preemptor."""
+        """The hint always says no: whether a pod that left made room is for the plugins to say that rejected the
+        preemptor."""
         return [Registration(ClusterEvent(POD, Action.DELETE), lambda pod, change: False)]
 
     def post_filter(self, failure: FitError) -> Nomination | NoRoom | Candidates:
+        """A nomination; or why there is no room; or, where extenders review preemption, all candidates for them to thin
+        out."""
         self._attempts.add()
         refusal = self._ineligible(failure)
         if refusal is not None:
@@ -89,7 +101,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
     def _choose(
         self, findings: Findings, nodes: NodeTable, left: Mapping[str, Victims] | CallFault
     ) -> Nomination | NoRoom:
-        """The best of what extenders have left."""
+        """The best of the candidates that extenders have left, possibly with other victims."""
         if isinstance(left, CallFault):
             raise PluginError(_PREFIX + left.message)
         if not left:
@@ -97,6 +109,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         return self._best(findings.replaced({nodes.row_book[name]: on for name, on in left.items()}), nodes)
 
     def _best(self, findings: Findings, nodes: NodeTable) -> Nomination:
+        """The least harmful candidate. Where several are equal, node names decide, so that a run can be repeated."""
         best = findings.least_harmful()
         best = best[nodes.name_rank()[best].argsort()].tolist()
         # Parity: a victim that has not started counts as started when it is looked at, and later is better. So among
@@ -105,7 +118,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         return Nomination(nodes.names[chosen], findings.victims(chosen))
 
     def search(self, failure: FitError) -> Findings:
-        """Every candidate, or as many as the arguments ask for."""
+        """Every candidate, or as many as the arguments ask for. `examine_all` is for explanations and comparisons."""
         assert isinstance(failure, RejectedAttempt), "only the framework makes these"
         nodes = failure.context.nodes
         potential = failure.curable_rows()
@@ -119,7 +132,12 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         return self._search_enough(dry_run, potential, failure.context.seed)
 
     def _search_enough(self, dry_run: PreemptionDryRun, potential: RowArray, seed: int) -> Findings:
-        """From a start that the attempt's seed decides, until there are enough candidates and one breaks no budget."""
+        """Dry runs in batches until there are enough candidates and one of them breaks no budget.
+
+        The start depends on the attempt's seed, where upstream draws a random offset: otherwise the first nodes of the
+        table would bear all preemptions. minCandidateNodesPercentage and minCandidateNodesAbsolute say how many are
+        enough.
+        """
         count = len(potential)
         wanted = min(max(count * self._min_percentage // 100, self._min_absolute), count)
         walk = np.roll(potential, -choose(seed, count))
@@ -131,6 +149,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         return findings
 
     def _ranked(self, nodes: NodeTable) -> PodRanks:
+        """The pods of all nodes by importance; made again for another table (a fork), along with all trials."""
         if self._ranks is None or self._ranks.nodes is not nodes:
             self._ranks = PodRanks(nodes)
             self._trials.clear()
@@ -171,14 +190,14 @@ def _leaves_for_us(pod: Pod) -> bool:
 
 
 def _no_victims(findings: Findings, nodes: NodeTable) -> str:
-    """Parity: a node that fits as it is, and was refused by an extender, is an error of the dry run."""
+    """Parity: a node that fits without evictions, and that an extender rejected, is an error of the dry run."""
     names = sorted(nodes.names[row] for row in findings.without_victims)
     texts = [f'expected at least one victim pod on node "{name}"' for name in names]
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
 def _message(findings: Findings, node_count: int) -> str:
-    """A fit error over all nodes: what the dry run said, and that it would not help on the nodes it did not try."""
+    """A fit error over all nodes: what the dry run said, and that it would not help on the nodes that it did not try."""
     histogram: Counter[str] = Counter()
     tried = 0
     for rejection, count in findings.refusals:

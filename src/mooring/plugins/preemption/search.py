@@ -1,13 +1,23 @@
-"""The dry run of preemption: on which nodes the pod would fit if pods of lower priority left, and which they are.
+"""The dry run of preemption: on which nodes the pod would fit if pods of lower priority left, and which pods those are.
 
-Nodes on which sums alone decide are tried all at once (preemption_trial.py), the others node by node.
+The algorithm is upstream's SelectVictimsOnNode. On each node all pods of lower priority leave. If the pod does not fit
+then, the node is no candidate. Otherwise they come back one by one, the most important first and those that would break
+a disruption budget before all others; each one with which the pod does not fit any more is a victim. The result is not
+the smallest possible set of victims, and is not meant to be: it keeps the most important pods.
+
+Two ways with the same result. Where every filter reads only sums (Reads.TOTALS) and no budget has a say, all nodes are
+tried at once (trial.py). The others are tried one by one on a sketch of the table, with the filters asked after each
+pod.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.ranks import NOT_STARTED_NS, PodRanks, by_importance, start_ns
 from mooring.framework.attempt import count_codes
 from mooring.framework.memo import PASSED
@@ -17,10 +27,64 @@ from mooring.framework.status import Rejection, final
 from mooring.framework.what_if import OneNode, RowArray, is_batchable
 from mooring.model.affinity import PodPredicate
 from mooring.model.pod import Pod
-from mooring.plugins.preemption.budgets import Budget, split_by_budget
+from mooring.model.selectors import Selector, SelectorError, compile_selector
+from mooring.model.workloads import PodDisruptionBudget
 from mooring.plugins.preemption.trial import NO_VICTIMS, PRIORITY_OFFSET, Trial
 
-NOBODY = final("No preemption victims found for incoming pod")
+# ---- Disruption budgets: which of the pods that would leave a node break one.
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A disruption budget that can match pods: its selector is valid and not empty."""
+
+    namespace: str
+    selector: Selector
+    allowed: int
+    """status.disruptionsAllowed: how many of its pods may still be evicted now."""
+    disrupted: frozenset[str]
+    """Names of pods that are being evicted already: they do not count again."""
+
+    def matches(self, pod: Pod) -> bool:
+        """Whether the budget protects the pod. Parity: never a pod without labels."""
+        return pod.namespace == self.namespace and bool(pod.labels) and self.selector.matches(pod.labels)
+
+
+def budgets_of(cluster: Cluster) -> list[Budget]:
+    """All budgets that can match pods. An empty selector matches nothing here, as in upstream's preemption."""
+    found = []
+    for item in cluster.objects[PodDisruptionBudget].values():
+        budget = cast(PodDisruptionBudget, item)
+        try:
+            selector = compile_selector(budget.spec.selector)
+        except SelectorError:
+            continue  # Parity: a budget whose selector does not compile protects no pod
+        if not selector.is_empty and not selector.is_nothing:
+            disrupted = frozenset(budget.status.disrupted_pods or ())
+            found.append(Budget(budget.namespace, selector, budget.status.disruptions_allowed, disrupted))
+    return found
+
+
+def split_by_budget(pods: Iterable[Pod], budgets: Sequence[Budget]) -> tuple[list[Pod], list[Pod]]:
+    """(pods that break a budget if all of them leave in this order, the others).
+
+    Parity: a pod takes from every budget that matches it, also after one of them was found broken.
+    """
+    left = [budget.allowed for budget in budgets]
+    breaking: list[Pod] = []
+    others: list[Pod] = []
+    for pod in pods:
+        breaks = False
+        for i, budget in enumerate(budgets):
+            if budget.matches(pod) and pod.name not in budget.disrupted:
+                left[i] -= 1
+                breaks = breaks or left[i] < 0
+        (breaking if breaks else others).append(pod)
+    return breaking, others
+
+
+# Upstream's words for a node without pods of lower priority.
+NO_VICTIMS_FOUND = final("No preemption victims found for incoming pod")
 
 
 class Findings:
@@ -41,15 +105,16 @@ class Findings:
         return len(self.rows)
 
     def victims(self, row: int) -> tuple[Pod, ...]:
-        """Who would have to leave, the most important first."""
+        """The pods that would have to leave, the most important first."""
         found = self._single.get(row)
         return self._trial.victims_on(row) if found is None else found
 
     def harm(self, row: int) -> tuple[int, ...]:
-        """What that would do, by the measures of preemption_trial.HARMS: the less the better."""
+        """How bad that would be, by the measures of trial.HARMS, in this order: the less the better."""
         return self._single_harm.get(row) or tuple(self._trial.harm[:, row].tolist())
 
     def on(self, row: int) -> Victims:
+        """What extenders get to see of a candidate."""
         return Victims(self.victims(row), self.violations(row))
 
     def replaced(self, victims: Mapping[int, Victims]) -> "Findings":
@@ -68,11 +133,15 @@ class Findings:
         return self.harm(row)[-1] == -NOT_STARTED_NS
 
     def has_harmless(self) -> bool:
-        """Whether there is a candidate that breaks no budget. On nodes that are tried together no budget has a say."""
+        """Whether a candidate breaks no budget. Nodes that are tried together have no pods with budgets."""
         return len(self.rows) > len(self._single) or any(harm[0] == 0 for harm in self._single_harm.values())
 
     def least_harmful(self) -> RowArray:
-        """The candidates among which only chance decides: the best by each measure in turn."""
+        """The candidates that are equal by all measures, after each measure in turn has kept its best.
+
+        Upstream's pickOneNodeForPreemption: fewest budgets broken, lowest highest priority, lowest sum of priorities,
+        fewest victims, latest start of the most important victims.
+        """
         harm = self._trial.harm
         if self._single_harm:
             harm = harm.copy()
@@ -104,7 +173,7 @@ class Findings:
 
 
 class PreemptionDryRun:
-    """Looks for candidates for one pod."""
+    """Finds candidates for one pod."""
 
     def __init__(self, failure: RejectedAttempt, ranks: PodRanks, trial: Trial, budgets: Sequence[Budget]) -> None:
         self._failure = failure
@@ -115,12 +184,12 @@ class PreemptionDryRun:
         self._budgets = budgets
 
     def nothing(self) -> Findings:
-        """Nothing found so far."""
+        """Findings without any candidate yet. Settles the trial first, so that its arrays have room for all rows."""
         self._trial.settle()
         return Findings(self._trial)
 
     def search(self, rows: RowArray) -> Findings:
-        """Try these rows."""
+        """Try these rows, together where sums alone decide."""
         findings = self.nothing()
         together = np.zeros(len(rows), np.bool_)
         if is_batchable(self._attempt):
@@ -132,6 +201,7 @@ class PreemptionDryRun:
         return findings
 
     def _search_together(self, rows: RowArray, findings: Findings) -> None:
+        """Read the outcome of each row from the trial: a candidate, no victims, or the filter that still rejects."""
         trial = self._trial
         trial.refresh(self._attempt, rows, self._failure.nominated)
         outcome = trial.outcome[rows].astype(np.int16)
@@ -140,13 +210,14 @@ class PreemptionDryRun:
             if index == PASSED:
                 findings.add_tried(self._with_victims(here, findings))
             elif index == NO_VICTIMS:
-                findings.refusals.append((NOBODY, len(here)))
+                findings.refusals.append((NO_VICTIMS_FOUND, len(here)))
             else:
                 for code, count in count_codes(trial.code[here]):
                     findings.refusals.append((self._attempt.rejection(int(index), code), count))
 
     def _with_victims(self, rows: RowArray, findings: Findings) -> RowArray:
-        """Hot: a node that filters rejected has victims if it can take the pod, so it need not be looked at."""
+        """Rows that have victims. Hot: a node that filters rejected has victims if it fits after evictions, so only the
+        objections of extenders make a look necessary."""
         verdicts = self._failure.verdicts
         if verdicts is None or not verdicts.objections:
             return rows
@@ -155,6 +226,7 @@ class PreemptionDryRun:
         return rows[has_victims]
 
     def _search_singly(self, rows: RowArray, findings: Findings) -> None:
+        """One sketch of the table serves all rows: each what-if changes its own row only."""
         sketch = self._attempt.context.nodes.sketch()
         for row in rows.tolist():
             answer = self._search_one(OneNode(self._attempt, sketch, row), row)
@@ -166,13 +238,14 @@ class PreemptionDryRun:
                 findings.add_single(row, *answer)
 
     def _search_one(self, node: OneNode, row: int) -> Rejection | tuple[tuple[Pod, ...], int]:
-        """(victims, budgets broken) on one node, or why it cannot be made to fit."""
+        """(victims, number of them that break budgets) on one node, or why the node cannot be made to fit."""
         leaving = [pod for pod in self._ranks.pods(row) if pod.priority < self._pod.priority]
         if not leaving:
-            return NOBODY
+            return NO_VICTIMS_FOUND
         for pod in leaving:
             node.remove(pod)
         nominated = self._failure.nominated
+        # Pods nominated to the node with the same or higher priority keep their room: the pod has to fit beside them.
         beside = nominated.beside(self._pod, self._ranks.nodes.names[row]) if nominated else []
         refusal = node.verdict(beside)
         if refusal is not None:
@@ -184,6 +257,7 @@ class PreemptionDryRun:
             if node.verdict(beside) is not None:
                 node.remove(pod)
                 victims.append(pod)
+        # They came back in two groups; victims are listed by importance.
         if breaking and others:
             victims = by_importance(victims)
         return tuple(victims), sum(pod in breaking for pod in victims)
@@ -199,6 +273,7 @@ class PreemptionDryRun:
 
 
 def _harm_of(victims: tuple[Pod, ...], violations: int) -> tuple[int, ...]:
+    """The five measures for victims that are known pod by pod; Trial._harm_of has the same for columns."""
     highest = victims[0].priority
     total = sum(pod.priority + PRIORITY_OFFSET for pod in victims)
     top = max(pod.priority for pod in victims)  # an extender may give them in any order

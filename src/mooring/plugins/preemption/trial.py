@@ -1,8 +1,11 @@
 """Preemption where sums alone decide: all nodes at once, and kept for the shape.
 
 All pods of lower priority leave; then, in the order of their importance, each comes back if the pod still fits with it:
-one round for each pod of the fullest node, over all nodes. What comes of it on a node depends on the pod's shape and
-priority, the pods on the node and those nominated to it, so it is worked out again only for nodes that were touched.
+one round for each pod of the fullest node, over all nodes. It is exact because filters that read only sums cannot tell
+which pods the sums are made of, and because nodes do not influence each other.
+
+The outcome on a node depends on the pod's shape and priority, the pods on the node and those nominated to it, so it is
+worked out again only for nodes that were touched.
 """
 
 import numpy as np
@@ -24,26 +27,36 @@ NO_VICTIMS = -1
 """In `outcome`: no pod on the node has a lower priority. Otherwise it is PASSED, or the filter that still rejects."""
 
 HARMS = 5
-"""Rows of `harm`: budgets broken, highest priority, sum of priorities, number of victims, how long they ran."""
+"""Rows of `harm`, in the order in which they count: budgets broken, highest priority, sum of priorities, number of
+victims, start of the most important victim (negated: a later start is better)."""
 
 PRIORITY_OFFSET = 1 << 31
-"""Added to each priority before summing, so that more victims never look better than fewer."""
+"""Added to each priority before summing, as upstream does: priorities may be negative, and more victims must not look
+better than fewer."""
 
 
 class Trial:
-    """What preemption for pods of one shape and priority would come to, node by node."""
+    """What preemption for pods of one shape and priority would come to, node by node. Arrays have a place for each row."""
 
     def __init__(self, ranks: PodRanks) -> None:
         self._ranks = ranks
         self._news = Follower(ranks.nodes.touches, ranks.nodes.pod_touches)
         self._known: Flags = np.zeros(0, np.bool_)
+        """Rows whose outcome is up to date."""
         self.outcome: NDArray[np.int8] = np.zeros(0, np.int8)
+        """NO_VICTIMS, PASSED, or the index of the filter that rejects with all lower pods gone."""
         self.code: Ints = np.zeros(0, np.int64)
+        """The code of that filter."""
         self.victims: Flags = np.zeros((0, 0), np.bool_)
+        """Slots x rows: which pod, by its rank in PodRanks, is a victim."""
         self.harm: Ints = np.zeros((HARMS, 0), np.int64)
 
     def refresh(self, attempt: Attempt, rows: RowArray, nominated: NominatedLoad | None) -> None:
-        """Bring these rows up to date."""
+        """Bring these rows up to date.
+
+        The row that the pod itself is nominated to is never kept: its own nomination is left out of the load there,
+        which is so for no other pod of the shape.
+        """
         nodes = attempt.context.nodes
         self.settle()
         own = nominated.node_of(attempt.context.pod.id) if nominated else None
@@ -59,6 +72,7 @@ class Trial:
             self._known[own_row] = False  # for other pods of this shape it is another matter
 
     def victims_on(self, row: int) -> tuple[Pod, ...]:
+        """The victims on a row, the most important first."""
         pods = self._ranks.pods(row)
         return tuple(pods[slot] for slot in np.flatnonzero(self.victims[:, row]))
 
@@ -76,6 +90,7 @@ class Trial:
             self._known[touched] = False
 
     def _try(self, attempt: Attempt, rows: RowArray, load: Load | None) -> None:
+        """Work the rows out: all lower pods off, ask the filters, then reprieve."""
         lower = self._ranks.priority[:, rows] < attempt.context.pod.priority
         leaving = lower.sum(0)
         self.outcome[rows] = NO_VICTIMS
@@ -93,7 +108,7 @@ class Trial:
                 self.harm[:, rows] = self._harm_of(rows, victims)
 
     def _note(self, rows: RowArray, found: Verdicts) -> Flags:
-        """Keep what was found out with all of them gone. Returns where the pod fits then."""
+        """Keep the verdicts with all lower pods gone. Returns where the pod fits then."""
         self.outcome[rows] = found.first
         self.code[rows] = 0
         for index, codes in found.codes.items():
@@ -103,7 +118,11 @@ class Trial:
         return fits
 
     def _reprieve(self, batch: Batch, rows: RowArray, lower: Flags, leaving: Ints) -> Flags:
-        """Let pods come back, the most important of each node first. Returns who must leave, by slot and row."""
+        """Let pods come back, the most important of each node first. Returns the victims, by slot and row.
+
+        Slots are ordered by importance, so the lower pods of a row are consecutive: from `first`, `leaving` of them. In
+        round `turn` each row that still has a pod tries its next one, and takes it off again where a filter rejects.
+        """
         victims = np.zeros(lower.shape, np.bool_)
         first = lower.argmax(0)
         for turn in range(int(leaving.max())):

@@ -1,1 +1,1 @@
-"""Plugins that look at resource requests."""
+"""Plugins that compare the resource requests of pods with what nodes have."""

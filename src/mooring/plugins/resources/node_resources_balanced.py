@@ -15,6 +15,8 @@ from mooring.model.shape import PodPart
 
 
 class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
+    """Compares how even the utilisation of the node's resources is with the pod and without it."""
+
     name = "NodeResourcesBalancedAllocation"
 
     def __init__(self, args: Any, handle: Handle) -> None:
@@ -24,10 +26,17 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
 
     @reads(Reads.SHAPE, PodPart.REQUESTS)
     def pre_score(self, context: SchedulingContext, rows: Rows) -> Skip | None:
+        """SKIP for pods that request nothing of the resources. Reads.SHAPE is right: the requests are part of the
+        shape."""
         return None if self._amounts(context)[1].any() else SKIP
 
     @reads(Reads.TOTALS, PodPart.REQUESTS)
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
+        """50 + half of (50 + gain): the gain is the score with the pod minus the score without it. 50 to 100 means more
+        even.
+
+        Reads.TOTALS is right: it reads allocatable and requested of the node, and the pod's own requests.
+        """
         nodes = context.nodes
         resources, amounts = self._amounts(context)
         few = few_rows(rows)
@@ -43,7 +52,11 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         return 50 + (50 + gain) // 2
 
     def _amounts(self, context: SchedulingContext) -> tuple[Resources, Column]:
-        """The resources that count for the pod's shape, and how much of each it asks for."""
+        """The resources that count for the pod's shape, and how much of each it requests.
+
+        Extended resources (scalars) count only if the pod requests them. Kept under `resources_version`, because a
+        resource may get another place in the matrices.
+        """
 
         def find() -> tuple[Resources, Column]:
             asked = {name: context.shape.held.get(name, (0, 0))[0] for name in self._resources}
@@ -55,6 +68,8 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
 
 
 def _score_of_two(nodes: NodeTable, resources: Resources, amounts: Column, row: int) -> int:
+    """The same in plain numbers. Hot: after a pod is placed one row is asked about, and NumPy's overhead would
+    dominate."""
     allocatable, before = nodes.allocatable[resources, row].tolist(), nodes.requested[resources, row].tolist()
     added = amounts[:, 0].tolist()
     after = (before[0] + added[0], before[1] + added[1])

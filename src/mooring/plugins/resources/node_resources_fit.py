@@ -1,12 +1,20 @@
-"""NodeResourcesFit: what the pod requests must be free on the node; scores by how much of it is, or is not."""
+"""NodeResourcesFit: what the pod requests must be free on the node; scores by how much of it is, or is not.
+
+Filter compares for each resource: request > allocatable - requested rejects. A code is a set of bits, so that the
+reasons for a node ("Insufficient cpu", "Too many pods") can be told later without asking again. Score compares
+utilisation with the pod on the node by one of three strategies: least allocated, most allocated, or a shape of
+utilisation.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from mooring.cluster.claims.serving_classes import IMPLICIT_PREFIX
+from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.kernels import (
     MAX_SCORE,
     Ints,
@@ -23,7 +31,7 @@ from mooring.cluster.nodes.table import NodeTable, Resources, cells, few_rows
 from mooring.framework.config.args import LEAST_ALLOCATED, NodeResourcesFitArgs, ScoringStrategy
 from mooring.framework.config.validate_args import check_fit_args
 from mooring.framework.context import SchedulingContext
-from mooring.framework.events import Registration
+from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
 from mooring.framework.points import (
     Codes,
     FilterPlugin,
@@ -37,25 +45,33 @@ from mooring.framework.points import (
     reads,
 )
 from mooring.framework.status import Code, Rejection, Skip
+from mooring.model.devices import DeviceClass
+from mooring.model.kinds.devices import DEVICE_CLASS
 from mooring.model.names import is_extended_resource, is_scalar_resource
+from mooring.model.node import Node
+from mooring.model.pod import Pod
+from mooring.model.quantity import parse_or, to_amount, to_milli_amount
 from mooring.model.shape import PodPart
-from mooring.plugins.resources.node_resources_fit_hints import fit_events, has_device_class
+from mooring.plugins.hints import has_place, is_itself, new_node_of, nodes_of, pods_of
 from mooring.plugins.resources.shortage_book import ShortageBook
 
 _TOO_MANY_PODS = 1
 _HOPELESS = 2
 _FIRST_RESOURCE = 4
-"""Bits of a code: the resources that are short follow from here on, in the order in which they are checked."""
+"""Bits of a code: full, hopeless, and from here on the resources that are short, in the order in which they are
+checked."""
 
 _BITS = 60
-"""So many resources have a bit each; a pod that requests more has its codes in a book."""
+"""So many resources have a bit each: an int64 has 61 beside its sign and the two bits above. A pod that requests more
+has its codes in a ShortageBook."""
 
 _FIRST_CLASS = ("cpu", "memory", "ephemeral-storage")
+"""Checked first and in this order, as upstream; they are never ignored and never served by devices."""
 
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """Several resources of a pod, as a column that goes with `cells`."""
+    """Several resources of a pod, as a column (resources x 1) that broadcasts against `cells` (resources x rows)."""
 
     names: tuple[str, ...]
     resources: Resources
@@ -64,6 +80,8 @@ class Amounts:
 
 
 class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
+    """Requests are those of the shape; sums over the pods of a node are columns of the table."""
+
     name = "NodeResourcesFit"
 
     def __init__(self, args: Any, handle: Handle) -> None:
@@ -76,18 +94,27 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         assert strategy is not None  # checked above
         self._weights = {r.name: r.weight or 1 for r in strategy.resources or ()} or {"cpu": 1, "memory": 1}
         self._score = _strategy(strategy)
+        # Hot: after each placement one row is asked about; plain numbers are then several times faster than arrays.
         self._score_one = _least_allocated_of_one if strategy.type == LEAST_ALLOCATED else None
         self._books: WeakKeyDictionary[object, ShortageBook] = WeakKeyDictionary()
+        """For pods with more than _BITS resources, by the part of their shape that says so. Entries go with it."""
 
     def events(self) -> Sequence[Registration]:
         return fit_events(self._devices_serve_requests)
 
     @reads(Reads.SHAPE, PodPart.REQUESTS)
     def pre_filter(self, context: SchedulingContext) -> Skip | None:
+        """Upstream sums the requests here; the shape has them. Reads.SHAPE is right: it always says the same."""
         return None
 
     @reads(Reads.TOTALS, PodPart.REQUESTS)
     def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
+        """Codes as bits; None if all rows fit.
+
+        Reads.TOTALS is right: it reads allocatable, requested, pod_count and allowed_pods of the row. Device classes
+        matter as well (`_by_devices`): the cluster touches all rows when a class comes to serve a resource or ceases
+        to. Preemption relies on TOTALS: it changes sums for many nodes at once and asks again.
+        """
         nodes, checked = context.nodes, self._checked(context)
         few = few_rows(rows)
         if few is not None and all(_fits(nodes, checked, row) for row in few):
@@ -105,7 +132,11 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return codes
 
     def _judge(self, context: SchedulingContext, checked: Amounts, rows: Rows) -> tuple[Mask, Mask, Mask]:
-        """Rows with too many pods; rows that lack what no pod could give back; and what is short: resources x rows."""
+        """Rows with too many pods; rows that lack what no eviction could give; and what is short: resources x rows.
+
+        A request above allocatable is hopeless (upstream: UnschedulableAndUnresolvable), so preemption leaves the node
+        out.
+        """
         nodes = context.nodes
         full = nodes.pod_count[rows] >= nodes.allowed_pods[rows]
         allocatable = cells(nodes.allocatable, checked.resources, rows)
@@ -114,14 +145,15 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             return full, np.zeros(len(full), np.bool_), short
         too_much = checked.amounts > allocatable
         by_devices = self._by_devices(context)
-        if by_devices is not None:  # what a node has nothing of is not for this plugin to judge
+        if by_devices is not None:
+            # A resource that the node has none of, and that a device class serves, is for DynamicResources to judge.
             served = by_devices & (allocatable == 0)
             short, too_much = short & ~served, too_much & ~served
         hopeless: Mask = np.logical_or.reduce(too_much, axis=0)
         return full, hopeless, short
 
     def _book(self, context: SchedulingContext) -> ShortageBook:
-        """Belongs to the requests, as do the answers that are kept."""
+        """The book of the requests: codes in it mean something only for the answers that are kept for them."""
         requests = context.shape.part(PodPart.REQUESTS)
         book = self._books.get(requests)
         if book is None:
@@ -129,6 +161,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return book
 
     def rejection(self, context: SchedulingContext, code: int) -> Rejection:
+        """One reason for each resource that is short, in upstream's order and words."""
         names = self._checked(context).names
         if len(names) > _BITS:
             is_full, is_hopeless, places = self._book(context).read(code)
@@ -141,10 +174,13 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     @reads(Reads.SHAPE, PodPart.REQUESTS)
     def pre_score(self, context: SchedulingContext, rows: Rows) -> Skip | None:
+        """Nothing to prepare. Reads.SHAPE is right: it always says the same."""
         return None
 
     @reads(Reads.TOTALS, PodPart.REQUESTS)
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
+        """Reads.TOTALS is right: it reads allocatable and `scored`, the sum of requests with upstream's minimum for
+        pods that request no cpu or memory."""
         nodes, scored = context.nodes, self._scored(context)
         if not scored.names:
             return None
@@ -193,6 +229,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
 
 def _amounts(nodes: NodeTable, by_name: dict[str, int], weights: Sequence[int] = ()) -> Amounts:
+    """The places of resources in the matrices and the amounts as a column. An empty slice stands for no resource."""
     return Amounts(
         tuple(by_name),
         nodes.resources(by_name) if by_name else slice(0, 0),
@@ -202,7 +239,7 @@ def _amounts(nodes: NodeTable, by_name: dict[str, int], weights: Sequence[int] =
 
 
 def _fits(nodes: NodeTable, checked: Amounts, row: int) -> bool:
-    """Whether one node has room, in plain numbers; why it has none is for `filter` to say."""
+    """Whether one node has room, in plain numbers. If not, `filter` works out why."""
     if nodes.pod_count[row] >= nodes.allowed_pods[row]:
         return False
     allocatable, held = nodes.allocatable[checked.resources, row], nodes.requested[checked.resources, row]
@@ -214,7 +251,8 @@ def _fits(nodes: NodeTable, checked: Amounts, row: int) -> bool:
 
 
 def _least_allocated_of_one(nodes: NodeTable, scored: Amounts, row: int) -> int:
-    """The score of one node by the usual strategy, in plain numbers."""
+    """The score of one node by the default strategy, in plain numbers; `least_allocated` and `weighted_mean` give the
+    same."""
     allocatable = nodes.allocatable[scored.resources, row].tolist()
     held = nodes.scored[scored.resources, row].tolist()
     total = weights = 0
@@ -231,6 +269,7 @@ Strategy = Callable[[Ints, Ints, Mask, Ints], Ints]
 
 
 def _strategy(written: ScoringStrategy) -> Strategy:
+    """The kernels of a scoring strategy. Scores in a shape are 0 to 10 in the configuration and 0 to 100 here."""
     ratio = written.requested_to_capacity_ratio
     if written.type == "RequestedToCapacityRatio" and ratio is not None:
         points = [(point.utilization, point.score * 10) for point in ratio.shape or ()]
@@ -239,3 +278,95 @@ def _strategy(written: ScoringStrategy) -> Strategy:
         )
     kernel = most_allocated if written.type == "MostAllocated" else least_allocated
     return lambda allocatable, wanted, counted, weights: weighted_mean(kernel(allocatable, wanted), counted, weights)
+
+
+# ---- Queueing hints: what a pod that NodeResourcesFit rejected requests may have become free.
+
+
+_PODS = ClusterEvent(POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN)
+_NODES = ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE)
+_DEVICE_CLASSES = ClusterEvent(DEVICE_CLASS.event, Action.ADD | Action.UPDATE)
+
+Delegates = Callable[[Cluster, str], bool]
+"""Whether DynamicResources provides a resource that the node itself has none of."""
+
+
+def fit_events(devices_serve_requests: bool) -> tuple[Registration, ...]:
+    """What the plugin registers; the flag is the gate DRAExtendedResource."""
+    delegates = has_device_class if devices_serve_requests else _has_none
+
+    def after_node(pod: Pod, change: Change) -> bool:
+        return node_has_more(pod, change, delegates)
+
+    always = (Registration(_PODS, pod_gave_way), Registration(_NODES, after_node))
+    return (*always, Registration(_DEVICE_CLASSES, class_serves)) if devices_serve_requests else always
+
+
+def pod_gave_way(pod: Pod, change: Change) -> bool:
+    """Whether a pod left its node, or shrank in place in a resource that the waiting pod requests. The waiting pod
+    itself may have shrunk in any."""
+    old, new = pods_of(change)
+    assert old is not None
+    if new is None:
+        return has_place(old)
+    if is_itself(pod, change):
+        return True
+    if not new.spec.node_name:
+        return False
+    before, now = old.shape.held, new.shape.held
+    return any(
+        amount and before.get(name, (0, 0))[0] > now.get(name, (0, 0))[0] for name, amount in pod.shape.request.items()
+    )
+
+
+def node_has_more(pod: Pod, change: Change, delegates: Delegates) -> bool:
+    """Whether the pod would fit on the node if it were empty, and the node is new or grew in what the pod needs.
+
+    Parity: resources that the profile ignores are not ignored here.
+    """
+    (old, _), new = nodes_of(change), new_node_of(change)
+    request = {name: amount for name, amount in pod.shape.request.items() if amount}
+
+    def is_delegated(name: str) -> bool:
+        return is_scalar_resource(name) and not _allocatable(new, name) and delegates(change.cluster, name)
+
+    fits = _allocatable(new, "pods") > 0 and all(
+        amount <= _allocatable(new, name) or is_delegated(name) for name, amount in request.items()
+    )
+    if not fits or old is None:
+        return fits
+    return any(_allocatable(new, name) > _allocatable(old, name) for name in ("pods", *request)) or any(
+        is_delegated(name) for name in request
+    )
+
+
+def class_serves(pod: Pod, change: Change) -> bool:
+    """Whether a device class serves a resource that the pod requests, and did not before. A new class also serves the
+    implicit resource with its name."""
+    old, new = cast("DeviceClass | None", change.old), cast("DeviceClass", change.new)
+    served, request = new.spec.extended_resource_name, pod.shape.request
+    if old is None and IMPLICIT_PREFIX + new.name in request:
+        return True
+    if old is not None and old.spec.extended_resource_name == served:
+        return False
+    return served is not None and served in request
+
+
+def has_device_class(cluster: Cluster, resource: str) -> bool:
+    """Whether devices of some class serve an extended resource."""
+    return cluster.serving_classes.get(resource) is not None
+
+
+def _has_none(cluster: Cluster, resource: str) -> bool:
+    """With the gate off, devices serve no extended resource."""
+    return False
+
+
+def _allocatable(node: Node, name: str) -> int:
+    """What the node has of a resource, in units of the node table: milli-CPU for cpu, whole units for others. What does
+    not parse counts as 0."""
+    text = (node.status.allocatable or {}).get(name)
+    if text is None:
+        return 0
+    nano = parse_or(text, 0)
+    return to_milli_amount(nano) if name == "cpu" else to_amount(nano)

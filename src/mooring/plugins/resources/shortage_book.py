@@ -1,4 +1,4 @@
-"""What nodes are short of, for pods that request more resources than an integer has bits."""
+"""Codes for pods that request more resources than an integer has bits: what a node is short of, by number."""
 
 from collections.abc import Callable
 
@@ -9,14 +9,15 @@ from mooring.cluster.nodes.kernels import Mask
 from mooring.framework.points import Codes, Rows
 
 _CELLS = 1 << 20
-"""Resources x rows that are looked at in one go: 8 MiB of integers."""
+"""Resources x rows that are judged in one go: 8 MiB of integers, whatever the number of nodes and requests."""
 
 Judge = Callable[[Rows], tuple[Mask, Mask, Mask]]
 """Rows that are full, rows that are hopeless, and what is short there: resources x rows."""
 
 
 class ShortageBook:
-    """Gives each combination of shortages that is met a code; 0 means that nothing is short."""
+    """Gives each combination of shortages that occurs a code; 0 means that nothing is short. Codes are never reused,
+    because kept answers hold them."""
 
     def __init__(self) -> None:
         self._codes: dict[bytes, int] = {}
@@ -36,6 +37,7 @@ class ShortageBook:
         return bool(bits[0]), bool(bits[1]), np.flatnonzero(bits[2:]).tolist()
 
     def _encode(self, full: Mask, hopeless: Mask, short: Mask) -> NDArray[np.int64]:
+        """Rows as packed bits (full, hopeless, then the resources), and the code of each distinct one."""
         packed = np.packbits(np.vstack((full, hopeless, short)), axis=0).T
         is_short: Mask = packed.max(1) > 0
         return np.array(

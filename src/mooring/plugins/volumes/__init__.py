@@ -1,1 +1,1 @@
-"""Plugins that look at volumes."""
+"""Plugins that look at volumes: VolumeBinding, VolumeRestrictions, VolumeZone and NodeVolumeLimits."""

@@ -1,26 +1,41 @@
-"""Which of the volumes that are there a claim would get on each node: the smallest that suits and reaches the node."""
+"""Which of the existing volumes a claim would get on each node: the smallest that suits the claim and reaches the node.
+
+Volumes of a class stand on a shelf by size, so "the smallest" is the lowest rank. Claims are served by size, the
+smallest first, and no volume is chosen twice on a node; both are upstream's rules (findMatchingVolumes), and the result
+on each node is the same as if the claims were served there alone.
+
+With few claims each one is served for all nodes at once, and what the claims before it took is excluded row by row. The
+cost grows with the square of the number of claims, so many claims are handed out place by place instead (hand_out).
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.nodes.shelf import NONE, Shelf, lowest_of_groups, lowest_untaken
+from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.context import SchedulingContext
 from mooring.framework.points import Rows
 from mooring.framework.status import PluginError
-from mooring.model.selectors import SelectorError, compile_selector
+from mooring.model.selectors import NodeMatcher, SelectorError, compile_selector
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.model.volume_claims import FILESYSTEM, is_kept_for, is_large_enough, is_of_kind
-from mooring.plugins.volumes.handout import KEPT, WantedVolume, hand_out
 from mooring.plugins.volumes.reach import ReachMasks
 
 Ranks = NDArray[np.int64]
+"""Places on a shelf."""
+
+Masks = dict[NodeMatcher, NDArray[np.bool_]]
+
+KEPT = -1
+"""Instead of a rank: the volume that is kept for the claim."""
 
 FEW_CLAIMS = 16
-"""Up to so many claims volumes are chosen for all nodes at once, each claim looking at what those before it took."""
+"""Up to so many claims the first way is used. Pods of StatefulSets have one to three; the second way is there for
+limits."""
 
 
 @dataclass(slots=True)
@@ -42,9 +57,11 @@ class VolumeChoice:
         return ranks
 
     def rank_at(self, index: int) -> int:
+        """The rank for one of the rows asked about, by its position."""
         return int(self.by_place[index if self.place_of is None else self.place_of[index]])
 
     def volume(self, index: int) -> PersistentVolume | None:
+        """The volume itself; None: none of the existing ones."""
         rank = self.rank_at(index)
         if rank == NONE:
             return None
@@ -54,7 +71,7 @@ class VolumeChoice:
 def choose_volumes(
     context: SchedulingContext, claims: Sequence[PersistentVolumeClaim], rows: Rows, reaches: ReachMasks
 ) -> list[VolumeChoice]:
-    """The claims by size, the smallest first; no volume is chosen twice on a node."""
+    """One choice for each claim, in ascending order of size."""
     ordered = sorted(claims, key=lambda claim: claim.request_nano)
     if len(ordered) > FEW_CLAIMS:
         return _choose_many(context, ordered, rows, reaches)
@@ -67,7 +84,11 @@ def choose_volumes(
 def _choose_many(
     context: SchedulingContext, claims: Sequence[PersistentVolumeClaim], rows: Rows, reaches: ReachMasks
 ) -> list[VolumeChoice]:
-    """The same in one pass. Claims of different classes have different shelves and cannot take from each other."""
+    """The same with one pass over claims and volumes. Claims of different classes have different shelves and do not
+    compete.
+
+    Claims that differ in size alone share their list of suitable ranks.
+    """
     wanted: dict[Shelf, list[WantedVolume]] = {}
     fitting: dict[tuple[object, ...], Ranks] = {}
     places: list[tuple[PersistentVolumeClaim, Shelf, int]] = []
@@ -87,7 +108,7 @@ def _choose_many(
 
 
 def _kind(claim: PersistentVolumeClaim) -> tuple[object, ...]:
-    """What of a claim decides which volumes suit it, but for its size."""
+    """What of a claim decides which volumes suit it, apart from its size."""
     asked = claim.spec
     modes = frozenset(asked.access_modes or ())
     selector = None if asked.selector is None else msgspec.json.encode(asked.selector)
@@ -101,6 +122,10 @@ def _choose(
     reaches: ReachMasks,
     before: Sequence[VolumeChoice],
 ) -> VolumeChoice:
+    """One claim on all rows, with what the claims before it took excluded.
+
+    Each row needs to see as many of the lowest ranks as there are rivals plus one: at least one of these is left.
+    """
     shelf = context.cluster.storage.shelf(claim.class_name)
     rivals = [choice.ranks for choice in before if choice.shelf is shelf]
     kept = _kept(context, claim)
@@ -119,7 +144,7 @@ def _choose(
 
 
 def _kept(context: SchedulingContext, claim: PersistentVolumeClaim) -> PersistentVolume | None:
-    """The volume that names the claim and suits it; of several the first by name."""
+    """The volume that names the claim and suits it; of several the first by name. Upstream's pre-bound volume."""
     return next(
         (
             volume
@@ -135,7 +160,8 @@ def _kept(context: SchedulingContext, claim: PersistentVolumeClaim) -> Persisten
 
 
 def fitting_ranks(shelf: Shelf, claim: PersistentVolumeClaim) -> Ranks:
-    """The volumes on the shelf that suit the claim, wherever they can be used."""
+    """The volumes on the shelf that suit the claim, wherever they can be used: size, mode, access modes, attributes
+    class, selector."""
     first = shelf.first_of_size(claim.request_nano)
     asked = claim.spec
     modes = frozenset(asked.access_modes or ())
@@ -178,3 +204,115 @@ def offers_by_row(
             reached = reaches.of(nodes, matcher)[rows]
             offers += [np.where(reached, rank, NONE) for rank in table[:, code].tolist() if rank != NONE]
     return offers
+
+
+# ---- Many claims: nodes that are alike to all volumes form a place, and volumes are handed out place by place, in one
+# pass over the claims. There are as many places as combinations of label values that volumes ask about, at most one for
+# each node.
+
+
+@dataclass(slots=True)
+class WantedVolume:
+    """One claim as `hand_out` sees it."""
+
+    fitting: Ranks
+    """Ranks that suit it, ascending. Claims that differ in size alone share it, so some may be too small."""
+    first: int
+    """The rank from which on volumes are large enough. It does not fall from one claim to the next."""
+    kept: PersistentVolume | None
+    """The volume that is kept for the claim, and then the only one."""
+
+
+@dataclass(slots=True)
+class _Line:
+    """The volumes that suit some claims in one place, ascending, and how far they are handed out."""
+
+    ranks: list[int]
+    position: int = 0
+
+    def take(self, first: int, taken: set[int]) -> int:
+        """The next that is large enough and not taken. Those passed over are too small for later claims as well,
+        because claims come in ascending order of size: so one walk over the line serves all claims."""
+        while self.position < len(self.ranks):
+            rank = self.ranks[self.position]
+            self.position += 1
+            if rank >= first and rank not in taken:
+                taken.add(rank)
+                return rank
+        return NONE
+
+
+@dataclass(slots=True)
+class _Place:
+    """Nodes that are alike to all volumes: what is there for the claims."""
+
+    reached: NDArray[np.bool_]
+    """For each reach of the shelf."""
+    kept_here: frozenset[int]
+    """Ids of the kept volumes that can be used here."""
+    taken: set[int] = field(default_factory=set)
+    """Ranks that a claim of this place has. Lines of different claims overlap, so each line has to ask."""
+    kept_taken: set[int] = field(default_factory=set)
+    lines: dict[int, _Line] = field(default_factory=dict)
+
+    def give(self, shelf: Shelf, wanted: WantedVolume) -> int:
+        """The rank for the next claim, KEPT or NONE. A claim that occurs twice gets its kept volume once."""
+        kept = wanted.kept
+        if kept is not None and id(kept) not in self.kept_taken:
+            if id(kept) not in self.kept_here:
+                return NONE
+            self.kept_taken.add(id(kept))
+            return KEPT
+        line = self.lines.get(id(wanted.fitting))
+        if line is None:
+            reaching = wanted.fitting[self.reached[shelf.reach[wanted.fitting]]]
+            line = self.lines[id(wanted.fitting)] = _Line(reaching.tolist())
+        return line.take(wanted.first, self.taken)
+
+
+@dataclass(slots=True)
+class Handout:
+    """What each claim of one shelf gets, place by place."""
+
+    place_of: NDArray[np.intp]
+    """For each row asked about the number of its place: nodes of one place are alike to all volumes."""
+    ranks: list[Ranks]
+    """For each claim the rank of its volume in each place; KEPT or NONE."""
+
+
+def hand_out(
+    nodes: NodeTable, shelf: Shelf, claims: Sequence[WantedVolume], rows: Rows, reaches: ReachMasks
+) -> Handout:
+    """Serve the claims in this order: the smallest first."""
+    kept = {id(wanted.kept): wanted.kept for wanted in claims if wanted.kept is not None}
+    matchers = [shelf.reaches[code] for code in shelf.tangled] + [volume.reach for volume in kept.values()]
+    masks = {matcher: reaches.of(nodes, matcher) for matcher in dict.fromkeys(matchers) if matcher is not None}
+    place_of, examples = _alike(nodes, shelf, masks, rows)
+    places = [_place(nodes, shelf, kept, masks, int(row)) for row in examples]
+    ranks = [np.array([place.give(shelf, wanted) for place in places], np.int64) for wanted in claims]
+    return Handout(place_of, ranks)
+
+
+def _alike(nodes: NodeTable, shelf: Shelf, masks: Masks, rows: Rows) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """For each row the number of its place, and for each place one of its rows."""
+    every = np.arange(nodes.height)[rows]
+    columns = [nodes.labels.column(key).codes[rows] for key in shelf.keyed] + [mask[rows] for mask in masks.values()]
+    if not columns or not len(every):
+        return np.zeros(len(every), np.intp), every[:1]
+    _, examples, place_of = np.unique(np.array(columns, np.int32), axis=1, return_index=True, return_inverse=True)
+    return place_of.ravel(), every[examples]
+
+
+def _place(nodes: NodeTable, shelf: Shelf, kept: dict[int, PersistentVolume], masks: Masks, row: int) -> _Place:
+    """The place of one row. Reach 0 is that of volumes without node affinity."""
+    reached = np.zeros(len(shelf.reaches), np.bool_)
+    reached[0] = True  # everywhere
+    for key, keyed in shelf.keyed.items():
+        column = nodes.labels.column(key)
+        reached[keyed.reach[keyed.values.codes(column) == column.codes[row]]] = True
+    for code in shelf.tangled:
+        matcher = shelf.reaches[code]
+        assert matcher is not None, "only the first reach is everywhere"
+        reached[code] = masks[matcher][row]
+    here = (known for known, volume in kept.items() if volume.reach is None or masks[volume.reach][row])
+    return _Place(reached, frozenset(here))

@@ -1,41 +1,98 @@
-"""NodeVolumeLimits: a CSI driver attaches only so many volumes to a node."""
+"""NodeVolumeLimits: a CSI driver attaches only so many volumes to a node.
+
+What counts is distinct volumes: a volume that a pod on the node uses already needs no second attachment. The limits
+come from CSINode objects, what is attached from the pods on nodes and from VolumeAttachment objects. No `@reads`: none
+of these is part of a node or of a shape.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.claims.volumes_on_nodes import RowVolumes, VolumeHandle, handles_of, volumes_of_row
 from mooring.framework.context import SchedulingContext
-from mooring.framework.events import Registration
+from mooring.framework.events import POD, Action, Change, ClusterEvent, Registration
 from mooring.framework.points import Codes, FilterPlugin, Handle, PreFilterPlugin, Rows
 from mooring.framework.status import SKIP, SKIP_SHAPE, PluginError, Rejection, Skip, curable, final
 from mooring.model.csi_migration import in_tree_of
+from mooring.model.kinds.storage import CSI_NODE, PERSISTENT_VOLUME_CLAIM, VOLUME_ATTACHMENT
+from mooring.model.meta import int32
 from mooring.model.pod import Pod
-from mooring.plugins.volumes.node_volume_limits_hints import LIMIT_EVENTS
-from mooring.plugins.volumes.volume_limits import NodeLimits
+from mooring.model.storage import CSINode, VolumeAttachment
+from mooring.model.volume_claims import claim_names
+from mooring.plugins.hints import has_place, pods_of
+from mooring.plugins.volumes.claims import claim_came
 
+# ---- Limits as columns, made of the CSINode objects.
+
+
+NO_LIMIT = -1
+"""In a column of limits: the driver does not report one for this node."""
+
+
+class NodeLimits:
+    """Columns over all rows, made anew when a CSINode changed or nodes came or went. Call `refresh` before reading."""
+
+    def __init__(self) -> None:
+        self._made_of: tuple[object, ...] = ()
+        self.by_driver: dict[str, NDArray[np.int64]] = {}
+        """Driver -> limit of each row; NO_LIMIT where there is none."""
+        self.is_limited: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        """Rows on which some driver has a limit."""
+        self._installed: dict[str, NDArray[np.bool_]] = {}
+
+    def has_driver(self, driver: str) -> NDArray[np.bool_]:
+        """Rows on whose node the driver runs."""
+        found = self._installed.get(driver)
+        return np.zeros(len(self.is_limited), np.bool_) if found is None else found
+
+    def refresh(self, context: SchedulingContext) -> None:
+        """Read the CSINode objects again if one of them changed, or rows belong to other nodes."""
+        nodes, storage = context.cluster.nodes, context.cluster.storage
+        made_of = (nodes.node_set_version, nodes.capacity, storage, storage.node_version)
+        if made_of == self._made_of:
+            return
+        self._made_of, capacity = made_of, nodes.capacity
+        self.by_driver, self._installed = {}, {}
+        self.is_limited = np.zeros(capacity, np.bool_)
+        for csi_node in storage.nodes.values():
+            row = nodes.row_book.get(csi_node.name)
+            for driver in (csi_node.spec.drivers or ()) if row is not None else ():
+                self._installed.setdefault(driver.name, np.zeros(capacity, np.bool_))[row] = True
+                count = driver.allocatable.count if driver.allocatable is not None else None
+                if count is not None:
+                    self.by_driver.setdefault(driver.name, np.full(capacity, NO_LIMIT, np.int64))[row] = int32(count)
+                    self.is_limited[row] = True
+
+
+# Codes of `filter`; from _FIRST_ABSENT on, the driver that is missing by its place in `required_drivers`.
 _MISSING, _EXCEEDED, _FIRST_ABSENT = 1, 2, 3
 
+# Upstream's gate, off by default: a CSIDriver may then demand that pods stay off nodes on which it does not run.
 MISSING_DRIVER_GATE = "VolumeLimitScaling"
 
 
 @dataclass(frozen=True, slots=True)
 class NewVolumes:
-    """What the pod would have attached to its node."""
+    """The volumes that the pod would have attached to its node: the state of an attempt."""
 
     handles: frozenset[VolumeHandle]
+    """(driver, handle) of each volume; a claim without a volume has a handle of its own, so that it counts."""
     missing: str | None
     """Key of a claim that is not there."""
     fault: str | None
+    """Why the volumes cannot be worked out: an error of the attempt, unless a claim is missing."""
     required_drivers: tuple[str, ...] = ()
     """Drivers that must run on a node, or else the pod must not go there."""
 
 
 class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
+    """All limits are curable: preempted pods detach their volumes."""
+
     name = "NodeVolumeLimits"
 
     def __init__(self, args: Any, handle: Handle) -> None:
@@ -62,6 +119,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         return None
 
     def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
+        """Rows on which a driver is missing or its limit would be exceeded."""
         new: NewVolumes = context.state.read(self.name)
         if new.missing is not None:
             return np.full(len(context.nodes.alive[rows]), _MISSING, np.int64)
@@ -85,6 +143,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         return final(f'looking up PVC {new.missing}: persistentvolumeclaim "{name}" not found')
 
     def _required_drivers(self, context: SchedulingContext, handles: set[VolumeHandle]) -> tuple[str, ...]:
+        """The drivers of the pod's volumes that keep pods off nodes on which they do not run."""
         known = context.cluster.storage.drivers
         names = sorted({driver for driver, _ in handles})
         return tuple(name for name in names if name in known and known[name].spec.prevent_pod_scheduling_if_missing)
@@ -110,7 +169,8 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         return exceeded.astype(np.int64)
 
     def _raise_fault(self, context: SchedulingContext, rows: Rows) -> None:
-        """Parity: a pod whose volumes cannot be told is an error for every pod that might join it on a limited node."""
+        """Parity: a pod on a limited node whose volumes cannot be worked out is an error for every pod that might join
+        it there."""
         volumes = context.cluster.volumes_on_nodes()
         for row in np.arange(context.nodes.height)[rows].tolist():
             if row in volumes.faulty_rows and self._limits.is_limited[row]:
@@ -119,7 +179,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
     def _exceeded_one_by_one(
         self, context: SchedulingContext, handles: frozenset[VolumeHandle], rows: Rows
     ) -> NDArray[np.int64]:
-        """In a what-if, where the pods on a row are not those that are followed."""
+        """In a what-if, where the pods on a row are not those that the cluster's columns follow."""
         known = context.cluster.volumes_on_nodes()
         answers = []
         for row in np.arange(context.nodes.height)[rows].tolist():
@@ -157,3 +217,50 @@ def exceeds_limits(handles: frozenset[VolumeHandle], held: RowVolumes, limits: d
     new = Counter(driver for driver, handle in handles if (driver, handle) not in held.used)
     before = held.counts()
     return any(limits.get(driver, -1) >= 0 and before[driver] + count > limits[driver] for driver, count in new.items())
+
+
+# ---- Queueing hints: a driver may be able to attach more.
+
+
+def limit_rose(pod: Pod, change: Change) -> bool:
+    """Whether a driver can attach more than before. Parity: to lift a limit altogether counts as lowering it to 0."""
+    before, now = _limits(cast("CSINode", change.old)), _limits(cast("CSINode", change.new))
+    return any(limit > before.get(driver, 0) for driver, limit in now.items())
+
+
+def volumes_came_free(pod: Pod, change: Change) -> bool:
+    """Whether a pod left that had, or was about to have, a volume that may have been attached."""
+    old, _ = pods_of(change)
+    return old is not None and has_place(old) and (bool(claim_names(old)) or _has_inline(old))
+
+
+def volume_was_detached(pod: Pod, change: Change) -> bool:
+    """Whether that may have been a volume of a driver that the pod needs. Parity: a pod with a claim always says yes,
+    whichever driver the claim has."""
+    attacher = cast("VolumeAttachment", change.old).spec.attacher
+    for volume in pod.spec.volumes or ():
+        if volume.persistent_volume_claim is not None:
+            return True
+        in_tree = in_tree_of(volume)
+        if in_tree is not None and in_tree.is_on and in_tree.driver == attacher:
+            return True
+    return False
+
+
+def _limits(node: CSINode) -> dict[str, int]:
+    """Driver -> limit. Parity: no limit reads as 0 here, so to lift a limit altogether looks like lowering it."""
+    drivers = node.spec.drivers or ()
+    return {driver.name: (driver.allocatable.count or 0) if driver.allocatable else 0 for driver in drivers}
+
+
+def _has_inline(pod: Pod) -> bool:
+    return any(in_tree_of(volume) is not None for volume in pod.spec.volumes or ())
+
+
+LIMIT_EVENTS = (
+    Registration(ClusterEvent(CSI_NODE.event, Action.ADD)),
+    Registration(ClusterEvent(CSI_NODE.event, Action.UPDATE), limit_rose),
+    Registration(ClusterEvent(POD, Action.DELETE), volumes_came_free),
+    Registration(ClusterEvent(PERSISTENT_VOLUME_CLAIM.event, Action.ADD), claim_came),
+    Registration(ClusterEvent(VOLUME_ATTACHMENT.event, Action.DELETE), volume_was_detached),
+)

@@ -1,38 +1,175 @@
-"""What would be done on each node for claims that wait for their pod: bind a volume that is there, or have one made."""
+"""What would be done on each node for claims that wait for their pod: bind an existing volume, or provision one; and
+how good that is.
 
+A claim can be provisioned on a node if its class has a provisioner, the class allows the node's topology, and the
+driver reports enough capacity there (if it reports at all).
+"""
+
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.cluster.nodes.kernels import along_shape, round_half_away
+from mooring.cluster.nodes.labels import LabelValues
+from mooring.cluster.nodes.match import match_rule
 from mooring.cluster.nodes.shelf import NONE
+from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.context import SchedulingContext
-from mooring.framework.points import Codes, Rows
+from mooring.framework.points import Codes, Rows, Scores
 from mooring.framework.status import PluginError
-from mooring.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from mooring.model.quantity import parse, to_amount, to_int
+from mooring.model.selectors import LabelRule, Selector, SelectorError, compile_selector
+from mooring.model.storage import (
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    TopologyTerm,
+)
 from mooring.model.volume_claims import selected_node
 from mooring.plugins.volumes.choice import VolumeChoice, choose_volumes
-from mooring.plugins.volumes.provisioning import ReportedRoom, match_topologies
 from mooring.plugins.volumes.reach import ReachMasks
 from mooring.rules.volume_provisioning import can_provision
 
+# ---- Provisioning: topologies that the class allows, and capacity that the driver reports.
+
+
+Mask = NDArray[np.bool_]
+
+
+def match_topologies(nodes: NodeTable, terms: list[TopologyTerm] | None, rows: Rows) -> Mask:
+    """Rows that one of the terms allows; no terms allow all. Parity: an empty term allows none."""
+    count = len(nodes.alive[rows])
+    if not terms:
+        return np.ones(count, np.bool_)
+    found = np.zeros(count, np.bool_)
+    for term in terms:
+        matched = np.full(count, bool(term.match_label_expressions))
+        for line in term.match_label_expressions or ():
+            matched &= match_rule(nodes, LabelRule(line.key, "In", frozenset(line.values or ())), rows)
+        found |= matched
+    return found
+
+
+@dataclass(slots=True)
+class KeyedRoom:
+    """Capacity by value of one label, the usual form of a report: one segment of a topology."""
+
+    values: LabelValues = field(default_factory=LabelValues)
+    sizes: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+
+@dataclass(slots=True)
+class ClassRoom:
+    """The capacity that is reported for one class, in bytes of the largest volume that can be made."""
+
+    keyed: dict[str, KeyedRoom] = field(default_factory=dict)
+    """By label key."""
+    others: list[tuple[Selector, int]] = field(default_factory=list)
+    """Reports whose topology is more than one value of one label."""
+
+
+class ReportedRoom:
+    """The CSIStorageCapacity objects, arranged so that all nodes can be asked about at once. Rebuilt when one of them
+    changes."""
+
+    def __init__(self) -> None:
+        self._made_of: tuple[object, int] | None = None
+        self._classes: dict[str, ClassRoom] = {}
+
+    def has_room(
+        self, context: SchedulingContext, claim: PersistentVolumeClaim, storage_class: StorageClass, rows: Rows
+    ) -> Mask:
+        """Rows on which a volume of the claim's size can be made. True everywhere if the driver does not report
+        capacity."""
+        wanted = to_int(claim.request_nano)
+        driver = context.cluster.storage.drivers.get(storage_class.provisioner)
+        count = len(context.nodes.alive[rows])
+        if not _asks_for_storage(claim) or driver is None or not driver.spec.storage_capacity:
+            return np.ones(count, np.bool_)
+        room = self._of_class(context, storage_class.name)
+        found = np.zeros(count, np.bool_)
+        if room is None:
+            return found
+        for key, keyed in room.keyed.items():
+            column = context.nodes.labels.column(key)
+            codes = keyed.values.codes(column)
+            enough = np.zeros(column.width, np.bool_)
+            enough[codes[keyed.sizes >= wanted]] = True
+            found |= enough[column.codes[rows]]
+        for selector, size in room.others:
+            if size >= wanted:
+                found |= match_selector(context.nodes, selector, rows)
+        return found
+
+    def _of_class(self, context: SchedulingContext, name: str) -> ClassRoom | None:
+        """What is reported for a class, read again if any report changed."""
+        storage = context.cluster.storage
+        made_of = (storage, storage.capacity_version)
+        if made_of != self._made_of:
+            self._made_of = made_of
+            self._classes = _by_class(storage.capacities)
+        return self._classes.get(name)
+
+
+def topology_of(capacity: CSIStorageCapacity) -> Selector | None:
+    """The nodes that a report is about; None if it names none, or its selector does not compile. Upstream skips such
+    reports."""
+    try:
+        return None if capacity.node_topology is None else compile_selector(capacity.node_topology)
+    except SelectorError:
+        return None
+
+
+def match_selector(nodes: NodeTable, selector: Selector, rows: Rows) -> Mask:
+    found = np.ones(len(nodes.alive[rows]), np.bool_)
+    for rule in selector.rules:
+        found &= match_rule(nodes, rule, rows)
+    return found
+
+
+def _asks_for_storage(claim: PersistentVolumeClaim) -> bool:
+    return "storage" in ((claim.spec.resources.requests if claim.spec.resources else None) or {})
+
+
+def _by_class(capacities: dict[str, CSIStorageCapacity]) -> dict[str, ClassRoom]:
+    classes: dict[str, ClassRoom] = defaultdict(ClassRoom)
+    sizes: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for capacity in capacities.values():
+        size, selector = capacity.largest_volume_bytes, topology_of(capacity)
+        if size is None or selector is None:
+            continue
+        room = classes[capacity.storage_class_name]
+        rule = selector.rules[0] if len(selector.rules) == 1 else None
+        if rule is not None and rule.operator == "In":
+            room.keyed.setdefault(rule.key, KeyedRoom()).values.add(sorted(rule.values))
+            sizes[capacity.storage_class_name, rule.key] += [size] * len(rule.values)
+        else:
+            room.others.append((selector, size))
+    for (name, key), column in sizes.items():
+        classes[name].keyed[key].sizes = np.array(column, np.int64)
+    return dict(classes)
+
+
 NO_VOLUME, NO_ROOM = 2, 4
-"""Codes of rows on which the claims cannot be served."""
+"""Codes of rows on which the claims cannot be served; bits beside those of reach.py."""
 
 
 @dataclass(slots=True)
 class VolumePlan:
-    """For the rows asked about, in their order."""
+    """The outcome for the rows asked about, in their order. Filter makes it for all rows, Reserve carries one row out."""
 
     rows: Rows
     version: int
-    """Of the storage that it is good for."""
+    """The version of the storage that it was made from: Reserve plans again if anything changed since."""
     codes: Codes
     choices: list[VolumeChoice] = field(default_factory=list)
     """Claims that may be served by a volume that is there."""
     settled: list[PersistentVolumeClaim] = field(default_factory=list)
-    """Claims whose volume is being made for a node already."""
+    """Claims that have a selected node: a provisioner is at work on them there."""
 
     def index_of(self, row: int) -> int | None:
         """The position of a row in the columns; None if it was not asked about."""
@@ -42,24 +179,26 @@ class VolumePlan:
         return int(found[0]) if len(found) else None
 
     def bindings(self, index: int) -> list[tuple[PersistentVolume, PersistentVolumeClaim]]:
-        """The volumes that are there, each with the claim that would get it."""
+        """The existing volumes of a row, each with the claim that would get it."""
         chosen = ((choice.volume(index), choice.claim) for choice in self.choices)
         return [(volume, claim) for volume, claim in chosen if volume is not None]
 
     def provisions(self, index: int) -> list[PersistentVolumeClaim]:
-        """The claims that a volume would have to be made for."""
+        """The claims for which a volume would have to be provisioned."""
         unserved = (choice.claim for choice in self.choices if choice.rank_at(index) == NONE)
         return [*self.settled, *unserved]
 
 
 @dataclass(slots=True)
 class Planner:
-    """Keeps, from one question to the next, what follows from nodes and from reported room."""
+    """Makes plans. Keeps what follows from nodes and from reported capacity from one question to the next."""
 
     reaches: ReachMasks = field(default_factory=ReachMasks)
     room: ReportedRoom = field(default_factory=ReportedRoom)
 
     def plan(self, context: SchedulingContext, claims: Sequence[PersistentVolumeClaim], rows: Rows) -> VolumePlan:
+        """Upstream's FindPodVolumes for all rows: settled claims tie the pod to their node, the others choose or are
+        provisioned."""
         settled = [claim for claim in claims if selected_node(claim) is not None]
         open_claims = [claim for claim in claims if selected_node(claim) is None]
         elsewhere = _rows_elsewhere(context, settled, rows)
@@ -81,7 +220,7 @@ class Planner:
         asked: NDArray[np.bool_],
         rows: Rows,
     ) -> None:
-        """Note where a volume cannot be made for a claim; what was noted before stands."""
+        """Note where a volume cannot be provisioned for a claim; the first reason of a row stands."""
         asked = asked & (plan.codes == 0)
         if not asked.any():
             return
@@ -91,6 +230,7 @@ class Planner:
             return
         allowed = match_topologies(context.nodes, storage_class.allowed_topologies, rows)
         has_room = self.room.has_room(context, claim, storage_class, rows)
+        # Upstream checks the topology before the capacity, so its code is written last.
         plan.codes[asked & ~has_room] = NO_ROOM
         plan.codes[asked & ~allowed] = NO_VOLUME
 
@@ -98,7 +238,7 @@ class Planner:
 def _rows_elsewhere(
     context: SchedulingContext, settled: Sequence[PersistentVolumeClaim], rows: Rows
 ) -> NDArray[np.bool_]:
-    """Rows other than the node that a volume is being made for."""
+    """Rows other than the selected node of a settled claim. A selected node that is gone leaves no row."""
     elsewhere = np.zeros(context.nodes.height, np.bool_)
     for claim in settled:
         others = np.ones(context.nodes.height, np.bool_)
@@ -118,3 +258,105 @@ def _class_of(context: SchedulingContext, claim: PersistentVolumeClaim) -> Stora
     if storage_class is None:
         raise PluginError(f'failed to find storage class "{name}"')
     return storage_class
+
+
+# ---- Scores: how well the volumes of a pod fill what they are taken from, class by class (gate
+# StorageCapacityScoring).
+
+
+Ints = NDArray[np.int64]
+
+
+def utilization(requested: Ints, capacity: Ints) -> Ints:
+    """Percent, rounded down; more than there is counts as all of it.
+
+    | requested | capacity | percent |
+    | 30        | 100      | 30      |
+    | 120       | 100      | 100     |
+    | 1         | 0        | 100     |
+    """
+    return np.where(requested > capacity, 100, requested * 100 // np.maximum(capacity, 1))
+
+
+def score_plan(context: SchedulingContext, plan: VolumePlan, rows: Rows, shape: Sequence[tuple[int, int]]) -> Scores:
+    """By the volumes that exist; on nodes where all have to be provisioned, by the capacity that drivers report.
+
+    Class by class: requested / capacity, mapped along the shape of the profile; a node's score is the mean over the
+    classes that count there. Upstream's volumeCapacityScorer.
+    """
+    count = len(plan.codes)
+    has_bindings = np.zeros(count, np.bool_)
+    for choice in plan.choices:
+        has_bindings |= choice.ranks != NONE
+    static, dynamic = _bound_by_class(plan, count), _made_by_class(context, plan, rows, count)
+    scores, counted = [], []
+    for name in sorted({*static, *dynamic}):
+        empty = np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.bool_)
+        bound, made = static.get(name, empty), dynamic.get(name, empty)
+        requested = np.where(has_bindings, bound[0], made[0])
+        capacity = np.where(has_bindings, bound[1], made[1])
+        percent = np.where(capacity == 0, 100, utilization(requested, capacity))
+        scores.append(along_shape(percent, shape))
+        counted.append(np.where(has_bindings, bound[2], made[2]))
+    if not scores:
+        return np.zeros(count, np.int64)
+    total = (np.array(scores) * np.array(counted)).sum(0)
+    return round_half_away(total / np.maximum(np.array(counted).sum(0), 1))
+
+
+_Sums = dict[str, tuple[Ints, Ints, NDArray[np.bool_]]]
+"""Class -> what is requested, what there is, and on which rows the class counts."""
+
+
+def _bound_by_class(plan: VolumePlan, count: int) -> _Sums:
+    """Sums over the claims that would get existing volumes."""
+    sums: _Sums = {}
+    for choice in plan.choices:
+        name = choice.claim.class_name
+        requested, capacity, counts = sums.setdefault(name, _nothing(count))
+        is_bound = choice.ranks != NONE
+        sizes = np.array([to_amount(volume.capacity_nano) for volume in choice.shelf.volumes] or [0], np.int64)
+        kept = to_amount(choice.kept.capacity_nano) if choice.kept is not None else 0
+        on_shelf = is_bound & (choice.ranks >= 0)
+        requested += is_bound * to_amount(choice.claim.request_nano)
+        capacity += np.where(on_shelf, sizes[np.where(on_shelf, choice.ranks, 0)], is_bound * kept)
+        counts |= is_bound
+    return sums
+
+
+def _made_by_class(context: SchedulingContext, plan: VolumePlan, rows: Rows, count: int) -> _Sums:
+    """Sums over the claims that would be provisioned; classes whose drivers report nothing are left out."""
+    sums: _Sums = {}
+    for claim in [*plan.settled, *(choice.claim for choice in plan.choices)]:
+        room = _room_for(context, claim, rows, count)
+        requested, capacity, counts = sums.setdefault(claim.class_name, _nothing(count))
+        is_known = room >= 0
+        requested += is_known * to_amount(claim.request_nano)
+        capacity[is_known] = room[is_known]
+        counts |= is_known
+    return {name: each for name, each in sums.items() if each[2].any()}
+
+
+def _room_for(context: SchedulingContext, claim: PersistentVolumeClaim, rows: Rows, count: int) -> Ints:
+    """For each row the capacity of the first report, by name, that has room for the claim's volume; -1: none.
+
+    Reports are written in reverse order of their names, so that the first one stands where several match.
+    """
+    storage = context.cluster.storage
+    storage_class = storage.classes.get(claim.class_name)
+    driver = storage.drivers.get(storage_class.provisioner) if storage_class is not None else None
+    room = np.full(count, -1, np.int64)
+    if driver is None or not driver.spec.storage_capacity:
+        return room
+    for key in sorted(storage.capacities, reverse=True):
+        report = storage.capacities[key]
+        size, selector = report.largest_volume_bytes, topology_of(report)
+        if report.storage_class_name != claim.class_name or size is None or selector is None:
+            continue
+        if size >= to_int(claim.request_nano):
+            room[match_selector(context.nodes, selector, rows)] = to_amount(parse(report.capacity or 0))
+    return room
+
+
+def _nothing(count: int) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+    return np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.bool_)

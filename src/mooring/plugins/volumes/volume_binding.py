@@ -1,15 +1,22 @@
-"""VolumeBinding: pods go where their volumes can be used, and claims that wait for their pod get volumes there."""
+"""VolumeBinding: pods go where their volumes can be used, and claims that wait for their pod get volumes there.
+
+Filter plans for all nodes (reach.py for bound claims, plan.py for others), Reserve assumes the plan of the chosen node,
+PreBind writes it to the API server and waits until the claims are bound (work.py).
+
+Filter declares no `@reads`: its answer depends on volumes, claims, classes and capacity reports, which belong to no
+node, and it leaves the plan in the attempt's state. Pods without volumes never get here (`concerns`).
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from mooring.cluster.nodes.table import ClusterError
 from mooring.framework.config.args import VolumeBindingArgs
 from mooring.framework.context import SchedulingContext
-from mooring.framework.events import Registration
+from mooring.framework.events import NODE, Action, Change, ClusterEvent, Registration
 from mooring.framework.points import (
     Codes,
     FilterPlugin,
@@ -27,19 +34,34 @@ from mooring.framework.points import (
 )
 from mooring.framework.status import SKIP, SKIP_SHAPE, PluginError, Rejection, Skip, final
 from mooring.kit.clock import NS_PER_S
+from mooring.model.csi_migration import MIGRATED_PLUGINS
+from mooring.model.kinds.storage import (
+    CSI_DRIVER,
+    CSI_NODE,
+    CSI_STORAGE_CAPACITY,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    STORAGE_CLASS,
+)
 from mooring.model.pod import Pod
-from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
+from mooring.model.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
 from mooring.model.volume_claims import kept_for, made_for
-from mooring.plugins.volumes.bound import NO_SUCH_VOLUME, OUT_OF_REACH, bound_codes
-from mooring.plugins.volumes.claim_kinds import ClaimsByKind, sort_claims
-from mooring.plugins.volumes.plan import NO_ROOM, NO_VOLUME, Planner, VolumePlan
-from mooring.plugins.volumes.scores import score_plan
-from mooring.plugins.volumes.volume_binding_hints import BINDING_EVENTS
+from mooring.plugins.volumes.claims import ClaimsByKind, claim_came, sort_claims
+from mooring.plugins.volumes.plan import NO_ROOM, NO_VOLUME, Planner, VolumePlan, score_plan
+from mooring.plugins.volumes.reach import NO_SUCH_VOLUME, OUT_OF_REACH, bound_codes
 from mooring.plugins.volumes.work import Reservation, bind_volumes
 
+# Upstream's gate, alpha in v1.36 and off by default.
 SCORING_GATE = "StorageCapacityScoring"
 DEFAULT_SHAPE = [(0, 100), (100, 0)]
-"""The fuller, the worse."""
+"""Utilisation and score: the fuller, the worse. Upstream's default."""
 
 _REASONS = {
     OUT_OF_REACH: "node(s) didn't match PersistentVolume's node affinity",
@@ -47,7 +69,7 @@ _REASONS = {
     NO_ROOM: "node(s) did not have enough free storage",
     NO_SUCH_VOLUME: "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
 }
-"""By bit of the code, in the order in which they are told."""
+"""By bit of the code, in the order in which upstream reports them."""
 
 
 @dataclass(slots=True)
@@ -63,6 +85,8 @@ class BindingState:
 
 
 class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, ReservePlugin, PreBindPlugin):
+    """Keeps masks and reports between attempts (Planner); all else is in the attempt's state."""
+
     name = "VolumeBinding"
 
     def __init__(self, args: Any, handle: Handle) -> None:
@@ -96,11 +120,13 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         return None
 
     def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
+        """Codes for these rows, and the plan that goes with them."""
         state: BindingState = context.state.read(self.name)
         if context.nodes is context.cluster.nodes:
             codes, state.plan = self._codes(context, state.claims, rows)
         else:
-            # Hot: preemption asks about one node after another, and this takes as long for one as for all.
+            # A what-if: preemption asks about one node after another, but pods on nodes make no difference to volumes
+            # here. Hot: the codes of all rows take as long to compute as those of one, so they are computed once.
             if state.everywhere is None:
                 state.everywhere, _ = self._codes(context, state.claims, slice(0, context.nodes.height))
             codes = state.everywhere[rows]
@@ -120,9 +146,12 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
 
     @reads(Reads.SHAPE)
     def pre_score(self, context: SchedulingContext, rows: Rows) -> Skip | None:
+        """SKIP unless the gate is on. Reads.SHAPE is right, and more than right: the answer depends on the gate alone."""
         return None if self._scores else SKIP
 
     def score(self, context: SchedulingContext, rows: Rows) -> Scores | None:
+        """0 for all nodes if the pod has no delayed claims. Plans again, because the rows that passed are others than
+        Filter was asked about."""
         state = self._state(context)
         if state is None or not state.claims.delayed:
             return None
@@ -132,7 +161,10 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
     # ---- the node that was chosen
 
     def reserve(self, context: SchedulingContext, node_name: str) -> Rejection | None:
-        """Assume that the chosen volumes are the claims', and that claims without any are to get one on this node."""
+        """Assume that the chosen volumes belong to the claims, and that the others are provisioned on this node.
+
+        All or nothing: a fault in the middle gives back what was assumed so far.
+        """
         state = self._state(context)
         if state is None or not state.claims.delayed:
             return None
@@ -161,12 +193,15 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         volume: PersistentVolume,
         claim: PersistentVolumeClaim,
     ) -> None:
+        """Assume that a volume is the claim's. A volume that names the claim already needs no change, but is watched as
+        well."""
         copy = kept_for(volume, claim)
         if copy is not volume:
             context.cluster.storage.assume_volume(copy)
         reservation.volumes.append((copy, claim))
 
     def unreserve(self, context: SchedulingContext, node_name: str) -> None:
+        """Take the assumed objects back: the ones from the watch count again."""
         state = self._state(context)
         if state is not None:
             for volume, _ in state.reservation.volumes:
@@ -176,6 +211,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
             state.reservation = Reservation()
 
     def pre_bind(self, context: SchedulingContext, node_name: str) -> Work | Rejection | None:
+        """The writes and the waiting, as work that the driver does; bindTimeoutSeconds counts from here."""
         state = self._state(context)
         if state is None or not state.reservation:
             return None
@@ -188,3 +224,58 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
             return None
         found: BindingState | None = context.state.find(self.name)
         return found
+
+
+# ---- Queueing hints: the claims of a pod that VolumeBinding rejected may have got volumes, or may get them now.
+
+
+_CHANGED = Action.ADD | Action.UPDATE
+
+
+def topologies_changed(pod: Pod, change: Change) -> bool:
+    """Whether a class is new, or allows other topologies now."""
+    old, new = cast("StorageClass | None", change.old), cast("StorageClass", change.new)
+    return old is None or (old.allowed_topologies or []) != (new.allowed_topologies or [])
+
+
+def migration_changed(pod: Pod, change: Change) -> bool:
+    """Whether a node is new to its drivers, or leaves other volumes to them now."""
+    old, new = cast("CSINode | None", change.old), cast("CSINode", change.new)
+    return old is None or _migrated(old) != _migrated(new)
+
+
+def capacity_went_unchecked(pod: Pod, change: Change) -> bool:
+    """Whether the driver of an inline volume of the pod stopped to report capacity, so that it is no longer checked.
+
+    Parity: claims of that driver's classes are not looked at.
+    """
+    old, new = cast("CSIDriver", change.old), cast("CSIDriver", change.new)
+    if not old.spec.storage_capacity or new.spec.storage_capacity:
+        return False
+    return any(volume.csi is not None and volume.csi.driver == new.name for volume in pod.spec.volumes or ())
+
+
+def room_grew(pod: Pod, change: Change) -> bool:
+    """Whether a report of room is new, or larger than before."""
+    old, new = cast("CSIStorageCapacity | None", change.old), cast("CSIStorageCapacity", change.new)
+    if old is None:
+        return True
+    before, now = old.largest_volume_bytes, new.largest_volume_bytes
+    return now is not None and (before is None or now > before)
+
+
+def _migrated(node: CSINode) -> str:
+    """The in-tree plugins that are migrated on the node, as the annotation lists them."""
+    return (node.metadata.annotations or {}).get(MIGRATED_PLUGINS, "")
+
+
+BINDING_EVENTS = (
+    Registration(ClusterEvent(STORAGE_CLASS.event, _CHANGED), topologies_changed),
+    Registration(ClusterEvent(PERSISTENT_VOLUME_CLAIM.event, _CHANGED), claim_came),
+    Registration(ClusterEvent(PERSISTENT_VOLUME.event, _CHANGED)),
+    Registration(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),
+    Registration(ClusterEvent(CSI_NODE.event, _CHANGED), migration_changed),
+    Registration(ClusterEvent(CSI_DRIVER.event, Action.UPDATE), capacity_went_unchecked),
+    Registration(ClusterEvent(CSI_STORAGE_CAPACITY.event, _CHANGED), room_grew),
+)
+"""A volume or a label of a node can help in so many ways that upstream too has no hint for them."""

@@ -6,24 +6,28 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mooring.framework.context import SchedulingContext
-from mooring.framework.events import Registration
+from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
 from mooring.framework.points import Codes, FilterPlugin, PreFilterExtensions, Rows
 from mooring.framework.status import SKIP, SKIP_SHAPE, Rejection, Skip, curable, final
 from mooring.model.disk_conflicts import collide, disks_of
+from mooring.model.kinds.storage import PERSISTENT_VOLUME_CLAIM
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import Volume
 from mooring.model.storage import READ_WRITE_ONCE_POD
 from mooring.model.volume_claims import named_claims
-from mooring.plugins.volumes.volume_restrictions_hints import RESTRICTION_EVENTS
+from mooring.plugins.hints import pods_of
+from mooring.plugins.volumes.claims import named_claim_came
 
+# Codes of `filter`. A disk is checked per node; a claim of mode ReadWriteOncePod in use closes all nodes.
 _DISK, _CLAIM = 1, 2
 
 
 @dataclass(slots=True)
 class RestrictedVolumes:
-    """What of a pod's volumes is not for everybody."""
+    """The volumes of a pod that cannot be shared freely, as the state of an attempt."""
 
     disks: tuple[Volume, ...]
+    """Volumes that name a disk directly (GCE, EBS, RBD, iSCSI): model/disk_conflicts.py has the rules."""
     lone_claims: frozenset[str]
     """Names of the claims that only one pod may use."""
     conflicts: int
@@ -34,6 +38,11 @@ class RestrictedVolumes:
 
 
 class VolumeRestrictions(PreFilterExtensions, FilterPlugin):
+    """Both rejections are curable: preempting the user of the disk or claim helps.
+
+    No `@reads`: claims in use are counted over the whole cluster, and claims are not part of the shape.
+    """
+
     name = "VolumeRestrictions"
 
     def events(self) -> Sequence[Registration]:
@@ -44,6 +53,7 @@ class VolumeRestrictions(PreFilterExtensions, FilterPlugin):
         return bool(pod.spec.volumes)
 
     def pre_filter(self, context: SchedulingContext) -> Rejection | Skip | None:
+        """SKIP if nothing can be in the way. A claim that does not exist rejects the pod."""
         pod = context.pod
         if not context.shape.has_storage:
             return SKIP_SHAPE
@@ -68,6 +78,7 @@ class VolumeRestrictions(PreFilterExtensions, FilterPlugin):
         self._count(context, pod, -1)
 
     def _count(self, context: SchedulingContext, pod: Pod, change: int) -> None:
+        """Keep the count of a what-if: preempting the pod that uses a claim brings it to 0."""
         state: RestrictedVolumes = context.state.read(self.name)
         state.conflicts += change * sum(name in state.lone_claims for name in named_claims(pod))
 
@@ -95,7 +106,8 @@ def _count_in_use(context: SchedulingContext, names: Iterable[str]) -> int:
 
 
 def _rows_in_conflict(context: SchedulingContext, disks: tuple[Volume, ...], rows: Rows) -> list[int]:
-    """Positions in `rows` of the nodes on which a pod uses one of the disks."""
+    """Positions in `rows` of the nodes on which a pod uses one of the disks. In a what-if the pods of the sketch
+    decide."""
     asked = np.arange(context.nodes.height)[rows].tolist()
     if context.nodes is not context.cluster.nodes:
         pods_on = context.nodes.pods_on
@@ -106,3 +118,23 @@ def _rows_in_conflict(context: SchedulingContext, disks: tuple[Volume, ...], row
 
 def _collides(disks: tuple[Volume, ...], others: Iterable[Volume]) -> bool:
     return any(collide(disk, other) for other in others for disk in disks)
+
+
+# ---- Queueing hints: a disk or a claim may have come free.
+
+
+def disk_or_claim_came_free(pod: Pod, change: Change) -> bool:
+    """Whether a pod of the same namespace left that had a disk or a claim which the waiting pod wants."""
+    old, _ = pods_of(change)
+    if old is None or old.namespace != pod.namespace:
+        return False
+    if any(collide(wanted, used) for wanted in disks_of(pod) for used in disks_of(old)):
+        return True
+    return not set(named_claims(pod)).isdisjoint(named_claims(old))
+
+
+RESTRICTION_EVENTS = (
+    Registration(ClusterEvent(POD, Action.DELETE), disk_or_claim_came_free),
+    Registration(ClusterEvent(NODE, Action.ADD)),
+    Registration(ClusterEvent(PERSISTENT_VOLUME_CLAIM.event, Action.ADD), named_claim_came),
+)

@@ -1,24 +1,29 @@
 """VolumeZone: a volume that says in which zone or region it is goes only to nodes there."""
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.nodes.labels import ABSENT
 from mooring.framework.context import SchedulingContext
-from mooring.framework.events import Registration
+from mooring.framework.events import NODE, Action, Change, ClusterEvent, Registration
 from mooring.framework.points import Codes, FilterPlugin, PreFilterPlugin, Rows
 from mooring.framework.status import SKIP, SKIP_SHAPE, Rejection, Skip, final
+from mooring.model.kinds.storage import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
 from mooring.model.pod import Pod
-from mooring.model.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolume, PersistentVolumeClaim
+from mooring.model.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.model.topology_labels import SUCCESSORS
 from mooring.model.volume_claims import named_claims
 from mooring.model.volume_topology import TOPOLOGY_LABELS, ZoneRule, zone_rules
-from mooring.plugins.volumes.volume_zone_hints import ZONE_EVENTS
+from mooring.plugins.volumes.claims import named_claim_came
 
 
 class VolumeZone(PreFilterPlugin, FilterPlugin):
+    """For volumes of before CSI topology: their labels say where they are. No `@reads`: it depends on claims and
+    volumes."""
+
     name = "VolumeZone"
 
     def events(self) -> Sequence[Registration]:
@@ -29,7 +34,8 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
         return bool(pod.spec.volumes)
 
     def pre_filter(self, context: SchedulingContext) -> Rejection | Skip | None:
-        """Parity: volumes made for the pod alone are not looked at."""
+        """Collect the rules of the bound volumes. Parity: volumes made for the pod alone (ephemeral ones) are not
+        looked at."""
         if not context.shape.has_storage:
             return SKIP_SHAPE
         rules: list[ZoneRule] = []
@@ -45,6 +51,7 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
         return None
 
     def filter(self, context: SchedulingContext, rows: Rows) -> Codes | None:
+        """A node passes if its labels agree with all rules."""
         rules: tuple[ZoneRule, ...] = context.state.read(self.name)
         labels = context.nodes.labels
         is_placed = np.zeros(len(context.nodes.alive[rows]), np.bool_)
@@ -76,6 +83,7 @@ def _volume_of(context: SchedulingContext, claim_name: str) -> PersistentVolume 
 
 
 def _unbound(context: SchedulingContext, claim: PersistentVolumeClaim) -> Rejection | None:
+    """Whether a claim without a volume may stay so until the pod has a node; otherwise why not, in upstream's words."""
     name = claim.class_name
     if not name:
         return final("PersistentVolumeClaim had no pv name and storageClass name")
@@ -105,3 +113,25 @@ def _is_one_of(context: SchedulingContext, key: str, values: frozenset[str], row
     admitted[[column.value_book[value] for value in values if value in column.value_book]] = True
     found: NDArray[np.bool_] = admitted[column.codes[rows]]
     return found
+
+
+# ---- Queueing hints: claims, volumes and nodes may have come together.
+
+
+def class_can_wait(pod: Pod, change: Change) -> bool:
+    """Whether claims of the new class wait for their pods: such claims are no obstacle."""
+    return cast("StorageClass", change.new).volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+
+
+def volume_moved(pod: Pod, change: Change) -> bool:
+    """Whether a volume is new, or is somewhere else now."""
+    old, new = cast("PersistentVolume | None", change.old), cast("PersistentVolume", change.new)
+    return old is None or zone_rules(old) != zone_rules(new)
+
+
+ZONE_EVENTS = (
+    Registration(ClusterEvent(STORAGE_CLASS.event, Action.ADD), class_can_wait),
+    Registration(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),
+    Registration(ClusterEvent(PERSISTENT_VOLUME_CLAIM.event, Action.ADD | Action.UPDATE), named_claim_came),
+    Registration(ClusterEvent(PERSISTENT_VOLUME.event, Action.ADD | Action.UPDATE), volume_moved),
+)

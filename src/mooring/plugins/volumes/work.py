@@ -1,4 +1,8 @@
-"""What is left to do for volumes when a node is chosen: write down which claim gets what, and wait until it has it."""
+"""PreBind of VolumeBinding: write which claim gets what to the API server, and wait until the claims are bound.
+
+The work is a generator: it yields writes and pauses, the driver carries them out. Upstream's BindPodVolumes: first the
+API calls, then a check on every change of the claims until all are bound, one fails, or the time is up.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,12 +16,12 @@ from mooring.framework.status import PluginError
 from mooring.model.meta import KubeObject
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.model.volume_claims import BOUND_BY_CONTROLLER, SELECTED_NODE, is_fully_bound
-from mooring.plugins.volumes.bound import is_in_reach
+from mooring.plugins.volumes.reach import is_in_reach
 
 
 @dataclass(slots=True)
 class Reservation:
-    """What was assumed for a pod: volumes with the claims that get them, and claims that a volume is to be made for."""
+    """What was assumed for a pod: volumes with the claims that get them, and claims that are to be provisioned."""
 
     volumes: list[tuple[PersistentVolume, PersistentVolumeClaim]] = field(default_factory=list)
     claims: list[PersistentVolumeClaim] = field(default_factory=list)
@@ -33,7 +37,11 @@ class _Hopeless(Exception):
 def bind_volumes(
     context: SchedulingContext, node_name: str, reserved: Reservation, now_ns: Callable[[], int], deadline_ns: int
 ) -> Work:
-    """Volumes first, then claims; then look at them until all claims are bound. Nothing that is written is undone."""
+    """Volumes first, then claims; then check them until all claims are bound.
+
+    What is written stays written if it fails later: the volume controller completes or releases such bindings, as with
+    upstream.
+    """
     versions: dict[tuple[type[KubeObject], str], str] = {}
     for write in [*map(_volume_write, reserved.volumes), *map(_claim_write, reserved.claims)]:
         written = yield write
@@ -57,6 +65,8 @@ def bind_volumes(
 
 
 def _volume_write(binding: tuple[PersistentVolume, PersistentVolumeClaim]) -> Write:
+    """Set claimRef on the volume, as the volume controller would; the controller then completes the binding on the
+    claim."""
     volume, _ = binding
     marks = {BOUND_BY_CONTROLLER: "yes"} if BOUND_BY_CONTROLLER in (volume.metadata.annotations or {}) else {}
     body = {"metadata": _at_version(volume, marks), "spec": {"claimRef": msgspec.to_builtins(volume.spec.claim_ref)}}
@@ -64,13 +74,15 @@ def _volume_write(binding: tuple[PersistentVolume, PersistentVolumeClaim]) -> Wr
 
 
 def _claim_write(claim: PersistentVolumeClaim) -> Write:
+    """Set the selected-node annotation, which starts the provisioner."""
     marks = {SELECTED_NODE: (claim.metadata.annotations or {})[SELECTED_NODE]}
     body = {"metadata": _at_version(claim, marks)}
     return Write("PATCH", PersistentVolumeClaim, claim.name, claim.namespace, body)
 
 
 def _at_version(item: KubeObject, annotations: dict[str, str]) -> dict[str, object]:
-    """Metadata of a patch that is meant for this version of the object only."""
+    """Metadata of a patch that is meant for this version of the object only: a concurrent change makes the API server
+    reject it."""
     metadata: dict[str, object] = {"annotations": annotations} if annotations else {}
     if item.metadata.resource_version:
         metadata["resourceVersion"] = item.metadata.resource_version
@@ -97,6 +109,7 @@ def _is_given(
     asked: PersistentVolumeClaim,
     versions: _Versions,
 ) -> bool:
+    """Whether a claim that gets an existing volume is bound. The volume may have changed since: then there is no hope."""
     storage = context.cluster.storage
     volume, claim = storage.volumes.get(chosen.name), storage.claims.get(asked.key)
     if volume is None:
@@ -112,6 +125,7 @@ def _is_given(
 
 
 def _is_made(context: SchedulingContext, node_name: str, asked: PersistentVolumeClaim, versions: _Versions) -> bool:
+    """Whether a claim that is provisioned is bound. A provisioner gives up by removing or changing the annotation."""
     storage = context.cluster.storage
     claim = storage.claims.get(asked.key)
     if claim is None:
@@ -131,6 +145,7 @@ def _is_made(context: SchedulingContext, node_name: str, asked: PersistentVolume
 
 
 def _check_reach(context: SchedulingContext, volume: PersistentVolume, node_name: str) -> None:
+    """The volume must still be usable on the node: labels of nodes and affinity of volumes change."""
     node = context.cluster.storage.nodes.get(node_name)
     if not is_in_reach(volume, _labels(context, node_name) or {}, node):
         fault = "no matching NodeSelectorTerms"
@@ -138,13 +153,13 @@ def _check_reach(context: SchedulingContext, volume: PersistentVolume, node_name
 
 
 def _labels(context: SchedulingContext, node_name: str) -> dict[str, str] | None:
-    """Of the node as it is now; None when it is gone."""
+    """The labels of the node as it is now; None: the node is gone."""
     row = context.cluster.nodes.row_book.get(node_name)
     node = context.cluster.nodes.nodes[row] if row is not None else None
     return None if node is None else node.labels
 
 
 def _is_old(item: KubeObject, versions: _Versions) -> bool:
-    """Whether the watch has yet to show what was written."""
+    """Whether the watch has yet to show what was written. Deciding on an older version would mistake it for a reset."""
     written, shown = versions.get((type(item), item.key), ""), item.metadata.resource_version or ""
     return written.isdecimal() and shown.isdecimal() and int(shown) < int(written)

@@ -1,13 +1,13 @@
-"""Claims for devices: made from templates for pods that ask so, and given back when nobody needs them any more."""
+"""Claims that belong to pods: made from ephemeral volumes and from templates, and released when no pod needs them."""
 
 from collections.abc import Iterable, Sequence
 
 from mooring.apiserver.admission.deletion import Deletion
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite, key_of
-from mooring.controllers.cluster_kinds import POD_STORE, PODS
+from mooring.controllers.cluster_kinds import CLAIMS, POD_STORE, PODS
+from mooring.controllers.cluster_writes import lift
 from mooring.controllers.index import Index, owner_uid
-from mooring.controllers.lifecycle.finalizers import lift
 from mooring.controllers.nodes.pod_states import is_finished
 from mooring.model.json_objects import JsonObject
 from mooring.model.resources import RESOURCES
@@ -16,16 +16,47 @@ from mooring.rules.pod_claims import (
     device_claim_for,
     owning_pod,
     templates_waited_for,
+    volume_claim_for,
     with_users,
 )
+
+# ---- Claims of generic ephemeral volumes: a pod has the template, and owns the claim.
+
+
+class EphemeralClaims:
+    """Keys are pods. Schedulers wait for these claims before they place the pod."""
+
+    name = "ephemeral-claims"
+    storages: Sequence[str] = (POD_STORE,)
+    rest_ns = 0
+
+    def __init__(self, api: ResourceApi) -> None:
+        self._api = api
+
+    def concerned(self, write: StoreWrite) -> Iterable[Key]:
+        volumes = write.object["spec"].get("volumes") if write.type == "ADDED" else None
+        return (write.key,) if volumes and any("ephemeral" in volume for volume in volumes) else ()
+
+    def sync(self, key: Key) -> int | None:
+        """Create the claims that are missing. Their names follow from pod and volume."""
+        pod = _staying_pod(self._api, key)
+        if pod is None:
+            return None
+        for volume in pod["spec"].get("volumes", ()):
+            name = f"{key[1]}-{volume['name']}"
+            if "ephemeral" in volume and self._api.find(CLAIMS, key[0], name) is None:
+                self._api.create(CLAIMS, key[0], volume_claim_for(pod, volume))
+        return None
+
 
 DEVICE_CLAIMS = RESOURCES["resource.k8s.io", "v1", "resourceclaims"]
 TEMPLATES = RESOURCES["resource.k8s.io", "v1", "resourceclaimtemplates"]
 PROTECTION = "resource.kubernetes.io/delete-protection"
+"""The finalizer that the scheduler sets on allocated claims."""
 
 
 class PodClaims:
-    """Makes the claims of a pod from their templates, and names them in the pod's status."""
+    """Keys are pods. Makes the ResourceClaims of a pod from their templates, and names them in the pod's status."""
 
     name = "pod-claims"
     storages: Sequence[str] = (POD_STORE, TEMPLATES.storage)
@@ -39,14 +70,17 @@ class PodClaims:
         )
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
+        """Pods with templates that have no claims yet; a template that comes later wakes the pods that wait for it."""
         if write.storage == TEMPLATES.storage:
             namespace, name = write.key
             return [key_of(pod) for pod in self._waiting[f"{namespace}/{name}"]]
         return (write.key,) if write.type != "DELETED" and _templates(write.object) else ()
 
     def sync(self, key: Key) -> int | None:
-        pod = self._api.find(PODS, *key)
-        if pod is None or pod["metadata"].get("deletionTimestamp"):
+        """Create what can be created now, and name all claims in the pod's status. A template that does not exist yet
+        is waited for."""
+        pod = _staying_pod(self._api, key)
+        if pod is None:
             return None
         made = list(pod.get("status", {}).get("resourceClaimStatuses", ()))
         for entry, template_name in templates_waited_for(pod).items():
@@ -61,7 +95,7 @@ class PodClaims:
         return None
 
     def _claim_of(self, pod: JsonObject, entry: str) -> JsonObject | None:
-        """A claim that was made already, though the pod's status does not say so yet."""
+        """A claim that an interrupted sync made: the pod's status does not name it yet."""
         for claim in self._by_owner[pod["metadata"]["uid"]]:
             if claim["metadata"].get("annotations", {}).get(POD_CLAIM_NAME) == entry:
                 return claim
@@ -69,7 +103,8 @@ class PodClaims:
 
 
 class ClaimRelease:
-    """Takes pods off the claims that they no longer need, and devices off the claims that nobody needs."""
+    """Keys are ResourceClaims. Removes finished pods from reservedFor, and frees the devices of claims that no pod
+    uses."""
 
     name = "claim-release"
     storages: Sequence[str] = (POD_STORE, DEVICE_CLAIMS.storage)
@@ -80,6 +115,7 @@ class ClaimRelease:
         self._by_user = Index(api.store, DEVICE_CLAIMS.storage, _users)
 
     def concerned(self, write: StoreWrite) -> Iterable[Key]:
+        """The claim itself, and the claims of a pod that finished or is gone."""
         if write.storage == DEVICE_CLAIMS.storage:
             return (write.key,) if write.type != "DELETED" else ()
         if write.type == "DELETED" or is_finished(write.object):
@@ -87,6 +123,7 @@ class ClaimRelease:
         return ()
 
     def sync(self, key: Key) -> int | None:
+        """Drop users that need the claim no more; a claim without users loses its allocation."""
         claim = self._api.find(DEVICE_CLAIMS, *key)
         if claim is None:
             return None
@@ -101,11 +138,12 @@ class ClaimRelease:
         return None
 
     def _is_needed(self, namespace: str, user: JsonObject) -> bool:
+        """Whether the pod still exists, is the same one, and has not finished."""
         pod = self._api.find(PODS, namespace, user["name"])
         return pod is not None and pod["metadata"]["uid"] == user["uid"] and not is_finished(pod)
 
     def _let_go(self, claim: JsonObject, users: list[JsonObject]) -> None:
-        """A claim that was made for a pod goes with it; one that is to be deleted goes when nobody uses it."""
+        """Delete a claim with the pod that it was made for; let a deleted claim go when no pod uses it."""
         metadata = claim["metadata"]
         if users:
             return
@@ -116,11 +154,17 @@ class ClaimRelease:
             self._api.delete(DEVICE_CLAIMS, metadata["namespace"], metadata["name"], Deletion(uid=metadata["uid"]))
 
     def _is_left(self, claim: JsonObject) -> bool:
-        """Whether a claim was made for a pod that needs it no more."""
+        """Whether the pod that the claim was made for needs it no more."""
         owner = owning_pod(claim)
         if owner is None:
             return False
         return not self._is_needed(claim["metadata"]["namespace"], {"name": owner[0], "uid": owner[1]})
+
+
+def _staying_pod(api: ResourceApi, key: Key) -> JsonObject | None:
+    """The pod, unless it is being deleted: a claim that is made then would be left behind."""
+    pod = api.find(PODS, *key)
+    return None if pod is None or pod["metadata"].get("deletionTimestamp") else pod
 
 
 def _templates(pod: JsonObject) -> list[str]:

@@ -1,4 +1,4 @@
-"""Events that the cluster's own controllers write. The same event again is the same object with a higher count."""
+"""Writes that many controllers make: events about objects, and finalizers that they remove."""
 
 from hashlib import blake2b
 
@@ -6,12 +6,20 @@ from mooring.apiserver.resource_api import ResourceApi
 from mooring.controllers.cluster_kinds import EVENTS
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
+from mooring.model.kind_spec import KindSpec
 
 WARNING, NORMAL = "Warning", "Normal"
 
 
-def tell(api: ResourceApi, source: str, item: JsonObject, reason: str, message: str, type: str = NORMAL) -> None:
-    """Say of an object what happened to it. Where that cannot be written, as in a namespace that ends, it is left."""
+def record_event(
+    api: ResourceApi, source: str, item: JsonObject, reason: str, message: str, type: str = NORMAL
+) -> None:
+    """Record an event about an object. The same event again raises the count of the one that is there, as upstream's
+    recorder does.
+
+    An event that the API server refuses is dropped, as in a namespace that is being deleted: it must not fail the
+    controller.
+    """
     meta = item["metadata"]
     namespace = meta.get("namespace", "default")
     name = f"{meta['name']}.{_mark(meta['uid'], source, reason, message)}"
@@ -25,10 +33,12 @@ def tell(api: ResourceApi, source: str, item: JsonObject, reason: str, message: 
 
 
 def _mark(*parts: str) -> str:
+    """A name suffix that is the same for the same event, so that it is found again."""
     return blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()
 
 
 def _event(item: JsonObject, name: str, source: str, reason: str, message: str, type: str, now: str) -> JsonObject:
+    """The event as core/v1 has it. Events about objects without a namespace go to `default`, as upstream."""
     meta = item["metadata"]
     regarding = {"kind": item["kind"], "apiVersion": item["apiVersion"], "name": meta["name"], "uid": meta["uid"]}
     if meta.get("namespace"):
@@ -48,4 +58,21 @@ def _event(item: JsonObject, name: str, source: str, reason: str, message: str, 
 
 
 def _again(event: JsonObject, now: str) -> JsonObject:
+    """The event, seen once more."""
     return {**event, "count": event.get("count", 1) + 1, "lastTimestamp": now}
+
+
+# ---- Finalizers: the controller that is responsible for one removes it when its work is done.
+
+
+def lift(api: ResourceApi, resource: KindSpec, item: JsonObject, finalizer: str) -> None:
+    """Remove a finalizer from an object, if it is there. The API server deletes the object with its last one."""
+    meta = item["metadata"]
+    if finalizer not in meta.get("finalizers", ()):
+        return
+    api.change(resource, meta.get("namespace", ""), meta["name"], lambda held: without_finalizer(held, finalizer))
+
+
+def without_finalizer(item: JsonObject, finalizer: str) -> JsonObject:
+    held = item["metadata"].get("finalizers", ())
+    return {**item, "metadata": {**item["metadata"], "finalizers": [name for name in held if name != finalizer]}}

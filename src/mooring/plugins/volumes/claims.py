@@ -1,25 +1,32 @@
-"""The claims of a pod, sorted: those that have their volume, those that wait for the pod, and those that must not."""
+"""The claims of a pod: sorted by whether they have their volume, and the hints about claims that several plugins share."""
 
 from dataclasses import dataclass, field
 
 from mooring.cluster.claims.storage_view import StorageView
+from mooring.framework.events import Change
 from mooring.framework.status import PluginError, Rejection, final
 from mooring.model.pod import Pod
 from mooring.model.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolumeClaim
-from mooring.model.volume_claims import LOST, ClaimName, claim_names, is_fully_bound, ownership_fault
+from mooring.model.volume_claims import LOST, ClaimName, claim_names, is_fully_bound, named_claims, ownership_fault
 
 
 @dataclass(slots=True)
 class ClaimsByKind:
+    """Upstream's PodVolumeClaims: each kind is checked in its own way."""
+
     bound: list[PersistentVolumeClaim] = field(default_factory=list)
+    """They have a volume: the node must be able to use it."""
     delayed: list[PersistentVolumeClaim] = field(default_factory=list)
-    """Without a volume: they wait for the pod to be given a node."""
+    """Without a volume: binding waits until the pod has a node (WaitForFirstConsumer)."""
     immediate: list[PersistentVolumeClaim] = field(default_factory=list)
-    """Without a volume, and somebody else has to see to that first."""
+    """Without a volume, and the volume controller has to bind them first: the pod cannot be scheduled yet."""
 
 
 def sort_claims(storage: StorageView, pod: Pod) -> ClaimsByKind | Rejection | None:
-    """None: the pod has no claims."""
+    """The claims of the pod by kind; a rejection if one of them cannot be used; None if the pod has none.
+
+    All claims are checked before any is sorted, as upstream does in PreFilter: the first fault is the one reported.
+    """
     names = claim_names(pod)
     if not names:
         return None
@@ -41,6 +48,8 @@ def sort_claims(storage: StorageView, pod: Pod) -> ClaimsByKind | Rejection | No
 
 
 def _why_unusable(storage: StorageView, pod: Pod, used: ClaimName) -> str | None:
+    """What is wrong with a claim, in upstream's words; None if it can be used. An ephemeral claim must be owned by the
+    pod."""
     claim = storage.claims.get(f"{pod.namespace}/{used.name}")
     if claim is None:
         if used.is_ephemeral:
@@ -61,3 +70,18 @@ def is_delayed(storage: StorageView, claim: PersistentVolumeClaim) -> bool:
     if storage_class.volume_binding_mode is None:
         raise PluginError(f'VolumeBindingMode not set for StorageClass "{storage_class.name}"')
     return storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER and not claim.spec.volume_name
+
+
+def claim_came(pod: Pod, change: Change) -> bool:
+    """Hint: whether the change is about a claim of the pod, also one that is made from its ephemeral volumes."""
+    claim = change.new
+    if claim is None or claim.namespace != pod.namespace:
+        return False
+    return any(used.name == claim.name for used in claim_names(pod))
+
+
+def named_claim_came(pod: Pod, change: Change) -> bool:
+    """Hint: whether the change is about a claim that the pod names. Parity: claims of ephemeral volumes do not count
+    here."""
+    claim = change.new
+    return claim is not None and claim.namespace == pod.namespace and claim.name in named_claims(pod)

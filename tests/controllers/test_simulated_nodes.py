@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mooring.controllers.nodes.node_making import ZONE, make_node, make_nodes, missing_nodes, more_nodes
+from mooring.controllers.nodes.simulated_nodes import ZONE, make_node, make_nodes, missing_nodes, more_nodes
 
 
 def test_the_usual_node() -> None:

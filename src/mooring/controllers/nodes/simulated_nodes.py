@@ -1,0 +1,236 @@
+"""Simulated nodes: manifests made from a template and a number (`mooring up --nodes 5000`), the status that their
+kubelets report, and what pods see of their node."""
+
+import itertools
+from collections.abc import Collection, Iterable
+from copy import deepcopy
+from dataclasses import dataclass
+
+from mooring.model.json_objects import JsonObject
+from mooring.rules.conditions import condition_of, with_condition
+
+HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+ARCH, OS = "kubernetes.io/arch", "kubernetes.io/os"
+ZONES = ("zone-a", "zone-b", "zone-c")
+"""Nodes go to these in turn, unless the template names a zone."""
+DEFAULT_CAPACITY = {"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}
+_FEWEST_DIGITS = 4
+"""node-0001: names of up to 9,999 nodes sort by number."""
+_MOST_DIGITS = 10
+"""Longer suffixes are no numbers of this kind but something else, such as a date."""
+
+DEFAULT_TEMPLATE: JsonObject = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"labels": {ARCH: "amd64", OS: "linux", "node.kubernetes.io/instance-type": "mooring-8x32"}},
+    "status": {"capacity": DEFAULT_CAPACITY},
+}
+
+
+def make_nodes(count: int, template: JsonObject | None = None, first: int = 1) -> list[JsonObject]:
+    """`count` nodes, numbered from `first` on, with names of one length."""
+    digits = max(_FEWEST_DIGITS, len(str(first + count - 1)))
+    return [make_node(number, template, digits) for number in range(first, first + count)]
+
+
+def missing_nodes(count: int, existing: Collection[str], template: JsonObject | None = None) -> list[JsonObject]:
+    """The nodes numbered from 1 to `count` that do not exist yet, however many digits the others' names have."""
+    taken = _numbers(existing, template)
+    free = (number for number in range(1, count + 1) if number not in taken)
+    return _numbered(free, taken, template, len(str(count)))
+
+
+def more_nodes(count: int, existing: Collection[str], template: JsonObject | None = None) -> list[JsonObject]:
+    """`count` nodes, under the first numbers that are free."""
+    taken = _numbers(existing, template)
+    free = (number for number in itertools.count(1) if number not in taken)
+    return _numbered(itertools.islice(free, count), taken, template)
+
+
+def _numbered(
+    numbers: Iterable[int], taken: dict[int, int], template: JsonObject | None, digits: int = 0
+) -> list[JsonObject]:
+    """Nodes with these numbers, written as long as the longest that is there, so that names sort by number."""
+    digits = max(_FEWEST_DIGITS, digits, *taken.values())
+    return [make_node(number, template, digits) for number in numbers]
+
+
+def _numbers(names: Collection[str], template: JsonObject | None) -> dict[int, int]:
+    """The numbers that nodes called after the template have, with how many digits each is written."""
+    stem = f"{_stem((template or {}).get('metadata') or {})}-"
+    found = (name.removeprefix(stem) for name in names if name.startswith(stem))
+    return {int(text): len(text) for text in found if text.isascii() and text.isdecimal() and len(text) < _MOST_DIGITS}
+
+
+def _stem(meta: JsonObject) -> str:
+    """The part of a name before the number."""
+    stem: str = meta.get("name") or meta.get("generateName") or "node"
+    return stem.rstrip("-")
+
+
+def make_node(number: int, template: JsonObject | None = None, digits: int = _FEWEST_DIGITS) -> JsonObject:
+    """One node, named after the template (`node` if that has no name); zones are assigned in turn unless the template
+    has one.
+
+    What only one node can have (uid, addresses, pod range, provider's id) is not taken from the template.
+    """
+    node = deepcopy(template or DEFAULT_TEMPLATE)
+    meta = node.get("metadata") or {}
+    name = f"{_stem(meta)}-{number:0{digits}d}"
+    labels = {ZONE: ZONES[(number - 1) % len(ZONES)], ARCH: "amd64", OS: "linux", **(meta.get("labels") or {})}
+    node |= {"apiVersion": "v1", "kind": "Node"}
+    node["metadata"] = {"name": name, "labels": {**labels, HOSTNAME: name}}
+    if meta.get("annotations"):
+        node["metadata"]["annotations"] = meta["annotations"]
+    node["spec"] = {k: v for k, v in (node.get("spec") or {}).items() if k not in ("podCIDR", "podCIDRs", "providerID")}
+    node["status"] = _fresh_status(node.get("status") or {})
+    return node
+
+
+def _fresh_status(status: JsonObject) -> JsonObject:
+    """The status of a node that has not reported yet; without a capacity it gets the default one."""
+    kept = {key: value for key, value in status.items() if key not in ("addresses", "conditions", "nodeInfo")}
+    capacity = kept.get("capacity") or kept.get("allocatable") or dict(DEFAULT_CAPACITY)
+    return {**kept, "capacity": capacity, "allocatable": kept.get("allocatable") or dict(capacity)}
+
+
+# ---- What a kubelet reports of its node: that it is ready, under no pressure, and what machine it is.
+
+
+KUBELET_VERSION = "v1.36.4"
+"""The version that Mooring is compared with (docs/parity.md)."""
+
+# Upstream's texts.
+_READY = ("Ready", "True", "KubeletReady", "kubelet is posting ready status")
+_PRESSURES = (
+    ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+)
+_INFO = {
+    "kernelVersion": "6.12.0-mooring",
+    "osImage": "Mooring simulated node",
+    "containerRuntimeVersion": "containerd://2.1.4",
+    "kubeletVersion": KUBELET_VERSION,
+}
+
+
+def missing_labels(node: JsonObject) -> JsonObject:
+    """Labels that every kubelet sets on its node, as far as they are not there."""
+    labels = node["metadata"].get("labels", {})
+    usual = {HOSTNAME: node["metadata"]["name"], ARCH: "amd64", OS: "linux"}
+    return {key: value for key, value in usual.items() if key not in labels}
+
+
+def alive_status(node: JsonObject, is_new: bool, address: str, now: str) -> JsonObject:
+    """The status of a living node. Only what is missing or unknown is reported, so that users can put a node under
+    pressure; a new node is ready whatever its manifest says. The same status comes back if there is nothing to report.
+    """
+    held = node.get("status", {})
+    status = {**held, "conditions": _conditions(node, is_new, now)}
+    if not held.get("addresses"):
+        hostname = node["metadata"].get("labels", {}).get(HOSTNAME, node["metadata"]["name"])
+        given = (("InternalIP", address), ("Hostname", hostname))
+        status["addresses"] = [{"type": type, "address": text} for type, text in given]
+    if not held.get("capacity") and not held.get("allocatable"):
+        status |= {"capacity": dict(DEFAULT_CAPACITY), "allocatable": dict(DEFAULT_CAPACITY)}
+    if not held.get("nodeInfo", {}).get("kubeletVersion"):
+        status["nodeInfo"] = _info(node)
+    return status
+
+
+def _conditions(node: JsonObject, is_new: bool, now: str) -> list[JsonObject]:
+    """The node's conditions, with those that are missing or unknown set to healthy."""
+    conditions: list[JsonObject] = list(node.get("status", {}).get("conditions", ()))
+    for type, wanted, reason, message in (*_PRESSURES, _READY):
+        known = condition_of(node, type)
+        # A condition that a user set to True or False stands, so that pressure and failures can be simulated.
+        is_unheard = known is None or known.get("status") not in ("True", "False")
+        if is_unheard or (is_new and type == "Ready"):
+            told = {"type": type, "status": wanted, "lastHeartbeatTime": now, "reason": reason, "message": message}
+            conditions = with_condition(conditions, told, now)
+    return conditions
+
+
+def _info(node: JsonObject) -> JsonObject:
+    """nodeInfo: what the manifest says, completed by that of a simulated machine."""
+    labels, uid = node["metadata"].get("labels", {}), node["metadata"]["uid"]
+    machine = {"machineID": uid.replace("-", ""), "systemUUID": uid, "bootID": uid, "kubeProxyVersion": ""}
+    system = {"operatingSystem": labels.get(OS, "linux"), "architecture": labels.get(ARCH, "amd64")}
+    given = {key: value for key, value in node.get("status", {}).get("nodeInfo", {}).items() if value}
+    return {**machine, **_INFO, **system, **given}
+
+
+# ---- What pods see of their node: whether it lives and its address; and the addresses that nodes and pods get.
+
+
+FAILED = "mooring.dev/failed"
+"""The annotation by which a user makes a node fail: `"true"` stops its kubelet, anything else lets it recover."""
+
+
+def lives(node: JsonObject) -> bool:
+    """Whether the kubelet of the node runs."""
+    return bool(node["metadata"].get("annotations", {}).get(FAILED) != "true")
+
+
+def address_of(node: JsonObject) -> str:
+    """Its internal address; empty: it has none yet."""
+    for address in node.get("status", {}).get("addresses", ()):
+        if address.get("type") == "InternalIP":
+            found: str = address.get("address", "")
+            return found
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A node as its pods need it; made once for each version of the node."""
+
+    node: JsonObject
+    lives: bool
+    address: str
+    """Its internal address; empty: it has none yet."""
+    addresses: list[JsonObject]
+    """The same as the list that pod statuses share."""
+
+    @classmethod
+    def of(cls, node: JsonObject) -> "Host":
+        address = address_of(node)
+        return cls(node, lives(node), address, [{"ip": address}] if address else [])
+
+
+# ---- Addresses of pods and nodes: each is given out once for as long as it is in use.
+
+
+class Addresses:
+    """IPv4 addresses of one range, given out in turn."""
+
+    def __init__(self, first: str, count: int, taken: Iterable[str] = ()) -> None:
+        """`taken` are addresses that are in use already; those outside of the range do no harm."""
+        self._first = _number(first)
+        self._count = count
+        self._turn = 0
+        self._taken = set(taken)
+
+    def take(self) -> str:
+        """A free address. If all are taken they are shared: nothing here routes by them."""
+        # At most one more try than there are addresses in use, so it ends also when the range is exhausted.
+        for _ in range(min(self._count, len(self._taken) + 1)):
+            address = _text(self._first + self._turn)
+            self._turn = (self._turn + 1) % self._count
+            if address not in self._taken:
+                break
+        self._taken.add(address)
+        return address
+
+    def free(self, address: str) -> None:
+        self._taken.discard(address)
+
+
+def _number(text: str) -> int:
+    a, b, c, d = map(int, text.split("."))
+    return a << 24 | b << 16 | c << 8 | d
+
+
+def _text(number: int) -> str:
+    return f"{number >> 24}.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"

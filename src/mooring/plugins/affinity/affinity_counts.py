@@ -1,0 +1,245 @@
+"""What InterPodAffinity counts: pods by the value of a topology label, for terms of the incoming pod and of pods on
+nodes.
+
+A term names a topology key and selects pods. What matters about a node is how many selected pods are on all nodes with
+the same value of that label, so every count here is an array with one place for each value that the label has in the
+cluster, and place 0 (ABSENT) for nodes without the label.
+
+Upstream walks all nodes and their pods in PreFilter and fills maps (key, value) -> count. Here the cache keeps a tally
+for each predicate as pods come and go, so an attempt adds a few arrays up. The numbers are the same: both count each
+pod once for each term that matches it.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mooring.cluster.nodes.kernels import Ints
+from mooring.cluster.nodes.labels import ABSENT, LabelColumn
+from mooring.cluster.pods.tallies import are_few
+from mooring.cluster.pods.tally import Concern, Tally, sum_by_code
+from mooring.framework.context import SchedulingContext
+from mooring.kit.lazy import lazy
+from mooring.model.affinity import AffinityTerm, PodPredicate, predicate_of
+from mooring.model.label_set import LabelSet
+from mooring.model.label_set_cases import LabelSetCases
+from mooring.model.pod import Pod
+from mooring.model.workloads import Namespace
+
+Ask = tuple[str, PodPredicate, int]
+"""A term of the incoming pod as a question about the pods on nodes: topology key, predicate, and weight (1 for a
+required term)."""
+
+
+@dataclass(frozen=True)
+class OwnTerms:
+    """The terms of the incoming pod, compiled, with namespace selectors resolved to the namespaces that exist now."""
+
+    affinity: tuple[Ask, ...]
+    anti_affinity: tuple[Ask, ...]
+    preferred: tuple[Ask, ...]
+
+    @lazy
+    def cases(self) -> LabelSetCases[tuple[bool, Mapping[str, int]]]:
+        """What `about` has answered; pods that differ only in labels that no term asks about share an answer."""
+        return LabelSetCases(predicate.selector for _, predicate, _ in (*self.affinity, *self.anti_affinity))
+
+    def about(self, label_set: LabelSet) -> tuple[bool, Mapping[str, int]]:
+        """Whether all affinity terms match a pod of this label set; and how many anti-affinity terms do, by topology
+        key.
+
+        Upstream counts a pod for affinity only if it matches every required affinity term, and counts it for each
+        anti-affinity term on its own.
+        """
+        return self.cases.get(label_set, lambda: self._go_through(label_set))
+
+    def _go_through(self, label_set: LabelSet) -> tuple[bool, Mapping[str, int]]:
+        away = Counter(
+            key for key, predicate, _ in self.anti_affinity if predicate.holds(label_set.namespace, label_set.labels)
+        )
+        return all(predicate.holds(label_set.namespace, label_set.labels) for _, predicate, _ in self.affinity), away
+
+
+@dataclass(slots=True)
+class Domains:
+    """Counts by value of one topology label; a pod counts as often as terms match it."""
+
+    column: LabelColumn
+    """Gives the value of each node as an index into `counts`."""
+    counts: Ints
+
+    def count(self, row: int, change: int) -> None:
+        """Add `change` for the domain of a node. A node without the label belongs to no domain."""
+        code = self.column.codes[row]
+        if code != ABSENT:
+            self.counts[code] += change
+
+
+ByKey = dict[str, Domains]
+"""By topology key. Parity: upstream too counts for all terms of a key together."""
+
+
+@dataclass(slots=True)
+class Neighbours:
+    """The state of an attempt, as upstream's preFilterState: three counts that decide where the pod may go.
+
+    A what-if (preemption, nominated pods) changes a clone with `count_change`, so counts must be copied and columns
+    need not.
+    """
+
+    own: OwnTerms
+    affinity: ByKey
+    """Pods that all affinity terms match. A node needs at least one in its domain."""
+    anti_affinity: ByKey
+    """Pods that an anti-affinity term matches, once for each term. A node may have none in its domain."""
+    existing: ByKey
+    """Pods whose own anti-affinity terms match the incoming pod. A node may have none in its domain."""
+
+    def clone(self) -> "Neighbours":
+        parts = (self.affinity, self.anti_affinity, self.existing)
+        return Neighbours(
+            self.own, *({key: Domains(d.column, d.counts.copy()) for key, d in part.items()} for part in parts)
+        )
+
+
+def resolve_terms(context: SchedulingContext) -> OwnTerms:
+    """Compile the terms of the pod against the namespaces of the cluster.
+
+    The result depends on the pod's shape, its namespace and the labels of all namespaces: the caller keeps it under
+    these.
+    """
+    terms, labels = context.shape.terms(context.pod.namespace), context.cluster.namespace_labels
+    # Thousands of terms may each select thousands of namespaces. Equal sets and equal predicates are stored once.
+    shared: dict[PodPredicate, PodPredicate] = {}
+    sets: dict[frozenset[str], frozenset[str]] = {}
+
+    def ask(term: AffinityTerm, weight: int = 1) -> Ask:
+        found = predicate_of(term, labels)
+        namespaces = sets.setdefault(found.namespaces, found.namespaces)
+        predicate = PodPredicate(found.selector, namespaces, found.anywhere)
+        return term.topology_key, shared.setdefault(predicate, predicate), weight
+
+    return OwnTerms(
+        tuple(ask(term) for term in terms.affinity),
+        tuple(ask(term) for term in terms.anti_affinity),
+        tuple(ask(weighted.term, weighted.weight) for weighted in terms.preferred),
+    )
+
+
+def count_wanted(context: SchedulingContext, own: OwnTerms) -> ByKey:
+    """Pods that all affinity terms match, by value of each topology key of the terms.
+
+    One key that no node has is enough in the result, because it closes every node: a pod with thousands of such keys
+    costs one array.
+    """
+    if not own.affinity:
+        return {}
+    nodes, predicates = context.nodes, tuple(predicate for _, predicate, _ in own.affinity)
+    counts: Ints | None = None
+    if not are_few(predicate.selector for predicate in predicates):
+        counts = nodes.tallies.census().count_all(predicates)
+
+    def by_value(column: LabelColumn) -> Ints:
+        if counts is not None:
+            return sum_by_code(column.codes, counts, column.width)
+        return nodes.tallies.matching(predicates, with_terminating=True).by_value(column)
+
+    found: ByKey = {}
+    lost = False
+    for key, _, _ in own.affinity:
+        if key in found or (lost and not nodes.labels.has(key)):
+            continue
+        lost = lost or not nodes.labels.has(key)
+        column = nodes.labels.column(key)
+        found[key] = Domains(column, by_value(column))
+    return found
+
+
+def count_by_key(context: SchedulingContext, asks: Sequence[Ask]) -> ByKey:
+    """Pods that terms match, times the weight of the term, by value of the topology key. Keys without any such pod are
+    left out.
+
+    Terms about labels that no node has are dropped first: they match no domain. Few selectors use tallies, which the
+    cache keeps up to date; a pod with many counts once over a census instead, so that other pods do not pay for its
+    tallies.
+    """
+    nodes = context.nodes
+    asks = [ask for ask in asks if nodes.labels.has(ask[0])]
+    found: ByKey = {}
+    if are_few(predicate.selector for _, predicate, _ in asks):
+        for key, predicate, weight in asks:
+            add_tally(found, context, key, nodes.tallies.matching((predicate,), with_terminating=True), weight)
+        return found
+    census = nodes.tallies.census()
+    by_key: dict[str, list[Ask]] = {}
+    for ask in asks:
+        by_key.setdefault(ask[0], []).append(ask)
+    for key, together in by_key.items():
+        column = nodes.labels.column(key)
+        counts, weighted = census.count_weighted([(predicate, weight) for _, predicate, weight in together])
+        if sum_by_code(column.codes, counts, column.width).any():
+            found[key] = Domains(column, sum_by_code(column.codes, weighted, column.width))
+    return found
+
+
+def count_existing(context: SchedulingContext) -> ByKey:
+    """Pods on nodes whose required anti-affinity terms match the incoming pod, by value of the topology key of those
+    terms."""
+    found: ByKey = {}
+    for concern, tally in terms_about(context):
+        if concern.anti and tally.total:
+            for key, number in concern.among(context.nodes.labels).anti.items():
+                add_tally(found, context, key, tally, number)
+    return found
+
+
+def count_change(context: SchedulingContext, neighbours: Neighbours, pod: Pod, row: int, change: int) -> None:
+    """Count a pod that comes to a node (+1) or leaves it (-1), as upstream's updateWithPod does.
+
+    Both directions matter: the terms of that pod about the incoming one, and the terms of the incoming one about that
+    pod. `affinity` has a fixed set of keys (those of the own terms); the other two may get a new key, because a key
+    without any matching pod was left out.
+    """
+    cluster, nodes = context.cluster, context.nodes
+    labels, version = cluster.labels_of_namespace(context.pod.namespace), cluster.versions[Namespace]
+    concern = nodes.tallies.concern(pod.shape.terms(pod.namespace), context.pod.label_set, labels, version)
+    for key, number in concern.among(nodes.labels).anti.items():
+        _domains(neighbours.existing, context, key).count(row, number * change)
+    is_wanted, away = neighbours.own.about(pod.label_set)
+    for domains in neighbours.affinity.values() if is_wanted else ():
+        domains.count(row, change)
+    for key, number in away.items():
+        if nodes.labels.has(key):
+            _domains(neighbours.anti_affinity, context, key).count(row, number * change)
+
+
+def _domains(found: ByKey, context: SchedulingContext, key: str) -> Domains:
+    """The counts for a key, made with zeros if there are none yet."""
+    domains = found.get(key)
+    if domains is None:
+        column = context.nodes.labels.column(key)
+        domains = found[key] = Domains(column, np.zeros(column.width, np.int64))
+    return domains
+
+
+def add_tally(found: ByKey, context: SchedulingContext, key: str, tally: Tally, weight: int) -> None:
+    """Add weight x count for each value of the label. Leaves out a key whose sum is zero everywhere, as no node is
+    affected."""
+    if not tally.total:
+        return
+    before = found.get(key)
+    column = context.nodes.labels.column(key) if before is None else before.column
+    counts = tally.by_value(column)
+    if counts.any():
+        # `counts` belongs to the tally: it is shared and must not be written to, so every sum is a new array.
+        part = counts if weight == 1 else counts * weight
+        found[key] = Domains(column, part if before is None else before.counts + part)
+
+
+def terms_about(context: SchedulingContext) -> list[tuple[Concern, Tally]]:
+    """What the lists of terms that pods on nodes carry say about the incoming pod, each with the tally of its carriers."""
+    cluster, pod = context.cluster, context.pod
+    labels = cluster.labels_of_namespace(pod.namespace)
+    return cluster.nodes.tallies.terms_about(pod.label_set, labels, cluster.versions[Namespace])
