@@ -6,7 +6,7 @@ is the same as there.
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -34,6 +34,8 @@ _MOST_TOLD = 1000
 """As many conflicts as a refusal tells: each has the whole way to its field, which may be long."""
 _AROUND_KEY = len('"":{},')
 _ABSENT = object()
+_PARTED = object()
+"""Stands for a value that is compared part by part."""
 _BOOKKEEPING = (
     *("name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "selfLink", "clusterName"),
     "managedFields",
@@ -263,8 +265,8 @@ def _leaves(value: object, place: MergePlace) -> Iterator[Path]:
     parts = place.parts(value)
     if parts is None or value == {} or place.is_item:
         yield place.path
-    for inner, part in (parts or {}).values():
-        yield from _leaves(part, inner)
+    for key, part in (parts or {}).items():
+        yield from _leaves(part, place.inside(key))
 
 
 def _pruned(value: dict[str, Any], given_up: Paths, owned: Paths, root: MergePlace) -> dict[str, Any]:
@@ -293,7 +295,7 @@ class _Pruning:
         parts = place.parts(value) if place.path in self.around else None
         if not parts:
             return value
-        left = {key.removeprefix("f:"): self.left(part, inner) for key, (inner, part) in parts.items()}
+        left = {key.removeprefix("f:"): self.left(part, place.inside(key)) for key, part in parts.items()}
         kept = {key: part for key, part in left.items() if part is not _ABSENT}
         if not kept and place.path not in self.owned:
             return _ABSENT
@@ -304,31 +306,37 @@ class _Pruning:
 class Difference:
     """The fields in which two objects differ; one that came or went is told along with all that it holds."""
 
-    changed: set[Path] = field(default_factory=set)
+    changed: Paths
     """Added or modified."""
-    removed: set[Path] = field(default_factory=set)
+    removed: Paths
 
     def __bool__(self) -> bool:
         return bool(self.changed or self.removed)
 
-    def compare(self, old: Any, new: Any, place: MergePlace) -> None:
-        before, after = place.parts(old) or {}, place.parts(new) or {}
-        for key in {**before, **after}:
-            inner, part = before.get(key, (None, _ABSENT))
-            self.compare(part, after.get(key, (None, _ABSENT))[1], inner or after[key][0])
-        if old is _ABSENT:
-            self.changed.add(place.path)
-        elif new is _ABSENT:
-            self.removed.add(place.path)
-        elif not before and not after and not equal(old, new):
-            self.changed.add(place.path)
-
 
 def _difference(old: Any, new: Any, root: MergePlace, by: FieldWriter) -> Difference:
     """How an object changed, as far as the writer can change it."""
-    difference = Difference()
-    difference.compare(old, new, root)
-    return Difference(set(by.counted(difference.changed)), set(by.counted(difference.removed)))
+    before = _fields_by_path(old, root, {})
+    after = _fields_by_path(new, root, {})
+    changed = (path for path, value in after.items() if path not in before or _is_modified(before[path], value))
+    return Difference(by.counted(changed), by.counted(before.keys() - after.keys()))
+
+
+def _fields_by_path(value: Any, place: MergePlace, found: dict[Path, Any]) -> dict[Path, Any]:
+    """Everything in a value by its path, the value itself included: at the ends the values, around them _PARTED."""
+    parts = place.parts(value)
+    found[place.path] = _PARTED if parts else value
+    for key, part in (parts or {}).items():
+        if isinstance(part, dict | list):
+            _fields_by_path(part, place.inside(key), found)
+        else:
+            found[*place.path, key] = part
+    return found
+
+
+def _is_modified(old: Any, new: Any) -> bool:
+    """Whether a field that was there and is there has another value. What has parts differs in those."""
+    return old is not _PARTED and new is not _PARTED and not equal(old, new)
 
 
 def _root(item: dict[str, Any]) -> MergePlace:

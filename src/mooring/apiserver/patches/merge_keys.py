@@ -8,7 +8,7 @@ Whatever is not named here is replaced whole if it is a list, and merged if it i
 import json
 from dataclasses import dataclass
 from sys import intern
-from typing import Any, TypeVar
+from typing import Any
 
 from mooring.model.api_errors import shortened
 from mooring.model.kinds import SPECS
@@ -19,8 +19,6 @@ Names = tuple[str, ...]
 
 Path = tuple[str, ...]
 """The way to a field with the keys that FieldsV1 nests: `f:name`, `k:{"name":"c"}` for an item, `v:"x"` for a value."""
-
-T = TypeVar("T")
 
 DEEPEST = 64
 """How many keys a path has at most: what lies deeper is owned as a whole. No kind with known fields goes half as deep.
@@ -84,25 +82,18 @@ _ATOMIC_MAPS = (
 
 
 def list_rule(names: Names) -> ListRule:
-    return _found(_LIST_BOOK, names) or REPLACED
+    """The rule for the longest end of the way that a rule is known for."""
+    return _LIST_BOOK.get(names[-3:]) or _LIST_BOOK.get(names[-2:]) or _LIST_BOOK.get(names[-1:]) or REPLACED
 
 
 def is_atomic(names: Names) -> bool:
     """Whether server-side apply takes the map for one value."""
-    return _found(_ATOMIC_BOOK, names) is not None
+    return not _ATOMIC.isdisjoint((names[-3:], names[-2:], names[-1:]))
 
 
 def is_replaced(names: Names) -> bool:
     """Whether a strategic merge patch replaces the map whole."""
-    return _found(_REPLACED_BOOK, names) is not None
-
-
-def _found(book: dict[Names, T], names: Names) -> T | None:
-    """What the longest known end of the way leads to."""
-    for length in (3, 2, 1):
-        if (found := book.get(names[-length:])) is not None:
-            return found
-    return None
+    return not _REPLACED.isdisjoint((names[-3:], names[-2:], names[-1:]))
 
 
 def _names(end: str, kind: str = "") -> Names:
@@ -112,10 +103,10 @@ def _names(end: str, kind: str = "") -> Names:
 _LIST_BOOK: dict[Names, ListRule] = {_names(end): rule for end, rule in _LISTS.items()} | {
     _names(end, spec.kind): rule for spec in SPECS for end, rule in spec.lists.items()
 }
-_ATOMIC_BOOK: dict[Names, bool] = dict.fromkeys(map(_names, _ATOMIC_MAPS), True) | {
-    _names(end, spec.kind): True for spec in SPECS for end in spec.atomic_maps
-}
-_REPLACED_BOOK: dict[Names, bool] = {_names(end, spec.kind): True for spec in SPECS for end in spec.replaced_maps}
+_ATOMIC: frozenset[Names] = frozenset(
+    [*map(_names, _ATOMIC_MAPS), *(_names(end, spec.kind) for spec in SPECS for end in spec.atomic_maps)]
+)
+_REPLACED: frozenset[Names] = frozenset(_names(end, spec.kind) for spec in SPECS for end in spec.replaced_maps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +131,12 @@ class MergePlace:
     def among(self, key: str) -> "MergePlace":
         return MergePlace(self.names, (*self.path, intern(key)), True)
 
-    def parts(self, value: object) -> dict[str, tuple["MergePlace", Any]] | None:
-        """What a value is made of, by key; None for a value that is owned as a whole.
+    def inside(self, key: str) -> "MergePlace":
+        """The place of one of the `parts` of a value here."""
+        return self.at(key[2:]) if key.startswith("f:") else self.among(key)
+
+    def parts(self, value: object) -> dict[str, Any] | None:
+        """What a value is made of, by the key that a path has for each; None for a value that is owned as a whole.
 
         A list is such a value too if its items cannot be told apart.
         """
@@ -149,10 +144,10 @@ class MergePlace:
             return None
         if isinstance(value, dict):
             atomic = list_rule(self.names).atomic_items if self.is_item else is_atomic(self.names)
-            return None if atomic else {f"f:{name}": (self.at(name), part) for name, part in value.items()}
+            return None if atomic else {intern(f"f:{name}"): part for name, part in value.items()}
         if not isinstance(value, list) or not self.is_keyed:
             return None
-        parts = {key: (self.among(key), item) for item in value if (key := self.key(item)) is not None}
+        parts = {intern(key): item for item in value if (key := self.key(item)) is not None}
         return parts if len(parts) == len(value) else None
 
     def key(self, item: object) -> str | None:
