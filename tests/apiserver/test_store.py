@@ -19,7 +19,6 @@ from mooring.apiserver.store import (
     TooNew,
     TooOld,
     check_size,
-    key_of,
     version_of,
 )
 from mooring.apiserver.stored_size import stored_bytes
@@ -167,11 +166,10 @@ def test_a_listener_that_fails_keeps_no_other_from_hearing() -> None:
 
 
 def test_writes_are_the_same_whatever_was_written_out_of_them() -> None:
-    one, other = (StoreWrite(1, PODS, "ADDED", an_object("a"), None, body) for body in (b"x", b"y"))
+    one, other = (StoreWrite(1, PODS, "ADDED", ("", "a"), an_object("a"), None, body) for body in (b"x", b"y"))
     other.lines["form"] = b"line"
     assert one == other
     assert "b'x'" not in repr(one) and "line" not in repr(other)
-    assert one.key == key_of(one.object) == ("", "a")
 
 
 def test_lines_of_a_write_are_gone_once_all_have_heard_of_it() -> None:

@@ -78,6 +78,7 @@ class StoreWrite:
     version: int
     storage: str
     type: EventType
+    key: Key
     object: JsonObject
     """After the change; for a deletion the last content, at the version of the deletion."""
     before: JsonObject | None
@@ -86,10 +87,6 @@ class StoreWrite:
     """`object` as JSON."""
     lines: dict[Any, bytes | None] = field(default_factory=dict, compare=False, repr=False)
     """What watchers are sent of it, by what they see: written once, however many are told."""
-
-    @property
-    def key(self) -> Key:
-        return key_of(self.object)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +107,7 @@ class PastWrite:
     def write(self) -> StoreWrite:
         """The write as it was told when it was made."""
         before = None if self.before is None else _decode(self.before)
-        return StoreWrite(self.version, self.storage, self.type, _decode(self.body), before, self.body)
+        return StoreWrite(self.version, self.storage, self.type, self.key, _decode(self.body), before, self.body)
 
 
 @dataclass(slots=True)
@@ -169,6 +166,11 @@ class Store:
     def all(self, storage: str) -> list[JsonObject]:
         """Every object of a storage, in no order that means anything."""
         return list(self._objects.get(storage, {}).values())
+
+    def additions(self, storage: str) -> Iterator[StoreWrite]:
+        """Every object of a storage as if it were added just now: what a new listener hears first."""
+        for key, item in list(self._objects.get(storage, {}).items()):
+            yield StoreWrite(self.version, storage, "ADDED", key, item, None)
 
     def last_write(self, storage: str) -> int:
         """The version of the last write to a storage since it was opened; 0: there was none."""
@@ -280,17 +282,17 @@ class Store:
             del objects[key]
         else:
             objects[key] = written
-        write = StoreWrite(version, storage, type, written, before, body)
-        self._remember(write, key)
+        write = StoreWrite(version, storage, type, key, written, before, body)
+        self._remember(write)
         self._tell(write)
         return written
 
-    def _remember(self, write: StoreWrite, key: Key) -> None:
-        place = (write.storage, key)
+    def _remember(self, write: StoreWrite) -> None:
+        place = (write.storage, write.key)
         before = self._bodies.pop(place, None)
         if before is None and write.before is not None:
             before = _encode(write.before)
-        past = PastWrite(write.version, write.storage, write.type, key, write.body, before)
+        past = PastWrite(write.version, write.storage, write.type, write.key, write.body, before)
         if write.type != "DELETED":
             self._bodies[place] = write.body
         self._history.append(past)

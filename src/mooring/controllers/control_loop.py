@@ -65,8 +65,8 @@ class ControlLoop:
             for storage in controller.storages:
                 self._hearers.setdefault(storage, []).append((place, controller))
         for storage in self._hearers:
-            for item in api.store.all(storage):
-                self._hear(StoreWrite(api.store.version, storage, "ADDED", item, None))
+            for write in api.store.additions(storage):
+                self._hear(write)
         api.store.listen(self._hear, self._hearers)
 
     def step(self, limit: int = 1000) -> int:

@@ -14,8 +14,8 @@ class Index:
     def __init__(self, store: Store, storage: str, marks: Marks) -> None:
         self._marks = marks
         self._files: dict[str, dict[Key, JsonObject]] = {}
-        for item in store.all(storage):
-            self._hear(StoreWrite(store.version, storage, "ADDED", item, None))
+        for write in store.additions(storage):
+            self._hear(write)
         store.listen(self._hear, (storage,))
 
     def __getitem__(self, mark: str) -> list[JsonObject]:

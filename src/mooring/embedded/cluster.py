@@ -80,7 +80,7 @@ class EmbeddedCluster:
             report=report,
             gates=settings.gates,
         )
-        self._feed = StoreFeed(self.api.store, self.scheduler, report)
+        self._feed = StoreFeed(self.api.store, self.scheduler, report, settings.schedules)
         self.driver = EmbeddedDriver(self.api, self.scheduler, socket.gethostname())
         if self.scheduler.extenders:
             self.driver.extenders = ExtenderCaller(self.scheduler, whole_in_store(self.api), self._go_on)

@@ -27,22 +27,29 @@ _LAST = "/pods"
 
 
 class StoreFeed:
-    """Feeds one scheduler from one store, for as long as both live."""
+    """Feeds one scheduler from one store, for as long as both live.
 
-    def __init__(self, store: Store, scheduler: Scheduler, report: Report) -> None:
+    A scheduler that does not schedule (`takes_pending` is False) is fed only the pods that have a node: it counts what
+    nodes hold, but a queue that it never empties would grow with every pod.
+    """
+
+    def __init__(self, store: Store, scheduler: Scheduler, report: Report, takes_pending: bool = True) -> None:
         self._scheduler = scheduler
+        self._takes_pending = takes_pending
         self._report = report
         self._known: dict[tuple[str, str, str], KubeObject] = {}
         """What the scheduler was told, as it was told."""
         others = [storage for storage in _WATCHED if storage not in (*_FIRST, _LAST)]
         for storage in (*_FIRST, *others, _LAST):
-            for item in store.all(storage):
-                self._hear(StoreWrite(store.version, storage, "ADDED", item, None))
+            for write in store.additions(storage):
+                self._hear(write)
         store.listen(self._hear, _WATCHED)
 
     def _hear(self, write: StoreWrite) -> None:
         struct, watch = _WATCHED[write.storage]
         if watch.needs_groups and not self._scheduler.schedules_groups:
+            return
+        if struct is Pod and not self._takes_pending and not write.object["spec"].get("nodeName"):
             return
         place = (write.storage, *write.key)
         old = self._known.get(place)

@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+from mooring.model.json_objects import JsonObject
 from mooring.model.quantity import NANO, QuantityText, parse
 
 _SHOWN_NULLS = frozenset(
@@ -10,13 +11,12 @@ _SHOWN_NULLS = frozenset(
 )
 """Times that are written as null where they are not set; all other nulls are left out."""
 
-_MAPS = frozenset(("labels", "annotations", "nodeSelector", "matchLabels"))
 _AMOUNTS = {
     *("requests", "limits", "capacity", "allocatable", "podFixed", "overhead"),
     *("default", "defaultRequest", "min", "max", "maxLimitRequestRatio", "hard"),
 }
 """Maps of quantities, wherever they are: in containers, nodes, volumes, claims, runtime classes, limit ranges."""
-
+_NOT_SHOWN_EMPTY = _AMOUNTS | {"labels", "annotations", "nodeSelector", "matchLabels"}
 _UNTOUCHED = frozenset(("managedFields", "data", "stringData", "parameters"))
 _BINARY = re.compile(r"[0-9.]+[KMGTPE]i")
 _EXPONENT = re.compile(r"[+-]?[0-9.]+[eE][+-]?[0-9]+")
@@ -26,25 +26,23 @@ _BINARY_SUFFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 def tidy(value: Any) -> Any:
     """A deep copy without nulls, empty lists and empty maps of strings. Empty objects stay: `emptyDir: {}` says much."""
-    if isinstance(value, dict):
-        return {key: _entry(key, inner) for key, inner in value.items() if not _is_nothing(key, inner)}
-    # A null in a list stands for an empty object there, because lists that matter hold objects.
-    return [{} if inner is None else tidy(inner) for inner in value] if isinstance(value, list) else value
-
-
-def _entry(key: str, value: Any) -> Any:
-    if key in _UNTOUCHED:
+    if isinstance(value, list):
+        # A null in a list stands for an empty object there, because lists that matter hold objects.
+        return [{} if inner is None else tidy(inner) for inner in value]
+    if not isinstance(value, dict):
         return value
-    # A CSINode has an `allocatable` of another kind: `count`, a plain number.
-    if key in _AMOUNTS and isinstance(value, dict) and value.keys() != {"count"}:
-        return {name: canonical(text) for name, text in value.items()}
-    return tidy(value)
-
-
-def _is_nothing(key: str, value: Any) -> bool:
-    if key in _UNTOUCHED:
-        return False
-    return (value is None and key not in _SHOWN_NULLS) or value == [] or (value == {} and key in _MAPS | _AMOUNTS)
+    made: JsonObject = {}
+    for key, inner in value.items():
+        if key in _UNTOUCHED or (inner is None and key in _SHOWN_NULLS):
+            made[key] = inner
+        elif inner is None or inner == [] or (inner == {} and key in _NOT_SHOWN_EMPTY):
+            continue
+        # A CSINode has an `allocatable` of another kind: `count`, a plain number.
+        elif key in _AMOUNTS and isinstance(inner, dict) and inner.keys() != {"count"}:
+            made[key] = {name: canonical(text) for name, text in inner.items()}
+        else:
+            made[key] = tidy(inner) if isinstance(inner, dict | list) else inner
+    return made
 
 
 def canonical(text: Any) -> Any:

@@ -238,7 +238,7 @@ def _merged_items(live: list[Any], wanted: list[Any], place: MergePlace) -> list
         while waiting and waiting[-1][0] not in shared[-1:]:
             other, left = waiting.pop()
             result += [left] if other not in items else []
-        result.append(_merged(known.get(key), item, place.among(key)))
+        result.append(_merged(known.get(key), item, place.inside(key)))
         if shared[-1:] == [key]:
             shared.pop()
     return result + [item for key, item in reversed(waiting) if key not in items]

@@ -126,14 +126,13 @@ class MergePlace:
         return not self.is_item and list_rule(self.names).apply_keys is not None
 
     def at(self, name: str) -> "MergePlace":
-        return MergePlace((*self.names, name), (*self.path, intern(f"f:{name}")))
-
-    def among(self, key: str) -> "MergePlace":
-        return MergePlace(self.names, (*self.path, intern(key)), True)
+        return self.inside(intern(f"f:{name}"))
 
     def inside(self, key: str) -> "MergePlace":
-        """The place of one of the `parts` of a value here."""
-        return self.at(key[2:]) if key.startswith("f:") else self.among(key)
+        """The place of the field, or of the item of a list, that a path has this key for."""
+        if key.startswith("f:"):
+            return MergePlace((*self.names, key[2:]), (*self.path, key))
+        return MergePlace(self.names, (*self.path, key), True)
 
     def parts(self, value: object) -> dict[str, Any] | None:
         """What a value is made of, by the key that a path has for each; None for a value that is owned as a whole.

@@ -100,8 +100,8 @@ class OwnedPodIndex:
 
     def __init__(self, store: Store) -> None:
         self._owned_pods: dict[str, OwnedPods] = {}
-        for pod in store.all("/pods"):
-            self._hear(StoreWrite(store.version, "/pods", "ADDED", pod, None))
+        for write in store.additions("/pods"):
+            self._hear(write)
         store.listen(self._hear)
 
     def of(self, uid: str) -> OwnedPods:
