@@ -12,7 +12,8 @@ from typing import Any
 
 from mooring.apiserver.event_forms import is_event
 from mooring.apiserver.lookups import name_of
-from mooring.apiserver.schema.quantity_text import BAD_FORM
+from mooring.apiserver.schema.fields import type_of
+from mooring.apiserver.schema.typed_values import check_typed
 from mooring.model.api_errors import (
     ApiError,
     Cause,
@@ -26,8 +27,6 @@ from mooring.model.decode import decode_as
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.kinds.scheduling import HIGHEST_USER_PRIORITY
-from mooring.model.meta import KubeObject
-from mooring.model.pod import Pod
 from mooring.model.validation.field_rules import QUANTITY_FORM, amount
 from mooring.model.validation.problem import AGAIN, CHOICES, NOTHING_THERE, Problem
 from mooring.model.validation.validate import validate
@@ -37,7 +36,6 @@ _REQUEST = re.compile(r"(?P<place>.*\.requests)(?:\.(?P<plain>[\w-]+)|\[(?P<name
 _AMOUNT = re.compile(
     r"(?P<place>.*\.(?:requests|limits|capacity|allocatable))(?:\.(?P<plain>[\w-]+)|\[(?P<named>.+)\])"
 )
-_GO_TYPES = {"a string": "string", "an integer": "int32", "true or false": "bool"}
 _DETAILS = (
     (re.compile(r".*\.(maxSkew|minDomains)"), "must be greater than zero"),
     (re.compile(r".*\.weight"), "must be in the range 1-100"),
@@ -53,24 +51,7 @@ def check_form(resource: KindSpec, item: JsonObject) -> None:
     if (kind, version) != (resource.kind, resource.api_version):
         why = f"converting ({version}.{kind}) to ({resource.group or 'core'}.{resource.kind}): unknown conversion"
         raise _unreadable(resource, why, kind, version)
-    typed, problems = _decode(resource, item)
-    if typed is None:
-        raise _unreadable(resource, _mismatch(resource, problems[0]))
-    if not _is_well_measured(typed) and any(_is_no_quantity(problem) for problem in validate(typed)):
-        raise _unreadable(resource, BAD_FORM)
-
-
-def _is_well_measured(typed: KubeObject) -> bool:
-    """Hot: whether a quick look shows that a pod names no quantity which is none. Others are looked at thoroughly."""
-    if not isinstance(typed, Pod) or typed.spec.overhead or typed.spec.resources or typed.spec.volumes:
-        return False
-    for container in (*(typed.spec.init_containers or ()), *typed.spec.containers):
-        held = container.resources
-        if held and any(
-            amount(text) is None for part in (held.requests, held.limits) for text in (part or {}).values()
-        ):
-            return False
-    return True
+    check_typed(type_of(resource), item, resource.kind, resource.version)
 
 
 @contextmanager
@@ -82,41 +63,21 @@ def reading(resource: KindSpec) -> Iterator[None]:
         raise _unreadable(resource, "json: cannot unmarshal a field into its Go type") from None
 
 
-def _decode(resource: KindSpec, item: JsonObject) -> tuple[KubeObject | None, list[Problem]]:
-    """Of a kind that no scheduler reads only the metadata is looked at."""
-    return decode_as(resource.struct, item)
-
-
 def _unreadable(resource: KindSpec, why: str, kind: str = "", version: str = "") -> ApiError:
     what = f'{kind or resource.kind} in version "{(version or resource.api_version).rpartition("/")[2]}"'
     return bad_request(f"{what} cannot be handled as a {resource.kind}: {why}")
 
 
-def _mismatch(resource: KindSpec, problem: Problem) -> str:
-    found = {"an object": "object", "a list": "array", "true": "bool", "false": "bool"}.get(problem.found)
-    found = found or ("string" if problem.found.startswith('"') else "number")
-    place = f"{resource.kind}.{problem.path}"
-    wanted = _GO_TYPES.get(problem.allowed, problem.allowed)
-    return f"json: cannot unmarshal {found} into Go struct field {place} of type {wanted}"
-
-
-def _is_no_quantity(problem: Problem) -> bool:
-    return problem.allowed == QUANTITY_FORM and amount(_value(problem)) is None
-
-
 def check_valid(resource: KindSpec, item: JsonObject, more: list[Cause] | None = None) -> None:
     """Refuse an object that breaks rules; all the rules that it breaks are told."""
-    faults = [*faults_of(resource, item), *(more or ())]
+    typed, problems = decode_as(resource.struct, item)
+    if typed is not None:
+        problems = validate(typed)
+    faults = [*(_cause(problem, item) for problem in problems), *(more or ())]
     if faults:
         # Parity: whichever group an event is written to, its faults are those of the core kind.
         group = "" if is_event(resource) else resource.group
         raise invalid(resource.kind, name_of(item), faults, group)
-
-
-def faults_of(resource: KindSpec, item: JsonObject) -> Iterator[Cause]:
-    typed, problems = _decode(resource, item)
-    for problem in problems if typed is None else validate(typed):
-        yield _cause(problem, item)
 
 
 def _cause(problem: Problem, item: JsonObject) -> Cause:

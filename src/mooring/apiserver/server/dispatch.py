@@ -46,31 +46,39 @@ _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DE
 def answer(api: ResourceApi, request: Request, address: str = "", token: str = "") -> Answer | WatchResponse:
     """`address` is where clients reach the server, `token` how they get in."""
     try:
-        return _answer(api, _without_prefix(api, request), address, token)
+        request = _without_prefix(api, request)
+        target = target_of(request.path)
+        if target is None:
+            return _page(api, request, address)
+        check_yaml(request)
+        if target.resource in REQUESTS:
+            return _posted(api, target, request, token)
+        if request.method == "GET" and not target.subresource and "watch" in request.query and request.flag("watch"):
+            return begin_watch(api, target, request)
+        return _handler(target, request)(api, target, request)
     except ApiError as error:
         return refusal(error)
 
 
-def _answer(api: ResourceApi, request: Request, address: str, token: str) -> Answer | WatchResponse:
-    target = target_of(request.path)
-    if target is None:
-        subresources.refuse_stream(request.path)
-        found = document(api, request, address) if request.method in ("GET", "HEAD") else None
-        return found or Answer(404, "404 page not found\n", "text/plain; charset=utf-8")
-    check_yaml(request)
-    if target.resource in REQUESTS:
-        return _posted(api, target, request, token)
-    if request.method == "GET" and not target.subresource and "watch" in request.query and request.flag("watch"):
-        return begin_watch(api, target, request)
-    handler = _handlers(target).get(request.method)
+def _page(api: ResourceApi, request: Request, address: str) -> Answer:
+    """What is served besides resources: discovery, documents, health."""
+    subresources.refuse_stream(request.path)
+    found = document(api, request, address) if request.method in ("GET", "HEAD") else None
+    return found or Answer(404, "404 page not found\n", "text/plain; charset=utf-8")
+
+
+def _handler(target: Target, request: Request) -> Handler:
+    """Who answers this method at this path. Raises 405, and 406 for a form of answer that no handler can give."""
+    handlers = _OBJECT if target.name else _COLLECTION
+    if target.subresource:
+        handlers = _PARTS.get(target.subresource, _PART)
+    handler = handlers.get(request.method)
     is_homeless = request.method == "POST" and target.resource.namespaced and not target.namespace
     if handler is None or is_homeless or (request.method == "DELETE" and _is_unserved_bulk(target)):
-        raise method_not_supported(
-            target.resource.plural, _VERBS.get(request.method, request.method.lower()), target.resource.group
-        )
+        raise _unsupported(target, request)
     if target.subresource != "log":  # which is text, whatever the client would rather have
         check_form_asked(request)
-    return handler(api, target, request)
+    return handler
 
 
 def _without_prefix(api: ResourceApi, request: Request) -> Request:
@@ -79,21 +87,18 @@ def _without_prefix(api: ResourceApi, request: Request) -> Request:
     return replace(request, path=request.path[len(prefix) - 1 :]) if request.path.startswith(prefix) else request
 
 
-def _handlers(target: Target) -> dict[str, Handler]:
-    if target.subresource:
-        return _PARTS.get(target.subresource, _PART)
-    return _OBJECT if target.name else _COLLECTION
-
-
 def _is_unserved_bulk(target: Target) -> bool:
     return not target.name and "deletecollection" not in target.resource.verbs
 
 
 def _posted(api: ResourceApi, target: Target, request: Request, token: str) -> Answer:
     if request.method != "POST" or target.name:
-        raise method_not_supported(
-            target.resource.plural, _VERBS.get(request.method, request.method.lower()), target.resource.group
-        )
+        raise _unsupported(target, request)
     if target.resource is BINDING:
         return subresources.post_binding(api, target, request)
     return review(target, request, token)
+
+
+def _unsupported(target: Target, request: Request) -> ApiError:
+    verb = _VERBS.get(request.method, request.method.lower())
+    return method_not_supported(target.resource.plural, verb, target.resource.group)

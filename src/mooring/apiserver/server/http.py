@@ -126,19 +126,15 @@ class HttpServer:
         self._silent.discard(incoming.protocol)
         listener.busy(incoming.protocol)
         try:
-            return await self._handle_busy(incoming)
-        finally:
-            listener.idle(incoming.protocol)
-
-    async def _handle_busy(self, incoming: web.BaseRequest) -> web.StreamResponse:
-        try:
             answered = await self._answer(incoming)
-            if not isinstance(answered, WatchResponse):
-                return _response(answered)
+            if isinstance(answered, WatchResponse):
+                return await self._stream(incoming, answered)
+            return _response(answered)
         except Exception as fault:  # one request must not end the server
             self.report(f"{incoming.method} {incoming.path} failed", fault)
             return _response(refusal(internal_error("the request could not be handled; the server's log says why")))
-        return await self._stream(incoming, answered)
+        finally:
+            listener.idle(incoming.protocol)
 
     async def _answer(self, incoming: web.BaseRequest) -> Answer | WatchResponse:
         try:
