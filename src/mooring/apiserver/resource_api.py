@@ -22,6 +22,7 @@ from mooring.apiserver.admission.versions import check_version
 from mooring.apiserver.backlog import Backlog
 from mooring.apiserver.event_forms import shown_form, stored_form
 from mooring.apiserver.patches.apply_patch import FieldWriter, apply_configuration, record_update
+from mooring.apiserver.patches.managed_fields import bare
 from mooring.apiserver.store import MAX_OBJECT_BYTES, Exists, Key, Store, check_size, size_of
 from mooring.kit.clock import Clock
 from mooring.kit.rfc3339 import in_seconds
@@ -289,7 +290,8 @@ def _check_names(resource: KindSpec, namespace: str, name: str, item: JsonObject
 
 def _recorded(old: JsonObject | None, made: JsonObject, writer: FieldWriter) -> JsonObject:
     """The object with the owners of its fields. Parity: one that is too large with them is stored without them."""
-    bare = {**made, "metadata": {key: value for key, value in made["metadata"].items() if key != "managedFields"}}
-    size = check_size(bare)
+    without_owners = bare(made)
+    size = check_size(without_owners)
     recorded = record_update(old, made, writer)
-    return recorded if size + size_of(recorded["metadata"].get("managedFields", [])) <= MAX_OBJECT_BYTES else bare
+    owners_size = size_of(recorded["metadata"].get("managedFields", []))
+    return recorded if size + owners_size <= MAX_OBJECT_BYTES else without_owners

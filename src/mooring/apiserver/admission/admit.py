@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from mooring.apiserver.admission import object_meta
-from mooring.apiserver.admission.faults import check_form, check_valid, reading
-from mooring.apiserver.admission.special_kinds import special
+from mooring.apiserver.admission.faults import check_form, check_valid, unreadable_field
+from mooring.apiserver.admission.special_kinds import Special, special
 from mooring.apiserver.admission.tidy import tidy
 from mooring.apiserver.lookups import Lookups
 from mooring.model.api_errors import Cause, field_invalid
@@ -34,11 +34,11 @@ def prepare_create(
     object_meta.give_name(resource, made, random_suffix)
     object_meta.place(resource, namespace, made, cluster)
     object_meta.stamp(resource, made, now, new_uid)
-    with reading(resource):
-        _complete(resource, made)
+    own = special(resource)
+    _complete(resource, own, made)
     _protect(resource, made)
     _reset_status(resource, made)
-    special(resource).admit(made, cluster, now)
+    own.admit(made, cluster, now)
     check_valid(resource, made, _new_faults(resource, made))
     return made
 
@@ -47,10 +47,10 @@ def prepare_update(resource: KindSpec, old: JsonObject, new: JsonObject, cluster
     """An object in the place of `old`, with what the server owns taken over from there, status included."""
     made = _readable(resource, new)
     object_meta.keep_owned(resource, old, made)
-    with reading(resource):
-        _complete(resource, made)
+    own = special(resource)
+    _complete(resource, own, made)
     _keep_status(resource, old, made)
-    faults = [*special(resource).change(old, made, cluster), *_change_faults(resource, old, made)]
+    faults = [*own.change(old, made, cluster), *_change_faults(resource, old, made)]
     check_valid(resource, made, faults)
     object_meta.count_change(resource, old, made)
     return made
@@ -62,9 +62,10 @@ def prepare_status(resource: KindSpec, old: JsonObject, new: JsonObject) -> Json
     object_meta.check_uid(resource, old, given["metadata"].get("uid"))
     made = {**old, "metadata": {**old["metadata"]}, "status": given.get("status", {})}
     _take(made["metadata"], given["metadata"], tuple(key for key in _METADATA if key not in resource.status_keeps))
-    special(resource).change_status(old, made)
+    own = special(resource)
+    own.change_status(old, made)
     if resource.completes_status:
-        _complete(resource, made)
+        _complete(resource, own, made)
     check_valid(resource, made)
     return made
 
@@ -76,20 +77,22 @@ def _readable(resource: KindSpec, item: JsonObject) -> JsonObject:
     return made
 
 
-def _complete(resource: KindSpec, item: JsonObject) -> None:
+def _complete(resource: KindSpec, own: Special, item: JsonObject) -> None:
     """Defaulting, at creation and at every update."""
-    own = special(resource).complete
-    if own is not None:
-        own(item)
+    if own.complete is not None:
+        own.complete(item)
         return
-    if resource.spec_defaults:
-        fill(item.setdefault("spec", {}), resource.spec_defaults)
-    if resource.has_pod_template:
-        template = item.setdefault("spec", {}).setdefault("template", {})
-        template.setdefault("metadata", {})
-        complete_pod_spec(template.setdefault("spec", {}))
-    if resource.complete is not None:
-        resource.complete(item)
+    try:
+        if resource.spec_defaults:
+            fill(item.setdefault("spec", {}), resource.spec_defaults)
+        if resource.has_pod_template:
+            template = item.setdefault("spec", {}).setdefault("template", {})
+            template.setdefault("metadata", {})
+            complete_pod_spec(template.setdefault("spec", {}))
+        if resource.complete is not None:
+            resource.complete(item)
+    except (AttributeError, TypeError):
+        raise unreadable_field(resource) from None
 
 
 def _protect(resource: KindSpec, item: JsonObject) -> None:
@@ -105,8 +108,10 @@ def _reset_status(resource: KindSpec, item: JsonObject) -> None:
 
 
 def _new_faults(resource: KindSpec, item: JsonObject) -> list[Cause]:
-    with reading(resource):
+    try:
         found = resource.new_faults(item) if resource.new_faults is not None else []
+    except (AttributeError, TypeError):
+        raise unreadable_field(resource) from None
     return [*found, *_faults(resource, item)]
 
 

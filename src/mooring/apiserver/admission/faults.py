@@ -6,8 +6,6 @@ cause has the server's form (`Invalid value: <found>: <what is allowed>`) around
 
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from mooring.apiserver.event_forms import is_event
@@ -54,13 +52,9 @@ def check_form(resource: KindSpec, item: JsonObject) -> None:
     check_typed(type_of(resource), item, resource.kind, resource.version)
 
 
-@contextmanager
-def reading(resource: KindSpec) -> Iterator[None]:
-    """Inside, a field that no schema of ours describes and that is not of the form it is read in is refused."""
-    try:
-        yield
-    except (AttributeError, TypeError):
-        raise _unreadable(resource, "json: cannot unmarshal a field into its Go type") from None
+def unreadable_field(resource: KindSpec) -> ApiError:
+    """The refusal of an object with a field that the table does not describe and that is not of the form it is read in."""
+    return _unreadable(resource, "json: cannot unmarshal a field into its Go type")
 
 
 def _unreadable(resource: KindSpec, why: str, kind: str = "", version: str = "") -> ApiError:

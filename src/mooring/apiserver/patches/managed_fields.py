@@ -86,9 +86,10 @@ def _fields_v1(paths: Iterable[Path]) -> dict[str, Any]:
 
 
 def with_owners(item: dict[str, Any], owners: Iterable[Owner]) -> dict[str, Any]:
+    """The object with these owners, and no others."""
     entries = [_entry(owner) for owner in sorted(owners, key=_entry_order) if owner.paths]
-    metadata = metadata_of(bare(item)) | ({"managedFields": entries} if entries else {})
-    return {**item, "metadata": metadata}
+    metadata = {key: value for key, value in metadata_of(item).items() if key != "managedFields"}
+    return {**item, "metadata": metadata | ({"managedFields": entries} if entries else {})}
 
 
 def _entry_order(owner: Owner) -> tuple[str, ...]:
@@ -109,6 +110,7 @@ def metadata_of(item: dict[str, Any]) -> dict[str, Any]:
 
 def bare(item: dict[str, Any]) -> dict[str, Any]:
     """The object without its managedFields."""
-    if "managedFields" not in metadata_of(item):
+    metadata = metadata_of(item)
+    if "managedFields" not in metadata:
         return item
-    return {**item, "metadata": {key: value for key, value in metadata_of(item).items() if key != "managedFields"}}
+    return {**item, "metadata": {key: value for key, value in metadata.items() if key != "managedFields"}}

@@ -252,9 +252,8 @@ def _clean(text: str) -> str:
 async def _read_body(incoming: web.BaseRequest) -> bytes:
     if not incoming.body_exists:
         return b""
-    too_large = request_entity_too_large(f"limit is {MAX_BODY_BYTES}")
     if (incoming.content_length or 0) > MAX_BODY_BYTES:
-        raise too_large
+        raise _too_large()
     if incoming.headers.get("Expect", "").lower() == "100-continue":
         await incoming.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     body = bytearray()
@@ -262,10 +261,14 @@ async def _read_body(incoming: web.BaseRequest) -> bytes:
         async for chunk in incoming.content.iter_any():
             body += chunk
             if len(body) > MAX_BODY_BYTES:
-                raise too_large
+                raise _too_large()
     except web.RequestPayloadError as fault:
         raise bad_request(f"the body could not be read: {fault}") from None
     return bytes(body)
+
+
+def _too_large() -> ApiError:
+    return request_entity_too_large(f"limit is {MAX_BODY_BYTES}")
 
 
 def _response(answered: Answer) -> web.Response:
