@@ -78,8 +78,6 @@ class HttpServer:
     limits: HttpLimits = field(default_factory=HttpLimits)
     _connections: web.Server | None = None
     _listener: Listener | None = None
-    _silent: set[object] = field(default_factory=set)
-    """Connections that have made no request yet."""
     _watches: set[asyncio.Event] = field(default_factory=set)
     _is_stopping: bool = False
 
@@ -92,7 +90,8 @@ class HttpServer:
             logger=connection_log(lambda text: self.report(text, None)),
         )
         most = self.limits.connections
-        self._listener = Listener(self._connect, Room(most, most), tls)
+        room = Room(most, most, first_request_s=self.limits.first_request_s)
+        self._listener = Listener(self._connections, room, tls)
         bound = await self._listener.start(host, port)
         self.address = f"{host}:{bound}"
         return bound
@@ -107,23 +106,9 @@ class HttpServer:
             self._connections.pre_shutdown()
             await self._connections.shutdown(_STOP_S)
 
-    def _connect(self) -> asyncio.Protocol:
-        assert self._connections is not None
-        protocol = self._connections()
-        self._silent.add(protocol)
-        asyncio.get_running_loop().call_later(self.limits.first_request_s, self._close_silent, protocol)
-        return protocol
-
-    def _close_silent(self, protocol: web.RequestHandler) -> None:
-        """Who connects and sends nothing, or a request one letter at a time, does not keep its place."""
-        if protocol in self._silent:
-            self._silent.discard(protocol)
-            protocol.force_close()
-
     async def _handle(self, incoming: web.BaseRequest) -> web.StreamResponse:
         assert self._listener is not None
         listener = self._listener
-        self._silent.discard(incoming.protocol)
         listener.busy(incoming.protocol)
         try:
             answered = await self._answer(incoming)
