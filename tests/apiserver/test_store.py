@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mooring.apiserver.limits import MAX_OBJECT_BYTES, check_size, stored_bytes
 from mooring.apiserver.store import (
     HISTORY,
     HISTORY_BYTES,
-    MAX_OBJECT_BYTES,
     Exists,
     Missing,
     Page,
@@ -18,10 +18,8 @@ from mooring.apiserver.store import (
     StoreWrite,
     TooNew,
     TooOld,
-    check_size,
     version_of,
 )
-from mooring.apiserver.stored_size import stored_bytes
 from mooring.model.api_errors import ApiError
 
 PODS, NODES = "/pods", "/nodes"

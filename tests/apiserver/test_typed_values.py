@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from mooring.apiserver.schema import strict
 from mooring.apiserver.schema.fields import fields_of, is_list, is_map, is_type, part_of, table
-from mooring.apiserver.schema.quantity_text import quantity_fault
-from mooring.apiserver.schema.typed_values import _misfit, check_typed, conforms
+from mooring.apiserver.schema.typed_values import _misfit, check_typed, conforms, quantity_fault
 from mooring.model.api_errors import ApiError
 
 ODD = st.sampled_from(

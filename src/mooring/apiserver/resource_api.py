@@ -9,21 +9,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mooring.apiserver.admission import admit
-from mooring.apiserver.admission.binding import PODS, bind, check_binding
 from mooring.apiserver.admission.deletion import Deletion, check_preconditions, ending, is_over
 from mooring.apiserver.admission.faults import check_form, check_valid
-from mooring.apiserver.admission.object_meta import check_uid
-from mooring.apiserver.admission.pod_parts import take_part
+from mooring.apiserver.admission.object_meta import check_uid, check_version
+from mooring.apiserver.admission.pod_updates import PODS, bind, check_binding, take_part
 from mooring.apiserver.admission.quotas import Quotas
 from mooring.apiserver.admission.special_kinds import special
 from mooring.apiserver.admission.store_lookups import StoreLookups
 from mooring.apiserver.admission.template_pods import TemplatePods
-from mooring.apiserver.admission.versions import check_version
-from mooring.apiserver.backlog import Backlog
 from mooring.apiserver.event_forms import shown_form, stored_form
+from mooring.apiserver.limits import MAX_OBJECT_BYTES, check_size, size_of
 from mooring.apiserver.patches.apply_patch import FieldWriter, apply_configuration, record_update
 from mooring.apiserver.patches.managed_fields import bare
-from mooring.apiserver.store import MAX_OBJECT_BYTES, Exists, Key, Store, check_size, size_of
+from mooring.apiserver.store import Exists, Key, Store
+from mooring.apiserver.watch import Backlog
 from mooring.kit.clock import Clock
 from mooring.kit.rfc3339 import in_seconds
 from mooring.model.api_errors import already_exists, bad_request, conflict, not_found

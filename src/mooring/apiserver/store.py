@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from mooring.apiserver.stored_size import stored_bytes
+from mooring.apiserver.limits import MAX_OBJECT_BYTES, size_of
 from mooring.model.api_errors import object_too_large
 from mooring.model.json_objects import JsonObject
 
@@ -30,8 +30,6 @@ HISTORY = 100_000
 HISTORY_BYTES = 64 * 1024 * 1024
 """... what they hold altogether. An object that is written twice counts twice as what was and as what is, though the
 history has it once, so that between half of this and all of it is really kept."""
-MAX_OBJECT_BYTES = 1536 * 1024
-"""Parity: what etcd takes by default."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -327,20 +325,6 @@ class Store:
 def key_of(item: JsonObject) -> Key:
     metadata = item["metadata"]
     return metadata.get("namespace", ""), metadata["name"]
-
-
-def check_size(item: JsonObject) -> int:
-    """Refuse an object that the store will refuse, before more work is done for it. Returns its size. Raises ApiError 500."""
-    size = size_of(item)
-    if size > MAX_OBJECT_BYTES:
-        raise object_too_large()
-    return size
-
-
-def size_of(value: Any, body: bytes = b"") -> int:
-    """How much room a value takes in etcd, at most. Hot: it takes less there than in JSON, so most need no estimate."""
-    written_bytes = len(body or _encode(value))
-    return written_bytes if written_bytes <= MAX_OBJECT_BYTES else stored_bytes(value)
 
 
 def version_of(item: JsonObject) -> int:

@@ -7,15 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mooring.apiserver.bootstrap import create_initial_objects
 from mooring.apiserver.journal import Journal, JournalError
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.server.health import STORAGE
+from mooring.apiserver.server.documents import STORAGE
 from mooring.apiserver.store import Store, StoreWrite
 from mooring.controllers.assembly import all_controllers
 from mooring.controllers.control_loop import ControlLoop
-from mooring.embedded.driver import EmbeddedDriver
-from mooring.embedded.store_feed import StoreFeed
+from mooring.embedded.driver import EmbeddedDriver, StoreFeed
+from mooring.embedded.seeding import create_initial_objects
 from mooring.framework.config import default as default_configuration
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.registry import Registry

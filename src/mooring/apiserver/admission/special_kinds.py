@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from ipaddress import IPv4Network
 from typing import Any
 
-from mooring.apiserver.admission.pod_admission import admit_pod, finish_pod
+from mooring.apiserver.admission.pod_admission import admit_pod, check_only_default, finish_pod, keep_priority
 from mooring.apiserver.admission.pod_updates import update_faults
-from mooring.apiserver.admission.priority import check_only_default, keep_priority
-from mooring.apiserver.admission.services import give_addresses
-from mooring.apiserver.lookups import Lookups, name_of
-from mooring.model.api_errors import Cause
+from mooring.apiserver.admission.store_lookups import Lookups, name_of
+from mooring.model.api_errors import Cause, internal_error
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.kinds.pods import POD
@@ -22,6 +21,43 @@ from mooring.rules.pod_admission import add_tolerations
 from mooring.rules.pod_defaults import complete_pod
 from mooring.rules.storage_classes import default_storage_class
 from mooring.rules.workload_pods import job_labels
+
+# ---- Addresses and node ports of services: each gets its own, as if there were a network behind it.
+
+
+SERVICE_NETWORK = IPv4Network("10.96.0.0/16")
+
+
+NODE_PORTS = range(30_000, 32_768)
+
+
+def give_addresses(service: JsonObject, others: Collection[JsonObject]) -> None:
+    spec = service["spec"]
+    if spec.get("type") == "ExternalName":
+        return
+    if spec.get("type") in ("NodePort", "LoadBalancer") and spec.get("allocateLoadBalancerNodePorts") is not False:
+        _give_node_ports(spec, others)
+    if not spec.get("clusterIP"):
+        taken = {other.get("spec", {}).get("clusterIP") for other in others}
+        hosts = (str(host) for host in SERVICE_NETWORK.hosts())
+        spec["clusterIP"] = next((host for host in hosts if host not in taken), None)
+        if spec["clusterIP"] is None:
+            raise internal_error("failed to allocate a serviceIP: range is full")
+    spec.setdefault("clusterIPs", [spec["clusterIP"]])
+    spec.setdefault("ipFamilies", ["IPv4"])
+    spec.setdefault("ipFamilyPolicy", "SingleStack")
+
+
+def _give_node_ports(spec: JsonObject, others: Collection[JsonObject]) -> None:
+    """A free port of the nodes for every port that names none."""
+    taken = {port.get("nodePort") for other in others for port in other.get("spec", {}).get("ports", ())}
+    taken |= {port.get("nodePort") for port in spec.get("ports", ())}
+    free = (number for number in NODE_PORTS if number not in taken)
+    for port in spec.get("ports", ()):
+        if not port.get("nodePort"):
+            port["nodePort"] = next(free, None)
+            if port["nodePort"] is None:
+                raise internal_error("failed to allocate a nodePort: range is full")
 
 
 def _no_admission(item: JsonObject, cluster: Lookups, now: str) -> None:

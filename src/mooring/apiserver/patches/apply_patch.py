@@ -11,10 +11,10 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+from mooring.apiserver.limits import MAX_OBJECT_BYTES
 from mooring.apiserver.patches.json_patch import equal
 from mooring.apiserver.patches.managed_fields import Owner, Paths, bare, metadata_of, owners_of, with_owners
 from mooring.apiserver.patches.merge_keys import MergePlace, Path, compact, path_text
-from mooring.apiserver.store import MAX_OBJECT_BYTES
 from mooring.model.api_errors import (
     ApiError,
     Cause,

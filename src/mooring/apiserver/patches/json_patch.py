@@ -9,9 +9,10 @@ import json
 import re
 from typing import Any
 
-from mooring.apiserver.nesting import check_depth
+from mooring.apiserver.limits import check_depth
 from mooring.model.api_errors import (
     ApiError,
+    bad_request,
     field_invalid,
     invalid,
     request_entity_too_large,
@@ -223,3 +224,27 @@ def _index(key: str, length: int) -> int:
     if not -length <= position < length:
         raise _Misfit(f"Unable to access invalid index: {position}")
     return position % length
+
+
+# ---- JSON Merge Patch
+
+
+def apply_merge_patch(document: dict[str, Any], patch: object) -> dict[str, Any]:
+    """The document with the patch merged in. Raises ApiError 400 if the patch is no object."""
+    if patch is None:
+        raise bad_request("Invalid JSON Patch")
+    if not isinstance(patch, dict):
+        raise undecodable(patch, "value of type map[string]interface {}", "error decoding patch: ")
+    with shallow_enough():
+        return _merged(document, patch)
+
+
+def _merged(target: object, patch: dict[str, Any]) -> dict[str, Any]:
+    """Lists are replaced whole, and nulls inside them stay: they are data there."""
+    result = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = _merged(result.get(key), value) if isinstance(value, dict) else value
+    return result

@@ -6,8 +6,9 @@ a type (`core.PodSpec`), a list (`[core.Container]`) or a map (`{quantity}`).
 
 from functools import cache
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 
 ANYTHING = "object"
@@ -123,3 +124,25 @@ def _absolute(holds: str, package: str) -> str:
 def _place(marked: str, form: str = "") -> SchemaPlace:
     numbers = marked.rstrip("?")
     return SchemaPlace(tuple(map(int, numbers.split("."))), marked != numbers, form == "bytes")
+
+
+# ---- An object without the fields that its kind does not have: those are never stored.
+
+
+def pruned(resource: KindSpec, item: JsonObject) -> JsonObject:
+    left: JsonObject = _pruned(item, type_of(resource))
+    return left
+
+
+def _pruned(value: Any, holds: str) -> Any:
+    """A value of the wrong form is left as it is, for others to refuse."""
+    if isinstance(value, list) and is_list(holds):
+        return [_pruned(inner, part_of(holds)) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    if is_map(holds):
+        return {name: _pruned(inner, part_of(holds)) for name, inner in value.items()}
+    if not is_type(holds):
+        return value
+    known = fields_of(holds)
+    return {name: _pruned(inner, known[name].holds) for name, inner in value.items() if name in known}

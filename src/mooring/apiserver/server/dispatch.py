@@ -6,13 +6,11 @@ from dataclasses import replace
 from mooring.apiserver.identity import prefix_of
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.server import reading, subresources, writing
-from mooring.apiserver.server.documents import document
+from mooring.apiserver.server.bodies import check_yaml
+from mooring.apiserver.server.documents import document, review
 from mooring.apiserver.server.forms import check_form_asked
-from mooring.apiserver.server.request import Answer, Request, refusal
-from mooring.apiserver.server.reviews import review
-from mooring.apiserver.server.routes import Target, target_of
+from mooring.apiserver.server.request import Answer, Request, Target, refusal, target_of
 from mooring.apiserver.server.watching import WatchResponse, begin_watch
-from mooring.apiserver.server.yaml_limits import check_yaml
 from mooring.model.api_errors import ApiError, method_not_supported
 from mooring.model.kinds.pods import BINDING
 from mooring.model.resources import REQUESTS

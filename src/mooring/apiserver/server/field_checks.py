@@ -3,8 +3,7 @@
 import re
 
 from mooring.apiserver.patches.merge_keys import compact
-from mooring.apiserver.schema.fields import ANYTHING, type_of
-from mooring.apiserver.schema.pruning import pruned
+from mooring.apiserver.schema.fields import ANYTHING, pruned, type_of
 from mooring.apiserver.schema.strict import (
     apply_error,
     duplicates,
@@ -20,7 +19,7 @@ from mooring.apiserver.schema.strict import (
     yaml_duplicates,
 )
 from mooring.apiserver.schema.typed_values import check_typed, conforms
-from mooring.apiserver.server.media import PROTOBUF, YAML
+from mooring.apiserver.server.forms import PROTOBUF, YAML
 from mooring.apiserver.server.request import Request
 from mooring.model.api_errors import bad_request
 from mooring.model.decode import decode

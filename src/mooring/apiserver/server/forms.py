@@ -1,14 +1,68 @@
 """Objects and lists in the form that a client wants."""
 
-from mooring.apiserver.server.media import WantedMedia
-from mooring.apiserver.server.media import wanted as wanted_form
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
 from mooring.apiserver.server.request import Request
-from mooring.apiserver.tables import Include, table, table_of_one
 from mooring.apiserver.watch import stamped
-from mooring.model.api_errors import bad_request
+from mooring.model.api_errors import bad_request, not_acceptable
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 
+# ---- Which form of an answer a client wants, by its Accept header: the object, a table of it, its metadata alone.
+
+
+Form = Literal["object", "table", "metadata"]
+
+JSON, YAML = "application/json", "application/yaml"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+OFFERED = (JSON, YAML)
+
+_FORMS: dict[str, Form] = {
+    "Table": "table",
+    "PartialObjectMetadata": "metadata",
+    "PartialObjectMetadataList": "metadata",
+}
+_ANY = ("*/*", "application/*", "")
+
+
+@dataclass(frozen=True, slots=True)
+class WantedMedia:
+    """`is_aggregated`: discovery in one document instead of one for each group."""
+
+    form: Form = "object"
+    media: str = JSON
+    is_aggregated: bool = False
+
+
+@lru_cache(maxsize=256)
+def wanted(accept: str) -> WantedMedia:
+    """The first of the client's wishes that can be fulfilled. Raises 406 if none can."""
+    for media, settings in _wishes(accept):
+        if media not in OFFERED and media not in _ANY:
+            continue
+        chosen = YAML if media == YAML else JSON
+        kind = settings.get("as", "")
+        if not kind:
+            return WantedMedia(media=chosen)
+        if kind in _FORMS and settings.get("g") == "meta.k8s.io" and settings.get("v") == "v1":
+            return WantedMedia(_FORMS[kind], chosen)
+        if kind == "APIGroupDiscoveryList" and settings.get("v") == "v2":
+            return WantedMedia(is_aggregated=True)
+    raise not_acceptable(OFFERED)
+
+
+def _wishes(accept: str) -> Iterator[tuple[str, dict[str, str]]]:
+    for wish in (accept or "*/*").split(","):
+        media, *settings = (part.strip() for part in wish.split(";"))
+        pairs = (setting.partition("=") for setting in settings)
+        yield media.lower(), {name.strip(): value.strip() for name, _, value in pairs}
+
+
+Include = Literal["None", "Metadata", "Object"]
+"""How much of each object a row carries along; kubectl needs the metadata to sort and to show namespaces."""
 _META = "meta.k8s.io/v1"
 _INCLUDES: dict[str, Include] = {"": "Metadata", "None": "None", "Metadata": "Metadata", "Object": "Object"}
 
@@ -23,14 +77,14 @@ def included(request: Request) -> Include:
 
 def check_form_asked(request: Request) -> None:
     """Raises 406, or 400, before anything is done: a write whose answer cannot be given would be made and not told."""
-    wanted_form(request.accept)
+    wanted(request.accept)
     included(request)
 
 
-def one(resource: KindSpec, item: JsonObject, wanted: WantedMedia, include: Include, now_ns: int) -> JsonObject:
-    if wanted.form == "table":
+def one(resource: KindSpec, item: JsonObject, chosen: WantedMedia, include: Include, now_ns: int) -> JsonObject:
+    if chosen.form == "table":
         return table_of_one(resource, item, now_ns, include)
-    if wanted.form == "metadata":
+    if chosen.form == "metadata":
         return metadata_of(item)
     return stamped(item, resource)
 
@@ -39,13 +93,13 @@ def many(
     resource: KindSpec,
     items: list[JsonObject],
     metadata: JsonObject,
-    wanted: WantedMedia,
+    chosen: WantedMedia,
     include: Include,
     now_ns: int,
 ) -> JsonObject:
-    if wanted.form == "table":
+    if chosen.form == "table":
         return table(resource, items, now_ns, metadata, include)
-    if wanted.form == "metadata":
+    if chosen.form == "metadata":
         return {
             "kind": "PartialObjectMetadataList",
             "apiVersion": _META,
@@ -67,3 +121,43 @@ def metadata_of(item: JsonObject) -> JsonObject:
 def _unstamped(item: JsonObject) -> JsonObject:
     """Items of a list do not say what they are: the list does."""
     return {key: value for key, value in item.items() if key not in ("kind", "apiVersion")}
+
+
+# ---- tables
+
+
+def table(
+    resource: KindSpec,
+    items: Iterable[JsonObject],
+    now_ns: int,
+    metadata: JsonObject | None = None,
+    include: Include = "Metadata",
+) -> JsonObject:
+    """The Table of a list. `metadata` is the list's: its version, and where to go on."""
+    return {
+        "kind": "Table",
+        "apiVersion": _META,
+        "metadata": metadata or {},
+        "columnDefinitions": [column.definition() for column in resource.columns],
+        "rows": [_row(resource, item, now_ns, include) for item in items],
+    }
+
+
+def table_of_one(
+    resource: KindSpec, item: JsonObject, now_ns: int, include: Include = "Metadata", headed: bool = True
+) -> JsonObject:
+    """The one-row Table of an object or of a watch event. Only the first event of a watch is `headed`."""
+    metadata = {"resourceVersion": item["metadata"].get("resourceVersion", "")}
+    made = table(resource, [item], now_ns, metadata, include)
+    return made if headed else {**made, "columnDefinitions": None}
+
+
+def _row(resource: KindSpec, item: JsonObject, now_ns: int, include: Include) -> JsonObject:
+    row: JsonObject = {"cells": [column.read(item, now_ns) for column in resource.columns]}
+    if resource.row_conditions is not None and (conditions := resource.row_conditions(item)):
+        row["conditions"] = conditions
+    if include == "Metadata":
+        row["object"] = {"kind": "PartialObjectMetadata", "apiVersion": _META, "metadata": item["metadata"]}
+    elif include == "Object":
+        row["object"] = {"kind": resource.kind, "apiVersion": resource.api_version} | item
+    return row

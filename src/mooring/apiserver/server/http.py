@@ -15,7 +15,7 @@ from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.server.bodies import MAX_BODY_BYTES
 from mooring.apiserver.server.dispatch import answer
 from mooring.apiserver.server.documents import OPEN_TO_ALL
-from mooring.apiserver.server.media import YAML
+from mooring.apiserver.server.forms import YAML
 from mooring.apiserver.server.request import Answer, Request, refusal
 from mooring.apiserver.server.watching import BOOKMARK_S, WatchResponse
 from mooring.kit.connection_log import connection_log

@@ -9,9 +9,8 @@ from mooring.apiserver.event_forms import is_event, shown_form
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.selector_text import ObjectSelector, parse_selectors
 from mooring.apiserver.server import forms
-from mooring.apiserver.server.media import wanted
-from mooring.apiserver.server.request import Answer, Request
-from mooring.apiserver.server.routes import Target
+from mooring.apiserver.server.forms import wanted
+from mooring.apiserver.server.request import Answer, Request, Target
 from mooring.apiserver.store import Key, Page, TooNew, TooOld
 from mooring.model.api_errors import (
     CONTINUE_EXPIRED,

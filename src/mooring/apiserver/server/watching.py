@@ -13,12 +13,10 @@ from mooring.apiserver.event_forms import is_event, shown_form, stored_form
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.selector_text import ObjectSelector
 from mooring.apiserver.server import forms
-from mooring.apiserver.server.media import WantedMedia, wanted
+from mooring.apiserver.server.forms import Include, WantedMedia, table_of_one, wanted
 from mooring.apiserver.server.reading import selector_of, version_asked
-from mooring.apiserver.server.request import Request
-from mooring.apiserver.server.routes import Target
+from mooring.apiserver.server.request import Request, Target
 from mooring.apiserver.store import EventType, StoreWrite, TooNew
-from mooring.apiserver.tables import Include, table_of_one
 from mooring.apiserver.watch import Event, Watcher, opening
 from mooring.model.api_errors import field_forbidden, invalid, version_too_large
 from mooring.model.json_objects import JsonObject

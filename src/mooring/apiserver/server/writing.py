@@ -3,8 +3,8 @@
 from typing import Any
 
 from mooring.apiserver.event_forms import shown_form
-from mooring.apiserver.patches.json_patch import apply_json_patch
-from mooring.apiserver.patches.merge_patch import apply_merge_patch
+from mooring.apiserver.limits import check_size
+from mooring.apiserver.patches.json_patch import apply_json_patch, apply_merge_patch
 from mooring.apiserver.patches.strategic_merge import apply_strategic_merge_patch
 from mooring.apiserver.resource_api import Change, ResourceApi
 from mooring.apiserver.server import forms
@@ -17,12 +17,10 @@ from mooring.apiserver.server.field_checks import (
     quotes_patch,
     says_kind,
 )
-from mooring.apiserver.server.media import wanted
+from mooring.apiserver.server.forms import wanted
 from mooring.apiserver.server.options import by_whom, check_not_forced, deletion
 from mooring.apiserver.server.reading import selector_of
-from mooring.apiserver.server.request import Answer, Request
-from mooring.apiserver.server.routes import Target
-from mooring.apiserver.store import check_size
+from mooring.apiserver.server.request import Answer, Request, Target
 from mooring.model.api_errors import ApiError, unsupported_media_type
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
+from mooring.apiserver.selector_text import selector_from
 from mooring.apiserver.store import Key, Store, StoreWrite
-from mooring.apiserver.written_selectors import selector_from
 from mooring.controllers.cluster_kinds import BUDGET_STORE, POD_STORE
 from mooring.model.json_objects import JsonObject
 from mooring.model.selectors import Selector

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from mooring.apiserver.resource_api import ResourceApi
+from mooring.apiserver.selector_text import selector_from
 from mooring.apiserver.store import Key, StoreWrite
-from mooring.apiserver.written_selectors import selector_from
 from mooring.controllers.lifecycle.orphans import Seekers
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
