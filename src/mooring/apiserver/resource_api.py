@@ -9,13 +9,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mooring.apiserver.admission import admit
-from mooring.apiserver.admission.deletion import Deletion, check_preconditions, ending, is_over
 from mooring.apiserver.admission.faults import check_form, check_valid
-from mooring.apiserver.admission.object_meta import check_uid, check_version
+from mooring.apiserver.admission.lookups import StoreLookups
+from mooring.apiserver.admission.object_meta import (
+    Deletion,
+    check_preconditions,
+    check_uid,
+    check_version,
+    ending,
+    is_over,
+)
 from mooring.apiserver.admission.pod_updates import PODS, bind, check_binding, take_part
 from mooring.apiserver.admission.quotas import Quotas
 from mooring.apiserver.admission.special_kinds import special
-from mooring.apiserver.admission.store_lookups import StoreLookups
 from mooring.apiserver.admission.template_pods import TemplatePods
 from mooring.apiserver.event_forms import shown_form, stored_form
 from mooring.apiserver.limits import MAX_OBJECT_BYTES, check_size, size_of

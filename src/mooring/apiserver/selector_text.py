@@ -166,12 +166,13 @@ class _LabelParser:
             raise bad_request(f"<nil>: Invalid value: {quoted(token.text)}: {'; '.join(faults)}")
         return token.text
 
-    def _value(self) -> str:
-        if self._peek().kind in ("end", ","):
+    def _value(self, ends: tuple[str, str] = ("end", ","), expected: str = "identifier") -> str:
+        """The next value; what ends it may come at once, and then it is empty."""
+        if self._peek().kind in ends:
             return ""
         token = self._take()
         if token.kind != "name":
-            raise self._unexpected(token, "identifier")
+            raise self._unexpected(token, expected)
         return token.text
 
     def _values(self) -> list[str]:
@@ -189,12 +190,7 @@ class _LabelParser:
         return sorted(set(values))
 
     def _listed_value(self) -> str:
-        if self._peek().kind in (",", ")"):
-            return ""
-        token = self._take()
-        if token.kind != "name":
-            raise self._unexpected(token, "',', or identifier")
-        return token.text
+        return self._value((",", ")"), "',', or identifier")
 
     def _peek(self) -> _Token:
         token = self._tokens[min(self._next, len(self._tokens) - 1)]

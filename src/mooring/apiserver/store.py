@@ -238,19 +238,22 @@ class Store:
 
         A write that changes nothing is none: the object keeps its version. Raises Missing, Stale.
         """
-        before = self.get(storage, key)
-        if expected is not None and expected != version_of(before):
-            raise Stale(version_of(before))
+        before = self._expected(storage, key, expected)
         if _is_same(item, before):
             return before
         return self._commit(storage, key, "MODIFIED", item, before)
 
     def delete(self, storage: str, key: Key, expected: int | None = None) -> JsonObject:
         """Remove an object. Returns its last content at the version of the deletion. Raises Missing, Stale."""
+        before = self._expected(storage, key, expected)
+        return self._commit(storage, key, "DELETED", before, before)
+
+    def _expected(self, storage: str, key: Key, expected: int | None) -> JsonObject:
+        """The present object, if it is at the version that the writer has seen; None: whatever its version."""
         before = self.get(storage, key)
         if expected is not None and expected != version_of(before):
             raise Stale(version_of(before))
-        return self._commit(storage, key, "DELETED", before, before)
+        return before
 
     def listen(self, listener: Listener, storages: Iterable[str] | None = None) -> Callable[[], None]:
         """Be told of every write, or of those of some storages, as it is made. Returns how to stop that."""

@@ -9,6 +9,7 @@ from mooring.apiserver.store import StoreWrite
 from mooring.embedded.cluster import EmbeddedCluster
 from mooring.kit.clock import NS_PER_S
 from mooring.model.json_objects import JsonObject
+from mooring.rules.conditions import condition_of
 
 WINDOW_NS = 3 * NS_PER_S
 _RECENT = 5
@@ -112,7 +113,7 @@ def _refusal(pod: JsonObject) -> str:
     """Why a pod has no node; empty if it has one, or nobody has said."""
     if pod["spec"].get("nodeName"):
         return ""
-    for condition in pod.get("status", {}).get("conditions", ()):
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return condition.get("message") or condition.get("reason") or ""
-    return ""
+    condition = condition_of(pod, "PodScheduled")
+    if condition is None or condition.get("status") != "False":
+        return ""
+    return condition.get("message") or condition.get("reason") or ""

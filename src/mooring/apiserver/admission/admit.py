@@ -8,8 +8,8 @@ from typing import Any
 
 from mooring.apiserver.admission import object_meta
 from mooring.apiserver.admission.faults import check_form, check_valid, unreadable_field
+from mooring.apiserver.admission.lookups import Lookups
 from mooring.apiserver.admission.special_kinds import Special, special
-from mooring.apiserver.admission.store_lookups import Lookups
 from mooring.apiserver.admission.tidy import tidy
 from mooring.model.api_errors import Cause, field_invalid
 from mooring.model.json_objects import JsonObject, fill

@@ -8,7 +8,7 @@ import json
 import re
 from typing import Any
 
-from mooring.apiserver.admission.store_lookups import name_of
+from mooring.apiserver.admission.lookups import name_of
 from mooring.apiserver.event_forms import is_event
 from mooring.apiserver.schema.fields import type_of
 from mooring.apiserver.schema.typed_values import check_typed

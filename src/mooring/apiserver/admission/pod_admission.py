@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from mooring.apiserver.admission.store_lookups import Lookups, name_of
+from mooring.apiserver.admission.lookups import Lookups, name_of
 from mooring.apiserver.admission.tidy import show_amount
 from mooring.model.api_errors import ApiError, forbidden, quoted
 from mooring.model.json_objects import JsonObject

@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from mooring.apiserver.admission.lookups import name_of
 from mooring.apiserver.admission.object_meta import check_uid, precondition_failed
 from mooring.apiserver.admission.pod_admission import add_topology
-from mooring.apiserver.admission.store_lookups import name_of
 from mooring.model.api_errors import (
     Cause,
     bad_request,

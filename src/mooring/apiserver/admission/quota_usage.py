@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from mooring.apiserver.admission.deletion import LONGEST_GRACE_S
+from mooring.apiserver.admission.object_meta import LONGEST_GRACE_S
 from mooring.apiserver.admission.pod_admission import qos_class
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.rfc3339 import moment_ns

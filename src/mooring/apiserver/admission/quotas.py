@@ -6,6 +6,7 @@ Counting is part of the write, and there is one thread, so two requests cannot b
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from mooring.apiserver.admission.lookups import name_of
 from mooring.apiserver.admission.quota_usage import CLAIMS as CLAIM_KIND
 from mooring.apiserver.admission.quota_usage import (
     PODS,
@@ -16,7 +17,6 @@ from mooring.apiserver.admission.quota_usage import (
     missing_amounts,
     usage_of,
 )
-from mooring.apiserver.admission.store_lookups import name_of
 from mooring.apiserver.admission.tidy import scaled_decimal, show_amount
 from mooring.apiserver.store import Key, Store, StoreWrite
 from mooring.model.api_errors import forbidden

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import Any
 
+from mooring.apiserver.admission.lookups import Lookups, name_of
 from mooring.apiserver.admission.pod_admission import admit_pod, check_only_default, finish_pod, keep_priority
 from mooring.apiserver.admission.pod_updates import update_faults
-from mooring.apiserver.admission.store_lookups import Lookups, name_of
 from mooring.model.api_errors import Cause, internal_error
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec

@@ -219,40 +219,36 @@ def _with_repeats(body: bytes) -> Any:
 
 
 def _faults(value: Any, holds: str, link: Link = None) -> Iterator[FieldFault]:
+    """Of a value of that form, in the order of the text. A value of another form has no fields: others refuse it."""
     if isinstance(value, dict | _Pairs):
         if is_type(holds):
-            known = _OPERATION_FIELDS if holds == _OPERATION else fields_of(holds)
-            yield from _faults_in_object(value, known, link)
+            yield from _faults_in_entries(
+                value, _OPERATION_FIELDS if holds == _OPERATION else fields_of(holds), "", link
+            )
         elif is_map(holds) or holds == _UNTYPED:
-            yield from _faults_in_map(value, part_of(holds) if is_map(holds) else _UNTYPED, link)
+            yield from _faults_in_entries(value, None, part_of(holds) if is_map(holds) else _UNTYPED, link)
     elif isinstance(value, list) and (is_list(holds) or holds == _UNTYPED):
         part = part_of(holds) if is_list(holds) else _UNTYPED
         for i, item in enumerate(value):
             yield from _faults(item, part, (link, i))
 
 
-def _faults_in_object(value: JsonObject | _Pairs, known: Fields, link: Link) -> Iterator[FieldFault]:
+def _faults_in_entries(value: JsonObject | _Pairs, known: Fields | None, part: str, link: Link) -> Iterator[FieldFault]:
+    """Of an object with known fields, or, where `known` is None, of a map whose values all hold `part`.
+
+    A field that is unknown is told once, however often it is given; one that is given twice or more, once as well.
+    """
     seen: dict[str, int] = {}
     for name, inner in value.items():
         place = (link, name)
         seen[name] = seen.get(name, 0) + 1
-        if name not in known:
+        if known is not None and name not in known:
             if seen[name] == 1:
                 yield FieldFault(place, True, known)
             continue
         if seen[name] == _TWICE:
             yield FieldFault(place, False)
-        yield from _faults(inner, known[name].holds, place)
-
-
-def _faults_in_map(value: JsonObject | _Pairs, part: str, link: Link) -> Iterator[FieldFault]:
-    seen: dict[str, int] = {}
-    for name, inner in value.items():
-        place = (link, name)
-        seen[name] = seen.get(name, 0) + 1
-        if seen[name] == _TWICE:
-            yield FieldFault(place, False)
-        yield from _faults(inner, part, place)
+        yield from _faults(inner, part if known is None else known[name].holds, place)
 
 
 def _steps(link: Link) -> tuple[Step, ...]:

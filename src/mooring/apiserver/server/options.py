@@ -2,7 +2,7 @@
 
 import msgspec
 
-from mooring.apiserver.admission.deletion import Deletion, Propagation
+from mooring.apiserver.admission.object_meta import Deletion, Propagation
 from mooring.apiserver.resource_api import Requester
 from mooring.apiserver.schema.typed_values import check_typed
 from mooring.apiserver.server.bodies import read_object

@@ -5,7 +5,7 @@
 
 import re
 
-from mooring.apiserver.admission.deletion import Deletion, check_preconditions
+from mooring.apiserver.admission.object_meta import Deletion, check_preconditions
 from mooring.apiserver.admission.pod_updates import PODS
 from mooring.apiserver.resource_api import CONTROL_PLANE, Change, Requester, ResourceApi
 from mooring.apiserver.schema.typed_values import check_typed
@@ -27,6 +27,7 @@ from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.pod_spec import FINISHED_PHASES
 from mooring.model.resources import RESOURCES
+from mooring.rules.conditions import holds
 
 BUDGETS = RESOURCES["policy", "v1", "poddisruptionbudgets"]
 _PROCESSING_RETRY_S = 10
@@ -102,8 +103,7 @@ def _budget_of(api: ResourceApi, pod: JsonObject) -> JsonObject | None:
 
 def _is_unhealthy_and_free(pod: JsonObject, budget: JsonObject) -> bool:
     """Whether a pod that is not ready may go without being counted, by the budget's policy."""
-    conditions = pod.get("status", {}).get("conditions", ())
-    if any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions):
+    if holds(pod, "Ready"):
         return False
     status = budget.get("status", {})
     if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from mooring.apiserver.admission.deletion import FOREGROUND, ORPHAN, Deletion, Propagation
+from mooring.apiserver.admission.object_meta import FOREGROUND, ORPHAN, Deletion, Propagation
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.lifecycle.finalizers import lift

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from mooring.apiserver.admission.deletion import deleted_ns
+from mooring.apiserver.admission.object_meta import deleted_ns
 from mooring.controllers.nodes import container_statuses
 from mooring.controllers.nodes.node_hosts import Host
 from mooring.controllers.nodes.pod_scripts import Script
