@@ -1,6 +1,7 @@
 """What the server does to an object on its way into the store: one function for each way of writing.
 
-An object that comes in is never changed; a tidied copy goes on. What is refused raises an ApiError.
+The order is kube-apiserver's: read, set defaults, admit, validate. An object that comes in is never changed; a tidied
+copy goes on. Each function returns the object as it is to be stored, or raises an ApiError.
 """
 
 from collections.abc import Callable
@@ -29,7 +30,7 @@ def prepare_create(
     new_uid: Callable[[], str],
     random_suffix: Callable[[], str],
 ) -> JsonObject:
-    """A new object as it is to be stored. `now` is written as RFC 3339 in whole seconds, `namespace` is the URL's."""
+    """A new object as it is to be stored. `now` is RFC 3339 in whole seconds, `namespace` is the one in the URL."""
     made = _readable(resource, item)
     object_meta.give_name(resource, made, random_suffix)
     object_meta.place(resource, namespace, made, cluster)
@@ -44,7 +45,7 @@ def prepare_create(
 
 
 def prepare_update(resource: KindSpec, old: JsonObject, new: JsonObject, cluster: Lookups) -> JsonObject:
-    """An object in the place of `old`, with what the server owns taken over from there, status included."""
+    """An object that replaces `old`. What the server owns, the status included, is taken over from `old`."""
     made = _readable(resource, new)
     object_meta.keep_owned(resource, old, made)
     own = special(resource)
@@ -71,6 +72,8 @@ def prepare_status(resource: KindSpec, old: JsonObject, new: JsonObject) -> Json
 
 
 def _readable(resource: KindSpec, item: JsonObject) -> JsonObject:
+    """A tidied copy of what a client wrote, which says what it is and has metadata. Raises 400 for what is not of the
+    kind."""
     check_form(resource, item)
     made: JsonObject = {"kind": resource.kind, "apiVersion": resource.api_version} | tidy(item)
     made.setdefault("metadata", {})
@@ -78,7 +81,8 @@ def _readable(resource: KindSpec, item: JsonObject) -> JsonObject:
 
 
 def _complete(resource: KindSpec, own: Special, item: JsonObject) -> None:
-    """Defaulting, at creation and at every update."""
+    """Set defaults, at creation and at every update. A kind that the table of fields does not describe may hold
+    anything, so a value of the wrong form shows here first: 400."""
     if own.complete is not None:
         own.complete(item)
         return
@@ -96,6 +100,8 @@ def _complete(resource: KindSpec, own: Special, item: JsonObject) -> None:
 
 
 def _protect(resource: KindSpec, item: JsonObject) -> None:
+    """Add the kind's finalizer (such as `kubernetes.io/pvc-protection`): a controller removes it once nothing uses the
+    object."""
     if resource.finalizer:
         held = item["metadata"].get("finalizers", [])
         item["metadata"]["finalizers"] = [*held, *({resource.finalizer} - set(held))]
@@ -108,6 +114,7 @@ def _reset_status(resource: KindSpec, item: JsonObject) -> None:
 
 
 def _new_faults(resource: KindSpec, item: JsonObject) -> list[Cause]:
+    """Faults that only a new object can have, and those that any object can have."""
     try:
         found = resource.new_faults(item) if resource.new_faults is not None else []
     except (AttributeError, TypeError):
@@ -124,10 +131,12 @@ def _change_faults(resource: KindSpec, old: JsonObject, new: JsonObject) -> list
 
 
 def _faults(resource: KindSpec, item: JsonObject) -> list[Cause]:
+    """What the kind's own rule finds wrong; most kinds have none and are covered by `model.validation`."""
     return resource.faults(item) if resource.faults is not None else []
 
 
 def _at(item: JsonObject, path: str) -> Any:
+    """The value at a dotted path, None where any part of the path is missing."""
     found: Any = item
     for part in path.split("."):
         found = (found or {}).get(part)
@@ -135,6 +144,7 @@ def _at(item: JsonObject, path: str) -> Any:
 
 
 def _keep_status(resource: KindSpec, old: JsonObject, new: JsonObject) -> None:
+    """An update of an object leaves its status alone where the kind has a status subresource."""
     if "status" in resource.subresources:
         _take(new, old, ("status",))
 

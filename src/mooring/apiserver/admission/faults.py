@@ -1,6 +1,6 @@
 """Validation: the model's problems as the causes of a 422 answer, with kube-apiserver's texts where they are known.
 
-The model words its problems for people who write manifests; where it knows the rule but not the server's words, the
+The model words its problems for people who write manifests. Where it knows the rule but not the server's words, the
 cause has the server's form (`Invalid value: <found>: <what is allowed>`) around the model's words.
 """
 
@@ -31,9 +31,11 @@ from mooring.model.validation.validate import validate
 from mooring.model.workloads import SYSTEM_PRIORITIES
 
 _REQUEST = re.compile(r"(?P<place>.*\.requests)(?:\.(?P<plain>[\w-]+)|\[(?P<named>.+)\])")
+"""The path of one request: the map, and the resource, which is in brackets where its name has a dot or a slash."""
 _AMOUNT = re.compile(
     r"(?P<place>.*\.(?:requests|limits|capacity|allocatable))(?:\.(?P<plain>[\w-]+)|\[(?P<named>.+)\])"
 )
+"""The path of one amount in any of the maps that hold amounts."""
 _DETAILS = (
     (re.compile(r".*\.(maxSkew|minDomains)"), "must be greater than zero"),
     (re.compile(r".*\.weight"), "must be in the range 1-100"),
@@ -44,7 +46,8 @@ _DETAILS = (
 
 
 def check_form(resource: KindSpec, item: JsonObject) -> None:
-    """Refuse what a server cannot even read: another kind, a field of the wrong type, a quantity that is none."""
+    """Refuse what a server cannot even read: another kind, a field of the wrong type, text that is no quantity. Raises
+    400."""
     kind, version = item.get("kind", resource.kind), item.get("apiVersion", resource.api_version)
     if (kind, version) != (resource.kind, resource.api_version):
         why = f"converting ({version}.{kind}) to ({resource.group or 'core'}.{resource.kind}): unknown conversion"
@@ -63,7 +66,7 @@ def _unreadable(resource: KindSpec, why: str, kind: str = "", version: str = "")
 
 
 def check_valid(resource: KindSpec, item: JsonObject, more: list[Cause] | None = None) -> None:
-    """Refuse an object that breaks rules; all the rules that it breaks are told."""
+    """Refuse an object that breaks rules, with all the rules that it breaks: those of the model and `more`. Raises 422."""
     typed, problems = decode_as(resource.struct, item)
     if typed is not None:
         problems = validate(typed)
@@ -75,6 +78,8 @@ def check_valid(resource: KindSpec, item: JsonObject, more: list[Cause] | None =
 
 
 def _cause(problem: Problem, item: JsonObject) -> Cause:
+    """One problem in the server's words. Rules with words of their own come first, then the general forms by what was
+    found."""
     for known in (_over_limit, _negative, _system_class, _user_priority, _both_budgets, _gated_node):
         found = known(problem, item)
         if found is not None:
@@ -93,6 +98,7 @@ def _cause(problem: Problem, item: JsonObject) -> Cause:
 
 
 def _detail(problem: Problem) -> str:
+    """What is allowed, in the server's words where they differ from the model's."""
     return next((text for form, text in _DETAILS if form.fullmatch(problem.path)), problem.allowed)
 
 
@@ -126,12 +132,15 @@ def _negative(problem: Problem, item: JsonObject) -> Cause | None:
 
 
 def _user_priority(problem: Problem, item: JsonObject) -> Cause | None:
+    """Parity: a PriorityClass of a user above the highest value is forbidden, not invalid."""
     if problem.path != "value" or item.get("value", 0) <= HIGHEST_USER_PRIORITY:
         return None
     return field_forbidden("value", f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}")
 
 
 def _system_class(problem: Problem, item: JsonObject) -> Cause | None:
+    """Parity: names that begin with `system-` are for the two classes that every cluster has, and only with their
+    values."""
     if item.get("kind") != "PriorityClass" or not name_of(item).startswith("system-"):
         return None
     name, system = name_of(item), SYSTEM_PRIORITIES.get(name_of(item))
@@ -159,6 +168,7 @@ def _both_budgets(problem: Problem, item: JsonObject) -> Cause | None:
 
 
 def _gated_node(problem: Problem, item: JsonObject) -> Cause | None:
+    """Parity: the server forbids a node name for a pod that still has scheduling gates."""
     if problem.path != "spec.nodeName":
         return None
     return field_forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared")

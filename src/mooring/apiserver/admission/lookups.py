@@ -1,4 +1,4 @@
-"""Admission's questions, answered from the store."""
+"""What admission asks of the objects that are in the cluster already: the questions, and the store that answers them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,8 +6,6 @@ from typing import Protocol
 
 from mooring.apiserver.store import Store
 from mooring.model.json_objects import JsonObject
-
-# ---- What admission asks of the objects that are in the cluster already.
 
 
 class Lookups(Protocol):
@@ -29,15 +27,19 @@ class Lookups(Protocol):
 
 
 def name_of(item: JsonObject) -> str:
+    """The object's name; empty where it has none yet."""
     name: str = item.get("metadata", {}).get("name", "")
     return name
 
 
 _LIMIT_RANGES = "/limitranges"
+"""The storage of LimitRanges, which are looked through for each new pod: a cluster has few."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreLookups:
+    """Answers from the store. Tests of admission answer from dictionaries instead."""
+
     store: Store
 
     def namespace(self, name: str) -> JsonObject | None:

@@ -1,4 +1,8 @@
-"""The part of an object that the server owns: names, uid, times, generation."""
+"""The part of an object that the server owns: names, uid, times, generation, version, and how the object ends.
+
+Clients cannot choose any of it. Functions change the object that they are handed in place, except `ending`, which makes
+another one because the stored object must not change.
+"""
 
 import re
 from collections.abc import Callable
@@ -30,11 +34,13 @@ _LONGEST_STEM = 58
 """Of a generated name, before the five random characters: together they fit a DNS label."""
 
 _OWNED = ("name", "namespace", "uid", "creationTimestamp", "generation", "resourceVersion", "generateName")
+"""What an update takes over from the stored object."""
 _ENDING = ("deletionTimestamp", "deletionGracePeriodSeconds")
+"""What only a deletion sets."""
 
 
 def place(resource: KindSpec, namespace: str, item: JsonObject, cluster: Lookups) -> None:
-    """Put the object into the namespace of the request, which must be there and stay."""
+    """Put the object into the namespace of the request, which must exist and must not be ending. Raises 400, 404, 403."""
     meta = item["metadata"]
     if not resource.namespaced:
         meta.pop("namespace", None)
@@ -50,6 +56,8 @@ def place(resource: KindSpec, namespace: str, item: JsonObject, cluster: Lookups
 
 
 def _terminating(resource: KindSpec, name: str, namespace: str) -> ApiError:
+    """Parity: the refusal has a cause by which controllers recognise a namespace that is being deleted and stop
+    retrying."""
     why = f"unable to create new content in namespace {namespace} because it is being terminated"
     refusal = forbidden(resource.plural, name, why, resource.group)
     cause = Cause("NamespaceTerminating", f"namespace {namespace} is being terminated", "metadata.namespace")
@@ -58,6 +66,7 @@ def _terminating(resource: KindSpec, name: str, namespace: str) -> ApiError:
 
 
 def give_name(resource: KindSpec, item: JsonObject, random_suffix: Callable[[], str]) -> None:
+    """Give a new object a name from `generateName` if it has none. Raises 422 where it has neither."""
     meta = item["metadata"]
     if not meta.get("name"):
         stem = meta.get("generateName", "")
@@ -80,7 +89,7 @@ def stamp(resource: KindSpec, item: JsonObject, now: str, new_uid: Callable[[], 
 
 
 def keep_owned(resource: KindSpec, old: JsonObject, new: JsonObject) -> None:
-    """An update leaves alone what the server owns; one that means another object of the same name is refused."""
+    """An update leaves alone what the server owns. Refuses one that is meant for another object of the same name."""
     held, meta = old["metadata"], new["metadata"]
     check_uid(resource, old, meta.get("uid"))
     if meta.get("name") not in (None, held.get("name")):
@@ -93,6 +102,7 @@ def keep_owned(resource: KindSpec, old: JsonObject, new: JsonObject) -> None:
 
 
 def check_uid(resource: KindSpec, item: JsonObject, expected: str | None) -> None:
+    """Refuse a write that is meant for an object of the same name that is gone. Raises 409."""
     held = item["metadata"].get("uid", "")
     if expected and expected != held:
         raise precondition_failed(resource, item, f"UID in precondition: {expected}, UID in object meta: {held}")
@@ -113,11 +123,12 @@ def count_change(resource: KindSpec, old: JsonObject, new: JsonObject) -> None:
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 
-# ---- Which version of an object an update is for: what optimistic concurrency asks of writers.
+# ---- versions
 
 
 _DIGITS = re.compile(r"[0-9]+")
 _MAX_VERSION = (1 << 64) - 1
+"""A version is an unsigned integer of 64 bits; upstream refuses larger ones with the words of Go's parser."""
 
 
 def check_version(resource: KindSpec, old: JsonObject, new: JsonObject) -> None:
@@ -137,6 +148,7 @@ def check_version(resource: KindSpec, old: JsonObject, new: JsonObject) -> None:
 
 
 def _parsed(text: str) -> int:
+    """The version as a number. Parity: other text is an error of the server (500), in the words of Go's strconv."""
     if not _DIGITS.fullmatch(text):
         raise _unparsed(text, "invalid syntax")
     if len(text.lstrip("0")) > len(str(_MAX_VERSION)) or int(text) > _MAX_VERSION:
@@ -148,22 +160,24 @@ def _unparsed(text: str, why: str) -> ApiError:
     return unexplained(f"strconv.ParseUint: parsing {quoted(text)}: {why}")
 
 
-# ---- How objects end: at once, after a pod's grace, or when the last finalizer is gone.
+# ---- deletion
 
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
+"""What becomes of dependents: deleted afterwards, deleted before, or left without an owner."""
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 """The finalizers by which the garbage collector is asked to see to the dependents first."""
 
 _DEFAULT_GRACE_S = 30
+"""As upstream, for a pod whose spec does not say."""
 LONGEST_GRACE_S = 1 << 32
-"""Longer than anybody waits, and short enough for a date to say when that is over."""
+"""136 years: no client waits longer, and the end of such a grace period is still a date that RFC 3339 can write."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """What a client says of how to delete."""
+    """What a client says of how to delete: seconds of grace, dependents, and which object (uid, version) it means."""
 
     grace_s: int | None = None
     propagation: Propagation | None = None
@@ -172,6 +186,7 @@ class Deletion:
 
 
 def check_preconditions(resource: KindSpec, item: JsonObject, how: Deletion) -> None:
+    """Refuse a deletion that names another uid or version than the object has. Raises 409."""
     meta = item["metadata"]
     for what, expected, held, advice in (
         ("UID", how.uid, meta["uid"], ". The object might have been deleted and then recreated"),
@@ -183,7 +198,7 @@ def check_preconditions(resource: KindSpec, item: JsonObject, how: Deletion) -> 
 
 
 def ending(resource: KindSpec, item: JsonObject, how: Deletion, now_ns: int) -> JsonObject:
-    """The object on its way out. Asking again can make that shorter, never longer."""
+    """The object as it is once its deletion has begun. To ask again can shorten the grace period, never extend it."""
     grace_s = _grace_s(item, how) if resource.has_grace_period else 0
     meta = {**item["metadata"]}
     is_first = not meta.get("deletionTimestamp")
@@ -208,7 +223,7 @@ def deleted_ns(meta: JsonObject) -> int:
 
 
 def _shorten(meta: JsonObject, grace_s: int, now_ns: int) -> None:
-    """The grace counts from when the object was first deleted. One that is over by now becomes the shortest there is."""
+    """The grace counts from the first deletion. A shorter one that would be over already becomes the shortest there is."""
     end_ns = deleted_ns(meta) + min(grace_s, LONGEST_GRACE_S) * NS_PER_S
     if end_ns < now_ns:
         end_ns, grace_s = now_ns, min(grace_s, 1)
@@ -217,7 +232,7 @@ def _shorten(meta: JsonObject, grace_s: int, now_ns: int) -> None:
 
 
 def _grace_s(pod: JsonObject, how: Deletion) -> int:
-    """Nobody waits for a pod that runs nowhere or has finished."""
+    """How long a pod has to stop. A pod that runs nowhere or has finished needs no time."""
     if not pod["spec"].get("nodeName") or pod.get("status", {}).get("phase") in FINISHED_PHASES:
         return 0
     asked = how.grace_s if how.grace_s is not None else pod["spec"].get("terminationGracePeriodSeconds")
@@ -226,6 +241,8 @@ def _grace_s(pod: JsonObject, how: Deletion) -> int:
 
 
 def _ask_collector(meta: JsonObject, how: Deletion) -> None:
+    """Set the finalizer by which the garbage collector deletes or orphans the dependents first; one asked for earlier
+    goes."""
     if how.propagation is None:
         return
     wanted = {"Foreground": [FOREGROUND], "Orphan": [ORPHAN], "Background": []}[how.propagation]

@@ -1,4 +1,9 @@
-"""What admission does to a new pod after defaulting, in kube-apiserver's order."""
+"""What admission does to a new pod after defaulting, in kube-apiserver's order.
+
+`admit_pod` runs the plugins LimitRanger, Priority, DefaultTolerationSeconds, RuntimeClass and PodTopologyLabels;
+`finish_pod` is the part of the pod's strategy. The rules themselves are in `rules.pod_admission`, where simulations use
+them too; here is what needs other objects of the cluster, and what the server says when it refuses.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -21,50 +26,14 @@ from mooring.rules.pod_admission import (
     selector_conflicts,
 )
 
-# ---- The quality-of-service class of a pod, which follows from its requests and limits alone.
-
-
-_COUNTED = ("cpu", "memory")
-Amounts = dict[str, int]
-
-
-def qos_class(spec: JsonObject) -> str:
-    """Guaranteed: limits for both resources in every container, and nothing asked beyond or below them."""
-    parts = _parts(spec)
-    asked, limits = _sum(parts, "requests"), _sum(parts, "limits")
-    if not asked and not limits:
-        return "BestEffort"
-    limited = all(len(_counted_amounts(part, "limits")) == len(_COUNTED) for part in parts)
-    return "Guaranteed" if limited and asked == limits else "Burstable"
-
-
-def _parts(spec: JsonObject) -> list[JsonObject]:
-    """Resources of the pod as a whole, where they are set, stand for those of its containers."""
-    whole = spec.get("resources") or {}
-    if whole.get("requests") or whole.get("limits"):
-        return [whole]
-    return [c.get("resources") or {} for c in (*spec.get("initContainers", ()), *spec.get("containers", ()))]
-
-
-def _sum(parts: list[JsonObject], group: str) -> Amounts:
-    total: Amounts = {}
-    for part in parts:
-        for name, nano in _counted_amounts(part, group).items():
-            total[name] = total.get(name, 0) + nano
-    return total
-
-
-def _counted_amounts(resources: JsonObject, group: str) -> Amounts:
-    written = resources.get(group) or {}
-    amounts = {name: parse(written[name]) for name in _COUNTED if name in written}
-    return {name: nano for name, nano in amounts.items() if nano > 0}
-
-
 TOPOLOGY_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+"""The labels of a node that its pods get, so that containers can read them through the downward API."""
 GATED = "Scheduling is blocked due to non-empty scheduling gates"
+"""The message of the condition PodScheduled, which upstream's clients match."""
 
 
 def admit_pod(pod: JsonObject, cluster: Lookups) -> None:
+    """All admission plugins that change pods, in upstream's order: later ones see what earlier ones set."""
     apply_limit_ranges(pod, cluster)
     set_priority(pod, cluster)
     add_tolerations(pod["spec"])
@@ -91,6 +60,7 @@ def add_topology(pod: JsonObject, node: JsonObject | None) -> None:
 
 
 def _add_runtime(pod: JsonObject, cluster: Lookups) -> None:
+    """Give the pod what its RuntimeClass adds. Raises 403 where the class is missing or contradicts the pod."""
     wanted = pod["spec"].get("runtimeClassName", "")
     given = cluster.runtime_class(wanted) if wanted else {}
     if given is None:
@@ -108,13 +78,58 @@ def _forbid(pod: JsonObject, why: str) -> ApiError:
     return forbidden("pods", name_of(pod), why)
 
 
-# ---- The Priority admission: a pod gets the numbers of its PriorityClass, and cannot bring others.
+# ---- QoS class
+
+
+_COUNTED = ("cpu", "memory")
+"""The resources that decide the QoS class."""
+Amounts = dict[str, int]
+
+
+def qos_class(spec: JsonObject) -> str:
+    """Guaranteed: limits for both resources in every container, and nothing asked beyond or below them."""
+    parts = _parts(spec)
+    asked, limits = _sum(parts, "requests"), _sum(parts, "limits")
+    if not asked and not limits:
+        return "BestEffort"
+    limited = all(len(_counted_amounts(part, "limits")) == len(_COUNTED) for part in parts)
+    return "Guaranteed" if limited and asked == limits else "Burstable"
+
+
+def _parts(spec: JsonObject) -> list[JsonObject]:
+    """Resources of the pod as a whole, where they are set, stand for those of its containers."""
+    whole = spec.get("resources") or {}
+    if whole.get("requests") or whole.get("limits"):
+        return [whole]
+    return [c.get("resources") or {} for c in (*spec.get("initContainers", ()), *spec.get("containers", ()))]
+
+
+def _sum(parts: list[JsonObject], group: str) -> Amounts:
+    """The amounts of all parts together, by resource."""
+    total: Amounts = {}
+    for part in parts:
+        for name, nano in _counted_amounts(part, group).items():
+            total[name] = total.get(name, 0) + nano
+    return total
+
+
+def _counted_amounts(resources: JsonObject, group: str) -> Amounts:
+    """The amounts of cpu and memory that are more than nothing: zero counts as not given."""
+    written = resources.get(group) or {}
+    amounts = {name: parse(written[name]) for name in _COUNTED if name in written}
+    return {name: nano for name, nano in amounts.items() if nano > 0}
+
+
+# ---- Priority
 
 
 GROUP = "scheduling.k8s.io"
+"""Of PriorityClass, for the refusal."""
 
 
 def set_priority(pod: JsonObject, cluster: Lookups) -> None:
+    """Give the pod the value and policy of its class. Raises 403 for a class that is missing, and for a pod that brings
+    others."""
     spec = pod["spec"]
     wanted = spec.get("priorityClassName", "")
     found = cluster.priority_class(wanted) if wanted else None
@@ -139,24 +154,25 @@ def set_priority(pod: JsonObject, cluster: Lookups) -> None:
 
 
 def keep_priority(old: JsonObject, new: JsonObject) -> None:
-    """An update that does not say takes over what creation found, whatever became of the class since."""
+    """An update that does not name a priority keeps what creation found, whatever became of the class since."""
     for key in ("priority", "preemptionPolicy"):
         if key in old["spec"]:
             new["spec"].setdefault(key, old["spec"][key])
 
 
 def check_only_default(priority_class: JsonObject, cluster: Lookups) -> None:
-    """One class may be for the pods that name none."""
+    """Refuse a second class that is marked for pods that name none. Raises 403."""
     held = global_default(cluster.priority_classes())
     if priority_class.get("globalDefault") and held is not None and name_of(held) != name_of(priority_class):
         why = f"PriorityClass {name_of(held)} is already marked as default. Only one default can exist"
         raise forbidden("priorityclasses", name_of(priority_class), why, GROUP)
 
 
-# ---- The LimitRanger admission: defaults for containers that do not say, and bounds that pods must keep.
+# ---- LimitRanger
 
 
 _NOTE = "kubernetes.io/limit-ranger"
+"""The annotation in which LimitRanger says what it has set."""
 _CONTAINER = "Container"
 
 
@@ -187,13 +203,14 @@ def limit_faults(spec: JsonObject, item: JsonObject) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Bounds:
-    """One container, or one pod, before the bounds of one item of a LimitRange. Amounts are in nano-units."""
+    """One container, or one pod, against the bounds of one item of a LimitRange. Amounts are in nano-units."""
 
     what: str
     asked: dict[str, int]
     limits: dict[str, int]
 
     def broken(self, item: JsonObject) -> Iterator[str]:
+        """Every bound of the item that does not hold, in LimitRanger's words."""
         for name, text in item.get("min", {}).items():
             yield from self._below(name, parse(text))
         for name, text in item.get("max", {}).items():
@@ -202,6 +219,7 @@ class _Bounds:
             yield from self._apart(name, amount(text) or 0)
 
     def _below(self, name: str, bound: int) -> Iterator[str]:
+        """A minimum holds for what is asked, and for the limit where there is one."""
         rule = f"minimum {name} usage per {self.what} is {show_amount(bound)}"
         if name not in self.asked:
             yield f"{rule}.  No request is specified"
@@ -211,6 +229,7 @@ class _Bounds:
             yield f"{rule}, but limit is {show_amount(self.limits[name])}"
 
     def _above(self, name: str, bound: int) -> Iterator[str]:
+        """A maximum needs a limit, and holds for the request as well."""
         rule = f"maximum {name} usage per {self.what} is {show_amount(bound)}"
         if name not in self.limits:
             yield f"{rule}.  No limit is specified"
@@ -220,6 +239,7 @@ class _Bounds:
             yield f"{rule}, but request is {show_amount(self.asked[name])}"
 
     def _apart(self, name: str, ratio: int) -> Iterator[str]:
+        """The limit may be at most so many times the request; without both the ratio cannot hold."""
         if not ratio:
             return
         rule = f"{name} max limit to request ratio per {self.what} is {show_amount(ratio)}"
@@ -232,6 +252,7 @@ class _Bounds:
 
 
 def _resource_amounts(resources: JsonObject, group: str) -> dict[str, int]:
+    """Requests or limits in nano-units."""
     return {name: parse(text) for name, text in resources.get(group, {}).items()}
 
 

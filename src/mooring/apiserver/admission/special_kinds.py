@@ -1,4 +1,8 @@
-"""Kinds whose admission needs more than their spec can hold: the admission of pods, or other objects of the cluster."""
+"""Kinds whose admission needs more than their KindSpec can hold: the admission of pods, or other objects of the
+cluster.
+
+All else about a kind is in its spec (`model/kinds`). A kind that is not listed here is ordinary.
+"""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -22,16 +26,18 @@ from mooring.rules.pod_defaults import complete_pod
 from mooring.rules.storage_classes import default_storage_class
 from mooring.rules.workload_pods import job_labels
 
-# ---- Addresses and node ports of services: each gets its own, as if there were a network behind it.
+# ---- services
 
 
 SERVICE_NETWORK = IPv4Network("10.96.0.0/16")
-
-
+"""As kubeadm sets it up by default. No packet is ever sent there."""
 NODE_PORTS = range(30_000, 32_768)
+"""As kube-apiserver's default."""
 
 
 def give_addresses(service: JsonObject, others: Collection[JsonObject]) -> None:
+    """Give a service its cluster IP, and node ports where its type has them, each different from those of the others.
+    Raises 500 when there is none left."""
     spec = service["spec"]
     if spec.get("type") == "ExternalName":
         return
@@ -58,6 +64,9 @@ def _give_node_ports(spec: JsonObject, others: Collection[JsonObject]) -> None:
             port["nodePort"] = next(free, None)
             if port["nodePort"] is None:
                 raise internal_error("failed to allocate a nodePort: range is full")
+
+
+# ---- what is special
 
 
 def _no_admission(item: JsonObject, cluster: Lookups, now: str) -> None:
@@ -89,18 +98,20 @@ class Special:
 
 
 def _admit_pod(pod: JsonObject, cluster: Lookups, now: str) -> None:
+    """Admission plugins, then the strategy."""
     admit_pod(pod, cluster)
     finish_pod(pod, now)
 
 
 def _change_pod(old: JsonObject, new: JsonObject, cluster: Lookups) -> list[Cause]:
+    """What an update of a pod may change, after the admission plugins that run for updates."""
     keep_priority(old, new)
     add_tolerations(new["spec"])
     return update_faults(old, new)
 
 
 def _change_pod_status(old: JsonObject, new: JsonObject) -> None:
-    """Writers that know nothing of observedGeneration or the QoS class do not clear them."""
+    """A writer that does not know observedGeneration or the QoS class does not clear them."""
     before, status = old.get("status", {}), new["status"]
     for key in ("observedGeneration", "qosClass"):
         if before.get(key) and not status.get(key):
@@ -143,6 +154,7 @@ def _admit_job(job: JsonObject, cluster: Lookups, now: str) -> None:
 
 
 _ORDINARY = Special()
+"""Nothing special."""
 _SPECIAL: Mapping[KindSpec, Special] = {
     POD: Special(complete_pod, _admit_pod, _change_pod, _change_pod_status),
     PERSISTENT_VOLUME_CLAIM: Special(admit=_admit_claim),
@@ -153,4 +165,5 @@ _SPECIAL: Mapping[KindSpec, Special] = {
 
 
 def special(resource: KindSpec) -> Special:
+    """What a kind needs besides its spec."""
     return _SPECIAL.get(resource, _ORDINARY)

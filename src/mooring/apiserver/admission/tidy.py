@@ -17,9 +17,13 @@ _AMOUNTS = {
 }
 """Maps of quantities, wherever they are: in containers, nodes, volumes, claims, runtime classes, limit ranges."""
 _NOT_SHOWN_EMPTY = _AMOUNTS | {"labels", "annotations", "nodeSelector", "matchLabels"}
+"""Maps of strings, which Go leaves out where they are empty."""
 _UNTOUCHED = frozenset(("managedFields", "data", "stringData", "parameters"))
+"""Data of users and drivers, and FieldsV1: a null or an empty list means something there."""
 _BINARY = re.compile(r"[0-9.]+[KMGTPE]i")
+"""A quantity in powers of two stays in powers of two."""
 _EXPONENT = re.compile(r"[+-]?[0-9.]+[eE][+-]?[0-9]+")
+"""Parity: one with an exponent is written back as it came."""
 _DECIMAL_SUFFIXES = {-3: "n", -2: "u", -1: "m", 0: "", 1: "k", 2: "M", 3: "G", 4: "T", 5: "P", 6: "E"}
 _BINARY_SUFFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
@@ -46,7 +50,7 @@ def tidy(value: Any) -> Any:
 
 
 def canonical(text: Any) -> Any:
-    """The one way of writing a quantity; what is none is left as it is, for others to refuse.
+    """The one way to write a quantity. What is no quantity stays as it is: validation refuses it.
 
     | text   | canonical |
     | 0.5    | 500m      |
@@ -69,13 +73,14 @@ def canonical(text: Any) -> Any:
 
 
 def show_amount(nano: int) -> str:
-    """An amount of which nobody knows how it was written: in the shorter of the two forms."""
+    """An amount of which it is not known how it was written: in the shorter of the two forms."""
     decimal = scaled_decimal(nano)
     binary = _scaled_binary(nano // NANO) if nano >= 1024 * NANO and nano % NANO == 0 else decimal
     return min(decimal, binary, key=len)
 
 
 def _scaled_binary(count: int) -> str:
+    """With the largest binary suffix that leaves a whole number."""
     power = 0
     while power < len(_BINARY_SUFFIXES) - 1 and count % 1024 == 0:
         count, power = count // 1024, power + 1
