@@ -1,4 +1,8 @@
-"""What may change in a pod that exists: little, and while it is gated only what narrows where it can go."""
+"""What may change in a pod that exists, and how: binding, the subresources that change one part, and plain updates.
+
+A plain update may change little, and while the pod is gated only what narrows where it can go. `take_part` serves
+namespaces (`finalize`) too.
+"""
 
 import json
 from collections.abc import Iterator, Sequence

@@ -1,8 +1,8 @@
-"""Which lists are merged, by what their items are told apart, and which maps are one value: what types.go tells by tags.
+"""Which lists are merged, by what their items are told apart, and which maps are one value: what types.go says in tags.
 
 Lists and maps are named by the end of the way that leads to them, as far as that is needed to tell them from others:
-here those that several kinds share, in the spec of a kind its own.
-Whatever is not named here is replaced whole if it is a list, and merged if it is a map.
+here those that several kinds share, in the KindSpec of a kind its own. A list that is not named is replaced as a whole;
+a map that is not named is merged.
 """
 
 import json
@@ -27,6 +27,7 @@ A path is as long as it is deep, so without a bound a short body that is nested 
 
 
 REPLACED = ListRule()
+"""The rule of a list that is not named."""
 KEY_DEFAULTS = {"protocol": "TCP"}
 """What an item has in a key that it does not name."""
 
@@ -63,6 +64,7 @@ _LISTS = {
     "devices.conditions": ListRule(None, ("type",)),
     "endpoints.addresses": ListRule(None, ()),
 }
+"""By the last names of the way, the rule of each list that several kinds have."""
 
 _ATOMIC_MAPS = (
     *("nodeSelector", "spec.selector", "labelSelector", "namespaceSelector", "scopeSelector", "nodeTopology"),
@@ -79,6 +81,7 @@ _ATOMIC_MAPS = (
         "endpoints.targetRef",
     ),
 )
+"""Maps that several kinds have and that server-side apply takes for one value."""
 
 
 def list_rule(names: Names) -> ListRule:
@@ -103,6 +106,7 @@ def _names(end: str, kind: str = "") -> Names:
 _LIST_BOOK: dict[Names, ListRule] = {_names(end): rule for end, rule in _LISTS.items()} | {
     _names(end, spec.kind): rule for spec in SPECS for end, rule in spec.lists.items()
 }
+"""All rules, those of single kinds included, by the names that a way may end with (one, two or three of them)."""
 _ATOMIC: frozenset[Names] = frozenset(
     [*map(_names, _ATOMIC_MAPS), *(_names(end, spec.kind) for spec in SPECS for end in spec.atomic_maps)]
 )
@@ -111,7 +115,7 @@ _REPLACED: frozenset[Names] = frozenset(_names(end, spec.kind) for spec in SPECS
 
 @dataclass(frozen=True, slots=True)
 class MergePlace:
-    """Where in an object: by names, for what is known of the type, and by path, for who owns it.
+    """A place in an object: by names, for what is known of the type, and by path, for who owns it.
 
     Keys of paths are interned: paths are compared and looked up by the thousand, and a key may be a megabyte long.
     """
@@ -126,6 +130,7 @@ class MergePlace:
         return not self.is_item and list_rule(self.names).apply_keys is not None
 
     def at(self, name: str) -> "MergePlace":
+        """The place of a field."""
         return self.inside(intern(f"f:{name}"))
 
     def inside(self, key: str) -> "MergePlace":
@@ -162,6 +167,7 @@ class MergePlace:
 
 
 def compact(value: object) -> str:
+    """JSON without blanks and with sorted keys: two equal values have the same text, and FieldsV1 is written so."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
@@ -171,6 +177,7 @@ def path_text(path: Path) -> str:
 
 
 def _key_text(key: str) -> str:
+    """One step of a path: `.image`, `[="x"]` for a value, `[name="c"]` for an item."""
     form, _, text = key.partition(":")
     if form == "f":
         return f".{shortened(text)}"

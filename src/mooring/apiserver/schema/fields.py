@@ -1,7 +1,8 @@
 """Which fields each type has that the embedded server serves, and what they hold: the table `data/fields.txt`.
 
-The table is read when it is first asked for (10 ms). In it, what a field holds is a short text: a plain value (`string`),
-a type (`core.PodSpec`), a list (`[core.Container]`) or a map (`{quantity}`).
+The table is read when it is first asked for (10 ms). In it, what a field holds is a short text: a plain value
+(`string`), a type (`core.PodSpec`), a list (`[core.Container]`) or a map (`{quantity}`). It was generated from the tags
+in upstream's types.go and from its swagger.json.
 """
 
 from functools import cache
@@ -12,15 +13,18 @@ from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 
 ANYTHING = "object"
-"""Holds whatever JSON there is, with no fields that anyone knows."""
+"""Holds any JSON, with no fields that are known."""
 
 
 class Field(NamedTuple):
+    """What a field holds, and whether a schema says that it must be there."""
+
     holds: str
     is_required: bool
 
 
 Fields = dict[str, Field]
+"""The fields of a type by their names in JSON."""
 
 
 class SchemaPlace(NamedTuple):
@@ -35,9 +39,12 @@ class SchemaPlace(NamedTuple):
 
 
 Places = dict[str, SchemaPlace]
+"""Where protobuf has the fields of a type, by their names in JSON."""
 
 
 class Table(NamedTuple):
+    """All types, as the file lists them."""
+
     types: dict[str, Fields]
     """By `package.Type`."""
     places: dict[str, Places]
@@ -59,10 +66,12 @@ def type_of(resource: KindSpec) -> str:
 
 
 def fields_of(name: str) -> Fields:
+    """The fields of a type of the table."""
     return table().types[name]
 
 
 def places_of(name: str) -> Places:
+    """Where protobuf has them."""
     return table().places[name]
 
 
@@ -97,6 +106,7 @@ def core_of(holds: str) -> str:
 
 @cache
 def table() -> Table:
+    """The table, read once."""
     found = Table({}, {}, {})
     package, fields, places = "", Fields(), Places()
     for line in (files("mooring.apiserver.schema") / "data" / "fields.txt").read_text().splitlines():
@@ -126,10 +136,11 @@ def _place(marked: str, form: str = "") -> SchemaPlace:
     return SchemaPlace(tuple(map(int, numbers.split("."))), marked != numbers, form == "bytes")
 
 
-# ---- An object without the fields that its kind does not have: those are never stored.
+# ---- pruning
 
 
 def pruned(resource: KindSpec, item: JsonObject) -> JsonObject:
+    """An object without the fields that its kind does not have: those are never stored."""
     left: JsonObject = _pruned(item, type_of(resource))
     return left
 

@@ -1,4 +1,4 @@
-"""Fields that nobody knows and fields that are given twice: what `fieldValidation` refuses or warns of.
+"""Unknown fields and fields that are given twice: what `fieldValidation` refuses or warns of.
 
 | how the body came      | given twice         | unknown                                | refused with   |
 | JSON object            | `faults_in_body` tells both, in the order of the body        | `strict_error` |
@@ -7,7 +7,8 @@
 | JSON patch             | `json_patch_faults` | `unknown_fields` of the result, sorted | `patch_error`  |
 | server-side apply      | `yaml_duplicates`   | `undeclared`, whatever was asked       | `apply_error`  |
 
-Warnings of them are `warning_headers`.
+Warnings of them are `warning_headers`. All of these walk the object; callers first ask `typed_values.conforms` and
+`has_repeats`, which are quick and settle nearly every body.
 """
 
 import json
@@ -45,11 +46,13 @@ _WARNED_CHARS, _SHORT_CHARS = 4096, 256
 _UNTYPED = "untyped"
 """Holds anything, and what is given twice in it counts; in an `object` of the table it does not."""
 _OPERATION = "patch.Operation"
+"""One line of a JSON patch, which is no type of the table."""
 _OPERATION_FIELDS: Fields = {
     **{name: Field("string", True) for name in ("op", "path", "from")},
     "value": Field(_UNTYPED, False),
 }
 _TWICE = 2
+"""A key is reported when it comes for the second time."""
 _encode = msgspec.json.Encoder().encode
 
 Step = str | int
@@ -76,11 +79,11 @@ class FieldFault(NamedTuple):
         return f"{'unknown' if self.is_unknown else 'duplicate'} field {quoted(_path(self.way))}"
 
 
-# Finding
+# ---- finding
 
 
 def field_faults(resource: KindSpec, body: JsonObject | bytes) -> list[FieldFault]:
-    """All faults of an object that is decoded, or of its JSON text: only text still has what is given twice."""
+    """All faults of an object that is decoded, or of its JSON text. Only text still has what is given twice."""
     item = msgspec.json.decode(body) if isinstance(body, bytes) else body
     if is_known(resource, item) and not (isinstance(body, bytes) and has_repeats(body, item)):
         return []
@@ -121,7 +124,7 @@ def yaml_duplicates(text: bytes) -> list[str]:
     return [f"line {line}: key {quoted(name)} already set in map" for line, name in found]
 
 
-# Telling
+# ---- telling
 
 
 def strict_error(resource: KindSpec, faults: Iterable[str], yaml_lines: Sequence[str] = ()) -> ApiError:
@@ -171,7 +174,7 @@ def _yaml_text(lines: Sequence[str]) -> list[str]:
 
 
 def _told(faults: Iterable[str]) -> list[str]:
-    """The first of them, each once. Where they have long names it is fewer: each has the whole way to its field."""
+    """The first faults, each once. Where their paths are long there are fewer: at most _MOST_CHARS of text."""
     told: dict[str, None] = {}
     shown_chars = 0
     for fault in faults:
@@ -182,7 +185,7 @@ def _told(faults: Iterable[str]) -> list[str]:
     return list(told)
 
 
-# Whether there is anything to find
+# ---- whether there is anything to find
 
 
 def is_known(resource: KindSpec, item: JsonObject) -> bool:
@@ -204,7 +207,7 @@ def _quotes(text: bytes) -> int:
     return text.replace(b"\\\\", b"").replace(b'\\"', b"").count(b'"')
 
 
-# All there is to find
+# ---- all there is to find
 
 
 class _Pairs(list[tuple[str, Any]]):
@@ -252,6 +255,7 @@ def _faults_in_entries(value: JsonObject | _Pairs, known: Fields | None, part: s
 
 
 def _steps(link: Link) -> tuple[Step, ...]:
+    """From the object to the field."""
     steps: list[Step] = []
     while link is not None:
         link, step = link
@@ -279,7 +283,7 @@ def _yaml_repeats(node: yaml.Node | None, gone: set[int]) -> Iterator[tuple[int,
             seen.add(key.value)
 
 
-# Server-side apply
+# ---- server-side apply
 
 
 def undeclared(resource: KindSpec, item: JsonObject) -> ApiError:
@@ -292,6 +296,7 @@ def undeclared(resource: KindSpec, item: JsonObject) -> ApiError:
 
 
 def _namespaced_name(item: JsonObject) -> str:
+    """How upstream's error names the object."""
     known = item.get("metadata")
     metadata = known if isinstance(known, dict) else {}
     return f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"

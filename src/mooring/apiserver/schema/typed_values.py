@@ -20,50 +20,16 @@ from mooring.model.api_errors import bad_request, quoted
 from mooring.model.json_objects import JsonObject
 from mooring.model.quantity import parse
 
-# ---- What an API server reads as a quantity, and its words for what it does not: the form of the text, not the amount.
-
-
 BAD_FORM = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+"""Parity: upstream's text."""
 BAD_SUFFIX = "unable to parse quantity's suffix"
 
 _FORM = re.compile(r"[+-]?[0-9]*(?:\.[0-9]*)?([eEinumkKMGTP]*[+-]?[0-9]*)")
+"""Parity: upstream first splits a number from a suffix of these letters, whether or not there is such a suffix."""
 _SUFFIX = re.compile(r"[numkMGTPE]?|[KMGTPE]i|[eE][+-]?[0-9]{1,19}")
+"""The suffixes that there are."""
 _EXPONENTS = range(-(1 << 63), 1 << 63)
-
-
-def quantity_fault(value: Any) -> str:
-    """Why a value of JSON is no quantity; nothing where it is one.
-
-    | value   | fault      |
-    | " 1 "   |            |
-    | "1\\n"  | BAD_FORM   |
-    | "1ki"   | BAD_SUFFIX |
-    | true    | BAD_FORM   |
-    """
-    if type(value) in (int, float):
-        return ""
-    # Parity: blanks around it are let pass, because Go's reader takes them off; others come escaped, and are not seen.
-    found = _FORM.fullmatch(value.strip(" ")) if type(value) is str else None
-    if found is None or not value.strip(" "):
-        return BAD_FORM
-    return _amount_fault(value) if _is_suffix(found[1]) else BAD_SUFFIX
-
-
-def _is_suffix(text: str) -> bool:
-    if not _SUFFIX.fullmatch(text):
-        return False
-    is_exponent = len(text) > 1 and text[0] in "eE" and text != "Ei"
-    return not is_exponent or int(text[1:]) in _EXPONENTS
-
-
-def _amount_fault(text: str) -> str:
-    """What passes here must be an amount to everything behind it."""
-    try:
-        parse(text)
-    except ValueError:
-        return BAD_FORM
-    return ""
-
+"""Parity: Go parses an exponent into an int64."""
 
 _INTEGERS = range(-(1 << 63), 1 << 63)
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})")
@@ -75,6 +41,7 @@ _GO_KINDS: dict[type, str] = {
     int: "number",
     float: "number",
 }
+"""What Go's decoder calls the value that it found."""
 _GO_TYPES = {
     "integer": "int64",
     "boolean": "bool",
@@ -84,7 +51,9 @@ _GO_TYPES = {
     "int-or-string": "intstr.IntOrString",
     "fields-v1": "v1.FieldsV1",
 }
+"""What it calls the type that it wanted. Later: upstream distinguishes int32, which the table does not know."""
 _SHARED = {"kind": "string", "apiVersion": "string", "metadata": "meta.ObjectMeta"}
+"""The fields of every kind."""
 
 
 def conforms(holds: str, item: Any) -> bool:
@@ -110,6 +79,7 @@ def check_typed(holds: str, item: JsonObject, kind: str, version: str) -> None:
 
 
 def _refuse(misfit: "_Misfit | None", kind: str, version: str) -> None:
+    """Raises 400 where there is a misfit."""
     if misfit is not None:
         raise bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {_why(*misfit)}')
 
@@ -160,12 +130,14 @@ _PLAIN_STRUCTS: dict[str, Any] = {
     "object": Any,
     "fields-v1": dict[str, Any],
 }
+"""The types of msgspec for plain values, by what a field holds."""
 
 
 # ---- the thorough one
 
 
 def _is_time(value: Any) -> bool:
+    """The pattern lets days pass that no month has, so the calendar decides."""
     if not isinstance(value, str) or not _TIME.fullmatch(value):
         return False
     try:
@@ -190,6 +162,7 @@ _PLAIN: dict[str, Callable[[Any], bool]] = {
     "object": lambda value: True,
     "fields-v1": lambda value: type(value) is dict,
 }
+"""Whether a plain value fits, by what its field holds."""
 
 
 _Misfit = tuple[str, str, Any]
@@ -215,6 +188,7 @@ def _misfit(holds: str, value: Any, place: str) -> _Misfit | None:
 
 
 def _why(place: str, wanted: str, found: Any) -> str:
+    """What is wrong with the value, in the words of Go's decoder."""
     if wanted == "quantity":
         return quantity_fault(found)
     if wanted in ("time", "micro-time") and type(found) is str:
@@ -223,8 +197,47 @@ def _why(place: str, wanted: str, found: Any) -> str:
 
 
 def _go_type(holds: str) -> str:
+    """The type of a field as Go writes it."""
     if is_list(holds):
         return f"[]{_go_type(part_of(holds))}"
     if is_map(holds):
         return f"map[string]{_go_type(part_of(holds))}"
     return f"v1.{holds.rpartition('.')[2]}" if is_type(holds) else _GO_TYPES.get(holds, holds)
+
+
+# ---- quantities: the form of the text, not the amount
+
+
+def quantity_fault(value: Any) -> str:
+    """Why a value of JSON is no quantity; nothing where it is one.
+
+    | value   | fault      |
+    | " 1 "   |            |
+    | "1\\n"  | BAD_FORM   |
+    | "1ki"   | BAD_SUFFIX |
+    | true    | BAD_FORM   |
+    """
+    if type(value) in (int, float):
+        return ""
+    # Parity: blanks around it are let pass, because Go's reader takes them off; others come escaped, and are not seen.
+    found = _FORM.fullmatch(value.strip(" ")) if type(value) is str else None
+    if found is None or not value.strip(" "):
+        return BAD_FORM
+    return _amount_fault(value) if _is_suffix(found[1]) else BAD_SUFFIX
+
+
+def _is_suffix(text: str) -> bool:
+    """Whether the suffix is one, with an exponent that fits 64 bits."""
+    if not _SUFFIX.fullmatch(text):
+        return False
+    is_exponent = len(text) > 1 and text[0] in "eE" and text != "Ei"
+    return not is_exponent or int(text[1:]) in _EXPONENTS
+
+
+def _amount_fault(text: str) -> str:
+    """What passes here must be an amount to everything behind it."""
+    try:
+        parse(text)
+    except ValueError:
+        return BAD_FORM
+    return ""
