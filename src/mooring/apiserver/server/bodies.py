@@ -1,4 +1,9 @@
-"""From the bytes of a request to data. What cannot be read is refused in kube-apiserver's words."""
+"""From the bytes of a request to data: JSON, YAML and protobuf. What cannot be read is refused in kube-apiserver's
+words.
+
+A body is decoded once; its depth is checked with it, so that all code behind can recurse. YAML is checked before it is
+read, because its parser crashes on deep nesting and a small document may stand for an endless one.
+"""
 
 import json
 from typing import Any
@@ -19,6 +24,7 @@ MAX_BODY_BYTES = 3 * 1024 * 1024
 
 _UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 _SHOWN_BYTES = 30
+"""How much of a body a refusal quotes."""
 _YamlLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -45,6 +51,7 @@ def decode_json(body: bytes) -> Any:
 
 
 def _read_json(body: bytes, kind: str) -> Any:
+    """JSON that should hold an object of this kind."""
     try:
         return decode_json(body)
     except _UNREADABLE:
@@ -52,7 +59,7 @@ def _read_json(body: bytes, kind: str) -> Any:
 
 
 def read_json(body: bytes) -> Any:
-    """JSON of which nobody knows what kind it should be, such as a patch."""
+    """JSON that may hold anything, such as a patch."""
     try:
         return decode_json(body)
     except _UNREADABLE:
@@ -73,6 +80,7 @@ def read_yaml(body: bytes) -> Any:
 
 
 def _unrecognized(kind: str, why: str, body: bytes) -> ApiError:
+    """The refusal of a body that is no object of this kind, with the beginning of the body."""
     shown = body[:_SHOWN_BYTES].decode(errors="replace") + (" ..." if len(body) > _SHOWN_BYTES else "")
     return bad_request(f"the object provided is unrecognized (must be of type {kind}): {why} ({shown})")
 
@@ -97,22 +105,23 @@ def _json_fault(body: bytes) -> str:
 
 
 def _one_line(fault: Exception) -> str:
+    """The parser's message without its line breaks."""
     return " ".join(str(fault).split())
 
 
-# ---- YAML that would be the end of the server: nested so deeply that its parser crashes, or small but endless by aliases.
+# ---- limits of YAML
 
 
 MAX_YAML_BYTES = 256 * 1024
-"""Reading YAML takes some 5 µs a byte, and nobody else is answered meanwhile. kubectl sends JSON, whatever it read."""
+"""Reading YAML takes some 5 µs a byte, and the server answers no other client meanwhile. kubectl sends JSON, whatever
+it read."""
 MAX_WEIGHT = MAX_YAML_BYTES
 """How many values a document may stand for once its aliases are written out: more than any has without them."""
 
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
 
 def check_yaml(request: Request) -> None:
-    """Before the body of a request is read as YAML, if it is. What is no YAML at all is left for the reader to refuse."""
+    """Refuse YAML that is too large, too deep, or too much once its aliases are written out. Text that is no YAML at
+    all passes: the reader refuses it."""
     if media_type(request.content_type) not in (YAML, APPLY_PATCH) or _is_json(request.body):
         return
     if len(request.body) > MAX_YAML_BYTES:
@@ -126,7 +135,7 @@ def check_yaml(request: Request) -> None:
 
 
 def _is_json(body: bytes) -> bool:
-    """Most of what is called YAML is JSON, whose reader has limits of its own."""
+    """Most of what is sent as YAML is JSON, whose reader has limits of its own."""
     try:
         msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
@@ -139,7 +148,7 @@ def _weight(body: bytes) -> int:
     open_weights = [0]
     anchors: list[str | None] = [None]
     weights: dict[str, int] = {}
-    for event in yaml.parse(body, Loader=_Loader):
+    for event in yaml.parse(body, Loader=_YamlLoader):
         match event:
             case yaml.CollectionStartEvent():
                 open_weights.append(1)
@@ -160,7 +169,7 @@ def _weight(body: bytes) -> int:
     return open_weights[0]
 
 
-# ---- Bodies that come as protobuf. What cannot be read is refused in kube-apiserver's words.
+# ---- protobuf
 
 
 def read_protobuf(body: bytes, kind: str) -> JsonObject:

@@ -1,4 +1,4 @@
-"""From a request to its answer. Whatever a client sends, it gets an answer, and a refusal is always a Status."""
+"""From a request to its answer: finds what the path means and which function answers. A refusal is always a Status."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,13 +22,16 @@ _COLLECTION: dict[str, Handler] = {
     "POST": writing.create,
     "DELETE": writing.delete_all,
 }
+"""By method, for a collection."""
 _OBJECT: dict[str, Handler] = {
     "GET": reading.get,
     "PUT": writing.replace,
     "PATCH": writing.patch,
     "DELETE": writing.delete,
 }
+"""By method, for one object."""
 _PART: dict[str, Handler] = {"GET": reading.get, "PUT": writing.replace, "PATCH": writing.patch}
+"""By method, for `status` and the subresources that are read and written like it."""
 _PARTS: dict[str, dict[str, Handler]] = {
     "binding": {"POST": subresources.post_binding},
     "eviction": {"POST": subresources.post_eviction},
@@ -39,10 +42,12 @@ _PARTS: dict[str, dict[str, Handler]] = {
 """Subresources that are not read and written like `status`."""
 
 _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+"""How a refusal names a method."""
 
 
 def answer(api: ResourceApi, request: Request, address: str = "", token: str = "") -> Answer | WatchResponse:
-    """`address` is where clients reach the server, `token` how they get in."""
+    """The answer to a request, also where that is a refusal. `address` is where clients reach the server, `token` is
+    what they must bring."""
     try:
         request = _without_prefix(api, request)
         target = target_of(request.path)
@@ -66,7 +71,8 @@ def _page(api: ResourceApi, request: Request, address: str) -> Answer:
 
 
 def _handler(target: Target, request: Request) -> Handler:
-    """Who answers this method at this path. Raises 405, and 406 for a form of answer that no handler can give."""
+    """The function that answers this method at this path. Raises 405, and 406 for a form of answer that the server
+    cannot give."""
     handlers = _OBJECT if target.name else _COLLECTION
     if target.subresource:
         handlers = _PARTS.get(target.subresource, _PART)
@@ -80,16 +86,19 @@ def _handler(target: Target, request: Request) -> Handler:
 
 
 def _without_prefix(api: ResourceApi, request: Request) -> Request:
-    """A request for this cluster and no other, as a usual one. The id of another cluster leads to no path."""
+    """A request for this cluster and no other becomes a usual one. With the id of another cluster the path leads
+    nowhere: 404."""
     prefix = f"{prefix_of(api.cluster_id)}/"
     return replace(request, path=request.path[len(prefix) - 1 :]) if request.path.startswith(prefix) else request
 
 
 def _is_unserved_bulk(target: Target) -> bool:
+    """Whether a DELETE is for a collection that cannot be deleted at once."""
     return not target.name and "deletecollection" not in target.resource.verbs
 
 
 def _posted(api: ResourceApi, target: Target, request: Request, token: str) -> Answer:
+    """Kinds that are only posted, and never stored: bindings and reviews."""
     if request.method != "POST" or target.name:
         raise _unsupported(target, request)
     if target.resource is BINDING:

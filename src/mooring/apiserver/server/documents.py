@@ -23,18 +23,19 @@ CHECKS = {
     "livez": _ALIVE,
     "readyz": (*_ALIVE, "etcd-readiness", "informer-sync", "shutdown"),
 }
-"""By path. They have the names that kube-apiserver gives them, because probes exclude them by name."""
+"""By path. They have kube-apiserver's names, because probes exclude them by name."""
 STORAGE = frozenset(("etcd", "etcd-readiness"))
-"""Fail while what is written cannot be made durable."""
+"""These fail while the journal cannot be written: a write could not be made durable."""
 _TEXT = "text/plain; charset=utf-8"
 _NO_SNIFFING = [("X-Content-Type-Options", "nosniff")]
 OPEN_TO_ALL = (*(f"/{name}" for name in CHECKS), "/version")
-"""What can be read without a token."""
+"""What a client can read without a token, as upstream allows it for probes."""
 _PATHS = ["/api", "/apis", "/healthz", "/livez", openapi_v2.PATH, openapi.ROOT, "/readyz", "/version"]
+"""What `/` lists."""
 
 
 def document(api: ResourceApi, request: Request, address: str) -> Answer | None:
-    """None: there is no such document."""
+    """The document at a path that is no resource's; None: there is none."""
     path = request.path.rstrip("/") or "/"
     if path.startswith(OPEN_TO_ALL) and path != "/version":
         return health(request, api.failing)
@@ -68,7 +69,8 @@ def _openapi_v2(request: Request) -> Answer:
 
 
 def health(request: Request, failing: Set[str]) -> Answer | None:
-    """None: there is no such check. `failing` names the checks that fail; why they do is for the log, not for everyone."""
+    """The answer of a check; None: there is no such check. `failing` names the checks that fail. The reason is in the
+    log only, because these paths need no token."""
     name, _, check = request.path.removeprefix("/").partition("/")
     if name not in CHECKS or (request.path != f"/{name}" and check not in CHECKS[name]):
         return None
@@ -80,7 +82,7 @@ def health(request: Request, failing: Set[str]) -> Answer | None:
 
 
 def _summary(name: str, request: Request, failing: Set[str]) -> Answer:
-    """In short, unless it is asked for in full or something fails."""
+    """All checks of one path: `ok` alone, unless the client asks for the list or a check fails."""
     excluded = set(filter(None, request.query.get("exclude", "").split(",")))
     lines = [_line(check, check in excluded, check in failing) for check in CHECKS[name]]
     if unknown := sorted(excluded - set(CHECKS[name])):
@@ -93,6 +95,7 @@ def _summary(name: str, request: Request, failing: Set[str]) -> Answer:
 
 
 def _line(check: str, is_excluded: bool, is_failing: bool) -> str:
+    """One check in the list."""
     if is_excluded:
         return f"[+]{check} excluded: ok"
     return f"[-]{check} failed: reason withheld" if is_failing else f"[+]{check} ok"
@@ -102,15 +105,18 @@ def _line(check: str, is_excluded: bool, is_failing: bool) -> str:
 
 
 USER: JsonObject = {"username": "mooring-admin", "groups": ["system:masters", "system:authenticated"]}
+"""The one user that there is."""
 _EVERYTHING: JsonObject = {
     "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
     "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
     "incomplete": False,
 }
+"""What that user may do."""
 
 
 def review(target: Target, request: Request, token: str) -> Answer:
-    """`token` is the one by which this server is entered; empty if it is open to all."""
+    """The answer to a TokenReview, SubjectAccessReview and their kin. `token` is what clients must bring; empty if the
+    server needs none."""
     resource = target.resource
     body = read_object(request.body, request.content_type, resource.kind)
     check_typed(type_of(resource), body, resource.kind, resource.version)
@@ -120,6 +126,7 @@ def review(target: Target, request: Request, token: str) -> Answer:
 
 
 def _status(plural: str, spec: JsonObject, token: str) -> JsonObject:
+    """By kind of review. Without a token every token is good."""
     match plural:
         case "tokenreviews":
             is_known = not token or spec.get("token") == token

@@ -1,4 +1,4 @@
-"""`fieldValidation`: what a client is told of fields that the kind does not have. They are never stored."""
+"""`fieldValidation`: what a client is told of fields that its kind does not have. The server never stores them."""
 
 import re
 
@@ -29,9 +29,11 @@ from mooring.model.media_types import JSON_PATCH, STRATEGIC_MERGE_PATCH, media_t
 from mooring.model.validation.amount_warnings import amount_warnings
 
 _CHOICES = ("Strict", "Warn", "Ignore")
+"""What a client may ask for: an error, warnings (the default), or neither."""
 _BYTES_AS_TEXT = re.compile(rb'(?:memory|ephemeral-storage)"?\s*:\s*"?[0-9.]+[num.]')
 """Hot: hardly any body has such an amount, and to search for it takes microseconds."""
 Headers = list[tuple[str, str]]
+"""Headers of an answer, as (name, value)."""
 
 
 def check_body(request: Request, resource: KindSpec, item: JsonObject) -> tuple[JsonObject, Headers]:
@@ -67,7 +69,8 @@ def check_patched(
 
 
 def check_applied(request: Request, resource: KindSpec, configuration: JsonObject) -> Headers:
-    """Server-side apply takes no unknown fields, whatever was asked for."""
+    """Warnings about a configuration that is applied. Server-side apply accepts no unknown fields, whatever the client
+    asked for. Raises 400, 500."""
     policy = _policy(request)
     if _checked(resource, configuration) is not configuration:
         raise undeclared(resource, configuration)
@@ -78,12 +81,12 @@ def check_applied(request: Request, resource: KindSpec, configuration: JsonObjec
 
 
 def quotes_patch(content_type: str) -> bool:
-    """Whether a refusal quotes the patch, not what it leads to."""
+    """Whether a refusal quotes the patch, and not the object that it leads to."""
     return media_type(content_type) == STRATEGIC_MERGE_PATCH
 
 
 def says_kind(resource: KindSpec, item: JsonObject) -> bool:
-    """Whether a body says of itself that it is of this kind, or says nothing. Raises 400 where it says it in no words."""
+    """Whether a body says that it is of this kind, or says nothing. Raises 400 where kind or apiVersion is not text."""
     kind = item.get("kind", resource.kind)
     if kind == resource.kind and type(item.get("apiVersion", "")) is str:
         return True
@@ -105,6 +108,7 @@ def _checked(resource: KindSpec, item: JsonObject) -> JsonObject:
 
 
 def _policy(request: Request) -> str:
+    """What the client asked for. Raises 400 for anything else."""
     policy = request.query.get("fieldValidation") or "Warn"
     if policy not in _CHOICES:
         raise bad_request(f"fieldValidation: must be one of {', '.join(_CHOICES)}, not {policy!r}")

@@ -1,4 +1,9 @@
-"""Objects and lists in the form that a client wants."""
+"""Objects and lists in the form that a client wants, by its Accept header: the object, a table of it, or its metadata
+alone.
+
+kubectl prints the cells of a table as they come, so their words are kube-apiserver's. Cells are functions of the object
+and of the present moment, because kubectl prints ages, not times.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,26 +16,26 @@ from mooring.model.api_errors import bad_request, not_acceptable
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 
-# ---- Which form of an answer a client wants, by its Accept header: the object, a table of it, its metadata alone.
-
-
 Form = Literal["object", "table", "metadata"]
 
 JSON, YAML = "application/json", "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 OFFERED = (JSON, YAML)
+"""What the server writes. It reads protobuf, but does not write it: clients that prefer it accept JSON too."""
 
 _FORMS: dict[str, Form] = {
     "Table": "table",
     "PartialObjectMetadata": "metadata",
     "PartialObjectMetadataList": "metadata",
 }
+"""By the kind that a client wants the answer `as`."""
 _ANY = ("*/*", "application/*", "")
+"""What clients send that take anything."""
 
 
 @dataclass(frozen=True, slots=True)
 class WantedMedia:
-    """`is_aggregated`: discovery in one document instead of one for each group."""
+    """What a client gets. `is_aggregated`: discovery in one document instead of one for each group."""
 
     form: Form = "object"
     media: str = JSON
@@ -39,7 +44,7 @@ class WantedMedia:
 
 @lru_cache(maxsize=256)
 def wanted(accept: str) -> WantedMedia:
-    """The first of the client's wishes that can be fulfilled. Raises 406 if none can."""
+    """The first of the client's wishes that the server can fulfil. Raises 406 if it can fulfil none."""
     for media, settings in _wishes(accept):
         if media not in OFFERED and media not in _ANY:
             continue
@@ -55,11 +60,14 @@ def wanted(accept: str) -> WantedMedia:
 
 
 def _wishes(accept: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Media types with their settings, in the client's order. Parity: weights (`q=`) do not count."""
     for wish in (accept or "*/*").split(","):
         media, *settings = (part.strip() for part in wish.split(";"))
         pairs = (setting.partition("=") for setting in settings)
         yield media.lower(), {name.strip(): value.strip() for name, _, value in pairs}
 
+
+# ---- objects and lists
 
 Include = Literal["None", "Metadata", "Object"]
 """How much of each object a row carries along; kubectl needs the metadata to sort and to show namespaces."""
@@ -76,12 +84,13 @@ def included(request: Request) -> Include:
 
 
 def check_form_asked(request: Request) -> None:
-    """Raises 406, or 400, before anything is done: a write whose answer cannot be given would be made and not told."""
+    """Raises 406 or 400 before a write is made: otherwise the server would make the write and could not answer."""
     wanted(request.accept)
     included(request)
 
 
 def one(resource: KindSpec, item: JsonObject, chosen: WantedMedia, include: Include, now_ns: int) -> JsonObject:
+    """One object."""
     if chosen.form == "table":
         return table_of_one(resource, item, now_ns, include)
     if chosen.form == "metadata":
@@ -97,6 +106,7 @@ def many(
     include: Include,
     now_ns: int,
 ) -> JsonObject:
+    """A list. `metadata` is the list's."""
     if chosen.form == "table":
         return table(resource, items, now_ns, metadata, include)
     if chosen.form == "metadata":
@@ -115,11 +125,12 @@ def many(
 
 
 def metadata_of(item: JsonObject) -> JsonObject:
+    """The metadata alone, for clients such as the garbage collector."""
     return {"kind": "PartialObjectMetadata", "apiVersion": _META, "metadata": item["metadata"]}
 
 
 def _unstamped(item: JsonObject) -> JsonObject:
-    """Items of a list do not say what they are: the list does."""
+    """Items of a list do not name their kind: the list does."""
     return {key: value for key, value in item.items() if key not in ("kind", "apiVersion")}
 
 
@@ -153,6 +164,7 @@ def table_of_one(
 
 
 def _row(resource: KindSpec, item: JsonObject, now_ns: int, include: Include) -> JsonObject:
+    """One object as a row, with as much of the object as the client asked for."""
     row: JsonObject = {"cells": [column.read(item, now_ns) for column in resource.columns]}
     if resource.row_conditions is not None and (conditions := resource.row_conditions(item)):
         row["conditions"] = conditions

@@ -30,6 +30,7 @@ from mooring.model.resources import RESOURCES
 from mooring.rules.conditions import holds
 
 BUDGETS = RESOURCES["policy", "v1", "poddisruptionbudgets"]
+"""PodDisruptionBudgets."""
 _PROCESSING_RETRY_S = 10
 """Parity: when a client may ask again whose budget the controller has not looked at yet."""
 _SCALE_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
@@ -37,7 +38,9 @@ _SCALE_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimes
 _MOST_REPLICAS = (1 << 31) - 1
 """Replicas are an int32."""
 _SIMULATED = "this pod is simulated by `mooring up` and no container runs"
+"""Why there is nothing to read or to talk to."""
 _STREAMED = re.compile(r"/api/v1/namespaces/[^/]+/pods/[^/]+/(exec|attach|portforward|proxy)(?:/.*)?")
+"""Paths of `kubectl exec`, `attach`, `port-forward` and `proxy`."""
 
 
 # ---- binding
@@ -87,6 +90,7 @@ def _needs_no_budget(pod: JsonObject) -> bool:
 
 
 def _budget_of(api: ResourceApi, pod: JsonObject) -> JsonObject | None:
+    """The budget that covers a pod. Parity: more than one is an error of the server."""
     namespace, labels = pod["metadata"]["namespace"], pod["metadata"].get("labels", {})
     found = [
         budget
@@ -113,6 +117,7 @@ def _is_unhealthy_and_free(pod: JsonObject, budget: JsonObject) -> bool:
 
 
 def _take_one(api: ResourceApi, budget: JsonObject, pod: JsonObject, by: Requester) -> None:
+    """Charge an eviction to the budget. Raises 429 where it has none to give, or is not counted yet."""
     status, name = budget.get("status", {}), budget["metadata"]["name"]
     if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
         why = "Cannot evict pod as it would violate the pod's disruption budget."
@@ -144,6 +149,8 @@ def patch_scale(api: ResourceApi, target: Target, request: Request) -> Answer:
 
 
 def _rescale(api: ResourceApi, target: Target, request: Request, change: Change) -> Answer:
+    """Write the replicas that a change of the Scale leads to."""
+
     def scaled(item: JsonObject) -> JsonObject:
         return with_scale(item, change(scale_of(target.resource, item)))
 
@@ -190,7 +197,7 @@ def with_scale(item: JsonObject, scale: JsonObject) -> JsonObject:
 
 
 def get_log(api: ResourceApi, target: Target, request: Request) -> Answer:
-    """Simulated containers write nothing; users should not have to guess why."""
+    """Simulated containers write nothing; the answer says so."""
     api.get(target.resource, target.namespace, target.name)
     return Answer(200, f"{_SIMULATED}: there is no log\n", "text/plain")
 
