@@ -1,7 +1,7 @@
 """Everything that can be done to the objects of the embedded cluster, without transport.
 
-The HTTP server, the controllers, the simulated kubelets and the scheduler all come through here, so an object is
-admitted, checked, versioned and deleted in one way, whoever asks. What is refused raises an ApiError.
+The HTTP server, the controllers, the simulated kubelets and the scheduler all use it, so an object is admitted,
+checked, versioned and deleted in one way for all of them. A refusal is an ApiError.
 """
 
 import random
@@ -38,31 +38,38 @@ from mooring.model.kinds.nodes import NODE
 from mooring.rules.pod_defaults import complete_pod
 
 NOT_READY_TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+"""Keeps pods off a node until the node controller finds it ready."""
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+"""Parity: upstream's letters for generated names: no vowels, so that no words come about, and no digits that look like
+letters."""
 _NAME_TRIES = 8
+"""Parity: how often upstream tries another generated name when one is taken."""
 _RESETS = {"": frozenset({"status"}), "status": frozenset({"spec"})}
-"""What cannot be written through which subresource."""
+"""Top-level fields that cannot be written through a subresource, where a kind has a status of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Requester:
-    """Who writes. Without a manager, as inside this process, nothing is noted in managedFields."""
+    """The writer of a request. Without a manager, as inside this process, no owner is noted in managedFields."""
 
     manager: str = ""
     is_dry_run: bool = False
 
     def writer(self, resource: KindSpec, now: str, subresource: str) -> FieldWriter:
+        """How the write is recorded in managedFields."""
         resets = _RESETS.get(subresource, frozenset()) if "status" in resource.subresources else frozenset()
         return FieldWriter(self.manager, resource.api_version, now, subresource, resets)
 
 
 CONTROL_PLANE = Requester()
+"""Writers inside this process."""
 
 Change = Callable[[JsonObject], JsonObject]
+"""From the present object to what a client wants it to be."""
 
 
 def _new_uid() -> str:
-    """A random uid. Hot: `uuid.uuid4` takes ten times as long, for randomness that nobody needs here."""
+    """A random uid. Hot: `uuid.uuid4` takes ten times as long, for randomness that no code here relies on."""
     digits = f"{random.getrandbits(128):032x}"
     variant = "89ab"[int(digits[16], 16) & 3]
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
@@ -81,13 +88,13 @@ class ResourceApi:
     taints_new_nodes: bool = False
     """Whether a new node is tainted not-ready, for the node controller to lift."""
     cluster_id: str = field(default_factory=_new_uid)
-    """By which clients tell this cluster from others; see api.identity."""
+    """By which clients tell this cluster from others; see `identity`."""
     new_uid: Callable[[], str] = _new_uid
     random_suffix: Callable[[], str] = _random_suffix
     failing: set[str] = field(default_factory=set)
-    """The health checks that fail, by name."""
+    """The names of the health checks that fail."""
     backlog: Backlog = field(default_factory=Backlog)
-    """What waits for those who watch."""
+    """What waits for all watchers together."""
     lookups: StoreLookups = field(init=False)
     templates: TemplatePods = field(init=False)
     quotas: Quotas = field(init=False)
@@ -108,6 +115,7 @@ class ResourceApi:
         return self.store.find(resource.storage, _key(resource, namespace, name))
 
     def get(self, resource: KindSpec, namespace: str, name: str) -> JsonObject:
+        """The object in the form of the resource. Raises 404."""
         found = self.find(resource, namespace, name)
         if found is None:
             raise not_found(resource.plural, name, resource.group)
@@ -131,6 +139,7 @@ class ResourceApi:
         raise already_exists(resource.plural, key[1], resource.group)
 
     def _prepare_new(self, resource: KindSpec, namespace: str, item: JsonObject, by: Requester) -> JsonObject:
+        """A new object, admitted. Hot: a pod like the last one of its template skips admission; see `TemplatePods`."""
         now = self.now()
         if resource is PODS and not by.manager:
             made = self.templates.another(namespace, item, now, self.new_uid, self.random_suffix)
@@ -160,9 +169,10 @@ class ResourceApi:
         by: Requester = CONTROL_PLANE,
         subresource: str = "",
     ) -> JsonObject:
-        """Put `change(object)` in the place of the object: how every PUT and PATCH is done.
+        """Replace the object by `change(object)`: how every PUT and PATCH is done.
 
         What `change` returns may name the version that it means; if that is not the present one, the change is refused.
+        Raises ApiError.
         """
         old = self.get(resource, namespace, name)
         made = self._prepare_change(resource, old, change(old), subresource)
@@ -200,9 +210,9 @@ class ResourceApi:
         return self._put(resource, namespace, name, made, by), False
 
     def put_status(self, resource: KindSpec, item: JsonObject, status: JsonObject) -> JsonObject:
-        """A status from inside this process: taken as it is, at the object's present version.
+        """Write a status from inside this process as it is, at the object's present version.
 
-        Returns the object as it is now. Raises ApiError (404) when it is gone, or another took its name.
+        Returns the object as it is now. Raises ApiError (404) when it is gone, or when another object has its name.
         """
         metadata = item["metadata"]
         held = self.get(resource, metadata.get("namespace", ""), metadata["name"])
@@ -211,10 +221,12 @@ class ResourceApi:
         return self.store.update(resource.storage, _key_of(resource, held), {**held, "status": status})
 
     def put_spec(self, resource: KindSpec, item: JsonObject, spec: JsonObject) -> JsonObject:
-        """A spec from inside this process, in the same way: for what is written so often that admission would be felt."""
+        """Write a spec from inside this process in the same way: for what is written so often that admission would cost
+        too much."""
         return self.store.update(resource.storage, _key_of(resource, item), {**item, "spec": spec})
 
     def _prepare_change(self, resource: KindSpec, old: JsonObject, new: JsonObject, subresource: str) -> JsonObject:
+        """A changed object, admitted by the rules of the object, of its status, or of one part."""
         meta = old["metadata"]
         _check_names(resource, meta.get("namespace", ""), meta["name"], new)
         check_version(resource, old, new)
@@ -228,6 +240,7 @@ class ResourceApi:
         return made
 
     def _prepare_part(self, resource: KindSpec, old: JsonObject, new: JsonObject, subresource: str) -> JsonObject:
+        """The object with the one part that a subresource is for."""
         check_form(resource, new)
         check_uid(resource, old, (new.get("metadata") or {}).get("uid"))
         made = take_part(subresource, old, new)
@@ -237,7 +250,7 @@ class ResourceApi:
         return made
 
     def _put(self, resource: KindSpec, namespace: str, name: str, made: JsonObject, by: Requester) -> JsonObject:
-        """The changed object into the store; one that was only held by finalizers goes with the last of them."""
+        """Store a changed object. One that only its finalizers kept goes with the last of them."""
         if by.is_dry_run:
             return made
         key, stored = _key(resource, namespace, name), stored_form(resource, made)
@@ -248,7 +261,7 @@ class ResourceApi:
     # ---- binding and deleting
 
     def bind(self, namespace: str, name: str, binding: JsonObject, by: Requester = CONTROL_PLANE) -> None:
-        """Give the pod its node."""
+        """Give the pod its node. Raises ApiError."""
         check_binding(name, binding)
         pod = self.get(PODS, namespace, name)
         node = self.lookups.node(binding["target"]["name"])
@@ -265,7 +278,7 @@ class ResourceApi:
         if by.is_dry_run:
             return made, is_over(resource, made)
         key, is_gone = _key(resource, namespace, name), is_over(resource, made)
-        if not is_gone or resource.has_grace_period:  # Parity: a pod is seen to end even when nobody waits for it.
+        if not is_gone or resource.has_grace_period:  # Parity: watchers see a pod end even without grace.
             made = self.store.update(resource.storage, key, stored_form(resource, made))
         if is_gone:
             made = self.store.delete(resource.storage, key)
@@ -281,7 +294,7 @@ def _key_of(resource: KindSpec, item: JsonObject) -> Key:
 
 
 def _check_names(resource: KindSpec, namespace: str, name: str, item: JsonObject) -> None:
-    """What the body says of itself must be what the URL says."""
+    """Refuse a body that names another object than the URL does. Raises 400."""
     metadata = item.get("metadata") or {}
     if not isinstance(metadata, dict):
         return  # admission says what is wrong with that

@@ -1,6 +1,8 @@
-"""Selectors as they are written in URLs: `a=b,c in (x,y),!d` for labels, `spec.nodeName=n1` for fields.
+"""Selectors as they are written in URLs, `a=b,c in (x,y),!d` for labels and `spec.nodeName=n1` for fields, and in
+objects.
 
-Both become values that say whether an object matches. What cannot be read is refused with 400 and kube-apiserver's text.
+All become values that say whether an object matches. A text that cannot be read is refused with 400 and
+kube-apiserver's text.
 """
 
 import re
@@ -16,7 +18,7 @@ from mooring.model.meta import LabelSelector
 from mooring.model.names import label_value_faults, qualified_name_faults
 from mooring.model.selectors import NOTHING, LabelRule, Selector, SelectorError, compile_selector, parse_int64
 
-# ---- Label selectors as they stand in stored objects, compiled.
+# ---- selectors in objects
 
 
 def selector_from(written: JsonObject | None) -> Selector:
@@ -67,7 +69,7 @@ def parse_selectors(labels: str, fields: str, known: FieldLabels) -> ObjectSelec
     return ObjectSelector(parse_label_selector(labels), parse_field_selector(fields, known))
 
 
-# Labels
+# ---- labels
 
 
 class _Token(NamedTuple):
@@ -79,10 +81,12 @@ class _Token(NamedTuple):
 
 _END = _Token("end", "")
 _SIGNS = ("==", "!=", "=", "!", "(", ")", ",", ">", "<")
+"""The longer ones first, because the first that fits is taken."""
 _WORDS = re.compile(r"[ \t\r\n]*(?:([=!(),><]+)|([^=!(),>< \t\r\n]+))")
 _SET_SIGNS = {"in": "In", "notin": "NotIn"}
 _VALUE_SIGNS = {"=": "In", "==": "In", "!=": "NotIn", ">": "Gt", "<": "Lt"}
 _OPERATORS = "in, notin, =, ==, !=, gt, lt"
+"""Parity: how upstream lists them in its refusal."""
 
 
 def parse_label_selector(text: str) -> Selector:
@@ -91,13 +95,14 @@ def parse_label_selector(text: str) -> Selector:
 
 
 def labels_of(item: dict[str, Any]) -> dict[str, str]:
-    """The labels of an object, none if it has no such thing."""
+    """The labels of an object; none if they are not of the right form."""
     metadata = item.get("metadata")
     labels = metadata.get("labels") if isinstance(metadata, dict) else None
     return {key: value for key, value in labels.items() if isinstance(value, str)} if isinstance(labels, dict) else {}
 
 
 def _tokens(text: str) -> list[_Token]:
+    """Words and signs, and the end."""
     tokens = []
     for signs, word in _WORDS.findall(text):
         tokens += _split(signs)
@@ -117,13 +122,15 @@ def _split(signs: str) -> list[_Token]:
 
 
 class _LabelParser:
-    """Reads requirements off a list of tokens. `in` and `notin` are words like others where no operator can stand."""
+    """Reads requirements from a list of tokens, with upstream's errors. `in` and `notin` are words like others where no
+    operator can stand."""
 
     def __init__(self, tokens: list[_Token]) -> None:
         self._tokens = tokens
         self._next = 0
 
     def rules(self) -> list[LabelRule]:
+        """All requirements. Raises ApiError 400."""
         rules: list[LabelRule] = []
         while self._peek().kind != "end":
             if self._peek().kind not in ("name", "!"):
@@ -139,12 +146,14 @@ class _LabelParser:
         return rules
 
     def _requirement(self) -> LabelRule:
+        """One requirement; its errors say that they are about one."""
         try:
             return self._rule()
         except ApiError as fault:
             raise bad_request(f"unable to parse requirement: {fault.message}") from None
 
     def _rule(self) -> LabelRule:
+        """A key, then an operator and what it needs, or nothing: the key must be there."""
         absent = self._peek().kind == "!"
         key = self._take_key(absent)
         if absent or self._peek().kind in ("end", ","):
@@ -157,6 +166,7 @@ class _LabelParser:
         raise self._unexpected(sign, _OPERATORS)
 
     def _take_key(self, absent: bool) -> str:
+        """A key, behind a `!` if `absent`. It must be a qualified name."""
         if absent:
             self._take()
         token = self._take()
@@ -190,13 +200,16 @@ class _LabelParser:
         return sorted(set(values))
 
     def _listed_value(self) -> str:
+        """One value between the commas of a list."""
         return self._value((",", ")"), "',', or identifier")
 
     def _peek(self) -> _Token:
+        """The next token; `in` and `notin` are words here."""
         token = self._tokens[min(self._next, len(self._tokens) - 1)]
         return _Token("name", token.text) if token.kind in _SET_SIGNS else token
 
     def _take(self, as_name: bool = True) -> _Token:
+        """The next token, and go on behind it."""
         token = self._peek() if as_name else self._tokens[min(self._next, len(self._tokens) - 1)]
         self._next += 1
         return token
@@ -206,6 +219,8 @@ class _LabelParser:
 
 
 def _checked_rule(key: str, operator: str, values: list[str]) -> LabelRule:
+    """The rule, if its values may be values of labels, and numbers where the operator compares numbers. Raises ApiError
+    400."""
     faults = []
     bound = 0
     for i, value in enumerate(values):
@@ -223,7 +238,7 @@ def _checked_rule(key: str, operator: str, values: list[str]) -> LabelRule:
     return LabelRule(key, operator, frozenset(values), bound)
 
 
-# Fields
+# ---- fields
 
 _TERMS = re.compile(r"(?:[^\\,]|\\.|\\$)+", re.DOTALL)
 """What stands between commas, but for those behind a backslash."""
@@ -266,6 +281,7 @@ def parse_field_selector(text: str, labels: FieldLabels) -> FieldSelector:
 
 
 def _split_term(part: str, whole: str) -> tuple[str, str, str]:
+    """Label, operator and value of one term."""
     found = re.search("!=|==|=", part)
     if found is None:
         raise bad_request(f"invalid selector: '{whole}'; can't understand '{part}'")
@@ -273,6 +289,7 @@ def _split_term(part: str, whole: str) -> tuple[str, str, str]:
 
 
 def _field_term(label: str, operator: str, value: str, labels: FieldLabels) -> FieldTerm:
+    """One term, if the kind can be selected by that field. Raises ApiError 400."""
     if label not in labels:
         if labels is OF_METADATA:
             known = '"metadata.name", "metadata.namespace"'
@@ -282,6 +299,8 @@ def _field_term(label: str, operator: str, value: str, labels: FieldLabels) -> F
 
 
 def _unescaped(value: str) -> str:
+    """The value without its backslashes. Raises ApiError 400 for an escape that there is not, and for a sign without
+    one."""
     result = []
     rest = iter(value)
     for character in rest:

@@ -1,4 +1,4 @@
-"""From the writes of the store to the events of one watcher, who sees one namespace and what a selector picks.
+"""From the writes of the store to the events of one watcher, which sees one namespace and what a selector picks.
 
 To such a watcher an object that starts to match appears and one that stops matching disappears, whatever really
 happened to it. Nothing here waits or sends: the server asks for the opening events, then translates write by write.
@@ -14,31 +14,34 @@ from mooring.model.api_errors import ApiError, version_too_old
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 
-# ---- What waits for all watchers together: each has a bound of its own, but there may be many of them.
+# ---- backlog
 
 
 MAX_BACKLOG_BYTES = 256 * 1024 * 1024
-"""Beyond it the watcher that lags furthest behind is let go, which is four that each use up their own bound."""
+"""As much as four watchers that each use up their own limit. Beyond it the watcher that is furthest behind is closed.
+"""
 
 
 class Waiting(Protocol):
-    """A watcher for whom lines wait."""
+    """A watcher for which lines wait."""
 
     waiting_bytes: int
 
     def give_up(self) -> None:
-        """Throw away what waits: it counts no longer, and the watcher must start over."""
+        """Drop what waits: it counts no longer, and the client must start again."""
 
 
 @dataclass(slots=True)
 class Backlog:
+    """Counts what waits for all watchers together: each has a limit of its own, but there may be many of them."""
+
     limit_bytes: int = MAX_BACKLOG_BYTES
     total_bytes: int = 0
     _waiting: dict[int, Waiting] = field(default_factory=dict)
-    """Those for whom something waits, by id."""
+    """The watchers for which something waits, by id."""
 
     def count(self, watcher: Waiting, added_bytes: int) -> None:
-        """More waits for a watcher, or less."""
+        """More waits for a watcher, or less (negative)."""
         self.total_bytes += added_bytes
         if watcher.waiting_bytes:
             self._waiting[id(watcher)] = watcher
@@ -81,7 +84,7 @@ class Watcher:
     view: Callable[[JsonObject], JsonObject] = _as_stored
 
     def translate(self, write: StoreWrite) -> Event | None:
-        """The event that a write is to this watcher; None: it is none of its business."""
+        """The event that a write is to this watcher; None if it does not see the write."""
         type = self.type_of(write)
         return None if type is None else self.event(write, type)
 
@@ -102,7 +105,7 @@ class Watcher:
         return "DELETED" if was_seen else None
 
     def event(self, write: StoreWrite, type: EventType) -> Event:
-        """What is told of a write: the same to every watcher of the resource to whom it is an event of this type."""
+        """The event of a write: the same for every watcher of the resource for which it has this type."""
         if type == "DELETED":
             assert write.before is not None
             return {"type": type, "object": self._shown(_at_version(write.before, write.version))}
@@ -116,13 +119,14 @@ class Watcher:
         return self._added(store.page(self.resource.storage, self.namespace).items)
 
     def _added(self, items: list[JsonObject]) -> Iterator[Event]:
+        """Each object that the watcher sees, as an event."""
         for item in items:
             seen = self._picked(item)
             if seen is not None:
                 yield {"type": "ADDED", "object": stamped(seen, self.resource)}
 
     def bookmark(self, version: int, ends_initial: bool = False) -> Event:
-        """Tells that all up to a version has been sent; `ends_initial` marks the end of the initial events."""
+        """Says that all up to a version has been sent; `ends_initial` marks the end of the initial events."""
         metadata: JsonObject = {"resourceVersion": str(version)}
         if ends_initial:
             metadata["annotations"] = {INITIAL_END: "true"}
@@ -161,10 +165,11 @@ def failure(refusal: ApiError) -> Event:
 
 
 def stamped(item: JsonObject, resource: KindSpec) -> JsonObject:
-    """An object that says what it is: stored ones need not, as the items of a list do not."""
+    """An object that names its kind: stored ones need not, as the items of a list do not."""
     said = {"kind": resource.kind, "apiVersion": resource.api_version}
     return said | item | said
 
 
 def _at_version(item: JsonObject, version: int) -> JsonObject:
+    """The object as if it had another version."""
     return {**item, "metadata": {**item["metadata"], "resourceVersion": str(version)}}

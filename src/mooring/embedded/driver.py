@@ -1,4 +1,9 @@
-"""Drives the scheduler on the embedded cluster: what it wants is done to the store at once, in this process."""
+"""The scheduler on the embedded store: `StoreFeed` turns writes into its inputs, `EmbeddedDriver` carries out its
+intents.
+
+Both run in this process and at once: an intent is a call of the ResourceApi, and its write is the scheduler's next
+input. `mooring run` does the same over HTTP, with reflectors and writers.
+"""
 
 from collections.abc import Callable
 
@@ -32,10 +37,11 @@ from mooring.scheduler.inputs import (
 )
 from mooring.scheduler.scheduler import Scheduler
 
-# ---- Tells a scheduler what happens in the embedded store, as a watch would tell it: typed objects, finished pods gone.
+# ---- writes to inputs
 
 
 Report = Callable[[str, Exception], None]
+"""What to do with an object that cannot be read, and with the fault."""
 
 _WATCHED: dict[str, tuple[type[KubeObject], Watch]] = {
     spec.storage: (spec.struct, watch) for spec, watch in WATCHED.items()
@@ -43,14 +49,15 @@ _WATCHED: dict[str, tuple[type[KubeObject], Watch]] = {
 """What a scheduler watches, by storage."""
 
 _FIRST = ("/nodes", "/namespaces")
+"""Nodes come before the pods on them."""
 _LAST = "/pods"
-"""Nodes come before the pods on them, and pods last."""
+"""Pods come last: they refer to everything else."""
 
 
 class StoreFeed:
-    """Feeds one scheduler from one store, for as long as both live.
+    """Feeds one scheduler from one store, as a watch would: typed objects, and a pod that has finished is gone.
 
-    A scheduler that does not schedule (`takes_pending` is False) is fed only the pods that have a node: it counts what
+    A scheduler that does not schedule (`takes_pending` is False) gets only the pods that have a node: it counts what
     nodes hold, but a queue that it never empties would grow with every pod.
     """
 
@@ -67,6 +74,8 @@ class StoreFeed:
         store.listen(self._hear, _WATCHED)
 
     def _hear(self, write: StoreWrite) -> None:
+        """One write as one input. An object that another of the same name replaced is removed and added. An object that
+        cannot be read is reported and left out, as a reflector would leave it out."""
         struct, watch = _WATCHED[write.storage]
         if watch.needs_groups and not self._scheduler.schedules_groups:
             return
@@ -94,11 +103,12 @@ class StoreFeed:
 
 
 def _is_finished(pod: JsonObject) -> bool:
+    """Whether a pod no longer takes room on its node."""
     return pod.get("status", {}).get("phase") in FINISHED_PHASES
 
 
 def _decoded(struct: type[KubeObject], write: StoreWrite, old: KubeObject | None) -> KubeObject:
-    """Hot: a pod whose spec is what it was, but for its node, keeps what was worked out of it."""
+    """The typed object. Hot: a pod whose spec is what it was, but for its node, keeps what was computed from it."""
     if isinstance(old, Pod) and write.before is not None:
         spec = _spec_as_before(write.object["spec"], write.before["spec"], old.spec)
         if spec is not None:
@@ -120,11 +130,14 @@ def _spec_as_before(spec: JsonObject, before: JsonObject, old: PodSpec) -> PodSp
     return msgspec.structs.replace(old, node_name=spec.get("nodeName", ""))
 
 
+# ---- intents to writes
+
 EVENTS = RESOURCES["events.k8s.io", "v1", "events"]
+"""Events are written as events.k8s.io, as kube-scheduler writes them."""
 
 
 class EmbeddedDriver:
-    """Lets the scheduler act and time pass. It hears of changes elsewhere: `app.store_feed` tells it."""
+    """Lets the scheduler act, and time pass. Its inputs come from `StoreFeed`."""
 
     def __init__(self, api: ResourceApi, scheduler: Scheduler, instance: str) -> None:
         self._api = api
@@ -137,7 +150,7 @@ class EmbeddedDriver:
         self.bound = 0
 
     def step(self, limit: int = 100) -> int:
-        """Let time pass and try pods, at most so many. Returns how many were tried."""
+        """Let time pass and attempt pods, at most `limit` of them. Returns how many were attempted."""
         self._pacemaker.beat()
         self.carry_out()
         for done in range(limit):
@@ -149,20 +162,22 @@ class EmbeddedDriver:
         return limit
 
     def next_ns(self) -> int | None:
-        """When to step again: 0 for now."""
+        """When to step again: 0 for now; None: not before something changes."""
         if self._scheduler.has_work() or self._scheduler.has_intents():
             return 0
         return self._pacemaker.next_ns()
 
     def _sweep(self) -> None:
+        """Write the series of events that have ended."""
         for repetition in self._series.sweep(self._api.clock.now_ns()):
             self._write_series(repetition)
 
     def carry_out(self) -> None:
-        """Do what the scheduler wants."""
+        """Carry out all intents of the scheduler."""
         self._scheduler.carry_out(self._do)
 
     def _do(self, intent: Intent) -> None:
+        """Carry out one intent; the scheduler gets what became of it as an input."""
         match intent:
             case Bind():
                 self._bind(intent)
@@ -179,6 +194,7 @@ class EmbeddedDriver:
                 self._write(intent)
 
     def _bind(self, intent: Bind) -> None:
+        """Bind a pod. A refusal is an answer: the scheduler then tries again."""
         pod = intent.pod
         binding = {"metadata": {"name": pod.name, "uid": pod.uid}, "target": {"kind": "Node", "name": intent.node_name}}
         try:
@@ -190,6 +206,7 @@ class EmbeddedDriver:
             self._scheduler.handle(BindAnswered(pod))
 
     def _write(self, intent: Write) -> None:
+        """Write an object of a plugin, such as the allocation of a claim."""
         try:
             item = carry_out(self._api, intent)
         except ApiError as refused:
@@ -198,7 +215,8 @@ class EmbeddedDriver:
             self._scheduler.handle(WriteAnswered(intent.token, item))
 
     def _patch(self, pod: Pod, condition: Condition | None, nominated: str | None) -> None:
-        """A pod that is gone, or whose name another has taken, needs no status any more."""
+        """Write a pod's condition and nominated node. A pod that is gone, or whose name another pod has, needs no
+        status."""
         live = self._api.find(PODS, pod.namespace, pod.name)
         if live is None or live["metadata"]["uid"] != pod.uid:
             return
@@ -213,6 +231,7 @@ class EmbeddedDriver:
         self._api.put_status(PODS, live, status)
 
     def _evict(self, intent: Evict) -> None:
+        """Delete a victim, with the condition that says why. A victim that is gone already counts as evicted."""
         victim = intent.victim
         condition = msgspec.structs.replace(intent.condition, observed_generation=victim.metadata.generation)
         fault = None
@@ -228,6 +247,7 @@ class EmbeddedDriver:
     # ---- events
 
     def _record(self, record: Record) -> None:
+        """Write an event, or count a repetition in the event that there is."""
         told = self._series.tell(record, self._api.clock.now_ns())
         if isinstance(told, NewEvent):
             self._create_event(told.event)
@@ -235,7 +255,7 @@ class EmbeddedDriver:
             self._write_series(told)
 
     def _create_event(self, event: JsonObject) -> None:
-        """Hot: an event for each pod, of our own making, so nothing of it need be checked."""
+        """Hot: one event for each pod, made by this process, so nothing in it needs a check."""
         metadata = event["metadata"]
         stamps = {"uid": self._api.new_uid(), "creationTimestamp": self._api.now()}
         item = stored_form(EVENTS, {"kind": "Event", **event, "metadata": {**metadata, **stamps}})
@@ -245,6 +265,7 @@ class EmbeddedDriver:
             return  # the same event, told before a restart
 
     def _write_series(self, repetition: Repetition) -> None:
+        """Write how often an event has happened; if the event is gone, write it anew."""
         key = (repetition.namespace, repetition.name)
         try:
             held = self._api.store.get(EVENTS.storage, key)

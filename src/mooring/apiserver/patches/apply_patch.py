@@ -45,7 +45,7 @@ _BOOKKEEPING = (
     "managedFields",
 )
 """Metadata that the server sets: no writer owns it, whatever a client sends."""
-_NOBODYS: Paths = frozenset(
+_UNOWNED: Paths = frozenset(
     (("f:apiVersion",), ("f:kind",), ("f:metadata",), *(("f:metadata", f"f:{name}") for name in _BOOKKEEPING))
 )
 """Paths that no owner has."""
@@ -101,7 +101,7 @@ def record_update(live: dict[str, Any] | None, new: dict[str, Any], by: FieldWri
         difference = _difference(old, bare(new), _root(new), by)
         gone = difference.changed | difference.removed
         owners_book = {owner.identity: owner.without(gone) for owner in owners}
-        if gained := difference.changed - _NOBODYS:
+        if gained := difference.changed - _UNOWNED:
             known = owners_book.get(me.identity, me)
             owners_book[me.identity] = replace(known, paths=known.paths | gained, time=by.time)
         return with_owners(new, owners_book.values())
@@ -166,7 +166,7 @@ def _applied(
     others = _yielding(others, difference, force, _allowed(live, by))
     if last is not None and not difference:
         me = replace(me, time=last.time)
-    return with_owners(_with_last_applied(new, wanted, by), [*others, me.without(_NOBODYS)])
+    return with_owners(_with_last_applied(new, wanted, by), [*others, me.without(_UNOWNED)])
 
 
 def _check_storable(paths: Paths) -> None:
@@ -320,7 +320,7 @@ class _Pruning:
 
 @dataclass(slots=True)
 class Difference:
-    """The fields in which two objects differ; one that came or went is told along with all that it holds."""
+    """The fields in which two objects differ; one that came or went is listed along with all that it holds."""
 
     changed: Paths
     """Added or modified."""
@@ -371,5 +371,5 @@ def _unwritten(item: dict[str, Any]) -> dict[str, Any]:
 
 def _first_owner(live: dict[str, Any], by: FieldWriter) -> Owner:
     """The owner of all that an object had when it was applied to for the first time."""
-    paths = _difference(_unwritten(live), bare(live), _root(live), by).changed - _NOBODYS
+    paths = _difference(_unwritten(live), bare(live), _root(live), by).changed - _UNOWNED
     return Owner(BEFORE_FIRST_APPLY, "Update", by.api_version, "", by.time, frozenset(paths))

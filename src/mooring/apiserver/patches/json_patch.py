@@ -103,7 +103,7 @@ class _Patched:
     def __init__(self, document: dict[str, Any]) -> None:
         self.document: Any = document
         self._own: dict[int, Any] = {}
-        """Containers that no one else has, by id: those may be changed in place. Holding them keeps their ids theirs."""
+        """Copies made here, by id: only those may be changed in place. While they are held, no other object gets their id."""
         self._copied_bytes = 0
 
     def step(self, operation: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Which lists are merged, by what their items are told apart, and which maps are one value: what types.go says in tags.
+"""Which lists are merged and by which keys of their items, and which maps are one value: what types.go says in tags.
 
 Lists and maps are named by the end of the way that leads to them, as far as that is needed to tell them from others:
 here those that several kinds share, in the KindSpec of a kind its own. A list that is not named is replaced as a whole;

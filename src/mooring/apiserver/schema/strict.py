@@ -37,7 +37,7 @@ from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 
 _MOST_FAULTS = 100
-"""Parity: no more are told of one body."""
+"""Parity: the server reports no more faults of one body."""
 _MOST_CHARS = 256 * 1024
 """... and none after so much text."""
 _WARNED_CHARS, _SHORT_CHARS = 4096, 256
@@ -97,7 +97,7 @@ def faults_in_body(resource: KindSpec, body: bytes) -> list[str]:
 
 
 def unknown_fields(resource: KindSpec, item: JsonObject) -> list[str]:
-    """In the order of the object. Parity: of a patched object, or of one that was YAML, they are told sorted."""
+    """In the order of the object. Parity: of a patched object, or of one that was YAML, they are sorted."""
     return _told(map(str, _faults(item, type_of(resource))))
 
 
@@ -128,7 +128,7 @@ def yaml_duplicates(text: bytes) -> list[str]:
 
 
 def strict_error(resource: KindSpec, faults: Iterable[str], yaml_lines: Sequence[str] = ()) -> ApiError:
-    """The refusal of an object; what its YAML has twice is told first."""
+    """The refusal of an object; what its YAML has twice comes first."""
     told = _strict_text([*_yaml_text(yaml_lines), *faults])
     kind = resource.kind
     return bad_request(f'{kind} in version "{resource.version}" cannot be handled as a {kind}: {told}')
@@ -239,7 +239,7 @@ def _faults(value: Any, holds: str, link: Link = None) -> Iterator[FieldFault]:
 def _faults_in_entries(value: JsonObject | _Pairs, known: Fields | None, part: str, link: Link) -> Iterator[FieldFault]:
     """Of an object with known fields, or, where `known` is None, of a map whose values all hold `part`.
 
-    A field that is unknown is told once, however often it is given; one that is given twice or more, once as well.
+    An unknown field is reported once, however often it is given, and so is one that is given twice or more.
     """
     seen: dict[str, int] = {}
     for name, inner in value.items():

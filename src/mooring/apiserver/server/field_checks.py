@@ -1,4 +1,4 @@
-"""`fieldValidation`: what a client is told of fields that its kind does not have. The server never stores them."""
+"""`fieldValidation`: what the server says of fields that the kind does not have. The server never stores them."""
 
 import re
 
@@ -40,7 +40,7 @@ def check_body(request: Request, resource: KindSpec, item: JsonObject) -> tuple[
     """The object of a body without unknown fields, and the warnings about them. Raises 400 where the client is strict."""
     policy, media = _policy(request), media_type(request.content_type)
     known = _checked(resource, item)
-    if policy == "Ignore" or media == PROTOBUF:  # numbers that nobody knows are skipped already
+    if policy == "Ignore" or media == PROTOBUF:  # the decoder has skipped unknown numbers already
         return known, []
     if media == YAML:
         lines, faults = yaml_duplicates(request.body), [] if known is item else sorted(unknown_fields(resource, item))

@@ -60,7 +60,7 @@ def wanted(accept: str) -> WantedMedia:
 
 
 def _wishes(accept: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Media types with their settings, in the client's order. Parity: weights (`q=`) do not count."""
+    """Media types with their settings, in the client's order, which decides: weights (`q=`) do not count."""
     for wish in (accept or "*/*").split(","):
         media, *settings = (part.strip() for part in wish.split(";"))
         pairs = (setting.partition("=") for setting in settings)

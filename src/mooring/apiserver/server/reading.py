@@ -142,7 +142,7 @@ def _match(request: Request) -> str:
 
 
 def _encode(version: int, after: Key, target: Target) -> str:
-    """Parity: the key is told without the namespace where the list is of one."""
+    """Parity: the key goes without the namespace where the list is of one namespace."""
     start = f"{after[0]}/{after[1]}" if target.resource.namespaced and not target.namespace else f"/{after[1]}"
     token = ContinueToken(_TOKEN_VERSION, version, f"{start}\0")
     return base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
