@@ -18,36 +18,6 @@ from mooring.model.meta import LabelSelector
 from mooring.model.names import label_value_faults, qualified_name_faults
 from mooring.model.selectors import NOTHING, LabelRule, Selector, SelectorError, compile_selector, parse_int64
 
-# ---- selectors in objects
-
-
-def selector_from(written: JsonObject | None) -> Selector:
-    """None, and what cannot be compiled, select nothing; an empty selector selects everything."""
-    if written is None:
-        return NOTHING
-    try:
-        return compile_selector(msgspec.convert(written, LabelSelector))
-    except (SelectorError, msgspec.ValidationError):
-        return NOTHING
-
-
-def selector_text(written: JsonObject | None) -> str:
-    """The selector in the form of `kubectl get -l`, sorted by key."""
-    written = written or {}
-    parts = [(key, f"{key}={value}") for key, value in (written.get("matchLabels") or {}).items()]
-    for line in written.get("matchExpressions") or ():
-        key, values = line["key"], ",".join(sorted(line.get("values") or ()))
-        match line["operator"]:
-            case "In":
-                parts.append((key, f"{key} in ({values})"))
-            case "NotIn":
-                parts.append((key, f"{key} notin ({values})"))
-            case "Exists":
-                parts.append((key, key))
-            case _:
-                parts.append((key, f"!{key}"))
-    return ",".join(text for _, text in sorted(parts))
-
 
 @dataclass(frozen=True, slots=True)
 class ObjectSelector:
@@ -312,3 +282,34 @@ def _unescaped(value: str) -> str:
             raise bad_request(f"invalid field selector: unescaped character in value: {ord(character)}")
         result.append(character)
     return "".join(result)
+
+
+# ---- selectors in objects
+
+
+def selector_from(written: JsonObject | None) -> Selector:
+    """None, and what cannot be compiled, select nothing; an empty selector selects everything."""
+    if written is None:
+        return NOTHING
+    try:
+        return compile_selector(msgspec.convert(written, LabelSelector))
+    except (SelectorError, msgspec.ValidationError):
+        return NOTHING
+
+
+def selector_text(written: JsonObject | None) -> str:
+    """The selector in the form of `kubectl get -l`, sorted by key."""
+    written = written or {}
+    parts = [(key, f"{key}={value}") for key, value in (written.get("matchLabels") or {}).items()]
+    for line in written.get("matchExpressions") or ():
+        key, values = line["key"], ",".join(sorted(line.get("values") or ()))
+        match line["operator"]:
+            case "In":
+                parts.append((key, f"{key} in ({values})"))
+            case "NotIn":
+                parts.append((key, f"{key} notin ({values})"))
+            case "Exists":
+                parts.append((key, key))
+            case _:
+                parts.append((key, f"!{key}"))
+    return ",".join(text for _, text in sorted(parts))

@@ -14,43 +14,6 @@ from mooring.model.api_errors import ApiError, version_too_old
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 
-# ---- backlog
-
-
-MAX_BACKLOG_BYTES = 256 * 1024 * 1024
-"""As much as four watchers that each use up their own limit. Beyond it the watcher that is furthest behind is closed.
-"""
-
-
-class Waiting(Protocol):
-    """A watcher for which lines wait."""
-
-    waiting_bytes: int
-
-    def give_up(self) -> None:
-        """Drop what waits: it counts no longer, and the client must start again."""
-
-
-@dataclass(slots=True)
-class Backlog:
-    """Counts what waits for all watchers together: each has a limit of its own, but there may be many of them."""
-
-    limit_bytes: int = MAX_BACKLOG_BYTES
-    total_bytes: int = 0
-    _waiting: dict[int, Waiting] = field(default_factory=dict)
-    """The watchers for which something waits, by id."""
-
-    def count(self, watcher: Waiting, added_bytes: int) -> None:
-        """More waits for a watcher, or less (negative)."""
-        self.total_bytes += added_bytes
-        if watcher.waiting_bytes:
-            self._waiting[id(watcher)] = watcher
-        else:
-            self._waiting.pop(id(watcher), None)
-        while self.total_bytes > self.limit_bytes:
-            max(self._waiting.values(), key=lambda waiting: waiting.waiting_bytes).give_up()
-
-
 INITIAL_END = "k8s.io/initial-events-end"
 """The annotation of the bookmark that ends the initial events; clients wait for it."""
 
@@ -173,3 +136,40 @@ def stamped(item: JsonObject, resource: KindSpec) -> JsonObject:
 def _at_version(item: JsonObject, version: int) -> JsonObject:
     """The object as if it had another version."""
     return {**item, "metadata": {**item["metadata"], "resourceVersion": str(version)}}
+
+
+# ---- backlog
+
+
+MAX_BACKLOG_BYTES = 256 * 1024 * 1024
+"""As much as four watchers that each use up their own limit. Beyond it the watcher that is furthest behind is closed.
+"""
+
+
+class Waiting(Protocol):
+    """A watcher for which lines wait."""
+
+    waiting_bytes: int
+
+    def give_up(self) -> None:
+        """Drop what waits: it counts no longer, and the client must start again."""
+
+
+@dataclass(slots=True)
+class Backlog:
+    """Counts what waits for all watchers together: each has a limit of its own, but there may be many of them."""
+
+    limit_bytes: int = MAX_BACKLOG_BYTES
+    total_bytes: int = 0
+    _waiting: dict[int, Waiting] = field(default_factory=dict)
+    """The watchers for which something waits, by id."""
+
+    def count(self, watcher: Waiting, added_bytes: int) -> None:
+        """More waits for a watcher, or less (negative)."""
+        self.total_bytes += added_bytes
+        if watcher.waiting_bytes:
+            self._waiting[id(watcher)] = watcher
+        else:
+            self._waiting.pop(id(watcher), None)
+        while self.total_bytes > self.limit_bytes:
+            max(self._waiting.values(), key=lambda waiting: waiting.waiting_bytes).give_up()
