@@ -218,7 +218,6 @@ _TERMS = re.compile(r"(?:[^\\,]|\\.|\\$)+", re.DOTALL)
 class FieldTerm:
     """One requirement on one field."""
 
-    label: str
     value: str
     negated: bool
     read: FieldReader
@@ -235,10 +234,6 @@ class FieldSelector:
 
     def matches(self, item: dict[str, Any]) -> bool:
         return all(term.admits(item) for term in self.terms)
-
-    def required(self, label: str) -> str | None:
-        """The value that the field must have, if there is one: with a name, the store need not be searched."""
-        return next((term.value for term in self.terms if term.label == label and not term.negated), None)
 
 
 def parse_field_selector(text: str, labels: FieldLabels) -> FieldSelector:
@@ -265,7 +260,7 @@ def _field_term(label: str, operator: str, value: str, labels: FieldLabels) -> F
             known = '"metadata.name", "metadata.namespace"'
             raise bad_request(f"{quoted(label)} is not a known field selector: only {known}")
         raise bad_request(f"field label not supported: {label}")
-    return FieldTerm(label, value, operator == "!=", labels[label])
+    return FieldTerm(value, operator == "!=", labels[label])
 
 
 def _unescaped(value: str) -> str:
