@@ -227,3 +227,12 @@ def _apply(store: Store, what: str, name: str, value: int) -> None:
     except Missing:
         if what == "put":
             store.create(PODS, key, item)
+
+
+def test_a_new_listener_can_begin_with_what_is_there() -> None:
+    store = Store()
+    for name in ("a", "b"):
+        store.create(PODS, ("", name), an_object(name))
+    found = [(write.type, write.key, write.object, write.version) for write in store.additions(PODS)]
+    assert found == [("ADDED", ("", name), store.get(PODS, ("", name)), 2) for name in ("a", "b")]
+    assert [*store.additions("/nodes")] == []
