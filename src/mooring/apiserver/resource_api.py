@@ -40,8 +40,7 @@ from mooring.rules.pod_defaults import complete_pod
 NOT_READY_TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 """Keeps pods off a node until the node controller finds it ready."""
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-"""Parity: upstream's letters for generated names: no vowels, so that no words come about, and no digits that look like
-letters."""
+"""Parity: upstream's letters for generated names, which leave out vowels so that no words come about."""
 _NAME_TRIES = 8
 """Parity: how often upstream tries another generated name when one is taken."""
 _RESETS = {"": frozenset({"status"}), "status": frozenset({"spec"})}

@@ -3,7 +3,7 @@
 What passes can be read without looking twice: a map is a map and a string a string wherever the kind says so.
 
 The table of fields is turned into structs of msgspec, type by type as they are met. To convert an object to its struct is
-one pass in C (10 µs for a pod of 2 KiB) that finds values of a wrong type and unknown fields alike. Only what does not
+one pass in C (13 µs for a pod of 1.7 KiB) that finds values of a wrong type and unknown fields alike. Only what does not
 pass is walked here, to say what is wrong with it and where.
 """
 
