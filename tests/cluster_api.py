@@ -2,9 +2,9 @@
 
 from itertools import count
 
-from mooring.apiserver.bootstrap import create_initial_objects
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Store
+from mooring.embedded.seeding import create_initial_objects
 from mooring.kit.clock import NS_PER_S, VirtualClock
 
 START_NS = 1_800_000_000 * NS_PER_S

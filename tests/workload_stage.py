@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from cluster_api import an_api
-from mooring.apiserver.admission.deletion import Deletion
+from mooring.apiserver.admission.object_meta import Deletion
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.controllers.assembly import workload_controllers
 from mooring.controllers.control_loop import ControlLoop

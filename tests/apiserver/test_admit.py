@@ -327,11 +327,11 @@ def test_an_object_is_invalid(resource: KindSpec, item: JsonObject, fault: str) 
 
 
 def test_a_field_of_the_wrong_type_is_a_bad_request() -> None:
-    refused = refusal(PODS, a_pod(priority="high"))
+    refused = refusal(PODS, a_pod(terminationGracePeriodSeconds="long"))
     assert (refused.code, refused.message) == (
         400,
         'Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal string into Go struct field '
-        "Pod.spec.priority of type int32",
+        "Pod.spec.terminationGracePeriodSeconds of type int64",
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mooring.apiserver.admission.binding import bind, check_binding
+from mooring.apiserver.admission.pod_updates import bind, check_binding
 from mooring.model.api_errors import ApiError
 
 JsonObject = dict[str, Any]

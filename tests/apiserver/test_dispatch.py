@@ -22,7 +22,7 @@ from asking import (
     path_of,
 )
 from cluster_api import an_api
-from mooring.apiserver.admission.store_lookups import StoreLookups
+from mooring.apiserver.admission.lookups import StoreLookups
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.server.request import Answer
 from mooring.apiserver.store import Store, key_of, version_of

@@ -6,7 +6,7 @@ import pytest
 
 from asking import PODS, TABLE, a_manifest, ask
 from cluster_api import an_api
-from mooring.apiserver.server.media import JSON, YAML, wanted
+from mooring.apiserver.server.forms import JSON, YAML, wanted
 from mooring.model.api_errors import ApiError
 
 META = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.apiserver.patches.json_patch import equal
-from mooring.apiserver.patches.merge_patch import apply_merge_patch
+from mooring.apiserver.patches.json_patch import apply_merge_patch, equal
 from mooring.model.api_errors import ApiError
 
 RECORDED = [

@@ -16,10 +16,10 @@ from cluster_api import an_api
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.schema.fields import fields_of, places_of, table
 from mooring.apiserver.schema.protobuf import MAGIC, MalformedError, UnknownKindError, decode
+from mooring.apiserver.server.bodies import read_protobuf
 from mooring.apiserver.server.dispatch import answer
+from mooring.apiserver.server.forms import PROTOBUF
 from mooring.apiserver.server.http import HttpServer
-from mooring.apiserver.server.media import PROTOBUF
-from mooring.apiserver.server.protobuf import read_protobuf
 from mooring.apiserver.server.request import Answer, Request
 from mooring.model.resources import RESOURCES
 

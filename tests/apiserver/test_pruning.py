@@ -17,7 +17,7 @@ from asking import (
     the,
 )
 from cluster_api import an_api
-from mooring.apiserver.schema.pruning import pruned
+from mooring.apiserver.schema.fields import pruned
 from mooring.model.kind_spec import KindSpec
 from mooring.model.resources import RESOURCES
 

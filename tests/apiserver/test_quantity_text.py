@@ -6,7 +6,7 @@ import pytest
 
 from asking import PODS, ask
 from cluster_api import an_api
-from mooring.apiserver.schema.quantity_text import BAD_FORM, BAD_SUFFIX, quantity_fault
+from mooring.apiserver.schema.typed_values import BAD_FORM, BAD_SUFFIX, quantity_fault
 
 
 @pytest.mark.parametrize(

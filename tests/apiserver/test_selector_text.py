@@ -250,12 +250,6 @@ def test_field_selectors_that_cannot_be_read(kind: str, text: str, message: str)
     assert refusal_of("", text, kind) == message
 
 
-def test_a_required_value_is_known_without_searching() -> None:
-    selector = parse_field_selector("metadata.name=x,metadata.namespace!=y", POD.field_labels)
-    assert selector.required("metadata.name") == "x"
-    assert selector.required("metadata.namespace") is None
-
-
 def test_both_selectors_must_match() -> None:
     selector = parse_selectors("a=b", "metadata.name=x", POD.field_labels)
     assert selector.matches({"metadata": {"name": "x", "labels": {"a": "b"}}})

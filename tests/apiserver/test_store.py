@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mooring.apiserver.limits import MAX_OBJECT_BYTES, check_size, stored_bytes
 from mooring.apiserver.store import (
     HISTORY,
     HISTORY_BYTES,
-    MAX_OBJECT_BYTES,
     Exists,
     Missing,
     Page,
@@ -18,11 +18,8 @@ from mooring.apiserver.store import (
     StoreWrite,
     TooNew,
     TooOld,
-    check_size,
-    key_of,
     version_of,
 )
-from mooring.apiserver.stored_size import stored_bytes
 from mooring.model.api_errors import ApiError
 
 PODS, NODES = "/pods", "/nodes"
@@ -167,11 +164,10 @@ def test_a_listener_that_fails_keeps_no_other_from_hearing() -> None:
 
 
 def test_writes_are_the_same_whatever_was_written_out_of_them() -> None:
-    one, other = (StoreWrite(1, PODS, "ADDED", an_object("a"), None, body) for body in (b"x", b"y"))
+    one, other = (StoreWrite(1, PODS, "ADDED", ("", "a"), an_object("a"), None, body) for body in (b"x", b"y"))
     other.lines["form"] = b"line"
     assert one == other
     assert "b'x'" not in repr(one) and "line" not in repr(other)
-    assert one.key == key_of(one.object) == ("", "a")
 
 
 def test_lines_of_a_write_are_gone_once_all_have_heard_of_it() -> None:
@@ -231,3 +227,12 @@ def _apply(store: Store, what: str, name: str, value: int) -> None:
     except Missing:
         if what == "put":
             store.create(PODS, key, item)
+
+
+def test_a_new_listener_can_begin_with_what_is_there() -> None:
+    store = Store()
+    for name in ("a", "b"):
+        store.create(PODS, ("", name), an_object(name))
+    found = [(write.type, write.key, write.object, write.version) for write in store.additions(PODS)]
+    assert found == [("ADDED", ("", name), store.get(PODS, ("", name)), 2) for name in ("a", "b")]
+    assert [*store.additions("/nodes")] == []

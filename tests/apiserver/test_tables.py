@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.apiserver.tables import table, table_of_one
+from mooring.apiserver.server.forms import table, table_of_one
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.resources import BY_KIND, RESOURCES

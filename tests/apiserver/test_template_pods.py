@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cluster_api import an_api
-from mooring.apiserver.admission.binding import PODS
+from mooring.apiserver.admission.pod_updates import PODS
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.model.api_errors import ApiError
 from mooring.model.resources import RESOURCES

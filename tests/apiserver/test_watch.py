@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.apiserver.store import Store, StoreWrite, TooNew
+from mooring.apiserver.store import Store, StoreWrite, TooNew, key_of
 from mooring.apiserver.watch import Event, Watcher, failure, opening, stamped
 from mooring.model.api_errors import internal_error
 from mooring.model.json_objects import JsonObject
@@ -46,7 +46,9 @@ def recorded_writes() -> list[StoreWrite]:
     for event in RECORDED["watch pods from version"]:
         version, before = int(event["object"]["metadata"]["resourceVersion"]), writes[-1].object if writes else None
         assert event["type"] in ("ADDED", "MODIFIED", "DELETED")
-        writes.append(StoreWrite(version, PODS.storage, event["type"], event["object"], before))
+        writes.append(
+            StoreWrite(version, PODS.storage, event["type"], key_of(event["object"]), event["object"], before)
+        )
     return writes
 
 

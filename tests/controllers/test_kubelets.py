@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from living_cluster import LivingCluster
-from mooring.apiserver.admission.deletion import Deletion
+from mooring.apiserver.admission.object_meta import Deletion
 from mooring.controllers.assembly import SimulationSettings, cluster_services
 from mooring.controllers.nodes.pod_life import backoff_s
 from mooring.controllers.nodes.pod_scripts import Script

@@ -3,7 +3,7 @@
 import pytest
 
 from living_cluster import LivingCluster
-from mooring.apiserver.admission.deletion import Deletion
+from mooring.apiserver.admission.object_meta import Deletion
 from mooring.controllers.cluster_kinds import PODS
 from mooring.controllers.lifecycle.event_expiry import EventExpiry
 

@@ -243,7 +243,7 @@ def test_many_pods_in_small_steps() -> None:
 
 
 def _pods() -> Any:
-    from mooring.apiserver.admission.binding import PODS as RESOURCE
+    from mooring.apiserver.admission.pod_updates import PODS as RESOURCE
 
     return RESOURCE
 

@@ -1,7 +1,7 @@
 """What the scheduler wants, done to the store: also when the object is gone, changed, or somebody else came first."""
 
 from asking import PODS, ask
-from mooring.apiserver.admission.deletion import Deletion
+from mooring.apiserver.admission.object_meta import Deletion
 from mooring.framework.intents import Evict, PatchStatus, Record
 from mooring.live.periodic_tasks import FLUSH_NS
 from mooring.model.meta import Condition

@@ -1,6 +1,7 @@
 """A glance at a running cluster: what it counts is what there is."""
 
 from asking import NODES, PODS
+from mooring.embedded.cluster import EmbeddedSettings
 from mooring.embedded.cluster_statistics import ClusterStatistics
 from virtual_cluster import VirtualCluster
 
@@ -83,3 +84,20 @@ def test_how_full_the_nodes_are() -> None:
     cluster.ask("DELETE", f"{NODES}/{where}")
     cluster.wait(1)
     assert where not in [load.name for load in ClusterStatistics(cluster.cluster).summary().nodes]
+
+
+def test_how_full_the_nodes_are_where_another_process_schedules() -> None:
+    cluster = VirtualCluster(EmbeddedSettings(schedules=False))
+    cluster.node("n", cpu="4")
+    cluster.pod("p", cpu="1")
+    cluster.pod("waiting", cpu="1")
+    assert not cluster.cluster.scheduler.has_work(), "no pod is queued that this process never schedules"
+    binding = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": "p"},
+        "target": {"kind": "Node", "name": "n"},
+    }
+    cluster.ask("POST", f"{PODS}/p/binding", binding)
+    (load,) = ClusterStatistics(cluster.cluster).summary().nodes
+    assert (load.name, load.cpu, load.pods) == ("n", 0.25, 1)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from asking import MERGE_PATCH, NODES, PODS, a_manifest, ask
 from cluster_api import an_api
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.embedded.store_feed import StoreFeed
+from mooring.embedded.driver import StoreFeed
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.scheduler.inputs import Input, ObjectAdded, ObjectRemoved, ObjectUpdated
@@ -49,10 +49,10 @@ def _place(item: KubeObject) -> tuple[str, str]:
     return type(item).__name__, f"{item.namespace}/{item.name}"
 
 
-def a_feed(api: ResourceApi) -> tuple[Listener, list[str]]:
+def a_feed(api: ResourceApi, takes_pending: bool = True) -> tuple[Listener, list[str]]:
     listener, reports = Listener(), []
     scheduler: Any = listener
-    StoreFeed(api.store, scheduler, lambda text, fault: reports.append(text))
+    StoreFeed(api.store, scheduler, lambda text, fault: reports.append(text), takes_pending)
     return listener, reports
 
 
@@ -167,3 +167,18 @@ def _do(api: ResourceApi, what: str, name: str, number: int) -> None:
 
 def _is_finished(pod: dict[str, Any]) -> bool:
     return pod["status"]["phase"] in ("Succeeded", "Failed")
+
+
+def test_a_scheduler_that_does_not_schedule_is_fed_only_pods_with_a_node() -> None:
+    api = an_api()
+    ask(api, "POST", NODES, {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n"}})
+    ask(api, "POST", PODS, a_manifest(name="before"))
+    listener, _ = a_feed(api, takes_pending=False)
+    ask(api, "POST", PODS, a_manifest(name="later"))
+    assert [name for _, name in listener.take() if name in ("before", "later")] == []
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "later"}, "target": {"name": "n"}}
+    ask(api, "POST", f"{PODS}/later/binding", binding)
+    assert listener.take() == [("added", "later")]
+    ask(api, "DELETE", f"{PODS}/later", gracePeriodSeconds=0)
+    ask(api, "DELETE", f"{PODS}/before", gracePeriodSeconds=0)
+    assert listener.take()[-1:] == [("removed", "later")]

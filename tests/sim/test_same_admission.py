@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from mooring.apiserver.admission.admit import prepare_create
-from mooring.apiserver.admission.store_lookups import StoreLookups
+from mooring.apiserver.admission.lookups import StoreLookups
 from mooring.apiserver.store import Store
 from mooring.model.decode import decode
 from mooring.model.json_objects import JsonObject

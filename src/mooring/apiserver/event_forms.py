@@ -1,4 +1,7 @@
-"""One event, two forms: the core group and events.k8s.io show the same object under other names. Stored is the core form."""
+"""One event, two forms: the core group and events.k8s.io show the same object under other names.
+
+The store has the core form only, so that a client of either group sees all events.
+"""
 
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
@@ -16,6 +19,7 @@ _CORE_NAMES = {
 """By the name that events.k8s.io gives a field; fields that are not here are called the same in both."""
 
 _NEW_NAMES = {core: new for new, core in _CORE_NAMES.items()}
+"""The other way round."""
 _STORAGE = EVENT.storage
 _CORE_VERSION, _NEW_VERSION = "v1", "events.k8s.io/v1"
 _ALWAYS_SHOWN: JsonObject = {
@@ -27,15 +31,16 @@ _ALWAYS_SHOWN: JsonObject = {
     "reportingComponent": "",
     "reportingInstance": "",
 }
-"""What the core form has even where it was not said."""
+"""Parity: what the core form has even where no writer said it."""
 
 
 def is_event(resource: KindSpec) -> bool:
+    """Whether a resource is the events of either group."""
     return resource.storage == _STORAGE
 
 
 def stored_form(resource: KindSpec, item: JsonObject) -> JsonObject:
-    """What a client wrote through this resource, as it is kept."""
+    """What a client wrote through this resource, as the store has it."""
     if not is_event(resource):
         return item
     core = {_CORE_NAMES.get(key, key): value for key, value in item.items()} if resource.group else item
@@ -43,7 +48,7 @@ def stored_form(resource: KindSpec, item: JsonObject) -> JsonObject:
 
 
 def shown_form(resource: KindSpec, item: JsonObject) -> JsonObject:
-    """What is kept, as a client of this resource sees it."""
+    """What the store has, as a client of this resource sees it."""
     if not is_event(resource) or not resource.group:
         return item
     return {**{_NEW_NAMES.get(key, key): value for key, value in item.items()}, "apiVersion": _NEW_VERSION}

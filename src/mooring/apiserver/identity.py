@@ -1,8 +1,8 @@
-"""How a client tells a cluster of `mooring up` from any other, and writes to that one cluster only.
+"""How a client recognises a cluster of `mooring up`, and writes to that one cluster only.
 
 A GET of `/mooring` answers with the id of the cluster; no other API server has that path. The whole API is served a
 second time below `/mooring/clusters/ID`. A request there cannot reach another cluster, even if another server has taken
-the address since the id was read: every other server, also one of `mooring up`, answers 404.
+the address since the client read the id: every other server, also one of `mooring up`, answers 404.
 """
 
 import re
@@ -20,7 +20,8 @@ def identity(cluster_id: str) -> dict[str, Any]:
 
 
 def id_in(answer: Any) -> str:
-    """The id in an answer to `/mooring`; empty: the server is none of ours, such as a proxy that answers everything."""
+    """The id in an answer to `/mooring`; empty: the server is no `mooring up`, but for instance a proxy that answers
+    everything."""
     if not isinstance(answer, dict) or answer.get("kind") != KIND or not isinstance(answer.get("metadata"), dict):
         return ""
     uid = answer["metadata"].get("uid")

@@ -1,8 +1,8 @@
-"""Objects on disk: a SQLite database beside the store, written ahead, so that no write is lost that was answered.
+"""Objects on disk: a SQLite database beside the store, written ahead, so that no acknowledged write is lost.
 
-Writes gather until `flush`, which commits them all at once. Whoever tells the outside world of a write flushes first;
-what was told is then on disk, and a process that is killed at any moment finds it there again. After each commit a record
-beside the database notes which it was: `journal_reading` compares the two.
+Writes gather until `flush`, which commits them all at once. A server flushes before it answers a write or sends it to a
+watcher; so what a client knows is on disk, and a process that is killed at any moment finds it there again. After each
+commit a record beside the database notes which commit it was: `journal_reading` compares the two.
 """
 
 import sqlite3
@@ -29,6 +29,7 @@ from mooring.apiserver.store import Store, StoreWrite
 __all__ = ["Journal", "JournalError", "LossError"]
 
 _FACTS = "CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID"
+"""Format, number of the last commit, version of the store, sum of the checksums."""
 _OBJECTS = """
 CREATE TABLE objects (
     storage TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL, body BLOB NOT NULL, checksum INTEGER NOT NULL,
@@ -36,11 +37,13 @@ CREATE TABLE objects (
 ) WITHOUT ROWID
 """
 _CHECKPOINT_PAGES = 4000
+"""16 MiB of log before SQLite copies it into the database: rarer pauses than with its default of 1000 pages."""
 _OWNER_ONLY = 0o600
+"""Secrets are objects too."""
 
 
 class Journal:
-    """Keeps a store on disk."""
+    """Keeps a store on disk. One process has the directory at a time."""
 
     def __init__(self, directory: Path, accepts_loss: bool = False) -> None:
         """Raises LossError where acknowledged writes are missing, unless that is accepted, and JournalError.
@@ -64,6 +67,8 @@ class Journal:
             raise JournalError(f"{self.path}: {fault}") from None
 
     def _accept(self, contents: Contents, accepts_loss: bool) -> None:
+        """Go on with what is left of a damaged directory, if that is accepted: the damaged files move aside. Raises
+        LossError otherwise."""
         if not accepts_loss:
             raise LossError("\n".join(contents.faults))
         aside = next(path for i in count(1) if not (path := self.directory / f"damaged-{i}").exists())
@@ -76,6 +81,7 @@ class Journal:
         contents.is_new = True
 
     def _open(self, contents: Contents) -> None:
+        """Open the database for writing, and bring it to the present format."""
         self.path.touch(mode=_OWNER_ONLY)
         self.path.chmod(_OWNER_ONLY)  # secrets are objects too; SQLite gives its other files the same mode
         self._database = sqlite3.connect(self.path, timeout=LOCK_WAIT_S, isolation_level=None)
@@ -103,7 +109,7 @@ class Journal:
             raise JournalError(f"{self.path}: another process has just used this directory; try again")
 
     def _rewrite(self, contents: Contents) -> None:
-        """The tables anew with what was read: of a new directory, of an older format, of what damage has left."""
+        """Write the tables anew with what was read: of a new directory, of an older format, of what damage has left."""
         mark = JournalMark(contents.mark.commit + 1, contents.mark.version, sum(contents.sums.values()))
         database = self._database
         database.execute("BEGIN IMMEDIATE")
@@ -139,7 +145,8 @@ class Journal:
         self._pending = {}
 
     def _commit(self) -> None:
-        """What is remembered of the sums changes only when all is written, so that a commit that failed can be repeated."""
+        """One transaction, then the record. `_sums` changes only when all is written, so that a commit that failed can
+        be repeated."""
         kept = {place: write for place, write in self._pending.items() if write.type != "DELETED"}
         sums = {place: checksum(place, write.body) for place, write in kept.items()}
         lost = sum(self._sums.get(place, 0) for place in self._pending)
@@ -159,6 +166,7 @@ class Journal:
             self._sums.pop(place, None)
 
     def close(self) -> None:
+        """Flush, and let go of the files. Raises JournalError where the flush fails."""
         try:
             self.flush()
         finally:
@@ -166,5 +174,6 @@ class Journal:
             self._database.close()
 
     def _hear(self, write: StoreWrite) -> None:
+        """Note a write for the next flush."""
         self._pending[(write.storage, *write.key)] = write
         self._version = write.version

@@ -19,11 +19,12 @@ from mooring.apiserver.store import key_of, version_of
 from mooring.model.json_objects import JsonObject
 
 FORMAT = 2
+"""The present format of the database."""
 OLD_FORMAT = 1
 """Without checksums and commit numbers: nothing can be said of what it should hold."""
 DATABASE, RECORD = "mooring.db", "mooring.acknowledged"
 LOCK_WAIT_S = 0.5
-"""A process that was just killed may take a moment to let go."""
+"""A process that was just killed may hold its lock for a moment."""
 
 Place = tuple[str, str, str]
 """Storage, namespace, name."""
@@ -33,16 +34,17 @@ _SLOT = struct.Struct("<QQQ")
 _CHECK = struct.Struct("<I")
 _SLOT_BYTES = _SLOT.size + _CHECK.size
 _MOST_TOLD = 5
+"""How many faults of one sort are listed."""
 
 _decode = msgspec.json.Decoder().decode
 
 
 class JournalError(Exception):
-    """The directory cannot be used (any more), and why."""
+    """The directory cannot be used (any more). The text says why."""
 
 
 class LossError(JournalError):
-    """The directory is damaged: some of what was acknowledged is not there any more."""
+    """The directory is damaged: some acknowledged writes are not there any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class Contents:
 
 
 def checksum(place: Place, body: bytes) -> int:
-    """Of an object, where it is included: a body under another name is another object."""
+    """Of an object and its place: a body under another name is another object."""
     return zlib.crc32(body, zlib.crc32("\0".join(place).encode()))
 
 
@@ -86,6 +88,7 @@ class JournalRecord:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
 
     def write(self, mark: JournalMark) -> None:
+        """Overwrite the older of the two slots. It is not synced: it must survive the process, not the machine."""
         slot = _SLOT.pack(mark.commit, mark.version, mark.total)
         os.pwrite(self._file, slot + _CHECK.pack(zlib.crc32(slot)), mark.commit % 2 * _SLOT_BYTES)
 
@@ -104,6 +107,7 @@ def read_record(path: Path) -> JournalMark | None:
 
 
 def _slot(data: bytes) -> JournalMark | None:
+    """One slot; None if it is not whole."""
     if len(data) < _SLOT_BYTES or _CHECK.unpack(data[_SLOT.size :])[0] != zlib.crc32(data[: _SLOT.size]):
         return None
     return JournalMark(*_SLOT.unpack(data[: _SLOT.size]))
@@ -149,7 +153,7 @@ def _text(data: bytes) -> str:
 
 
 def _tolerating(read: Callable[..., None], database: sqlite3.Connection, path: Path, contents: Contents) -> None:
-    """What a part of the database does not say another may: as much as can be read is read."""
+    """Run one part of the reading. If it fails, others may still succeed: as much as can be read is read."""
     try:
         read(database, path, contents)
     except sqlite3.Error as fault:
@@ -160,6 +164,7 @@ def _tolerating(read: Callable[..., None], database: sqlite3.Connection, path: P
 
 
 def _read_facts(database: sqlite3.Connection, path: Path, contents: Contents) -> None:
+    """What the database says of itself. Raises JournalError for the format of a newer version."""
     if not database.execute("SELECT 1 FROM sqlite_master").fetchone():
         contents.is_new = True  # a process was killed while it made the file
         return
@@ -171,12 +176,14 @@ def _read_facts(database: sqlite3.Connection, path: Path, contents: Contents) ->
 
 
 def _read_structure(database: sqlite3.Connection, path: Path, contents: Contents) -> None:
+    """What SQLite finds wrong with its own pages."""
     for (found,) in database.execute(f"PRAGMA quick_check({_MOST_TOLD})"):
         if found != "ok":
             contents.faults.append(f"{path}: {' '.join(str(found).split())}")
 
 
 def _read_objects(database: sqlite3.Connection, path: Path, contents: Contents) -> None:
+    """Every object whose body is what its checksum says."""
     if contents.is_new:
         return
     is_checked, damaged = contents.format == FORMAT, 0

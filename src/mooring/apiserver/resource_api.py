@@ -1,7 +1,7 @@
 """Everything that can be done to the objects of the embedded cluster, without transport.
 
-The HTTP server, the controllers, the simulated kubelets and the scheduler all come through here, so an object is
-admitted, checked, versioned and deleted in one way, whoever asks. What is refused raises an ApiError.
+The HTTP server, the controllers, the simulated kubelets and the scheduler all use it, so an object is admitted,
+checked, versioned and deleted in one way for all of them. A refusal is an ApiError.
 """
 
 import random
@@ -9,20 +9,26 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mooring.apiserver.admission import admit
-from mooring.apiserver.admission.binding import PODS, bind, check_binding
-from mooring.apiserver.admission.deletion import Deletion, check_preconditions, ending, is_over
 from mooring.apiserver.admission.faults import check_form, check_valid
-from mooring.apiserver.admission.object_meta import check_uid
-from mooring.apiserver.admission.pod_parts import take_part
+from mooring.apiserver.admission.lookups import StoreLookups
+from mooring.apiserver.admission.object_meta import (
+    Deletion,
+    check_preconditions,
+    check_uid,
+    check_version,
+    ending,
+    is_over,
+)
+from mooring.apiserver.admission.pod_updates import PODS, bind, check_binding, take_part
 from mooring.apiserver.admission.quotas import Quotas
 from mooring.apiserver.admission.special_kinds import special
-from mooring.apiserver.admission.store_lookups import StoreLookups
 from mooring.apiserver.admission.template_pods import TemplatePods
-from mooring.apiserver.admission.versions import check_version
-from mooring.apiserver.backlog import Backlog
 from mooring.apiserver.event_forms import shown_form, stored_form
+from mooring.apiserver.limits import MAX_OBJECT_BYTES, check_size, size_of
 from mooring.apiserver.patches.apply_patch import FieldWriter, apply_configuration, record_update
-from mooring.apiserver.store import MAX_OBJECT_BYTES, Exists, Key, Store, check_size, size_of
+from mooring.apiserver.patches.managed_fields import bare
+from mooring.apiserver.store import Exists, Key, Store
+from mooring.apiserver.watch import Backlog
 from mooring.kit.clock import Clock
 from mooring.kit.rfc3339 import in_seconds
 from mooring.model.api_errors import already_exists, bad_request, conflict, not_found
@@ -32,31 +38,37 @@ from mooring.model.kinds.nodes import NODE
 from mooring.rules.pod_defaults import complete_pod
 
 NOT_READY_TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+"""Keeps pods off a node until the node controller finds it ready."""
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+"""Parity: upstream's letters for generated names, which leave out vowels so that no words come about."""
 _NAME_TRIES = 8
+"""Parity: how often upstream tries another generated name when one is taken."""
 _RESETS = {"": frozenset({"status"}), "status": frozenset({"spec"})}
-"""What cannot be written through which subresource."""
+"""Top-level fields that cannot be written through a subresource, where a kind has a status of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Requester:
-    """Who writes. Without a manager, as inside this process, nothing is noted in managedFields."""
+    """The writer of a request. Without a manager, as inside this process, no owner is noted in managedFields."""
 
     manager: str = ""
     is_dry_run: bool = False
 
     def writer(self, resource: KindSpec, now: str, subresource: str) -> FieldWriter:
+        """How the write is recorded in managedFields."""
         resets = _RESETS.get(subresource, frozenset()) if "status" in resource.subresources else frozenset()
         return FieldWriter(self.manager, resource.api_version, now, subresource, resets)
 
 
 CONTROL_PLANE = Requester()
+"""Writers inside this process."""
 
 Change = Callable[[JsonObject], JsonObject]
+"""From the present object to what a client wants it to be."""
 
 
 def _new_uid() -> str:
-    """A random uid. Hot: `uuid.uuid4` takes ten times as long, for randomness that nobody needs here."""
+    """A random uid. Hot: `uuid.uuid4` takes ten times as long, for randomness that no code here relies on."""
     digits = f"{random.getrandbits(128):032x}"
     variant = "89ab"[int(digits[16], 16) & 3]
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
@@ -75,13 +87,13 @@ class ResourceApi:
     taints_new_nodes: bool = False
     """Whether a new node is tainted not-ready, for the node controller to lift."""
     cluster_id: str = field(default_factory=_new_uid)
-    """By which clients tell this cluster from others; see api.identity."""
+    """By which clients tell this cluster from others; see `identity`."""
     new_uid: Callable[[], str] = _new_uid
     random_suffix: Callable[[], str] = _random_suffix
     failing: set[str] = field(default_factory=set)
-    """The health checks that fail, by name."""
+    """The names of the health checks that fail."""
     backlog: Backlog = field(default_factory=Backlog)
-    """What waits for those who watch."""
+    """What waits for all watchers together."""
     lookups: StoreLookups = field(init=False)
     templates: TemplatePods = field(init=False)
     quotas: Quotas = field(init=False)
@@ -102,6 +114,7 @@ class ResourceApi:
         return self.store.find(resource.storage, _key(resource, namespace, name))
 
     def get(self, resource: KindSpec, namespace: str, name: str) -> JsonObject:
+        """The object in the form of the resource. Raises 404."""
         found = self.find(resource, namespace, name)
         if found is None:
             raise not_found(resource.plural, name, resource.group)
@@ -125,6 +138,7 @@ class ResourceApi:
         raise already_exists(resource.plural, key[1], resource.group)
 
     def _prepare_new(self, resource: KindSpec, namespace: str, item: JsonObject, by: Requester) -> JsonObject:
+        """A new object, admitted. Hot: a pod like the last one of its template skips admission; see `TemplatePods`."""
         now = self.now()
         if resource is PODS and not by.manager:
             made = self.templates.another(namespace, item, now, self.new_uid, self.random_suffix)
@@ -154,9 +168,10 @@ class ResourceApi:
         by: Requester = CONTROL_PLANE,
         subresource: str = "",
     ) -> JsonObject:
-        """Put `change(object)` in the place of the object: how every PUT and PATCH is done.
+        """Replace the object by `change(object)`: how every PUT and PATCH is done.
 
         What `change` returns may name the version that it means; if that is not the present one, the change is refused.
+        Raises ApiError.
         """
         old = self.get(resource, namespace, name)
         made = self._prepare_change(resource, old, change(old), subresource)
@@ -194,9 +209,9 @@ class ResourceApi:
         return self._put(resource, namespace, name, made, by), False
 
     def put_status(self, resource: KindSpec, item: JsonObject, status: JsonObject) -> JsonObject:
-        """A status from inside this process: taken as it is, at the object's present version.
+        """Write a status from inside this process as it is, at the object's present version.
 
-        Returns the object as it is now. Raises ApiError (404) when it is gone, or another took its name.
+        Returns the object as it is now. Raises ApiError (404) when it is gone, or when another object has its name.
         """
         metadata = item["metadata"]
         held = self.get(resource, metadata.get("namespace", ""), metadata["name"])
@@ -205,10 +220,12 @@ class ResourceApi:
         return self.store.update(resource.storage, _key_of(resource, held), {**held, "status": status})
 
     def put_spec(self, resource: KindSpec, item: JsonObject, spec: JsonObject) -> JsonObject:
-        """A spec from inside this process, in the same way: for what is written so often that admission would be felt."""
+        """Write a spec from inside this process in the same way: for what is written so often that admission would cost
+        too much."""
         return self.store.update(resource.storage, _key_of(resource, item), {**item, "spec": spec})
 
     def _prepare_change(self, resource: KindSpec, old: JsonObject, new: JsonObject, subresource: str) -> JsonObject:
+        """A changed object, admitted by the rules of the object, of its status, or of one part."""
         meta = old["metadata"]
         _check_names(resource, meta.get("namespace", ""), meta["name"], new)
         check_version(resource, old, new)
@@ -222,6 +239,7 @@ class ResourceApi:
         return made
 
     def _prepare_part(self, resource: KindSpec, old: JsonObject, new: JsonObject, subresource: str) -> JsonObject:
+        """The object with the one part that a subresource is for."""
         check_form(resource, new)
         check_uid(resource, old, (new.get("metadata") or {}).get("uid"))
         made = take_part(subresource, old, new)
@@ -231,7 +249,7 @@ class ResourceApi:
         return made
 
     def _put(self, resource: KindSpec, namespace: str, name: str, made: JsonObject, by: Requester) -> JsonObject:
-        """The changed object into the store; one that was only held by finalizers goes with the last of them."""
+        """Store a changed object. One that only its finalizers kept goes with the last of them."""
         if by.is_dry_run:
             return made
         key, stored = _key(resource, namespace, name), stored_form(resource, made)
@@ -242,7 +260,7 @@ class ResourceApi:
     # ---- binding and deleting
 
     def bind(self, namespace: str, name: str, binding: JsonObject, by: Requester = CONTROL_PLANE) -> None:
-        """Give the pod its node."""
+        """Give the pod its node. Raises ApiError."""
         check_binding(name, binding)
         pod = self.get(PODS, namespace, name)
         node = self.lookups.node(binding["target"]["name"])
@@ -259,7 +277,7 @@ class ResourceApi:
         if by.is_dry_run:
             return made, is_over(resource, made)
         key, is_gone = _key(resource, namespace, name), is_over(resource, made)
-        if not is_gone or resource.has_grace_period:  # Parity: a pod is seen to end even when nobody waits for it.
+        if not is_gone or resource.has_grace_period:  # Parity: watchers see a pod end even without grace.
             made = self.store.update(resource.storage, key, stored_form(resource, made))
         if is_gone:
             made = self.store.delete(resource.storage, key)
@@ -275,7 +293,7 @@ def _key_of(resource: KindSpec, item: JsonObject) -> Key:
 
 
 def _check_names(resource: KindSpec, namespace: str, name: str, item: JsonObject) -> None:
-    """What the body says of itself must be what the URL says."""
+    """Refuse a body that names another object than the URL does. Raises 400."""
     metadata = item.get("metadata") or {}
     if not isinstance(metadata, dict):
         return  # admission says what is wrong with that
@@ -289,7 +307,8 @@ def _check_names(resource: KindSpec, namespace: str, name: str, item: JsonObject
 
 def _recorded(old: JsonObject | None, made: JsonObject, writer: FieldWriter) -> JsonObject:
     """The object with the owners of its fields. Parity: one that is too large with them is stored without them."""
-    bare = {**made, "metadata": {key: value for key, value in made["metadata"].items() if key != "managedFields"}}
-    size = check_size(bare)
+    without_owners = bare(made)
+    size = check_size(without_owners)
     recorded = record_update(old, made, writer)
-    return recorded if size + size_of(recorded["metadata"].get("managedFields", [])) <= MAX_OBJECT_BYTES else bare
+    owners_size = size_of(recorded["metadata"].get("managedFields", []))
+    return recorded if size + owners_size <= MAX_OBJECT_BYTES else without_owners

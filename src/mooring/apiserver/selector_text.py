@@ -1,16 +1,22 @@
-"""Selectors as they are written in URLs: `a=b,c in (x,y),!d` for labels, `spec.nodeName=n1` for fields.
+"""Selectors as they are written in URLs, `a=b,c in (x,y),!d` for labels and `spec.nodeName=n1` for fields, and in
+objects.
 
-Both become values that say whether an object matches. What cannot be read is refused with 400 and kube-apiserver's text.
+All become values that say whether an object matches. A text that cannot be read is refused with 400 and
+kube-apiserver's text.
 """
 
 import re
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import msgspec
+
 from mooring.model.api_errors import ApiError, bad_request, quoted
 from mooring.model.field_labels import OF_METADATA, FieldLabels, FieldReader
+from mooring.model.json_objects import JsonObject
+from mooring.model.meta import LabelSelector
 from mooring.model.names import label_value_faults, qualified_name_faults
-from mooring.model.selectors import LabelRule, Selector, parse_int64
+from mooring.model.selectors import NOTHING, LabelRule, Selector, SelectorError, compile_selector, parse_int64
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +39,7 @@ def parse_selectors(labels: str, fields: str, known: FieldLabels) -> ObjectSelec
     return ObjectSelector(parse_label_selector(labels), parse_field_selector(fields, known))
 
 
-# Labels
+# ---- labels
 
 
 class _Token(NamedTuple):
@@ -45,10 +51,12 @@ class _Token(NamedTuple):
 
 _END = _Token("end", "")
 _SIGNS = ("==", "!=", "=", "!", "(", ")", ",", ">", "<")
+"""The longer ones first, because the first that fits is taken."""
 _WORDS = re.compile(r"[ \t\r\n]*(?:([=!(),><]+)|([^=!(),>< \t\r\n]+))")
 _SET_SIGNS = {"in": "In", "notin": "NotIn"}
 _VALUE_SIGNS = {"=": "In", "==": "In", "!=": "NotIn", ">": "Gt", "<": "Lt"}
 _OPERATORS = "in, notin, =, ==, !=, gt, lt"
+"""Parity: how upstream lists them in its refusal."""
 
 
 def parse_label_selector(text: str) -> Selector:
@@ -57,13 +65,14 @@ def parse_label_selector(text: str) -> Selector:
 
 
 def labels_of(item: dict[str, Any]) -> dict[str, str]:
-    """The labels of an object, none if it has no such thing."""
+    """The labels of an object; none if they are not of the right form."""
     metadata = item.get("metadata")
     labels = metadata.get("labels") if isinstance(metadata, dict) else None
     return {key: value for key, value in labels.items() if isinstance(value, str)} if isinstance(labels, dict) else {}
 
 
 def _tokens(text: str) -> list[_Token]:
+    """Words and signs, and the end."""
     tokens = []
     for signs, word in _WORDS.findall(text):
         tokens += _split(signs)
@@ -83,13 +92,15 @@ def _split(signs: str) -> list[_Token]:
 
 
 class _LabelParser:
-    """Reads requirements off a list of tokens. `in` and `notin` are words like others where no operator can stand."""
+    """Reads requirements from a list of tokens, with upstream's errors. `in` and `notin` are words like others where no
+    operator can stand."""
 
     def __init__(self, tokens: list[_Token]) -> None:
         self._tokens = tokens
         self._next = 0
 
     def rules(self) -> list[LabelRule]:
+        """All requirements. Raises ApiError 400."""
         rules: list[LabelRule] = []
         while self._peek().kind != "end":
             if self._peek().kind not in ("name", "!"):
@@ -105,12 +116,14 @@ class _LabelParser:
         return rules
 
     def _requirement(self) -> LabelRule:
+        """One requirement; its errors say that they are about one."""
         try:
             return self._rule()
         except ApiError as fault:
             raise bad_request(f"unable to parse requirement: {fault.message}") from None
 
     def _rule(self) -> LabelRule:
+        """A key, then an operator and what it needs, or nothing: the key must be there."""
         absent = self._peek().kind == "!"
         key = self._take_key(absent)
         if absent or self._peek().kind in ("end", ","):
@@ -123,6 +136,7 @@ class _LabelParser:
         raise self._unexpected(sign, _OPERATORS)
 
     def _take_key(self, absent: bool) -> str:
+        """A key, behind a `!` if `absent`. It must be a qualified name."""
         if absent:
             self._take()
         token = self._take()
@@ -132,12 +146,13 @@ class _LabelParser:
             raise bad_request(f"<nil>: Invalid value: {quoted(token.text)}: {'; '.join(faults)}")
         return token.text
 
-    def _value(self) -> str:
-        if self._peek().kind in ("end", ","):
+    def _value(self, ends: tuple[str, str] = ("end", ","), expected: str = "identifier") -> str:
+        """The next value; what ends it may come at once, and then it is empty."""
+        if self._peek().kind in ends:
             return ""
         token = self._take()
         if token.kind != "name":
-            raise self._unexpected(token, "identifier")
+            raise self._unexpected(token, expected)
         return token.text
 
     def _values(self) -> list[str]:
@@ -155,18 +170,16 @@ class _LabelParser:
         return sorted(set(values))
 
     def _listed_value(self) -> str:
-        if self._peek().kind in (",", ")"):
-            return ""
-        token = self._take()
-        if token.kind != "name":
-            raise self._unexpected(token, "',', or identifier")
-        return token.text
+        """One value between the commas of a list."""
+        return self._value((",", ")"), "',', or identifier")
 
     def _peek(self) -> _Token:
+        """The next token; `in` and `notin` are words here."""
         token = self._tokens[min(self._next, len(self._tokens) - 1)]
         return _Token("name", token.text) if token.kind in _SET_SIGNS else token
 
     def _take(self, as_name: bool = True) -> _Token:
+        """The next token, and go on behind it."""
         token = self._peek() if as_name else self._tokens[min(self._next, len(self._tokens) - 1)]
         self._next += 1
         return token
@@ -176,6 +189,8 @@ class _LabelParser:
 
 
 def _checked_rule(key: str, operator: str, values: list[str]) -> LabelRule:
+    """The rule, if its values may be values of labels, and numbers where the operator compares numbers. Raises ApiError
+    400."""
     faults = []
     bound = 0
     for i, value in enumerate(values):
@@ -193,7 +208,7 @@ def _checked_rule(key: str, operator: str, values: list[str]) -> LabelRule:
     return LabelRule(key, operator, frozenset(values), bound)
 
 
-# Fields
+# ---- fields
 
 _TERMS = re.compile(r"(?:[^\\,]|\\.|\\$)+", re.DOTALL)
 """What stands between commas, but for those behind a backslash."""
@@ -203,7 +218,6 @@ _TERMS = re.compile(r"(?:[^\\,]|\\.|\\$)+", re.DOTALL)
 class FieldTerm:
     """One requirement on one field."""
 
-    label: str
     value: str
     negated: bool
     read: FieldReader
@@ -221,10 +235,6 @@ class FieldSelector:
     def matches(self, item: dict[str, Any]) -> bool:
         return all(term.admits(item) for term in self.terms)
 
-    def required(self, label: str) -> str | None:
-        """The value that the field must have, if there is one: with a name, the store need not be searched."""
-        return next((term.value for term in self.terms if term.label == label and not term.negated), None)
-
 
 def parse_field_selector(text: str, labels: FieldLabels) -> FieldSelector:
     """A field selector on objects of a kind that can be selected by these; no text matches everything.
@@ -236,6 +246,7 @@ def parse_field_selector(text: str, labels: FieldLabels) -> FieldSelector:
 
 
 def _split_term(part: str, whole: str) -> tuple[str, str, str]:
+    """Label, operator and value of one term."""
     found = re.search("!=|==|=", part)
     if found is None:
         raise bad_request(f"invalid selector: '{whole}'; can't understand '{part}'")
@@ -243,15 +254,18 @@ def _split_term(part: str, whole: str) -> tuple[str, str, str]:
 
 
 def _field_term(label: str, operator: str, value: str, labels: FieldLabels) -> FieldTerm:
+    """One term, if the kind can be selected by that field. Raises ApiError 400."""
     if label not in labels:
         if labels is OF_METADATA:
             known = '"metadata.name", "metadata.namespace"'
             raise bad_request(f"{quoted(label)} is not a known field selector: only {known}")
         raise bad_request(f"field label not supported: {label}")
-    return FieldTerm(label, value, operator == "!=", labels[label])
+    return FieldTerm(value, operator == "!=", labels[label])
 
 
 def _unescaped(value: str) -> str:
+    """The value without its backslashes. Raises ApiError 400 for an escape that there is not, and for a sign without
+    one."""
     result = []
     rest = iter(value)
     for character in rest:
@@ -263,3 +277,34 @@ def _unescaped(value: str) -> str:
             raise bad_request(f"invalid field selector: unescaped character in value: {ord(character)}")
         result.append(character)
     return "".join(result)
+
+
+# ---- selectors in objects
+
+
+def selector_from(written: JsonObject | None) -> Selector:
+    """None, and what cannot be compiled, select nothing; an empty selector selects everything."""
+    if written is None:
+        return NOTHING
+    try:
+        return compile_selector(msgspec.convert(written, LabelSelector))
+    except (SelectorError, msgspec.ValidationError):
+        return NOTHING
+
+
+def selector_text(written: JsonObject | None) -> str:
+    """The selector in the form of `kubectl get -l`, sorted by key."""
+    written = written or {}
+    parts = [(key, f"{key}={value}") for key, value in (written.get("matchLabels") or {}).items()]
+    for line in written.get("matchExpressions") or ():
+        key, values = line["key"], ",".join(sorted(line.get("values") or ()))
+        match line["operator"]:
+            case "In":
+                parts.append((key, f"{key} in ({values})"))
+            case "NotIn":
+                parts.append((key, f"{key} notin ({values})"))
+            case "Exists":
+                parts.append((key, key))
+            case _:
+                parts.append((key, f"!{key}"))
+    return ",".join(text for _, text in sorted(parts))

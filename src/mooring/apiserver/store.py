@@ -1,11 +1,11 @@
 """Typed storage without I/O: objects under one global version, optimistic concurrency, and a history to watch.
 
-Every write gets the next version. A watch is told of every write after the version it starts at, in order and without
-gaps; how far back that can be is bounded by the history. Objects are plain JSON data and are never changed in place:
-a write puts another object in their place, so readers can keep what they were given.
+Every write gets the next version. A watch sees every write after the version it starts at, in order and without gaps;
+the history bounds how far back that can be. Objects are plain JSON data and are never changed in place: a write
+replaces the object by another, so readers can keep what they were given.
 
-Every write is serialised once, before anything changes: what cannot be stored changes nothing, and the same bytes go to
-the history, to the disk and to watchers.
+Every write is serialised once, before anything changes: a write that cannot be stored changes nothing, and the same
+bytes go to the history, to the disk and to watchers.
 """
 
 from bisect import bisect_right
@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from mooring.apiserver.stored_size import stored_bytes
+from mooring.apiserver.limits import MAX_OBJECT_BYTES, size_of
 from mooring.model.api_errors import object_too_large
 from mooring.model.json_objects import JsonObject
 
@@ -24,14 +24,13 @@ Key = tuple[str, str]
 """Namespace (empty for kinds without one) and name."""
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED"]
+"""As watches name changes."""
 
 HISTORY = 100_000
-"""How many writes can be watched back, if they are small enough:"""
+"""How many writes can be watched back, if they are small enough: the next limit holds as well."""
 HISTORY_BYTES = 64 * 1024 * 1024
-"""... what they hold altogether. An object that is written twice counts twice as what was and as what is, though the
-history has it once, so that between half of this and all of it is really kept."""
-MAX_OBJECT_BYTES = 1536 * 1024
-"""Parity: what etcd takes by default."""
+"""What the writes of the history hold altogether. An object that is written twice counts twice, as the state before and
+after, though the history has it once; so between half of this and all of it is really kept."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -73,11 +72,12 @@ class TooNew(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StoreWrite:
-    """One change of one object, as listeners are told of it."""
+    """One change of one object, as listeners get it."""
 
     version: int
     storage: str
     type: EventType
+    key: Key
     object: JsonObject
     """After the change; for a deletion the last content, at the version of the deletion."""
     before: JsonObject | None
@@ -85,11 +85,8 @@ class StoreWrite:
     body: bytes = field(default=b"", compare=False, repr=False)
     """`object` as JSON."""
     lines: dict[Any, bytes | None] = field(default_factory=dict, compare=False, repr=False)
-    """What watchers are sent of it, by what they see: written once, however many are told."""
-
-    @property
-    def key(self) -> Key:
-        return key_of(self.object)
+    """The lines of watches for it, by how a watcher sees the object: each is written once, for all watchers that see
+    the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +105,9 @@ class PastWrite:
         return len(self.body) + len(self.before or b"")
 
     def write(self) -> StoreWrite:
-        """The write as it was told when it was made."""
+        """The write as listeners got it when it was made."""
         before = None if self.before is None else _decode(self.before)
-        return StoreWrite(self.version, self.storage, self.type, _decode(self.body), before, self.body)
+        return StoreWrite(self.version, self.storage, self.type, self.key, _decode(self.body), before, self.body)
 
 
 @dataclass(slots=True)
@@ -124,6 +121,8 @@ class Page:
 
 
 Listener = Callable[[StoreWrite], None]
+"""Called with each write, after the store has it. A listener must not write: those behind it would get the second write
+first."""
 
 
 @dataclass(slots=True)
@@ -136,16 +135,16 @@ class Store:
     _objects: dict[str, dict[Key, JsonObject]] = field(default_factory=dict)
     _history: deque[PastWrite] = field(default_factory=deque)
     _held_bytes: int = 0
-    """What the history holds: the sum of its `size_bytes`."""
+    """The sum of the `size_bytes` of the history."""
     _bodies: dict[tuple[str, Key], bytes] = field(default_factory=dict)
     """The present JSON of each object whose last write is in the history: what the next write of it has as `before`."""
     _forgotten: int = 0
     """The version of the newest write that is no longer in the history."""
     _last_writes: dict[str, int] = field(default_factory=dict)
     _listeners: list[Listener] = field(default_factory=list)
-    """Those who are told of every write."""
+    """Called for every write."""
     _listeners_of: dict[str, list[Listener]] = field(default_factory=dict)
-    """Those who are told of the writes of one storage."""
+    """Called for the writes of one storage."""
 
     @classmethod
     def restored(cls, version: int, objects: Iterable[tuple[str, JsonObject]]) -> "Store":
@@ -161,6 +160,7 @@ class Store:
         return self._objects.get(storage, {}).get(key)
 
     def get(self, storage: str, key: Key) -> JsonObject:
+        """The object. Raises Missing."""
         found = self.find(storage, key)
         if found is None:
             raise Missing
@@ -169,6 +169,11 @@ class Store:
     def all(self, storage: str) -> list[JsonObject]:
         """Every object of a storage, in no order that means anything."""
         return list(self._objects.get(storage, {}).values())
+
+    def additions(self, storage: str) -> Iterator[StoreWrite]:
+        """Every object of a storage as if it were added just now: what a new listener hears first."""
+        for key, item in list(self._objects.get(storage, {}).items()):
+            yield StoreWrite(self.version, storage, "ADDED", key, item, None)
 
     def last_write(self, storage: str) -> int:
         """The version of the last write to a storage since it was opened; 0: there was none."""
@@ -207,7 +212,7 @@ class Store:
         return Page(items, version)
 
     def _objects_at(self, storage: str, version: int) -> dict[Key, JsonObject | bytes]:
-        """What there was: of each object that was written since, what the first of those writes found, in JSON."""
+        """The objects at an earlier version: of each one written since, what the first of those writes found, in JSON."""
         objects: dict[Key, JsonObject | bytes] = {**self._objects.get(storage, {})}
         for write in reversed(self.since(version, storage)):
             if write.before is None:
@@ -234,26 +239,30 @@ class Store:
         return self._commit(storage, key, "ADDED", item, None)
 
     def update(self, storage: str, key: Key, item: JsonObject, expected: int | None = None) -> JsonObject:
-        """Put an object in the place of another. `expected` is the version that the writer has seen; None: any.
+        """Replace an object. `expected` is the version that the writer has seen; None: any.
 
         A write that changes nothing is none: the object keeps its version. Raises Missing, Stale.
         """
-        before = self.get(storage, key)
-        if expected is not None and expected != version_of(before):
-            raise Stale(version_of(before))
+        before = self._expected(storage, key, expected)
         if _is_same(item, before):
             return before
         return self._commit(storage, key, "MODIFIED", item, before)
 
     def delete(self, storage: str, key: Key, expected: int | None = None) -> JsonObject:
         """Remove an object. Returns its last content at the version of the deletion. Raises Missing, Stale."""
+        before = self._expected(storage, key, expected)
+        return self._commit(storage, key, "DELETED", before, before)
+
+    def _expected(self, storage: str, key: Key, expected: int | None) -> JsonObject:
+        """The present object, if it is at the version that the writer has seen; None: whatever its version."""
         before = self.get(storage, key)
         if expected is not None and expected != version_of(before):
             raise Stale(version_of(before))
-        return self._commit(storage, key, "DELETED", before, before)
+        return before
 
     def listen(self, listener: Listener, storages: Iterable[str] | None = None) -> Callable[[], None]:
-        """Be told of every write, or of those of some storages, as it is made. Returns how to stop that."""
+        """Call a listener for every write, or for those of some storages, as it is made. Returns a function that ends
+        this."""
         told = [self._listeners]
         if storages is not None:
             told = [self._listeners_of.setdefault(storage, []) for storage in dict.fromkeys(storages)]
@@ -269,6 +278,7 @@ class Store:
     def _commit(
         self, storage: str, key: Key, type: EventType, item: JsonObject, before: JsonObject | None
     ) -> JsonObject:
+        """Make one write: serialise, check the size, then change, remember and tell. Only the first two can fail."""
         version = self.version + 1
         written = {**item, "metadata": {**item.get("metadata", {}), "resourceVersion": str(version)}}
         body = _encode(written)
@@ -280,17 +290,18 @@ class Store:
             del objects[key]
         else:
             objects[key] = written
-        write = StoreWrite(version, storage, type, written, before, body)
-        self._remember(write, key)
+        write = StoreWrite(version, storage, type, key, written, before, body)
+        self._remember(write)
         self._tell(write)
         return written
 
-    def _remember(self, write: StoreWrite, key: Key) -> None:
-        place = (write.storage, key)
+    def _remember(self, write: StoreWrite) -> None:
+        """Add a write to the history, and drop the oldest ones that no longer fit."""
+        place = (write.storage, write.key)
         before = self._bodies.pop(place, None)
         if before is None and write.before is not None:
             before = _encode(write.before)
-        past = PastWrite(write.version, write.storage, write.type, key, write.body, before)
+        past = PastWrite(write.version, write.storage, write.type, write.key, write.body, before)
         if write.type != "DELETED":
             self._bodies[place] = write.body
         self._history.append(past)
@@ -299,6 +310,7 @@ class Store:
             self._forget_oldest()
 
     def _forget_oldest(self) -> None:
+        """The present JSON of an object goes with its last write: the next write of it encodes the object again."""
         oldest = self._history.popleft()
         self._forgotten = oldest.version
         self._held_bytes -= oldest.size_bytes
@@ -306,6 +318,7 @@ class Store:
             del self._bodies[oldest.storage, oldest.key]
 
     def _tell(self, write: StoreWrite) -> None:
+        """Call all listeners, also if one fails: the others must not miss a write. Raises the first fault afterwards."""
         fault: Exception | None = None
         for listener in (*self._listeners, *self._listeners_of.get(write.storage, ())):
             try:
@@ -323,30 +336,19 @@ class Store:
 
 
 def key_of(item: JsonObject) -> Key:
+    """Namespace and name."""
     metadata = item["metadata"]
     return metadata.get("namespace", ""), metadata["name"]
 
 
-def check_size(item: JsonObject) -> int:
-    """Refuse an object that the store will refuse, before more work is done for it. Returns its size. Raises ApiError 500."""
-    size = size_of(item)
-    if size > MAX_OBJECT_BYTES:
-        raise object_too_large()
-    return size
-
-
-def size_of(value: Any, body: bytes = b"") -> int:
-    """How much room a value takes in etcd, at most. Hot: it takes less there than in JSON, so most need no estimate."""
-    written_bytes = len(body or _encode(value))
-    return written_bytes if written_bytes <= MAX_OBJECT_BYTES else stored_bytes(value)
-
-
 def version_of(item: JsonObject) -> int:
+    """The version of an object."""
     return int(item["metadata"]["resourceVersion"])
 
 
 def _is_same(item: JsonObject, before: JsonObject) -> bool:
-    """Whether two objects say the same, their versions aside. Hot: what differs is in the status, as a rule."""
+    """Whether two objects are equal except for their versions. Hot: usually they differ in the status, and share the
+    rest."""
     if item.keys() != before.keys():
         return False
     for key, value in item.items():

@@ -1,13 +1,13 @@
-"""From the writes of the store to the events of one watcher, who sees one namespace and what a selector picks.
+"""From the writes of the store to the events of one watcher, which sees one namespace and what a selector picks.
 
 To such a watcher an object that starts to match appears and one that stops matching disappears, whatever really
 happened to it. Nothing here waits or sends: the server asks for the opening events, then translates write by write.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
-from typing import Literal, TypedDict
+from typing import Literal, Protocol, TypedDict
 
 from mooring.apiserver.store import EventType, Store, StoreWrite, TooOld
 from mooring.model.api_errors import ApiError, version_too_old
@@ -47,7 +47,7 @@ class Watcher:
     view: Callable[[JsonObject], JsonObject] = _as_stored
 
     def translate(self, write: StoreWrite) -> Event | None:
-        """The event that a write is to this watcher; None: it is none of its business."""
+        """The event that a write is to this watcher; None if it does not see the write."""
         type = self.type_of(write)
         return None if type is None else self.event(write, type)
 
@@ -68,7 +68,7 @@ class Watcher:
         return "DELETED" if was_seen else None
 
     def event(self, write: StoreWrite, type: EventType) -> Event:
-        """What is told of a write: the same to every watcher of the resource to whom it is an event of this type."""
+        """The event of a write: the same for every watcher of the resource for which it has this type."""
         if type == "DELETED":
             assert write.before is not None
             return {"type": type, "object": self._shown(_at_version(write.before, write.version))}
@@ -82,13 +82,14 @@ class Watcher:
         return self._added(store.page(self.resource.storage, self.namespace).items)
 
     def _added(self, items: list[JsonObject]) -> Iterator[Event]:
+        """Each object that the watcher sees, as an event."""
         for item in items:
             seen = self._picked(item)
             if seen is not None:
                 yield {"type": "ADDED", "object": stamped(seen, self.resource)}
 
     def bookmark(self, version: int, ends_initial: bool = False) -> Event:
-        """Tells that all up to a version has been sent; `ends_initial` marks the end of the initial events."""
+        """Says that all up to a version has been sent; `ends_initial` marks the end of the initial events."""
         metadata: JsonObject = {"resourceVersion": str(version)}
         if ends_initial:
             metadata["annotations"] = {INITIAL_END: "true"}
@@ -127,10 +128,48 @@ def failure(refusal: ApiError) -> Event:
 
 
 def stamped(item: JsonObject, resource: KindSpec) -> JsonObject:
-    """An object that says what it is: stored ones need not, as the items of a list do not."""
+    """An object that names its kind: stored ones need not, as the items of a list do not."""
     said = {"kind": resource.kind, "apiVersion": resource.api_version}
     return said | item | said
 
 
 def _at_version(item: JsonObject, version: int) -> JsonObject:
+    """The object as if it had another version."""
     return {**item, "metadata": {**item["metadata"], "resourceVersion": str(version)}}
+
+
+# ---- backlog
+
+
+MAX_BACKLOG_BYTES = 256 * 1024 * 1024
+"""As much as four watchers that each use up their own limit. Beyond it the watcher that is furthest behind is closed.
+"""
+
+
+class Waiting(Protocol):
+    """A watcher for which lines wait."""
+
+    waiting_bytes: int
+
+    def give_up(self) -> None:
+        """Drop what waits: it counts no longer, and the client must start again."""
+
+
+@dataclass(slots=True)
+class Backlog:
+    """Counts what waits for all watchers together: each has a limit of its own, but there may be many of them."""
+
+    limit_bytes: int = MAX_BACKLOG_BYTES
+    total_bytes: int = 0
+    _waiting: dict[int, Waiting] = field(default_factory=dict)
+    """The watchers for which something waits, by id."""
+
+    def count(self, watcher: Waiting, added_bytes: int) -> None:
+        """More waits for a watcher, or less (negative)."""
+        self.total_bytes += added_bytes
+        if watcher.waiting_bytes:
+            self._waiting[id(watcher)] = watcher
+        else:
+            self._waiting.pop(id(watcher), None)
+        while self.total_bytes > self.limit_bytes:
+            max(self._waiting.values(), key=lambda waiting: waiting.waiting_bytes).give_up()

@@ -74,8 +74,8 @@ class ControlLoop:
                 self._listeners.setdefault(storage, []).append((place, controller))
         # What is in the store already counts as just added: after a restart every object is synced once.
         for storage in self._listeners:
-            for item in api.store.all(storage):
-                self._observe(StoreWrite(api.store.version, storage, "ADDED", item, None))
+            for write in api.store.additions(storage):
+                self._observe(write)
         api.store.listen(self._observe, self._listeners)
 
     def step(self, limit: int = 1000) -> int:

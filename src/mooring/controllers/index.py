@@ -17,8 +17,8 @@ class Index:
     def __init__(self, store: Store, storage: str, marks: Marks) -> None:
         self._marks = marks
         self._files: dict[str, dict[Key, JsonObject]] = {}
-        for item in store.all(storage):
-            self._observe(StoreWrite(store.version, storage, "ADDED", item, None))
+        for write in store.additions(storage):
+            self._observe(write)
         store.listen(self._observe, (storage,))
 
     def __getitem__(self, mark: str) -> list[JsonObject]:

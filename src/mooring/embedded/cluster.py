@@ -1,4 +1,8 @@
-"""The embedded cluster: store, API server, controllers, simulated kubelets and the scheduler, all on one event loop."""
+"""The embedded cluster: store, API server, controllers, simulated kubelets and the scheduler, all on one event loop.
+
+One step does a slice of what is due and never waits, so tests run the whole cluster on a virtual clock. `run` steps
+whenever something changes or falls due.
+"""
 
 import asyncio
 import contextlib
@@ -7,15 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mooring.apiserver.bootstrap import create_initial_objects
 from mooring.apiserver.journal import Journal, JournalError
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.apiserver.server.health import STORAGE
+from mooring.apiserver.server.documents import STORAGE
 from mooring.apiserver.store import Store, StoreWrite
 from mooring.controllers.assembly import all_controllers
 from mooring.controllers.control_loop import ControlLoop
-from mooring.embedded.driver import EmbeddedDriver
-from mooring.embedded.store_feed import StoreFeed
+from mooring.embedded.driver import EmbeddedDriver, StoreFeed
+from mooring.embedded.seeding import create_initial_objects
 from mooring.framework.config import default as default_configuration
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.registry import Registry
@@ -26,22 +29,29 @@ from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.decide import DecideOptions, by_seed
 
 Report = Callable[[str, Exception | None], None]
+"""What to do with a message, and with the fault behind it if there is one."""
 
 SLICE = 50
-"""How many pods are tried, and how many objects looked at, before others get their turn on the event loop."""
+"""How many pods a step tries, and how many objects it looks at, before others get their turn on the event loop: some
+milliseconds of work."""
 
 LONGEST_SLEEP_S = 1.0
+"""Between steps, even if nothing is due: timers go by the wall clock, so after a jump of it they are late by no more
+than this."""
 
 
 @dataclass(slots=True)
 class EmbeddedSettings:
+    """What a cluster is made with."""
+
     config: KubeSchedulerConfiguration = field(default_factory=default_configuration)
     registry: Registry | None = None
     data_dir: Path | None = None
-    """Where objects are kept; None: in memory."""
+    """Where objects are kept; None: in memory only."""
     taints_new_nodes: bool = False
+    """Whether a new node is tainted until the node controller finds it ready, as in real clusters."""
     schedules: bool = True
-    """False: somebody else does."""
+    """False: another process schedules, such as `mooring run`. The scheduler here then only counts what nodes hold."""
     gates: Mapping[str, bool] | None = None
     """The feature gates that the configuration was made for."""
     accepts_loss: bool = False
@@ -49,7 +59,7 @@ class EmbeddedSettings:
 
 
 class EmbeddedCluster:
-    """A cluster in this process. `step` moves it on; `run` does that for as long as it is wanted."""
+    """A cluster in this process. `step` moves it on; `run` does that until it is cancelled."""
 
     def __init__(
         self,
@@ -80,7 +90,7 @@ class EmbeddedCluster:
             report=report,
             gates=settings.gates,
         )
-        self._feed = StoreFeed(self.api.store, self.scheduler, report)
+        self._feed = StoreFeed(self.api.store, self.scheduler, report, settings.schedules)
         self.driver = EmbeddedDriver(self.api, self.scheduler, socket.gethostname())
         if self.scheduler.extenders:
             self.driver.extenders = ExtenderCaller(self.scheduler, whole_in_store(self.api), self._go_on)
@@ -100,7 +110,7 @@ class EmbeddedCluster:
         return done
 
     def _go_on(self) -> None:
-        """An extender has replied: do what that leads to."""
+        """An extender has replied: carry out what follows."""
         self.driver.carry_out()
         self.flush()
         self._news.set()
@@ -136,6 +146,7 @@ class EmbeddedCluster:
                 await self.driver.extenders.close()
 
     async def _run(self) -> None:
+        """Step, then rest until there is something to do. A fault is reported, and the loop continues after a pause."""
         while True:
             self._news.clear()
             try:
@@ -150,7 +161,7 @@ class EmbeddedCluster:
                 await self._rest()
 
     async def _rest(self) -> None:
-        """Until something changes or falls due."""
+        """Wait until something changes or falls due."""
         next_ns = self.next_ns()
         pause_s = LONGEST_SLEEP_S
         if next_ns is not None:
@@ -163,5 +174,6 @@ class EmbeddedCluster:
                 await self._news.wait()
 
     def close(self) -> None:
+        """Flush the journal and let go of its files."""
         if self._journal is not None:
             self._journal.close()

@@ -1,4 +1,5 @@
-"""What a running cluster looks like at a glance: pods by state, their pace, and how full the nodes are."""
+"""What a running cluster looks like at a glance: pods by state, how many are created and bound a second, how full nodes
+are."""
 
 from collections import Counter, deque
 from dataclasses import dataclass
@@ -9,9 +10,12 @@ from mooring.apiserver.store import StoreWrite
 from mooring.embedded.cluster import EmbeddedCluster
 from mooring.kit.clock import NS_PER_S
 from mooring.model.json_objects import JsonObject
+from mooring.rules.conditions import condition_of
 
 WINDOW_NS = 3 * NS_PER_S
+"""Over how long rates are averaged: short enough to follow a change, long enough not to flicker."""
 _RECENT = 5
+"""How many events and pending pods the view has room for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,8 @@ class NodeUsage:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSummary:
+    """One frame of the view of `mooring up`."""
+
     pods: dict[str, int]
     """How many pods are Pending, Running, Succeeded, Failed, Terminating."""
     created_per_s: float
@@ -37,7 +43,7 @@ class ClusterSummary:
 
 
 class ClusterStatistics:
-    """Keeps count with every write, so that a glance costs nothing however large the cluster is."""
+    """Counts with every write, so that a frame costs the same however large the cluster is."""
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self._cluster = cluster
@@ -52,16 +58,19 @@ class ClusterStatistics:
         cluster.api.store.listen(self._hear_event, ("events",))
 
     def summary(self) -> ClusterSummary:
+        """The present figures."""
         created, bound = self._pace()
         latest = [("/".join(key), text) for key, text in reversed(self._refused.items())][:_RECENT]
         return ClusterSummary(dict(self._states), created, bound, self._loads(), latest, list(self._events))
 
     def _hear_event(self, write: StoreWrite) -> None:
+        """Keep the latest events."""
         if write.type == "ADDED":
             event, about = write.object, write.object.get("involvedObject", {})
             self._events.append(f"{event.get('reason', '')}  {about.get('name', '')}  {event.get('message', '')}")
 
     def _hear_pod(self, write: StoreWrite) -> None:
+        """Count a pod's change of state, and remember why it has no node."""
         before, after = write.before, write.object
         if before is not None:
             self._count(before, -1)
@@ -78,6 +87,7 @@ class ClusterStatistics:
             self._refused.pop(write.key, None)
 
     def _count(self, pod: JsonObject, change: int) -> None:
+        """A pod in its state counts once more, or once less."""
         state = "Terminating" if pod["metadata"].get("deletionTimestamp") else pod.get("status", {}).get("phase", "")
         self._states[state] += change
 
@@ -94,6 +104,7 @@ class ClusterStatistics:
         return (self._created - created) / passed_s, (self._bound - bound) / passed_s
 
     def _loads(self) -> list[NodeUsage]:
+        """The usage of all nodes, by name, from the columns of the scheduler's table."""
         table = self._cluster.scheduler.cluster.nodes
         rows = np.flatnonzero(table.alive)
         cpu, memory = table.resource("cpu"), table.resource("memory")
@@ -109,10 +120,10 @@ class ClusterStatistics:
 
 
 def _refusal(pod: JsonObject) -> str:
-    """Why a pod has no node; empty if it has one, or nobody has said."""
+    """Why a pod has no node; empty if it has one, or if no scheduler has said why."""
     if pod["spec"].get("nodeName"):
         return ""
-    for condition in pod.get("status", {}).get("conditions", ()):
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return condition.get("message") or condition.get("reason") or ""
-    return ""
+    condition = condition_of(pod, "PodScheduled")
+    if condition is None or condition.get("status") != "False":
+        return ""
+    return condition.get("message") or condition.get("reason") or ""

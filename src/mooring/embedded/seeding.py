@@ -1,4 +1,5 @@
-"""Objects that a cluster starts with: manifests of a user, or the dump of another cluster."""
+"""Objects that a cluster starts with: those that every cluster has, and manifests of a user or the dump of another
+cluster."""
 
 from collections.abc import Iterable
 
@@ -7,14 +8,17 @@ from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.pod_spec import FINISHED_PHASES
-from mooring.model.resources import BY_KIND
+from mooring.model.resources import BY_KIND, RESOURCES
 
 _SERVER_OWNED = ("uid", "resourceVersion", "generation", "creationTimestamp", "selfLink", "managedFields")
+"""What the other cluster's server set: this one sets its own."""
 _ENDING = ("deletionTimestamp", "deletionGracePeriodSeconds")
+"""An object that was being deleted there lives again here."""
 _EARLY = (
     *("Namespace", "PriorityClass", "RuntimeClass", "LimitRange", "StorageClass", "Node"),
     *("PersistentVolumeClaim", "PersistentVolume"),
 )
+"""What admission looks up comes first, and claims before volumes, which name the uid of their claim."""
 _LATE = (
     "Deployment",
     "CronJob",
@@ -26,9 +30,10 @@ _LATE = (
     "Pod",
     "ResourceQuota",
 )
-"""Owners come before those that they own, and what admission looks up comes first. A quota comes last: it is for what is
-created under it, and what a cluster had may exceed it."""
+"""Owners come before the objects that they own. A quota comes last: it is for what is created under it, and the cluster
+may have exceeded it."""
 _OVER = ("Complete", "Failed")
+"""Conditions of a Job that has ended."""
 _UNTOLD = ("Event", "Lease")
 """Kinds that a new cluster writes for itself."""
 
@@ -44,7 +49,7 @@ _DEFAULT_CLASS: JsonObject = {
 
 
 def default_class(items: Iterable[JsonObject]) -> list[JsonObject]:
-    """The class to add to the objects of a new cluster. Objects that bring classes of their own are left alone."""
+    """The storage class to add to the objects of a new cluster; none if they bring classes of their own."""
     return [] if any(item.get("kind") == "StorageClass" for item in items) else [_DEFAULT_CLASS]
 
 
@@ -74,6 +79,7 @@ def seed(api: ResourceApi, items: Iterable[JsonObject]) -> list[str]:
 
 
 def _create(api: ResourceApi, resource: KindSpec, item: JsonObject, uids: dict[str, str]) -> None:
+    """One object with new metadata: owners by their new uids. `uids` maps the old uids to the new ones."""
     written = item.get("metadata") or {}
     metadata = {key: value for key, value in written.items() if key not in (*_SERVER_OWNED, *_ENDING)}
     owners = [owner for owner in metadata.pop("ownerReferences", None) or () if owner.get("uid") in uids]
@@ -97,7 +103,7 @@ def _create(api: ResourceApi, resource: KindSpec, item: JsonObject, uids: dict[s
 
 
 def _missing_namespaces(items: Iterable[JsonObject]) -> list[JsonObject]:
-    """A Namespace for each name that objects are in and that no Namespace among them has."""
+    """A Namespace for each name that objects are in and that no Namespace among them has, as in dumps of one namespace."""
     homes: dict[str, None] = {}
     written = set()
     for item in items:
@@ -115,7 +121,7 @@ def _missing_namespaces(items: Iterable[JsonObject]) -> list[JsonObject]:
 
 
 def _with_claim_found(item: JsonObject, uids: dict[str, str]) -> JsonObject:
-    """A volume is bound to the claim that its own cluster had, which has another uid here."""
+    """A volume that is bound to a claim of its own cluster names the claim by the uid that it has here."""
     spec = item.get("spec")
     claim = spec.get("claimRef") if item.get("kind") == "PersistentVolume" and isinstance(spec, dict) else None
     if not isinstance(claim, dict) or claim.get("uid") not in uids:
@@ -125,7 +131,7 @@ def _with_claim_found(item: JsonObject, uids: dict[str, str]) -> JsonObject:
 
 
 def _is_finished(item: JsonObject) -> bool:
-    """Whether it is a pod or a Job whose work is done."""
+    """Whether it is a pod or a Job whose work is done. Its status is kept, or it would run again."""
     status = item.get("status")
     if not isinstance(status, dict):
         return False
@@ -137,6 +143,7 @@ def _is_finished(item: JsonObject) -> bool:
 
 
 def _rank(item: JsonObject) -> int:
+    """When to create an object of this kind: early, late, or between."""
     kind = item.get("kind", "")
     if kind in _EARLY:
         return _EARLY.index(kind)
@@ -144,6 +151,52 @@ def _rank(item: JsonObject) -> int:
 
 
 def _name(item: JsonObject) -> str:
+    """As messages name it."""
     metadata = item.get("metadata") or {}
     name = metadata.get("name") or f"{metadata.get('generateName', '')}..."
     return f"{metadata['namespace']}/{name}" if metadata.get("namespace") else str(name)
+
+
+# ---- what every cluster has
+
+
+NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+"""As in every cluster."""
+
+_CLASSES: tuple[JsonObject, ...] = (
+    {
+        "metadata": {"name": "system-cluster-critical"},
+        "value": 2_000_000_000,
+        "description": "Pods that the cluster needs, on whichever node.",
+    },
+    {
+        "metadata": {"name": "system-node-critical"},
+        "value": 2_000_001_000,
+        "description": "Pods that their node needs.",
+    },
+)
+"""Parity: the classes and values that kube-apiserver creates."""
+_SERVICE: JsonObject = {
+    "metadata": {"name": "kubernetes", "labels": {"component": "apiserver", "provider": "kubernetes"}},
+    "spec": {"clusterIP": "10.96.0.1", "ports": [{"name": "https", "port": 443, "targetPort": 6443}]},
+}
+"""The API server itself, at the first address of the service network."""
+
+
+def create_initial_objects(api: ResourceApi) -> None:
+    """Create what every cluster has from the start, as far as it is not there yet: namespaces with their service
+    accounts, the system's priority classes, the service of the API."""
+    for name in NAMESPACES:
+        _ensure(api, "", "namespaces", {"metadata": {"name": name}})
+        _ensure(api, "", "serviceaccounts", {"metadata": {"name": "default", "namespace": name}})
+    for priority_class in _CLASSES:
+        _ensure(api, "scheduling.k8s.io", "priorityclasses", priority_class)
+    _ensure(api, "", "services", _SERVICE)
+
+
+def _ensure(api: ResourceApi, group: str, plural: str, item: JsonObject) -> None:
+    """Create an object that is not there."""
+    resource = RESOURCES[group, "v1", plural]
+    namespace = item["metadata"].get("namespace", "default") if resource.namespaced else ""
+    if api.find(resource, namespace, item["metadata"]["name"]) is None:
+        api.create(resource, namespace, item)

@@ -27,6 +27,8 @@ class Room:
     of_one_remote: int
     """Of one address: no single caller may take the place of all others."""
     handshake_s: float = 10.0
+    first_request_s: float = 32.0
+    """From the connection to its first whole request, as upstream gives for headers."""
 
 
 @dataclass(eq=False)
@@ -37,6 +39,8 @@ class _Guest:
     opening: "asyncio.Task[None] | None" = None
     transport: asyncio.Transport | None = None
     is_busy: bool = False
+    has_asked: bool = False
+    """Whether it has made a request."""
 
     @property
     def is_gone(self) -> bool:
@@ -98,7 +102,7 @@ class Listener:
     def busy(self, protocol: object) -> None:
         """A request has come in on this connection: it is not closed for want of room."""
         if guest := self._of_protocol.get(protocol):
-            guest.is_busy = True
+            guest.is_busy = guest.has_asked = True
 
     def idle(self, protocol: object) -> None:
         if guest := self._of_protocol.get(protocol):
@@ -129,13 +133,24 @@ class Listener:
 
     async def _open(self, guest: _Guest, accepted: socket.socket) -> None:
         """The loop closes the socket of a connection that fails: it may be at work with it still."""
+        loop = asyncio.get_running_loop()
+
+        def connect() -> asyncio.Protocol:
+            protocol = self.make_protocol()
+            self._of_protocol[protocol] = guest
+            loop.call_later(self.room.first_request_s, self._close_silent, guest)
+            return protocol
+
         handshake_s = self.room.handshake_s if self.tls is not None else None
         with suppress(OSError, TimeoutError):  # the other side is gone, or speaks no TLS
-            transport, protocol = await asyncio.get_running_loop().connect_accepted_socket(
-                self.make_protocol, accepted, ssl=self.tls, ssl_handshake_timeout=handshake_s
+            guest.transport, _ = await loop.connect_accepted_socket(
+                connect, accepted, ssl=self.tls, ssl_handshake_timeout=handshake_s
             )
-            guest.transport = transport
-            self._of_protocol[protocol] = guest
+
+    def _close_silent(self, guest: _Guest) -> None:
+        """A caller that connects and sends nothing, or a request one letter at a time, does not keep its place."""
+        if not guest.has_asked:
+            guest.leave()
 
     def _make_room(self, remote: str) -> bool:
         """Whether there is, if need be because somebody idle has left."""

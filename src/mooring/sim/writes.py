@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import msgspec
 
-from mooring.apiserver.patches.merge_patch import apply_merge_patch
+from mooring.apiserver.patches.json_patch import apply_merge_patch
 from mooring.apiserver.patches.strategic_merge import apply_strategic_merge_patch
 from mooring.framework.intents import Write
 from mooring.model.meta import KubeObject

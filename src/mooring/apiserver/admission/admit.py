@@ -1,16 +1,17 @@
 """What the server does to an object on its way into the store: one function for each way of writing.
 
-An object that comes in is never changed; a tidied copy goes on. What is refused raises an ApiError.
+The order is kube-apiserver's: read, set defaults, admit, validate. An object that comes in is never changed; a tidied
+copy goes on. Each function returns the object as it is to be stored, or raises an ApiError.
 """
 
 from collections.abc import Callable
 from typing import Any
 
 from mooring.apiserver.admission import object_meta
-from mooring.apiserver.admission.faults import check_form, check_valid, reading
-from mooring.apiserver.admission.special_kinds import special
+from mooring.apiserver.admission.faults import check_form, check_valid, unreadable_field
+from mooring.apiserver.admission.lookups import Lookups
+from mooring.apiserver.admission.special_kinds import Special, special
 from mooring.apiserver.admission.tidy import tidy
-from mooring.apiserver.lookups import Lookups
 from mooring.model.api_errors import Cause, field_invalid
 from mooring.model.json_objects import JsonObject, fill
 from mooring.model.kind_spec import KindSpec
@@ -29,28 +30,28 @@ def prepare_create(
     new_uid: Callable[[], str],
     random_suffix: Callable[[], str],
 ) -> JsonObject:
-    """A new object as it is to be stored. `now` is written as RFC 3339 in whole seconds, `namespace` is the URL's."""
+    """A new object as it is to be stored. `now` is RFC 3339 in whole seconds, `namespace` is the one in the URL."""
     made = _readable(resource, item)
     object_meta.give_name(resource, made, random_suffix)
     object_meta.place(resource, namespace, made, cluster)
     object_meta.stamp(resource, made, now, new_uid)
-    with reading(resource):
-        _complete(resource, made)
+    own = special(resource)
+    _complete(resource, own, made)
     _protect(resource, made)
     _reset_status(resource, made)
-    special(resource).admit(made, cluster, now)
+    own.admit(made, cluster, now)
     check_valid(resource, made, _new_faults(resource, made))
     return made
 
 
 def prepare_update(resource: KindSpec, old: JsonObject, new: JsonObject, cluster: Lookups) -> JsonObject:
-    """An object in the place of `old`, with what the server owns taken over from there, status included."""
+    """An object that replaces `old`. What the server owns, the status included, is taken over from `old`."""
     made = _readable(resource, new)
     object_meta.keep_owned(resource, old, made)
-    with reading(resource):
-        _complete(resource, made)
+    own = special(resource)
+    _complete(resource, own, made)
     _keep_status(resource, old, made)
-    faults = [*special(resource).change(old, made, cluster), *_change_faults(resource, old, made)]
+    faults = [*own.change(old, made, cluster), *_change_faults(resource, old, made)]
     check_valid(resource, made, faults)
     object_meta.count_change(resource, old, made)
     return made
@@ -62,37 +63,45 @@ def prepare_status(resource: KindSpec, old: JsonObject, new: JsonObject) -> Json
     object_meta.check_uid(resource, old, given["metadata"].get("uid"))
     made = {**old, "metadata": {**old["metadata"]}, "status": given.get("status", {})}
     _take(made["metadata"], given["metadata"], tuple(key for key in _METADATA if key not in resource.status_keeps))
-    special(resource).change_status(old, made)
+    own = special(resource)
+    own.change_status(old, made)
     if resource.completes_status:
-        _complete(resource, made)
+        _complete(resource, own, made)
     check_valid(resource, made)
     return made
 
 
 def _readable(resource: KindSpec, item: JsonObject) -> JsonObject:
+    """A tidied copy of what a client wrote, which says what it is and has metadata. Raises 400 for what is not of the
+    kind."""
     check_form(resource, item)
     made: JsonObject = {"kind": resource.kind, "apiVersion": resource.api_version} | tidy(item)
     made.setdefault("metadata", {})
     return made
 
 
-def _complete(resource: KindSpec, item: JsonObject) -> None:
-    """Defaulting, at creation and at every update."""
-    own = special(resource).complete
-    if own is not None:
-        own(item)
+def _complete(resource: KindSpec, own: Special, item: JsonObject) -> None:
+    """Set defaults, at creation and at every update. A kind that the table of fields does not describe may hold
+    anything, so a value of the wrong form shows here first: 400."""
+    if own.complete is not None:
+        own.complete(item)
         return
-    if resource.spec_defaults:
-        fill(item.setdefault("spec", {}), resource.spec_defaults)
-    if resource.has_pod_template:
-        template = item.setdefault("spec", {}).setdefault("template", {})
-        template.setdefault("metadata", {})
-        complete_pod_spec(template.setdefault("spec", {}))
-    if resource.complete is not None:
-        resource.complete(item)
+    try:
+        if resource.spec_defaults:
+            fill(item.setdefault("spec", {}), resource.spec_defaults)
+        if resource.has_pod_template:
+            template = item.setdefault("spec", {}).setdefault("template", {})
+            template.setdefault("metadata", {})
+            complete_pod_spec(template.setdefault("spec", {}))
+        if resource.complete is not None:
+            resource.complete(item)
+    except (AttributeError, TypeError):
+        raise unreadable_field(resource) from None
 
 
 def _protect(resource: KindSpec, item: JsonObject) -> None:
+    """Add the kind's finalizer (such as `kubernetes.io/pvc-protection`): a controller removes it once nothing uses the
+    object."""
     if resource.finalizer:
         held = item["metadata"].get("finalizers", [])
         item["metadata"]["finalizers"] = [*held, *({resource.finalizer} - set(held))]
@@ -105,8 +114,11 @@ def _reset_status(resource: KindSpec, item: JsonObject) -> None:
 
 
 def _new_faults(resource: KindSpec, item: JsonObject) -> list[Cause]:
-    with reading(resource):
+    """Faults that only a new object can have, and those that any object can have."""
+    try:
         found = resource.new_faults(item) if resource.new_faults is not None else []
+    except (AttributeError, TypeError):
+        raise unreadable_field(resource) from None
     return [*found, *_faults(resource, item)]
 
 
@@ -119,10 +131,12 @@ def _change_faults(resource: KindSpec, old: JsonObject, new: JsonObject) -> list
 
 
 def _faults(resource: KindSpec, item: JsonObject) -> list[Cause]:
+    """What the kind's own rule finds wrong; most kinds have none and are covered by `model.validation`."""
     return resource.faults(item) if resource.faults is not None else []
 
 
 def _at(item: JsonObject, path: str) -> Any:
+    """The value at a dotted path, None where any part of the path is missing."""
     found: Any = item
     for part in path.split("."):
         found = (found or {}).get(part)
@@ -130,6 +144,7 @@ def _at(item: JsonObject, path: str) -> Any:
 
 
 def _keep_status(resource: KindSpec, old: JsonObject, new: JsonObject) -> None:
+    """An update of an object leaves its status alone where the kind has a status subresource."""
     if "status" in resource.subresources:
         _take(new, old, ("status",))
 

@@ -1,18 +1,17 @@
 """Validation: the model's problems as the causes of a 422 answer, with kube-apiserver's texts where they are known.
 
-The model words its problems for people who write manifests; where it knows the rule but not the server's words, the
+The model words its problems for people who write manifests. Where it knows the rule but not the server's words, the
 cause has the server's form (`Invalid value: <found>: <what is allowed>`) around the model's words.
 """
 
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
+from mooring.apiserver.admission.lookups import name_of
 from mooring.apiserver.event_forms import is_event
-from mooring.apiserver.lookups import name_of
-from mooring.apiserver.schema.quantity_text import BAD_FORM
+from mooring.apiserver.schema.fields import type_of
+from mooring.apiserver.schema.typed_values import check_typed
 from mooring.model.api_errors import (
     ApiError,
     Cause,
@@ -26,18 +25,17 @@ from mooring.model.decode import decode_as
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.kinds.scheduling import HIGHEST_USER_PRIORITY
-from mooring.model.meta import KubeObject
-from mooring.model.pod import Pod
 from mooring.model.validation.field_rules import QUANTITY_FORM, amount
 from mooring.model.validation.problem import AGAIN, CHOICES, NOTHING_THERE, Problem
 from mooring.model.validation.validate import validate
 from mooring.model.workloads import SYSTEM_PRIORITIES
 
 _REQUEST = re.compile(r"(?P<place>.*\.requests)(?:\.(?P<plain>[\w-]+)|\[(?P<named>.+)\])")
+"""The path of one request: the map, and the resource, which is in brackets where its name has a dot or a slash."""
 _AMOUNT = re.compile(
     r"(?P<place>.*\.(?:requests|limits|capacity|allocatable))(?:\.(?P<plain>[\w-]+)|\[(?P<named>.+)\])"
 )
-_GO_TYPES = {"a string": "string", "an integer": "int32", "true or false": "bool"}
+"""The path of one amount in any of the maps that hold amounts."""
 _DETAILS = (
     (re.compile(r".*\.(maxSkew|minDomains)"), "must be greater than zero"),
     (re.compile(r".*\.weight"), "must be in the range 1-100"),
@@ -48,43 +46,18 @@ _DETAILS = (
 
 
 def check_form(resource: KindSpec, item: JsonObject) -> None:
-    """Refuse what a server cannot even read: another kind, a field of the wrong type, a quantity that is none."""
+    """Refuse what a server cannot even read: another kind, a field of the wrong type, text that is no quantity. Raises
+    400."""
     kind, version = item.get("kind", resource.kind), item.get("apiVersion", resource.api_version)
     if (kind, version) != (resource.kind, resource.api_version):
         why = f"converting ({version}.{kind}) to ({resource.group or 'core'}.{resource.kind}): unknown conversion"
         raise _unreadable(resource, why, kind, version)
-    typed, problems = _decode(resource, item)
-    if typed is None:
-        raise _unreadable(resource, _mismatch(resource, problems[0]))
-    if not _is_well_measured(typed) and any(_is_no_quantity(problem) for problem in validate(typed)):
-        raise _unreadable(resource, BAD_FORM)
+    check_typed(type_of(resource), item, resource.kind, resource.version)
 
 
-def _is_well_measured(typed: KubeObject) -> bool:
-    """Hot: whether a quick look shows that a pod names no quantity which is none. Others are looked at thoroughly."""
-    if not isinstance(typed, Pod) or typed.spec.overhead or typed.spec.resources or typed.spec.volumes:
-        return False
-    for container in (*(typed.spec.init_containers or ()), *typed.spec.containers):
-        held = container.resources
-        if held and any(
-            amount(text) is None for part in (held.requests, held.limits) for text in (part or {}).values()
-        ):
-            return False
-    return True
-
-
-@contextmanager
-def reading(resource: KindSpec) -> Iterator[None]:
-    """Inside, a field that no schema of ours describes and that is not of the form it is read in is refused."""
-    try:
-        yield
-    except (AttributeError, TypeError):
-        raise _unreadable(resource, "json: cannot unmarshal a field into its Go type") from None
-
-
-def _decode(resource: KindSpec, item: JsonObject) -> tuple[KubeObject | None, list[Problem]]:
-    """Of a kind that no scheduler reads only the metadata is looked at."""
-    return decode_as(resource.struct, item)
+def unreadable_field(resource: KindSpec) -> ApiError:
+    """The refusal of an object with a field that the table does not describe and that is not of the form it is read in."""
+    return _unreadable(resource, "json: cannot unmarshal a field into its Go type")
 
 
 def _unreadable(resource: KindSpec, why: str, kind: str = "", version: str = "") -> ApiError:
@@ -92,34 +65,21 @@ def _unreadable(resource: KindSpec, why: str, kind: str = "", version: str = "")
     return bad_request(f"{what} cannot be handled as a {resource.kind}: {why}")
 
 
-def _mismatch(resource: KindSpec, problem: Problem) -> str:
-    found = {"an object": "object", "a list": "array", "true": "bool", "false": "bool"}.get(problem.found)
-    found = found or ("string" if problem.found.startswith('"') else "number")
-    place = f"{resource.kind}.{problem.path}"
-    wanted = _GO_TYPES.get(problem.allowed, problem.allowed)
-    return f"json: cannot unmarshal {found} into Go struct field {place} of type {wanted}"
-
-
-def _is_no_quantity(problem: Problem) -> bool:
-    return problem.allowed == QUANTITY_FORM and amount(_value(problem)) is None
-
-
 def check_valid(resource: KindSpec, item: JsonObject, more: list[Cause] | None = None) -> None:
-    """Refuse an object that breaks rules; all the rules that it breaks are told."""
-    faults = [*faults_of(resource, item), *(more or ())]
+    """Refuse an object that breaks rules, with all the rules that it breaks: those of the model and `more`. Raises 422."""
+    typed, problems = decode_as(resource.struct, item)
+    if typed is not None:
+        problems = validate(typed)
+    faults = [*(_cause(problem, item) for problem in problems), *(more or ())]
     if faults:
         # Parity: whichever group an event is written to, its faults are those of the core kind.
         group = "" if is_event(resource) else resource.group
         raise invalid(resource.kind, name_of(item), faults, group)
 
 
-def faults_of(resource: KindSpec, item: JsonObject) -> Iterator[Cause]:
-    typed, problems = _decode(resource, item)
-    for problem in problems if typed is None else validate(typed):
-        yield _cause(problem, item)
-
-
 def _cause(problem: Problem, item: JsonObject) -> Cause:
+    """One problem in the server's words. Rules with words of their own come first, then the general forms by what was
+    found."""
     for known in (_over_limit, _negative, _system_class, _user_priority, _both_budgets, _gated_node):
         found = known(problem, item)
         if found is not None:
@@ -138,6 +98,7 @@ def _cause(problem: Problem, item: JsonObject) -> Cause:
 
 
 def _detail(problem: Problem) -> str:
+    """What is allowed, in the server's words where they differ from the model's."""
     return next((text for form, text in _DETAILS if form.fullmatch(problem.path)), problem.allowed)
 
 
@@ -171,12 +132,15 @@ def _negative(problem: Problem, item: JsonObject) -> Cause | None:
 
 
 def _user_priority(problem: Problem, item: JsonObject) -> Cause | None:
+    """Parity: a PriorityClass of a user above the highest value is forbidden, not invalid."""
     if problem.path != "value" or item.get("value", 0) <= HIGHEST_USER_PRIORITY:
         return None
     return field_forbidden("value", f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}")
 
 
 def _system_class(problem: Problem, item: JsonObject) -> Cause | None:
+    """Parity: names that begin with `system-` are for the two classes that every cluster has, and only with their
+    values."""
     if item.get("kind") != "PriorityClass" or not name_of(item).startswith("system-"):
         return None
     name, system = name_of(item), SYSTEM_PRIORITIES.get(name_of(item))
@@ -204,6 +168,7 @@ def _both_budgets(problem: Problem, item: JsonObject) -> Cause | None:
 
 
 def _gated_node(problem: Problem, item: JsonObject) -> Cause | None:
+    """Parity: the server forbids a node name for a pod that still has scheduling gates."""
     if problem.path != "spec.nodeName":
         return None
     return field_forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared")

@@ -1,8 +1,17 @@
-"""The part of an object that the server owns: names, uid, times, generation."""
+"""The part of an object that the server owns: names, uid, times, generation, version, and how the object ends.
 
+Clients cannot choose any of it. Functions change the object that they are handed in place, except `ending`, which makes
+another one because the stored object must not change.
+"""
+
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
 
-from mooring.apiserver.lookups import Lookups, name_of
+from mooring.apiserver.admission.lookups import Lookups, name_of
+from mooring.kit.clock import NS_PER_S
+from mooring.kit.rfc3339 import in_seconds, moment_ns
 from mooring.model.api_errors import (
     ApiError,
     Cause,
@@ -14,20 +23,24 @@ from mooring.model.api_errors import (
     forbidden,
     invalid,
     not_found,
+    quoted,
     unexplained,
 )
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
+from mooring.model.pod_spec import FINISHED_PHASES
 
 _LONGEST_STEM = 58
 """Of a generated name, before the five random characters: together they fit a DNS label."""
 
 _OWNED = ("name", "namespace", "uid", "creationTimestamp", "generation", "resourceVersion", "generateName")
+"""What an update takes over from the stored object."""
 _ENDING = ("deletionTimestamp", "deletionGracePeriodSeconds")
+"""What only a deletion sets."""
 
 
 def place(resource: KindSpec, namespace: str, item: JsonObject, cluster: Lookups) -> None:
-    """Put the object into the namespace of the request, which must be there and stay."""
+    """Put the object into the namespace of the request, which must exist and must not be ending. Raises 400, 404, 403."""
     meta = item["metadata"]
     if not resource.namespaced:
         meta.pop("namespace", None)
@@ -43,6 +56,8 @@ def place(resource: KindSpec, namespace: str, item: JsonObject, cluster: Lookups
 
 
 def _terminating(resource: KindSpec, name: str, namespace: str) -> ApiError:
+    """Parity: the refusal has a cause by which controllers recognise a namespace that is being deleted and stop
+    retrying."""
     why = f"unable to create new content in namespace {namespace} because it is being terminated"
     refusal = forbidden(resource.plural, name, why, resource.group)
     cause = Cause("NamespaceTerminating", f"namespace {namespace} is being terminated", "metadata.namespace")
@@ -51,6 +66,7 @@ def _terminating(resource: KindSpec, name: str, namespace: str) -> ApiError:
 
 
 def give_name(resource: KindSpec, item: JsonObject, random_suffix: Callable[[], str]) -> None:
+    """Give a new object a name from `generateName` if it has none. Raises 422 where it has neither."""
     meta = item["metadata"]
     if not meta.get("name"):
         stem = meta.get("generateName", "")
@@ -73,7 +89,7 @@ def stamp(resource: KindSpec, item: JsonObject, now: str, new_uid: Callable[[], 
 
 
 def keep_owned(resource: KindSpec, old: JsonObject, new: JsonObject) -> None:
-    """An update leaves alone what the server owns; one that means another object of the same name is refused."""
+    """An update leaves alone what the server owns. Refuses one that is meant for another object of the same name."""
     held, meta = old["metadata"], new["metadata"]
     check_uid(resource, old, meta.get("uid"))
     if meta.get("name") not in (None, held.get("name")):
@@ -86,6 +102,7 @@ def keep_owned(resource: KindSpec, old: JsonObject, new: JsonObject) -> None:
 
 
 def check_uid(resource: KindSpec, item: JsonObject, expected: str | None) -> None:
+    """Refuse a write that is meant for an object of the same name that is gone. Raises 409."""
     held = item["metadata"].get("uid", "")
     if expected and expected != held:
         raise precondition_failed(resource, item, f"UID in precondition: {expected}, UID in object meta: {held}")
@@ -104,3 +121,142 @@ def count_change(resource: KindSpec, old: JsonObject, new: JsonObject) -> None:
     """A changed spec is another generation: that is how readers of status know what it speaks of."""
     if resource.has_generation and old.get("spec") != new.get("spec"):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+# ---- versions
+
+
+_DIGITS = re.compile(r"[0-9]+")
+_MAX_VERSION = (1 << 64) - 1
+"""A version is an unsigned integer of 64 bits; upstream refuses larger ones with the words of Go's parser."""
+
+
+def check_version(resource: KindSpec, old: JsonObject, new: JsonObject) -> None:
+    """Refuse an update that is for another version than the present one, or for none where there must be one.
+
+    Parity: "0" is as good as nothing, and means whatever is there. Raises ApiError: 409, 422, and 500 for what is no
+    version.
+    """
+    metadata = new.get("metadata")
+    text = str((metadata.get("resourceVersion") if isinstance(metadata, dict) else None) or "0")
+    version = _parsed(text)
+    if version == 0 and resource.needs_version:
+        fault = field_invalid("metadata.resourceVersion", 0, "must be specified for an update")
+        raise invalid(resource.plural, old["metadata"]["name"], [fault], resource.group)
+    if version and version != int(old["metadata"]["resourceVersion"]):
+        raise conflict(resource.plural, old["metadata"]["name"], group=resource.group)
+
+
+def _parsed(text: str) -> int:
+    """The version as a number. Parity: other text is an error of the server (500), in the words of Go's strconv."""
+    if not _DIGITS.fullmatch(text):
+        raise _unparsed(text, "invalid syntax")
+    if len(text.lstrip("0")) > len(str(_MAX_VERSION)) or int(text) > _MAX_VERSION:
+        raise _unparsed(text, "value out of range")
+    return int(text)
+
+
+def _unparsed(text: str, why: str) -> ApiError:
+    return unexplained(f"strconv.ParseUint: parsing {quoted(text)}: {why}")
+
+
+# ---- deletion
+
+
+Propagation = Literal["Background", "Foreground", "Orphan"]
+"""What becomes of dependents: deleted afterwards, deleted before, or left without an owner."""
+
+FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
+"""The finalizers by which the garbage collector is asked to see to the dependents first."""
+
+_DEFAULT_GRACE_S = 30
+"""As upstream, for a pod whose spec does not say."""
+LONGEST_GRACE_S = 1 << 32
+"""136 years: no client waits longer, and the end of such a grace period is still a date that RFC 3339 can write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """What a client says of how to delete: seconds of grace, dependents, and which object (uid, version) it means."""
+
+    grace_s: int | None = None
+    propagation: Propagation | None = None
+    uid: str = ""
+    version: str = ""
+
+
+def check_preconditions(resource: KindSpec, item: JsonObject, how: Deletion) -> None:
+    """Refuse a deletion that names another uid or version than the object has. Raises 409."""
+    meta = item["metadata"]
+    for what, expected, held, advice in (
+        ("UID", how.uid, meta["uid"], ". The object might have been deleted and then recreated"),
+        ("ResourceVersion", how.version, meta["resourceVersion"], ". The object might have been modified"),
+    ):
+        if expected and expected != held:
+            why = f"the {what} in the precondition ({expected}) does not match the {what} in record ({held}){advice}"
+            raise conflict(resource.kind, meta["name"], why, resource.group)
+
+
+def ending(resource: KindSpec, item: JsonObject, how: Deletion, now_ns: int) -> JsonObject:
+    """The object as it is once its deletion has begun. To ask again can shorten the grace period, never extend it."""
+    grace_s = _grace_s(item, how) if resource.has_grace_period else 0
+    meta = {**item["metadata"]}
+    is_first = not meta.get("deletionTimestamp")
+    if is_first and "generation" in meta:
+        meta["generation"] += 1
+    if is_first:
+        meta["deletionTimestamp"] = in_seconds(now_ns + min(grace_s, LONGEST_GRACE_S) * NS_PER_S)
+        meta["deletionGracePeriodSeconds"] = grace_s
+    elif grace_s < meta.get("deletionGracePeriodSeconds", 0) and (how.grace_s is not None or not grace_s):
+        _shorten(meta, grace_s, now_ns)
+    _ask_collector(meta, how)
+    ended = {**item, "metadata": meta}
+    if resource.has_spec_finalizers:
+        ended["status"] = {**item.get("status", {}), "phase": "Terminating"}
+    return ended
+
+
+def deleted_ns(meta: JsonObject) -> int:
+    """When an object that is on its way out was first deleted."""
+    grace_s = min(meta.get("deletionGracePeriodSeconds") or 0, LONGEST_GRACE_S)
+    return moment_ns(meta["deletionTimestamp"]) - grace_s * NS_PER_S
+
+
+def _shorten(meta: JsonObject, grace_s: int, now_ns: int) -> None:
+    """The grace counts from the first deletion. A shorter one that would be over already becomes the shortest there is."""
+    end_ns = deleted_ns(meta) + min(grace_s, LONGEST_GRACE_S) * NS_PER_S
+    if end_ns < now_ns:
+        end_ns, grace_s = now_ns, min(grace_s, 1)
+    meta["deletionTimestamp"] = in_seconds(end_ns)
+    meta["deletionGracePeriodSeconds"] = grace_s
+
+
+def _grace_s(pod: JsonObject, how: Deletion) -> int:
+    """How long a pod has to stop. A pod that runs nowhere or has finished needs no time."""
+    if not pod["spec"].get("nodeName") or pod.get("status", {}).get("phase") in FINISHED_PHASES:
+        return 0
+    asked = how.grace_s if how.grace_s is not None else pod["spec"].get("terminationGracePeriodSeconds")
+    grace_s = _DEFAULT_GRACE_S if asked is None else int(asked)
+    return grace_s if grace_s >= 0 else 1
+
+
+def _ask_collector(meta: JsonObject, how: Deletion) -> None:
+    """Set the finalizer by which the garbage collector deletes or orphans the dependents first; one asked for earlier
+    goes."""
+    if how.propagation is None:
+        return
+    wanted = {"Foreground": [FOREGROUND], "Orphan": [ORPHAN], "Background": []}[how.propagation]
+    others = [finalizer for finalizer in meta.get("finalizers", ()) if finalizer not in (FOREGROUND, ORPHAN)]
+    meta["finalizers"] = [*others, *wanted]
+    if not meta["finalizers"]:
+        del meta["finalizers"]
+
+
+def is_over(resource: KindSpec, item: JsonObject) -> bool:
+    """Whether nothing holds an object any more that is to be deleted."""
+    meta = item["metadata"]
+    if not meta.get("deletionTimestamp") or meta.get("finalizers"):
+        return False
+    if resource.has_spec_finalizers and item.get("spec", {}).get("finalizers"):
+        return False
+    return not meta.get("deletionGracePeriodSeconds")

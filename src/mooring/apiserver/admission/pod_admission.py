@@ -1,25 +1,39 @@
-"""What admission does to a new pod after defaulting, in kube-apiserver's order."""
+"""What admission does to a new pod after defaulting, in kube-apiserver's order.
 
-from mooring.apiserver.admission.limit_ranges import apply_limit_ranges
-from mooring.apiserver.admission.priority import set_priority
-from mooring.apiserver.admission.qos import qos_class
-from mooring.apiserver.lookups import Lookups, name_of
+`admit_pod` runs the plugins LimitRanger, Priority, DefaultTolerationSeconds, RuntimeClass and PodTopologyLabels;
+`finish_pod` is the part of the pod's strategy. The rules themselves are in `rules.pod_admission`, where simulations use
+them too; here is what needs other objects of the cluster, and what the server says when it refuses.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from mooring.apiserver.admission.lookups import Lookups, name_of
+from mooring.apiserver.admission.tidy import show_amount
 from mooring.model.api_errors import ApiError, forbidden, quoted
 from mooring.model.json_objects import JsonObject
+from mooring.model.quantity import NANO, parse
+from mooring.model.validation.field_rules import amount
 from mooring.rules.pod_admission import (
+    add_limits,
     add_runtime,
     add_tolerations,
+    global_default,
     merge_label_keys,
     overhead_fault,
     overhead_of,
+    priority_of,
     selector_conflicts,
 )
 
 TOPOLOGY_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+"""The labels of a node that its pods get, so that containers can read them through the downward API."""
 GATED = "Scheduling is blocked due to non-empty scheduling gates"
+"""The message of the condition PodScheduled, which upstream's clients match."""
 
 
 def admit_pod(pod: JsonObject, cluster: Lookups) -> None:
+    """All admission plugins that change pods, in upstream's order: later ones see what earlier ones set."""
     apply_limit_ranges(pod, cluster)
     set_priority(pod, cluster)
     add_tolerations(pod["spec"])
@@ -46,6 +60,7 @@ def add_topology(pod: JsonObject, node: JsonObject | None) -> None:
 
 
 def _add_runtime(pod: JsonObject, cluster: Lookups) -> None:
+    """Give the pod what its RuntimeClass adds. Raises 403 where the class is missing or contradicts the pod."""
     wanted = pod["spec"].get("runtimeClassName", "")
     given = cluster.runtime_class(wanted) if wanted else {}
     if given is None:
@@ -61,3 +76,196 @@ def _add_runtime(pod: JsonObject, cluster: Lookups) -> None:
 
 def _forbid(pod: JsonObject, why: str) -> ApiError:
     return forbidden("pods", name_of(pod), why)
+
+
+# ---- QoS class
+
+
+_COUNTED = ("cpu", "memory")
+"""The resources that decide the QoS class."""
+Amounts = dict[str, int]
+
+
+def qos_class(spec: JsonObject) -> str:
+    """Guaranteed: limits for both resources in every container, and nothing asked beyond or below them."""
+    parts = _parts(spec)
+    asked, limits = _sum(parts, "requests"), _sum(parts, "limits")
+    if not asked and not limits:
+        return "BestEffort"
+    limited = all(len(_counted_amounts(part, "limits")) == len(_COUNTED) for part in parts)
+    return "Guaranteed" if limited and asked == limits else "Burstable"
+
+
+def _parts(spec: JsonObject) -> list[JsonObject]:
+    """Resources of the pod as a whole, where they are set, stand for those of its containers."""
+    whole = spec.get("resources") or {}
+    if whole.get("requests") or whole.get("limits"):
+        return [whole]
+    return [c.get("resources") or {} for c in (*spec.get("initContainers", ()), *spec.get("containers", ()))]
+
+
+def _sum(parts: list[JsonObject], group: str) -> Amounts:
+    """The amounts of all parts together, by resource."""
+    total: Amounts = {}
+    for part in parts:
+        for name, nano in _counted_amounts(part, group).items():
+            total[name] = total.get(name, 0) + nano
+    return total
+
+
+def _counted_amounts(resources: JsonObject, group: str) -> Amounts:
+    """The amounts of cpu and memory that are more than nothing: zero counts as not given."""
+    written = resources.get(group) or {}
+    amounts = {name: parse(written[name]) for name in _COUNTED if name in written}
+    return {name: nano for name, nano in amounts.items() if nano > 0}
+
+
+# ---- Priority
+
+
+GROUP = "scheduling.k8s.io"
+"""Of PriorityClass, for the refusal."""
+
+
+def set_priority(pod: JsonObject, cluster: Lookups) -> None:
+    """Give the pod the value and policy of its class. Raises 403 for a class that is missing, and for a pod that brings
+    others."""
+    spec = pod["spec"]
+    wanted = spec.get("priorityClassName", "")
+    found = cluster.priority_class(wanted) if wanted else None
+    given = priority_of(wanted, found, None if wanted else global_default(cluster.priority_classes()))
+    if given is None:
+        raise _forbid(pod, f"no PriorityClass with name {wanted} was found")
+    if given.class_name:
+        spec["priorityClassName"] = given.class_name
+    if spec.get("priority", given.value) != given.value:
+        raise _forbid(
+            pod,
+            f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
+            f"priority admission controller computed {given.value} from the given PriorityClass name",
+        )
+    if spec.get("preemptionPolicy", given.policy) != given.policy:
+        raise _forbid(
+            pod,
+            f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod spec; "
+            f"priority admission controller computed {given.policy} from the given PriorityClass name",
+        )
+    spec["priority"], spec["preemptionPolicy"] = given.value, given.policy
+
+
+def keep_priority(old: JsonObject, new: JsonObject) -> None:
+    """An update that does not name a priority keeps what creation found, whatever became of the class since."""
+    for key in ("priority", "preemptionPolicy"):
+        if key in old["spec"]:
+            new["spec"].setdefault(key, old["spec"][key])
+
+
+def check_only_default(priority_class: JsonObject, cluster: Lookups) -> None:
+    """Refuse a second class that is marked for pods that name none. Raises 403."""
+    held = global_default(cluster.priority_classes())
+    if priority_class.get("globalDefault") and held is not None and name_of(held) != name_of(priority_class):
+        why = f"PriorityClass {name_of(held)} is already marked as default. Only one default can exist"
+        raise forbidden("priorityclasses", name_of(priority_class), why, GROUP)
+
+
+# ---- LimitRanger
+
+
+_NOTE = "kubernetes.io/limit-ranger"
+"""The annotation in which LimitRanger says what it has set."""
+_CONTAINER = "Container"
+
+
+def apply_limit_ranges(pod: JsonObject, cluster: Lookups) -> None:
+    """Fill in the defaults of the namespace, then check the pod against its bounds."""
+    found = sorted(cluster.limit_ranges(pod["metadata"]["namespace"]), key=name_of)
+    items = [item for held in found for item in held.get("spec", {}).get("limits", ())]
+    notes = [note for item in items for note in add_limits(pod["spec"], item)]
+    if notes:
+        annotations = pod["metadata"].setdefault("annotations", {})
+        annotations[_NOTE] = f"LimitRanger plugin set: {'; '.join(notes)}"
+    faults = [fault for item in items for fault in limit_faults(pod["spec"], item)]
+    if faults:
+        raise forbidden("pods", name_of(pod), faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]")
+
+
+def limit_faults(spec: JsonObject, item: JsonObject) -> Iterator[str]:
+    """The bounds that the pod, or a container of it, does not keep."""
+    if item.get("type") == _CONTAINER:
+        for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
+            resources = container.get("resources", {})
+            yield from _Bounds(
+                _CONTAINER, _resource_amounts(resources, "requests"), _resource_amounts(resources, "limits")
+            ).broken(item)
+    elif item.get("type") == "Pod":
+        yield from _Bounds("Pod", _total(spec, "requests"), _total(spec, "limits")).broken(item)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """One container, or one pod, against the bounds of one item of a LimitRange. Amounts are in nano-units."""
+
+    what: str
+    asked: dict[str, int]
+    limits: dict[str, int]
+
+    def broken(self, item: JsonObject) -> Iterator[str]:
+        """Every bound of the item that does not hold, in LimitRanger's words."""
+        for name, text in item.get("min", {}).items():
+            yield from self._below(name, parse(text))
+        for name, text in item.get("max", {}).items():
+            yield from self._above(name, parse(text))
+        for name, text in item.get("maxLimitRequestRatio", {}).items():
+            yield from self._apart(name, amount(text) or 0)
+
+    def _below(self, name: str, bound: int) -> Iterator[str]:
+        """A minimum holds for what is asked, and for the limit where there is one."""
+        rule = f"minimum {name} usage per {self.what} is {show_amount(bound)}"
+        if name not in self.asked:
+            yield f"{rule}.  No request is specified"
+        elif self.asked[name] < bound:
+            yield f"{rule}, but request is {show_amount(self.asked[name])}"
+        elif name in self.limits and self.limits[name] < bound:
+            yield f"{rule}, but limit is {show_amount(self.limits[name])}"
+
+    def _above(self, name: str, bound: int) -> Iterator[str]:
+        """A maximum needs a limit, and holds for the request as well."""
+        rule = f"maximum {name} usage per {self.what} is {show_amount(bound)}"
+        if name not in self.limits:
+            yield f"{rule}.  No limit is specified"
+        elif self.limits[name] > bound:
+            yield f"{rule}, but limit is {show_amount(self.limits[name])}"
+        elif self.asked.get(name, 0) > bound:
+            yield f"{rule}, but request is {show_amount(self.asked[name])}"
+
+    def _apart(self, name: str, ratio: int) -> Iterator[str]:
+        """The limit may be at most so many times the request; without both the ratio cannot hold."""
+        if not ratio:
+            return
+        rule = f"{name} max limit to request ratio per {self.what} is {show_amount(ratio)}"
+        if not self.asked.get(name):
+            yield f"{rule}, but no request is specified or request is 0"
+        elif not self.limits.get(name):
+            yield f"{rule}, but no limit is specified or limit is 0"
+        elif self.limits[name] * NANO > ratio * self.asked[name]:
+            yield f"{rule}, but provided ratio is {self.limits[name] / self.asked[name]:f}"
+
+
+def _resource_amounts(resources: JsonObject, group: str) -> dict[str, int]:
+    """Requests or limits in nano-units."""
+    return {name: parse(text) for name, text in resources.get(group, {}).items()}
+
+
+def _total(spec: JsonObject, group: str) -> dict[str, int]:
+    """What all containers have together, or one init container alone where that is more."""
+    total: dict[str, int] = {}
+    for name, nano in _each(spec.get("containers", ()), group):
+        total[name] = total.get(name, 0) + nano
+    for name, nano in _each(spec.get("initContainers", ()), group):
+        total[name] = max(total.get(name, 0), nano)
+    return total
+
+
+def _each(containers: Iterable[JsonObject], group: str) -> Iterator[tuple[str, int]]:
+    for container in containers:
+        yield from _resource_amounts(container.get("resources", {}), group).items()

@@ -1,29 +1,158 @@
-"""What may change in a pod that exists: little, and while it is gated only what narrows where it can go."""
+"""What may change in a pod that exists, and how: binding, the subresources that change one part, and plain updates.
+
+A plain update may change little, and while the pod is gated only what narrows where it can go. `take_part` serves
+namespaces (`finalize`) too.
+"""
 
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mooring.model.api_errors import Cause, field_forbidden, field_invalid
+from mooring.apiserver.admission.lookups import name_of
+from mooring.apiserver.admission.object_meta import check_uid, precondition_failed
+from mooring.apiserver.admission.pod_admission import add_topology
+from mooring.model.api_errors import (
+    Cause,
+    bad_request,
+    conflict,
+    field_forbidden,
+    field_invalid,
+    field_required,
+    field_unsupported,
+    unexplained,
+)
 from mooring.model.json_objects import JsonObject
 from mooring.model.node import NO_EXECUTE
+from mooring.model.resources import RESOURCES
+from mooring.rules.conditions import with_condition
+
+# ---- subresources that change one part
+
+
+def take_part(subresource: str, old: JsonObject, new: JsonObject) -> JsonObject:
+    """`old` with the part of `new` that the subresource is for."""
+    spec, given = old.get("spec", {}), new.get("spec") or {}
+    match subresource:
+        case "ephemeralcontainers":
+            taken = {**spec, "ephemeralContainers": given.get("ephemeralContainers") or []}
+        case "resize":
+            taken = {**spec, "containers": _resized(spec.get("containers", []), given.get("containers") or [])}
+        case "finalize":
+            taken = {**spec, "finalizers": given.get("finalizers") or []}
+        case _:
+            raise bad_request(f"{subresource} cannot be written")
+    changed = {**old, "spec": taken}
+    if taken != spec and "generation" in old["metadata"]:
+        changed["metadata"] = {**old["metadata"], "generation": old["metadata"]["generation"] + 1}
+    return changed
+
+
+def _resized(held: list[JsonObject], given: list[JsonObject]) -> list[JsonObject]:
+    """A container that is not named keeps what it has."""
+    resources = {container.get("name"): container.get("resources") or {} for container in given}
+    return [{**container, "resources": resources.get(container["name"], container["resources"])} for container in held]
+
+
+# ---- binding
+
+
+PODS = RESOURCES["", "v1", "pods"]
+_BINDING = "pods/binding"
+"""What the conflict names as its resource."""
+
+
+def check_binding(name: str, binding: JsonObject) -> None:
+    """Refuse a Binding that is wrong whatever the pod. `name` is the pod's in the URL. Runs before the pod is read."""
+    if name_of(binding) != name:
+        raise bad_request("name in URL does not match name in Binding object")
+    faults = _target_faults(binding.get("target") or {})
+    if faults:
+        texts = [str(fault) for fault in faults]
+        raise unexplained(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+
+
+def _target_faults(target: JsonObject) -> list[Cause]:
+    """A Binding names a node; upstream knows no other target."""
+    faults = []
+    if target.get("kind") not in (None, "", "Node"):
+        faults.append(field_unsupported("target.kind", target["kind"], ("Node", "<empty>")))
+    if not target.get("name"):
+        faults.append(field_required("target.name"))
+    return faults
+
+
+def bind(pod: JsonObject, binding: JsonObject, node: JsonObject | None, now: str) -> JsonObject:
+    """The pod on its node; the node need not exist. Raises a conflict where the pod cannot have one (any more).
+
+    Generation stays: the pod's owner changed nothing.
+    """
+    _check_pod(pod, binding.get("metadata") or {})
+    given = binding.get("metadata") or {}
+    meta = {**pod["metadata"]}
+    _merge(meta, "annotations", given)
+    _merge(meta, "labels", given)
+    bound = {**pod, "metadata": meta, "spec": {**pod["spec"], "nodeName": binding["target"]["name"]}}
+    bound["status"] = _scheduled(pod.get("status", {}), now)
+    add_topology(bound, node)
+    return bound
+
+
+def _check_pod(pod: JsonObject, expected: JsonObject) -> None:
+    """Refuse to bind another pod than the one that is meant, or one that cannot get a node. Raises 409."""
+    check_uid(PODS, pod, expected.get("uid"))
+    version, held = expected.get("resourceVersion"), pod["metadata"].get("resourceVersion", "")
+    if version and version != held:
+        what = f"ResourceVersion in precondition: {version}, ResourceVersion in object meta: {held}"
+        raise precondition_failed(PODS, pod, what)
+    why = _standing_against(pod)
+    if why:
+        raise conflict(_BINDING, name_of(pod), why)
+
+
+def _standing_against(pod: JsonObject) -> str:
+    """Why the pod cannot get a node now; empty if it can."""
+    name, spec = name_of(pod), pod["spec"]
+    if pod["metadata"].get("deletionTimestamp"):
+        return f"pod {name} is being deleted, cannot be assigned to a host"
+    if spec.get("nodeName"):
+        return f'pod {name} is already assigned to node "{spec["nodeName"]}"'
+    return f"pod {name} has non-empty .spec.schedulingGates" if spec.get("schedulingGates") else ""
+
+
+def _merge(meta: JsonObject, group: str, given: JsonObject) -> None:
+    """What a Binding brings as labels or annotations goes onto the pod."""
+    if given.get(group):
+        meta[group] = {**meta.get(group, {}), **given[group]}
+
+
+def _scheduled(status: JsonObject, now: str) -> JsonObject:
+    """Parity: the condition is replaced whole, so that no reason, message or observedGeneration stays behind."""
+    condition: JsonObject = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
+    changed = {**status, "conditions": with_condition(status.get("conditions", ()), condition, now)}
+    changed.pop("nominatedNodeName", None)
+    return changed
+
+
+# ---- updates
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _TERMS = f"spec.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms"
+"""The path that refusals name."""
 _ALLOWED = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
+"""Parity: upstream's text, which kubectl shows."""
 
 _CONTEXT_LINES = 3
 """As diff shows around a change."""
 _SHOWN_LINES = 200
-"""More than this of one change is no help to a reader."""
+"""More lines of one change than this do not help a reader."""
 
 
 def update_faults(old: JsonObject, new: JsonObject) -> list[Cause]:
-    """Why this update of a pod is refused; nothing where it is not. Both pods are complete."""
+    """Why the server refuses this update of a pod; nothing where it does not. Both pods have their defaults."""
     held, wanted = old["spec"], new["spec"]
     counts = [*_container_counts(held, wanted)]
     if counts:
@@ -55,6 +184,7 @@ def _munged(held: JsonObject, wanted: JsonObject, is_gated: bool) -> JsonObject:
 
 
 def _with_image(container: JsonObject, image: str | None) -> JsonObject:
+    """The container with another image: None takes it away."""
     rest = {key: value for key, value in container.items() if key != "image"}
     return rest if image is None else {**rest, "image": image}
 
@@ -100,18 +230,21 @@ def _common(before: Sequence[str], after: Sequence[str]) -> int:
 
 
 def _shown(sign: str, lines: Sequence[str]) -> Iterator[str]:
+    """Lines with a sign in front, the first _SHOWN_LINES of them."""
     yield from (f"{sign}{line}" for line in lines[:_SHOWN_LINES])
     if len(lines) > _SHOWN_LINES:
         yield f"{sign}... and {len(lines) - _SHOWN_LINES} lines more"
 
 
 def _container_counts(held: JsonObject, wanted: JsonObject) -> Iterator[Cause]:
+    """Containers cannot come or go."""
     for group in ("containers", "initContainers"):
         if len(held.get(group, ())) != len(wanted.get(group, ())):
             yield field_forbidden(f"spec.{group}", "pod updates may not add or remove containers")
 
 
 def _deadline(held: JsonObject, wanted: JsonObject) -> Iterator[Cause]:
+    """A deadline can be set once, and then only shortened."""
     place = "spec.activeDeadlineSeconds"
     before, after = held.get("activeDeadlineSeconds"), wanted.get("activeDeadlineSeconds")
     if before is None:
@@ -123,6 +256,7 @@ def _deadline(held: JsonObject, wanted: JsonObject) -> Iterator[Cause]:
 
 
 def _tolerations(held: JsonObject, wanted: JsonObject) -> Iterator[Cause]:
+    """Tolerations can be added; of one that is there only its seconds can change."""
     after = {_without_seconds(toleration) for toleration in wanted.get("tolerations", ())}
     if not all(_without_seconds(toleration) in after for toleration in held.get("tolerations", ())):
         yield field_forbidden(
@@ -137,6 +271,7 @@ def _without_seconds(toleration: JsonObject) -> frozenset[tuple[str, Any]]:
 
 
 def _gates(held: JsonObject, wanted: JsonObject) -> Iterator[Cause]:
+    """Scheduling gates can only be removed: otherwise a pod could leave the queue that it is in."""
     before = {gate.get("name") for gate in held.get("schedulingGates", ())}
     for i, gate in enumerate(wanted.get("schedulingGates", ())):
         if gate.get("name") not in before:
@@ -145,6 +280,7 @@ def _gates(held: JsonObject, wanted: JsonObject) -> Iterator[Cause]:
 
 
 def _node_selector(held: JsonObject, wanted: JsonObject) -> Iterator[Cause]:
+    """A gated pod's node selector can only get narrower: what placed it may rely on the lines that are there."""
     after = wanted.get("nodeSelector", {})
     if any(after.get(key) != value for key, value in held.get("nodeSelector", {}).items()):
         why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
@@ -168,6 +304,7 @@ def _node_affinity(held: JsonObject, wanted: JsonObject) -> Iterator[Cause]:
 
 
 def _narrows(old_term: JsonObject, new_term: JsonObject) -> bool:
+    """Whether the new term has all lines of the old one, in their order, and perhaps more behind them."""
     if not old_term and new_term:
         return False  # An empty term matches nothing; a line in it would let nodes in.
     return all(

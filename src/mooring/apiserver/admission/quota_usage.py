@@ -4,11 +4,12 @@ Pods count for compute resources, services for their kinds, claims for storage, 
 `count/<plural>.<group>`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from mooring.apiserver.admission.deletion import LONGEST_GRACE_S
+from mooring.apiserver.admission.object_meta import LONGEST_GRACE_S
+from mooring.apiserver.admission.pod_admission import qos_class
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.rfc3339 import moment_ns
 from mooring.model.json_objects import JsonObject
@@ -20,15 +21,88 @@ from mooring.model.quantity import NANO, parse, to_int
 from mooring.model.requests import FILTER, HELD, Amounts, effective_requests
 from mooring.model.resources import RESOURCES
 
+# ---- scopes
+
+
+def covers(quota: JsonObject, pod: JsonObject | None) -> bool:
+    """Whether all scopes hold for a pod. None stands for an object of another kind, for which no scope holds."""
+    return all(pod is not None and _holds(scope, pod) for scope in _scopes(quota.get("spec", {})))
+
+
+def _scopes(spec: JsonObject) -> Iterator[JsonObject]:
+    """The older `scopes`, as the expressions that they stand for, and `scopeSelector`."""
+    for name in spec.get("scopes", ()):
+        yield {"scopeName": name, "operator": "Exists"}
+    yield from spec.get("scopeSelector", {}).get("matchExpressions", ())
+
+
+def _holds(scope: JsonObject, pod: JsonObject) -> bool:
+    """Whether one scope holds for a pod. An unknown scope holds for none, so its quota counts nothing."""
+    spec = pod["spec"]
+    match scope.get("scopeName"):
+        case "Terminating":
+            return _is_limited_in_time(spec)
+        case "NotTerminating":
+            return not _is_limited_in_time(spec)
+        case "BestEffort":
+            return qos_class(spec) == "BestEffort"
+        case "NotBestEffort":
+            return qos_class(spec) != "BestEffort"
+        case "PriorityClass":
+            return _has_class(scope, spec.get("priorityClassName", ""))
+        case "CrossNamespacePodAffinity":
+            return _looks_beyond(spec.get("affinity", {}))
+    return False
+
+
+def _is_limited_in_time(spec: JsonObject) -> bool:
+    """Parity: `Terminating` is about a deadline, not about a deletion."""
+    return bool(spec.get("activeDeadlineSeconds", -1) >= 0)
+
+
+def _has_class(scope: JsonObject, name: str) -> bool:
+    """The scope PriorityClass, by its operator."""
+    match scope.get("operator"):
+        case "In":
+            return bool(name) and name in scope.get("values", ())
+        case "NotIn":
+            return name not in scope.get("values", ())
+        case "Exists":
+            return bool(name)
+        case "DoesNotExist":
+            return not name
+    return False
+
+
+def _looks_beyond(affinity: JsonObject) -> bool:
+    """Whether the pod's affinity names other namespaces, by name or by selector."""
+    for group in ("podAffinity", "podAntiAffinity"):
+        held = affinity.get(group, {})
+        preferred = held.get("preferredDuringSchedulingIgnoredDuringExecution", ())
+        terms = [
+            *held.get("requiredDuringSchedulingIgnoredDuringExecution", ()),
+            *(weighted.get("podAffinityTerm", {}) for weighted in preferred),
+        ]
+        if any(term.get("namespaces") or "namespaceSelector" in term for term in terms):
+            return True
+    return False
+
+
+# ---- names
+
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
+"""Resources that a quota names with and without `requests.`."""
 _POD_NAMES = frozenset(
     (*_COMPUTE, *(f"requests.{name}" for name in _COMPUTE), *(f"limits.{name}" for name in _COMPUTE), "pods")
 )
+"""What pods count for, besides hugepages and extended resources."""
 _POD_PREFIXES = ("hugepages-", "requests.hugepages-")
 _SERVICE_NAMES = frozenset(("services", "services.nodeports", "services.loadbalancers"))
 _BY_CLASS = ".storageclass.storage.k8s.io/"
+"""Between a storage class and what is counted for it: `gold.storageclass.storage.k8s.io/requests.storage`."""
 _CLAIM_NAMES = frozenset(("persistentvolumeclaims", "requests.storage"))
 _CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
+"""Parity: the class of a claim may still be in the annotation from before `storageClassName`."""
 _ALIASES = ("configmaps", "resourcequotas", "replicationcontrollers", "secrets")
 """Kinds that quotas could count by their plain names before `count/` came."""
 
@@ -36,6 +110,7 @@ PODS, SERVICES, CLAIMS = (RESOURCES["", "v1", plural] for plural in ("pods", "se
 
 
 def count_name(resource: KindSpec) -> str:
+    """`count/deployments.apps`: what every namespaced kind can be counted by."""
     return f"count/{resource.plural}.{resource.group}" if resource.group else f"count/{resource.plural}"
 
 
@@ -43,6 +118,7 @@ _COUNTS: Mapping[str, KindSpec] = {
     **{count_name(resource): resource for resource in RESOURCES.values() if resource.namespaced},
     **{plural: RESOURCES["", "v1", plural] for plural in _ALIASES},
 }
+"""The kind that a name counts the objects of."""
 
 
 def kind_counted(name: str) -> KindSpec | None:
@@ -67,7 +143,7 @@ def usage_of(resource: KindSpec, item: JsonObject, now_ns: int) -> Amounts:
 
 
 def expiry_ns(resource: KindSpec, item: JsonObject) -> int | None:
-    """When a pod ceases to count though nobody writes to it: one that is stuck on its way out; None: never."""
+    """When a pod stops counting though no write changes it: its deletion has taken twice its grace; None: never."""
     meta = item["metadata"]
     if resource is not PODS or "deletionTimestamp" not in meta:
         return None
@@ -104,10 +180,12 @@ def _limits(spec: JsonObject) -> Amounts:
 
 
 def _with_limits_asked(item: JsonObject) -> JsonObject:
+    """The container, or pod, as if it asked for its limits: so that limits add up by the rules of requests."""
     return {**item, "resources": {"requests": item.get("resources", {}).get("limits", {})}}
 
 
 def _compute_names(asked: Mapping[str, int], limits: Mapping[str, int]) -> Amounts:
+    """The names under which requests and limits count. Parity: of limits, only compute resources count."""
     used: Amounts = {}
     for name, nano in asked.items():
         if name in _COMPUTE or name.startswith("hugepages-"):
@@ -143,6 +221,7 @@ def missing_amounts(pod: JsonObject, hard: Mapping[str, object]) -> str:
 
 
 def _service(service: JsonObject, now_ns: int) -> Amounts:
+    """A service counts as one, for the node ports that it gets, and as a load balancer where it is one."""
     spec = service.get("spec", {})
     ports, kind = spec.get("ports", ()), spec.get("type")
     used = {"services": NANO, "services.nodeports": 0, "services.loadbalancers": 0}
@@ -155,6 +234,7 @@ def _service(service: JsonObject, now_ns: int) -> Amounts:
 
 
 def _claim(claim: JsonObject, now_ns: int) -> Amounts:
+    """A claim counts for the larger of what it asks for and what it was given, altogether and for its class."""
     spec = claim.get("spec", {})
     used = {"persistentvolumeclaims": NANO}
     asked = spec.get("resources", {}).get("requests", {}).get("storage")
@@ -171,3 +251,4 @@ _MEASURES: Mapping[str, Callable[[JsonObject, int], Amounts]] = {
     SERVICES.storage: _service,
     CLAIMS.storage: _claim,
 }
+"""What objects of a storage count for besides their number."""

@@ -6,11 +6,18 @@ Counting is part of the write, and there is one thread, so two requests cannot b
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from mooring.apiserver.admission.quota_scopes import covers
+from mooring.apiserver.admission.lookups import name_of
 from mooring.apiserver.admission.quota_usage import CLAIMS as CLAIM_KIND
-from mooring.apiserver.admission.quota_usage import PODS, SERVICES, expiry_ns, kind_counted, missing_amounts, usage_of
+from mooring.apiserver.admission.quota_usage import (
+    PODS,
+    SERVICES,
+    covers,
+    expiry_ns,
+    kind_counted,
+    missing_amounts,
+    usage_of,
+)
 from mooring.apiserver.admission.tidy import scaled_decimal, show_amount
-from mooring.apiserver.lookups import name_of
 from mooring.apiserver.store import Key, Store, StoreWrite
 from mooring.model.api_errors import forbidden
 from mooring.model.json_objects import JsonObject
@@ -20,6 +27,7 @@ from mooring.model.resources import RESOURCES
 
 QUOTA_STORE = RESOURCES["", "v1", "resourcequotas"].storage
 _BY_STORAGE: Mapping[str, KindSpec] = {r.storage: r for r in RESOURCES.values() if r.namespaced}
+"""The kinds that quotas can count, by where their objects are stored."""
 
 Charges = dict[str, int]
 """Amounts by name, in nano-units."""
@@ -27,25 +35,29 @@ Charges = dict[str, int]
 
 @dataclass(slots=True)
 class QuotaAccount:
-    """One quota, and what is charged to it."""
+    """One quota, and what is charged to it. `used` has an entry for each name of `hard` that something counts for."""
 
     quota: JsonObject
     hard: Charges = field(default_factory=dict)
     used: Charges = field(default_factory=dict)
     storages: frozenset[str] = frozenset()
+    """Where the objects are stored that count for any of its names: writes elsewhere are none of its concern."""
     _charged: dict[tuple[str, Key], Charges] = field(default_factory=dict)
+    """What each object is charged for, to take off again when it changes or goes."""
     _expiring: dict[tuple[str, Key], int] = field(default_factory=dict)
     _soonest_ns: int | None = None
-    """Nothing expires before; so that a look costs nothing while many objects are on their way out."""
+    """Nothing expires before this moment, so that a look costs nothing while many objects are being deleted."""
 
     @classmethod
     def of(cls, quota: JsonObject) -> "QuotaAccount":
+        """An empty account. Amounts that cannot be read limit nothing."""
         hard = {name: nano for name, text in _hard(quota).items() if (nano := _amount(text)) is not None}
         counted = {name: kind for name in hard if (kind := kind_counted(name)) is not None}
         storages = frozenset(kind.storage for kind in counted.values())
         return cls(quota, hard, dict.fromkeys(counted, 0), storages)
 
     def concerns(self, resource: KindSpec, item: JsonObject) -> bool:
+        """Whether an object counts for this quota: by kind, and for pods by the scopes."""
         return resource.storage in self.storages and covers(self.quota, item if resource is PODS else None)
 
     def charge(self, resource: KindSpec, key: Key, item: JsonObject | None, now_ns: int) -> None:
@@ -66,6 +78,7 @@ class QuotaAccount:
             self._soonest_ns = ends_ns if self._soonest_ns is None else min(self._soonest_ns, ends_ns)
 
     def masked(self, usage: Charges) -> Charges:
+        """The part of a usage that this quota has a name for."""
         return {name: nano for name, nano in usage.items() if name in self.used}
 
     def expired(self, now_ns: int) -> list[tuple[str, Key]]:
@@ -85,7 +98,7 @@ class QuotaAccount:
 
 
 class Quotas:
-    """The accounts of all namespaces. It hears every write to the store."""
+    """The accounts of all namespaces. It listens to every write to the store, and so is always up to date."""
 
     def __init__(self, store: Store, now_ns: Callable[[], int]) -> None:
         self._store = store
@@ -106,15 +119,19 @@ class Quotas:
     # ---- admission
 
     def check_create(self, resource: KindSpec, item: JsonObject) -> None:
-        """Refuse what exceeds a quota, or what does not say how much it wants where a quota asks for that."""
+        """Refuse an object that exceeds a quota, or that does not say how much it wants where a quota requires that.
+        Raises 403."""
         if self._accounts and resource.namespaced:
             self._check(resource, None, item)
 
     def check_change(self, resource: KindSpec, old: JsonObject, new: JsonObject, subresource: str) -> None:
+        """The same for an update. Most changes cannot use more than before and are not held to quotas."""
         if self._accounts and resource.namespaced and _can_use_more(resource, old, new, subresource):
             self._check(resource, old, new)
 
     def _check(self, resource: KindSpec, old: JsonObject | None, new: JsonObject) -> None:
+        """Refuse what a quota does not allow, in upstream's order: first what must be said, then what is too much.
+        Raises 403."""
         accounts = self.of(new["metadata"].get("namespace", ""))
         concerned = [(name, account) for name, account in sorted(accounts.items()) if account.concerns(resource, new)]
         for name, account in concerned:
@@ -132,6 +149,7 @@ class Quotas:
     # ---- counting
 
     def _hear(self, write: StoreWrite) -> None:
+        """Charge a write. Hot: without quotas this is one comparison."""
         if write.storage == QUOTA_STORE:
             self._hear_quota(write)
         if not self._accounts:
@@ -146,6 +164,8 @@ class Quotas:
                 account.charge(resource, write.key, item, self._now_ns())
 
     def _hear_quota(self, write: StoreWrite) -> None:
+        """A quota with another spec counts from the beginning; a new status alone, which a controller writes, changes
+        nothing."""
         namespace, name = write.key
         if write.type == "DELETED":
             accounts = self._accounts.get(namespace, {})
@@ -191,11 +211,13 @@ def shown(name: str, nano: int) -> str:
 
 
 def _hard(quota: JsonObject) -> JsonObject:
+    """The limits as they are written."""
     hard: JsonObject = quota.get("spec", {}).get("hard", {})
     return hard
 
 
 def _amount(text: object) -> int | None:
+    """In nano-units; None for what is no quantity."""
     try:
         return parse(text) if isinstance(text, (str, int, float)) else None
     except QuantityError:

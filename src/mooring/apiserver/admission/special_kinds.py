@@ -1,15 +1,18 @@
-"""Kinds whose admission needs more than their spec can hold: the admission of pods, or other objects of the cluster."""
+"""Kinds whose admission needs more than their KindSpec can hold: the admission of pods, or other objects of the
+cluster.
+
+All else about a kind is in its spec (`model/kinds`). A kind that is not listed here is ordinary.
+"""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from ipaddress import IPv4Network
 from typing import Any
 
-from mooring.apiserver.admission.pod_admission import admit_pod, finish_pod
+from mooring.apiserver.admission.lookups import Lookups, name_of
+from mooring.apiserver.admission.pod_admission import admit_pod, check_only_default, finish_pod, keep_priority
 from mooring.apiserver.admission.pod_updates import update_faults
-from mooring.apiserver.admission.priority import check_only_default, keep_priority
-from mooring.apiserver.admission.services import give_addresses
-from mooring.apiserver.lookups import Lookups, name_of
-from mooring.model.api_errors import Cause
+from mooring.model.api_errors import Cause, internal_error
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.kinds.pods import POD
@@ -22,6 +25,48 @@ from mooring.rules.pod_admission import add_tolerations
 from mooring.rules.pod_defaults import complete_pod
 from mooring.rules.storage_classes import default_storage_class
 from mooring.rules.workload_pods import job_labels
+
+# ---- services
+
+
+SERVICE_NETWORK = IPv4Network("10.96.0.0/16")
+"""As kubeadm sets it up by default. No packet is ever sent there."""
+NODE_PORTS = range(30_000, 32_768)
+"""As kube-apiserver's default."""
+
+
+def give_addresses(service: JsonObject, others: Collection[JsonObject]) -> None:
+    """Give a service its cluster IP, and node ports where its type has them, each different from those of the others.
+    Raises 500 when there is none left."""
+    spec = service["spec"]
+    if spec.get("type") == "ExternalName":
+        return
+    if spec.get("type") in ("NodePort", "LoadBalancer") and spec.get("allocateLoadBalancerNodePorts") is not False:
+        _give_node_ports(spec, others)
+    if not spec.get("clusterIP"):
+        taken = {other.get("spec", {}).get("clusterIP") for other in others}
+        hosts = (str(host) for host in SERVICE_NETWORK.hosts())
+        spec["clusterIP"] = next((host for host in hosts if host not in taken), None)
+        if spec["clusterIP"] is None:
+            raise internal_error("failed to allocate a serviceIP: range is full")
+    spec.setdefault("clusterIPs", [spec["clusterIP"]])
+    spec.setdefault("ipFamilies", ["IPv4"])
+    spec.setdefault("ipFamilyPolicy", "SingleStack")
+
+
+def _give_node_ports(spec: JsonObject, others: Collection[JsonObject]) -> None:
+    """A free port of the nodes for every port that names none."""
+    taken = {port.get("nodePort") for other in others for port in other.get("spec", {}).get("ports", ())}
+    taken |= {port.get("nodePort") for port in spec.get("ports", ())}
+    free = (number for number in NODE_PORTS if number not in taken)
+    for port in spec.get("ports", ()):
+        if not port.get("nodePort"):
+            port["nodePort"] = next(free, None)
+            if port["nodePort"] is None:
+                raise internal_error("failed to allocate a nodePort: range is full")
+
+
+# ---- what is special
 
 
 def _no_admission(item: JsonObject, cluster: Lookups, now: str) -> None:
@@ -53,18 +98,20 @@ class Special:
 
 
 def _admit_pod(pod: JsonObject, cluster: Lookups, now: str) -> None:
+    """Admission plugins, then the strategy."""
     admit_pod(pod, cluster)
     finish_pod(pod, now)
 
 
 def _change_pod(old: JsonObject, new: JsonObject, cluster: Lookups) -> list[Cause]:
+    """What an update of a pod may change, after the admission plugins that run for updates."""
     keep_priority(old, new)
     add_tolerations(new["spec"])
     return update_faults(old, new)
 
 
 def _change_pod_status(old: JsonObject, new: JsonObject) -> None:
-    """Writers that know nothing of observedGeneration or the QoS class do not clear them."""
+    """A writer that does not know observedGeneration or the QoS class does not clear them."""
     before, status = old.get("status", {}), new["status"]
     for key in ("observedGeneration", "qosClass"):
         if before.get(key) and not status.get(key):
@@ -107,6 +154,7 @@ def _admit_job(job: JsonObject, cluster: Lookups, now: str) -> None:
 
 
 _ORDINARY = Special()
+"""Nothing special."""
 _SPECIAL: Mapping[KindSpec, Special] = {
     POD: Special(complete_pod, _admit_pod, _change_pod, _change_pod_status),
     PERSISTENT_VOLUME_CLAIM: Special(admit=_admit_claim),
@@ -117,4 +165,5 @@ _SPECIAL: Mapping[KindSpec, Special] = {
 
 
 def special(resource: KindSpec) -> Special:
+    """What a kind needs besides its spec."""
     return _SPECIAL.get(resource, _ORDINARY)

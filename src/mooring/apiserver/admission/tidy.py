@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+from mooring.model.json_objects import JsonObject
 from mooring.model.quantity import NANO, QuantityText, parse
 
 _SHOWN_NULLS = frozenset(
@@ -10,45 +11,46 @@ _SHOWN_NULLS = frozenset(
 )
 """Times that are written as null where they are not set; all other nulls are left out."""
 
-_MAPS = frozenset(("labels", "annotations", "nodeSelector", "matchLabels"))
 _AMOUNTS = {
     *("requests", "limits", "capacity", "allocatable", "podFixed", "overhead"),
     *("default", "defaultRequest", "min", "max", "maxLimitRequestRatio", "hard"),
 }
 """Maps of quantities, wherever they are: in containers, nodes, volumes, claims, runtime classes, limit ranges."""
-
+_NOT_SHOWN_EMPTY = _AMOUNTS | {"labels", "annotations", "nodeSelector", "matchLabels"}
+"""Maps of strings, which Go leaves out where they are empty."""
 _UNTOUCHED = frozenset(("managedFields", "data", "stringData", "parameters"))
+"""Data of users and drivers, and FieldsV1: a null or an empty list means something there."""
 _BINARY = re.compile(r"[0-9.]+[KMGTPE]i")
+"""A quantity in powers of two stays in powers of two."""
 _EXPONENT = re.compile(r"[+-]?[0-9.]+[eE][+-]?[0-9]+")
+"""Parity: one with an exponent is written back as it came."""
 _DECIMAL_SUFFIXES = {-3: "n", -2: "u", -1: "m", 0: "", 1: "k", 2: "M", 3: "G", 4: "T", 5: "P", 6: "E"}
 _BINARY_SUFFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
 def tidy(value: Any) -> Any:
     """A deep copy without nulls, empty lists and empty maps of strings. Empty objects stay: `emptyDir: {}` says much."""
-    if isinstance(value, dict):
-        return {key: _entry(key, inner) for key, inner in value.items() if not _is_nothing(key, inner)}
-    # A null in a list stands for an empty object there, because lists that matter hold objects.
-    return [{} if inner is None else tidy(inner) for inner in value] if isinstance(value, list) else value
-
-
-def _entry(key: str, value: Any) -> Any:
-    if key in _UNTOUCHED:
+    if isinstance(value, list):
+        # A null in a list stands for an empty object there, because lists that matter hold objects.
+        return [{} if inner is None else tidy(inner) for inner in value]
+    if not isinstance(value, dict):
         return value
-    # A CSINode has an `allocatable` of another kind: `count`, a plain number.
-    if key in _AMOUNTS and isinstance(value, dict) and value.keys() != {"count"}:
-        return {name: canonical(text) for name, text in value.items()}
-    return tidy(value)
-
-
-def _is_nothing(key: str, value: Any) -> bool:
-    if key in _UNTOUCHED:
-        return False
-    return (value is None and key not in _SHOWN_NULLS) or value == [] or (value == {} and key in _MAPS | _AMOUNTS)
+    made: JsonObject = {}
+    for key, inner in value.items():
+        if key in _UNTOUCHED or (inner is None and key in _SHOWN_NULLS):
+            made[key] = inner
+        elif inner is None or inner == [] or (inner == {} and key in _NOT_SHOWN_EMPTY):
+            continue
+        # A CSINode has an `allocatable` of another kind: `count`, a plain number.
+        elif key in _AMOUNTS and isinstance(inner, dict) and inner.keys() != {"count"}:
+            made[key] = {name: canonical(text) for name, text in inner.items()}
+        else:
+            made[key] = tidy(inner) if isinstance(inner, dict | list) else inner
+    return made
 
 
 def canonical(text: Any) -> Any:
-    """The one way of writing a quantity; what is none is left as it is, for others to refuse.
+    """The one way to write a quantity. What is no quantity stays as it is: validation refuses it.
 
     | text   | canonical |
     | 0.5    | 500m      |
@@ -71,13 +73,14 @@ def canonical(text: Any) -> Any:
 
 
 def show_amount(nano: int) -> str:
-    """An amount of which nobody knows how it was written: in the shorter of the two forms."""
+    """An amount of which it is not known how it was written: in the shorter of the two forms."""
     decimal = scaled_decimal(nano)
     binary = _scaled_binary(nano // NANO) if nano >= 1024 * NANO and nano % NANO == 0 else decimal
     return min(decimal, binary, key=len)
 
 
 def _scaled_binary(count: int) -> str:
+    """With the largest binary suffix that leaves a whole number."""
     power = 0
     while power < len(_BINARY_SUFFIXES) - 1 and count % 1024 == 0:
         count, power = count // 1024, power + 1

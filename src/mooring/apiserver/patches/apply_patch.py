@@ -1,20 +1,21 @@
 """Server-side apply: a manager says which fields it wants and how; it owns those, and gives up what it no longer names.
 
 Who owns what is kept in `metadata.managedFields`. Nothing is changed in place: results share with their inputs whatever
-is the same as there.
+is the same as there. Everything works on paths (`merge_keys.Path`): an owner is a set of paths, a difference between
+two objects is two sets, and conflicts are intersections of them.
 """
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+from mooring.apiserver.limits import MAX_OBJECT_BYTES
 from mooring.apiserver.patches.json_patch import equal
 from mooring.apiserver.patches.managed_fields import Owner, Paths, bare, metadata_of, owners_of, with_owners
 from mooring.apiserver.patches.merge_keys import MergePlace, Path, compact, path_text
-from mooring.apiserver.store import MAX_OBJECT_BYTES
 from mooring.model.api_errors import (
     ApiError,
     Cause,
@@ -30,25 +31,32 @@ from mooring.model.api_errors import (
 BEFORE_FIRST_APPLY = "before-first-apply"
 """Owns what an object without managedFields has when it is applied to for the first time."""
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+"""Where client-side apply of kubectl keeps what it applied last."""
 _MOST_TOLD = 1000
-"""As many conflicts as a refusal tells: each has the whole way to its field, which may be long."""
+"""How many conflicts a refusal lists: each has the whole path of its field, which may be long."""
 _AROUND_KEY = len('"":{},')
+"""What FieldsV1 has around a key, at least."""
 _ABSENT = object()
+"""Stands for a value that is not there; None is a value, null."""
+_PARTED = object()
+"""Stands for a value that is compared part by part."""
 _BOOKKEEPING = (
     *("name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "selfLink", "clusterName"),
     "managedFields",
 )
-_NOBODYS: Paths = frozenset(
+"""Metadata that the server sets: no writer owns it, whatever a client sends."""
+_UNOWNED: Paths = frozenset(
     (("f:apiVersion",), ("f:kind",), ("f:metadata",), *(("f:metadata", f"f:{name}") for name in _BOOKKEEPING))
 )
+"""Paths that no owner has."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldWriter:
-    """Who writes, through which version and subresource, and when (RFC 3339, in seconds).
+    """The writer of a change: its name, the version and subresource it goes through, and when (RFC 3339, in seconds).
 
-    `resets` names top-level fields that cannot be written this way, so that nobody comes to own them by it: `status`
-    without a subresource, `spec` and others through `status`.
+    `resets` names top-level fields that cannot be written this way, so that the writer does not come to own them:
+    `status` without a subresource, `spec` and others through `status`.
     """
 
     manager: str
@@ -58,6 +66,7 @@ class FieldWriter:
     resets: frozenset[str] = frozenset()
 
     def counted(self, paths: Iterable[Path]) -> Paths:
+        """The paths that this writer can own or change."""
         return frozenset(path for path in paths if path and path[0].removeprefix("f:") not in self.resets)
 
 
@@ -92,13 +101,15 @@ def record_update(live: dict[str, Any] | None, new: dict[str, Any], by: FieldWri
         difference = _difference(old, bare(new), _root(new), by)
         gone = difference.changed | difference.removed
         owners_book = {owner.identity: owner.without(gone) for owner in owners}
-        if gained := difference.changed - _NOBODYS:
+        if gained := difference.changed - _UNOWNED:
             known = owners_book.get(me.identity, me)
             owners_book[me.identity] = replace(known, paths=known.paths | gained, time=by.time)
         return with_owners(new, owners_book.values())
 
 
 def _owners_before(live: dict[str, Any] | None, new: dict[str, Any], by: FieldWriter) -> list[Owner]:
+    """The owners that an update starts from: those that the writer sends, unless it sends none or goes through a
+    subresource."""
     if by.subresource:
         return owners_of(live)
     given = metadata_of(new).get("managedFields")
@@ -109,6 +120,7 @@ def _owners_before(live: dict[str, Any] | None, new: dict[str, Any], by: FieldWr
 
 
 def _checked(live: dict[str, Any] | None, configuration: object, by: FieldWriter) -> dict[str, Any]:
+    """The configuration, if it can be applied at all. Raises ApiError 400 or 422 in upstream's words."""
     if not by.manager:
         fault = field_required("fieldManager", "is required for apply patch")
         raise invalid("PatchOptions", "", [fault], "meta.k8s.io")
@@ -127,7 +139,7 @@ def _checked(live: dict[str, Any] | None, configuration: object, by: FieldWriter
 
 
 def _telling(value: Any, place: MergePlace) -> Any:
-    """A configuration without the lists of items that have none: there is nothing in them to own or to merge."""
+    """A configuration without empty lists of items: they say nothing that could be owned or merged."""
     if isinstance(value, list) and place.is_keyed:
         return [_telling(item, place) for item in value]
     if not isinstance(value, dict):
@@ -139,6 +151,8 @@ def _telling(value: Any, place: MergePlace) -> Any:
 def _applied(
     live: dict[str, Any], wanted: dict[str, Any], by: FieldWriter, owners: list[Owner], force: bool
 ) -> dict[str, Any]:
+    """The merged object with its owners. What the manager owned before and does not name now goes, unless others own
+    it."""
     root = _root(wanted)
     wanted = _telling(wanted, root)
     me = Owner(by.manager, "Apply", by.api_version, by.subresource, by.time, by.counted(_leaves(wanted, root)))
@@ -152,7 +166,7 @@ def _applied(
     others = _yielding(others, difference, force, _allowed(live, by))
     if last is not None and not difference:
         me = replace(me, time=last.time)
-    return with_owners(_with_last_applied(new, wanted, by), [*others, me.without(_NOBODYS)])
+    return with_owners(_with_last_applied(new, wanted, by), [*others, me.without(_UNOWNED)])
 
 
 def _check_storable(paths: Paths) -> None:
@@ -174,7 +188,7 @@ def _yielding(others: list[Owner], difference: "Difference", force: bool, allowe
 
 
 def _conflict(disputed: list[tuple[Owner, Path]]) -> ApiError:
-    """All are counted, and the first of them told."""
+    """The refusal. It counts all conflicts and lists the first of them."""
     lines = sorted((str(owner), path_text(path)) for owner, path in disputed[:_MOST_TOLD])
     causes = [Cause("FieldManagerConflict", f"conflict with {owner}", path) for owner, path in lines]
     if len(disputed) == 1:
@@ -189,7 +203,7 @@ def _conflict(disputed: list[tuple[Owner, Path]]) -> ApiError:
 
 
 def _allowed(live: dict[str, Any], by: FieldWriter) -> Paths:
-    """What kubectl may take without force: fields that are still as its client-side apply left them."""
+    """What kubectl may take without force: fields that still have the values that its client-side apply set."""
     try:
         last = json.loads(_annotations(live).get(LAST_APPLIED, "")) if by.manager == "kubectl" else None
     except (ValueError, TypeError):
@@ -236,13 +250,14 @@ def _merged_items(live: list[Any], wanted: list[Any], place: MergePlace) -> list
         while waiting and waiting[-1][0] not in shared[-1:]:
             other, left = waiting.pop()
             result += [left] if other not in items else []
-        result.append(_merged(known.get(key), item, place.among(key)))
+        result.append(_merged(known.get(key), item, place.inside(key)))
         if shared[-1:] == [key]:
             shared.pop()
     return result + [item for key, item in reversed(waiting) if key not in items]
 
 
 def _wanted_keys(wanted: list[Any], place: MergePlace) -> list[str]:
+    """The key of each item of a list that is applied. Raises 400 for an item without one, and for two with the same."""
     keys: dict[str, None] = {}
     for i, item in enumerate(wanted):
         key = place.key(item)
@@ -259,18 +274,19 @@ def _unfit(place: MergePlace, fault: str) -> ApiError:
 
 
 def _leaves(value: object, place: MergePlace) -> Iterator[Path]:
-    """What a manager owns that applies this: values at the ends, empty maps, and items of lists."""
+    """What a manager owns that applies this: values at the ends, empty maps, and items of lists. Maps and lists around
+    them it does not own, so that others can add to them."""
     parts = place.parts(value)
     if parts is None or value == {} or place.is_item:
         yield place.path
-    for inner, part in (parts or {}).values():
-        yield from _leaves(part, inner)
+    for key, part in (parts or {}).items():
+        yield from _leaves(part, place.inside(key))
 
 
 def _pruned(value: dict[str, Any], given_up: Paths, owned: Paths, root: MergePlace) -> dict[str, Any]:
-    """Without what the manager once owned and nobody owns any more.
+    """Without what the manager once owned and no manager owns any more.
 
-    A field goes with all it holds if nobody owns anything in it: defaults have no owner and must not stay behind.
+    A field goes with all it holds if no manager owns anything in it: defaults have no owner and must not stay behind.
     """
     fields = {path[:length] for path in given_up for length in range(1, len(path)) if path[length - 1][:2] == "f:"}
     doomed = (given_up | fields) - {path[:length] for path in owned for length in range(1, len(path) + 1)}
@@ -281,19 +297,21 @@ def _pruned(value: dict[str, Any], given_up: Paths, owned: Paths, root: MergePla
 
 @dataclass(frozen=True, slots=True)
 class _Pruning:
+    """One walk that removes fields. `doomed` go; what is not in `around` holds nothing doomed and is kept as it is."""
+
     doomed: Paths
     around: Paths
     """What has something doomed in it; all else is left alone."""
     owned: Paths
 
     def left(self, value: Any, place: MergePlace) -> Any:
-        """What is left of a value; what this leaves empty goes too, unless somebody wants it empty."""
+        """What is left of a value. What this leaves empty goes too, unless a manager owns it as empty."""
         if place.path in self.doomed:
             return _ABSENT
         parts = place.parts(value) if place.path in self.around else None
         if not parts:
             return value
-        left = {key.removeprefix("f:"): self.left(part, inner) for key, (inner, part) in parts.items()}
+        left = {key.removeprefix("f:"): self.left(part, place.inside(key)) for key, part in parts.items()}
         kept = {key: part for key, part in left.items() if part is not _ABSENT}
         if not kept and place.path not in self.owned:
             return _ABSENT
@@ -302,33 +320,39 @@ class _Pruning:
 
 @dataclass(slots=True)
 class Difference:
-    """The fields in which two objects differ; one that came or went is told along with all that it holds."""
+    """The fields in which two objects differ; one that came or went is listed along with all that it holds."""
 
-    changed: set[Path] = field(default_factory=set)
+    changed: Paths
     """Added or modified."""
-    removed: set[Path] = field(default_factory=set)
+    removed: Paths
 
     def __bool__(self) -> bool:
         return bool(self.changed or self.removed)
 
-    def compare(self, old: Any, new: Any, place: MergePlace) -> None:
-        before, after = place.parts(old) or {}, place.parts(new) or {}
-        for key in {**before, **after}:
-            inner, part = before.get(key, (None, _ABSENT))
-            self.compare(part, after.get(key, (None, _ABSENT))[1], inner or after[key][0])
-        if old is _ABSENT:
-            self.changed.add(place.path)
-        elif new is _ABSENT:
-            self.removed.add(place.path)
-        elif not before and not after and not equal(old, new):
-            self.changed.add(place.path)
-
 
 def _difference(old: Any, new: Any, root: MergePlace, by: FieldWriter) -> Difference:
     """How an object changed, as far as the writer can change it."""
-    difference = Difference()
-    difference.compare(old, new, root)
-    return Difference(set(by.counted(difference.changed)), set(by.counted(difference.removed)))
+    before = _fields_by_path(old, root, {})
+    after = _fields_by_path(new, root, {})
+    changed = (path for path, value in after.items() if path not in before or _is_modified(before[path], value))
+    return Difference(by.counted(changed), by.counted(before.keys() - after.keys()))
+
+
+def _fields_by_path(value: Any, place: MergePlace, found: dict[Path, Any]) -> dict[Path, Any]:
+    """Everything in a value by its path, the value itself included: at the ends the values, around them _PARTED."""
+    parts = place.parts(value)
+    found[place.path] = _PARTED if parts else value
+    for key, part in (parts or {}).items():
+        if isinstance(part, dict | list):
+            _fields_by_path(part, place.inside(key), found)
+        else:
+            found[*place.path, key] = part
+    return found
+
+
+def _is_modified(old: Any, new: Any) -> bool:
+    """Whether a field that was there and is there has another value. What has parts differs in those."""
+    return old is not _PARTED and new is not _PARTED and not equal(old, new)
 
 
 def _root(item: dict[str, Any]) -> MergePlace:
@@ -341,10 +365,11 @@ def _annotations(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unwritten(item: dict[str, Any]) -> dict[str, Any]:
-    """What a new object is compared with. Parity: its outermost parts are there already, so that nobody owns those."""
+    """What a new object is compared with. Parity: its outermost parts count as present, so that no writer owns those."""
     return {key: {} for key in ("metadata", "spec", "status") if key in item}
 
 
 def _first_owner(live: dict[str, Any], by: FieldWriter) -> Owner:
-    paths = _difference(_unwritten(live), bare(live), _root(live), by).changed - _NOBODYS
+    """The owner of all that an object had when it was applied to for the first time."""
+    paths = _difference(_unwritten(live), bare(live), _root(live), by).changed - _UNOWNED
     return Owner(BEFORE_FIRST_APPLY, "Update", by.api_version, "", by.time, frozenset(paths))

@@ -1,17 +1,19 @@
-"""JSON Patch (RFC 6902) as kube-apiserver applies it: a list of operations, of which all apply or none.
+"""JSON Patch (RFC 6902) and JSON Merge Patch (RFC 7386) as kube-apiserver applies them.
 
-The document that comes in is not changed: a container is copied before its first change, and later changes go to that
-copy, so that a patch of many operations takes time for what it says, not for what it is applied to. Only positions in
-lists cost more: to insert an item moves those behind it.
+A JSON Patch is a list of operations, of which all apply or none. A merge patch is a document of the same form, in which
+null removes. The document that comes in is not changed. For a JSON Patch, a container is copied before its first
+change, and later changes go to that copy, so that a patch of many operations takes time for what it says, not for what
+it is applied to. Only positions in lists cost more: to insert an item moves those behind it.
 """
 
 import json
 import re
 from typing import Any
 
-from mooring.apiserver.nesting import check_depth
+from mooring.apiserver.limits import check_depth
 from mooring.model.api_errors import (
     ApiError,
+    bad_request,
     field_invalid,
     invalid,
     request_entity_too_large,
@@ -23,15 +25,17 @@ from mooring.model.api_errors import (
 OPERATION_LIMIT = 10_000
 """As kube-apiserver."""
 COPY_LIMIT_BYTES = 3 * 1024 * 1024
-"""How much all copy operations of a patch may add; without it a short patch grows a document beyond all bounds."""
+"""How much all copy operations of a patch may add, as kube-apiserver: without a limit a short patch grows a document
+without bound."""
 
 _DECODING = "error decoding patch: "
 _INDEX = re.compile(r"[+-]?[0-9]{1,18}")
+"""A position in a list; more digits than fit an int64 are none."""
 _ABSENT = object()
 
 
 class _Misfit(Exception):
-    """An operation that does not fit the document. The text is for our own log: clients are not told."""
+    """An operation that does not fit the document. Parity: the answer does not say why, so the text is only for a log."""
 
 
 def apply_json_patch(document: dict[str, Any], patch: object) -> dict[str, Any]:
@@ -50,6 +54,7 @@ def equal(one: Any, other: Any) -> bool:
 
 
 def _operations(patch: object) -> list[dict[str, Any]]:
+    """The lines of a patch, each of the right form. Parity: null is a patch without operations."""
     if patch is None:
         return []
     if not isinstance(patch, list):
@@ -74,6 +79,7 @@ def _operation(line: object) -> dict[str, Any]:
 
 
 def _apply(document: dict[str, Any], operations: list[dict[str, Any]]) -> dict[str, Any]:
+    """All operations on one document, then the checks that a single operation cannot make."""
     patched = _Patched(document)
     for operation in operations:
         try:
@@ -97,10 +103,11 @@ class _Patched:
     def __init__(self, document: dict[str, Any]) -> None:
         self.document: Any = document
         self._own: dict[int, Any] = {}
-        """Containers that no one else has, by id: those may be changed in place. Holding them keeps their ids theirs."""
+        """Copies made here, by id: only those may be changed in place. While they are held, no other object gets their id."""
         self._copied_bytes = 0
 
     def step(self, operation: dict[str, Any]) -> None:
+        """One operation. Raises _Misfit."""
         match operation.get("op"):
             case "add":
                 self._add(_pointer(operation), operation.get("value"))
@@ -129,6 +136,7 @@ class _Patched:
         return json.loads(text)
 
     def _add(self, pointer: list[str], value: Any) -> None:
+        """Set a key, or insert into a list; `-` is behind its last item."""
         container, key = self._place(pointer)
         if isinstance(container, dict):
             container[key] = value
@@ -164,6 +172,7 @@ class _Patched:
         return container, pointer[-1]
 
     def _owned(self, container: Any) -> Any:
+        """A container that may be changed in place: itself if it is a copy already, else a copy."""
         if id(container) in self._own:
             return container
         fresh = container.copy()
@@ -185,7 +194,7 @@ def _remove(container: Any, key: str) -> None:
     del container[key if isinstance(container, dict) else _index(key, len(container))]
 
 
-# Pointers (RFC 6901)
+# ---- pointers (RFC 6901)
 
 
 def _pointer(operation: dict[str, Any], name: str = "path") -> list[str]:
@@ -201,12 +210,14 @@ def _pointer(operation: dict[str, Any], name: str = "path") -> list[str]:
 
 
 def _value_at(document: Any, pointer: list[str]) -> Any:
+    """The value that a pointer leads to. Raises _Misfit."""
     for key in pointer:
         document = _child(document, key)
     return document
 
 
 def _child(container: Any, key: str) -> Any:
+    """The value under one key or position. Raises _Misfit."""
     if isinstance(container, list):
         return container[_index(key, len(container))]
     found = container.get(key, _ABSENT) if isinstance(container, dict) else _ABSENT
@@ -223,3 +234,27 @@ def _index(key: str, length: int) -> int:
     if not -length <= position < length:
         raise _Misfit(f"Unable to access invalid index: {position}")
     return position % length
+
+
+# ---- JSON Merge Patch
+
+
+def apply_merge_patch(document: dict[str, Any], patch: object) -> dict[str, Any]:
+    """The document with the patch merged in. Raises ApiError 400 if the patch is no object."""
+    if patch is None:
+        raise bad_request("Invalid JSON Patch")
+    if not isinstance(patch, dict):
+        raise undecodable(patch, "value of type map[string]interface {}", "error decoding patch: ")
+    with shallow_enough():
+        return _merged(document, patch)
+
+
+def _merged(target: object, patch: dict[str, Any]) -> dict[str, Any]:
+    """A merge of two maps. Lists are replaced as a whole, and nulls inside them stay: there they are data."""
+    result = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = _merged(result.get(key), value) if isinstance(value, dict) else value
+    return result

@@ -10,11 +10,12 @@ from mooring.apiserver.patches.merge_keys import DEEPEST, Path, compact
 from mooring.model.api_errors import quoted, shortened
 
 Paths = frozenset[Path]
+"""A set of fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """One entry of managedFields."""
+    """One entry of managedFields: a manager, and the paths of the fields that it owns."""
 
     manager: str
     operation: str
@@ -38,18 +39,20 @@ class Owner:
 
 
 def owners_of(item: dict[str, Any] | None) -> list[Owner]:
-    """The entries of managedFields; what makes no sense in them is nobody's."""
+    """The entries of managedFields. An entry that makes no sense is left out, as if it had no owner."""
     entries = metadata_of(item or {}).get("managedFields")
     return [_owner(entry) for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
 
 def _owner(entry: dict[str, Any]) -> Owner:
+    """One entry, with empty texts where it says nothing: clients may write managedFields themselves."""
     names = ("manager", "operation", "apiVersion", "subresource", "time")
     manager, operation, version, subresource, time = (str(entry.get(name) or "") for name in names)
     return Owner(manager, operation, version, subresource, time, frozenset(_paths(entry.get("fieldsV1"), ())))
 
 
 def _paths(fields: object, path: Path) -> Iterator[Path]:
+    """The paths that FieldsV1 nests: one ends where there is nothing below it, or a dot."""
     if not isinstance(fields, dict):
         return
     if path and (not fields or "." in fields or len(path) == DEEPEST):
@@ -86,16 +89,19 @@ def _fields_v1(paths: Iterable[Path]) -> dict[str, Any]:
 
 
 def with_owners(item: dict[str, Any], owners: Iterable[Owner]) -> dict[str, Any]:
+    """The object with these owners, and no others."""
     entries = [_entry(owner) for owner in sorted(owners, key=_entry_order) if owner.paths]
-    metadata = metadata_of(bare(item)) | ({"managedFields": entries} if entries else {})
-    return {**item, "metadata": metadata}
+    metadata = {key: value for key, value in metadata_of(item).items() if key != "managedFields"}
+    return {**item, "metadata": metadata | ({"managedFields": entries} if entries else {})}
 
 
 def _entry_order(owner: Owner) -> tuple[str, ...]:
+    """Parity: upstream sorts entries so, which keeps an object the same when nothing changed."""
     return owner.operation, owner.time, owner.manager, owner.api_version, owner.subresource
 
 
 def _entry(owner: Owner) -> dict[str, Any]:
+    """One owner as it is written."""
     entry: dict[str, Any] = {"manager": owner.manager, "operation": owner.operation, "apiVersion": owner.api_version}
     entry |= {"time": owner.time} if owner.time else {}
     entry |= {"fieldsType": "FieldsV1", "fieldsV1": _fields_v1(owner.paths)}
@@ -103,12 +109,14 @@ def _entry(owner: Owner) -> dict[str, Any]:
 
 
 def metadata_of(item: dict[str, Any]) -> dict[str, Any]:
+    """The metadata, empty if it is not of the right form: configurations are read before they are validated."""
     metadata = item.get("metadata")
     return metadata if isinstance(metadata, dict) else {}
 
 
 def bare(item: dict[str, Any]) -> dict[str, Any]:
     """The object without its managedFields."""
-    if "managedFields" not in metadata_of(item):
+    metadata = metadata_of(item)
+    if "managedFields" not in metadata:
         return item
-    return {**item, "metadata": {key: value for key, value in metadata_of(item).items() if key != "managedFields"}}
+    return {**item, "metadata": {key: value for key, value in metadata.items() if key != "managedFields"}}

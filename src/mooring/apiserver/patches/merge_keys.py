@@ -1,14 +1,14 @@
-"""Which lists are merged, by what their items are told apart, and which maps are one value: what types.go tells by tags.
+"""Which lists are merged and by which keys of their items, and which maps are one value: what types.go says in tags.
 
 Lists and maps are named by the end of the way that leads to them, as far as that is needed to tell them from others:
-here those that several kinds share, in the spec of a kind its own.
-Whatever is not named here is replaced whole if it is a list, and merged if it is a map.
+here those that several kinds share, in the KindSpec of a kind its own. A list that is not named is replaced as a whole;
+a map that is not named is merged.
 """
 
 import json
 from dataclasses import dataclass
 from sys import intern
-from typing import Any, TypeVar
+from typing import Any
 
 from mooring.model.api_errors import shortened
 from mooring.model.kinds import SPECS
@@ -20,8 +20,6 @@ Names = tuple[str, ...]
 Path = tuple[str, ...]
 """The way to a field with the keys that FieldsV1 nests: `f:name`, `k:{"name":"c"}` for an item, `v:"x"` for a value."""
 
-T = TypeVar("T")
-
 DEEPEST = 64
 """How many keys a path has at most: what lies deeper is owned as a whole. No kind with known fields goes half as deep.
 A path is as long as it is deep, so without a bound a short body that is nested a thousand times has a million keys.
@@ -29,6 +27,7 @@ A path is as long as it is deep, so without a bound a short body that is nested 
 
 
 REPLACED = ListRule()
+"""The rule of a list that is not named."""
 KEY_DEFAULTS = {"protocol": "TCP"}
 """What an item has in a key that it does not name."""
 
@@ -65,6 +64,7 @@ _LISTS = {
     "devices.conditions": ListRule(None, ("type",)),
     "endpoints.addresses": ListRule(None, ()),
 }
+"""By the last names of the way, the rule of each list that several kinds have."""
 
 _ATOMIC_MAPS = (
     *("nodeSelector", "spec.selector", "labelSelector", "namespaceSelector", "scopeSelector", "nodeTopology"),
@@ -81,28 +81,22 @@ _ATOMIC_MAPS = (
         "endpoints.targetRef",
     ),
 )
+"""Maps that several kinds have and that server-side apply takes for one value."""
 
 
 def list_rule(names: Names) -> ListRule:
-    return _found(_LIST_BOOK, names) or REPLACED
+    """The rule for the longest end of the way that a rule is known for."""
+    return _LIST_BOOK.get(names[-3:]) or _LIST_BOOK.get(names[-2:]) or _LIST_BOOK.get(names[-1:]) or REPLACED
 
 
 def is_atomic(names: Names) -> bool:
     """Whether server-side apply takes the map for one value."""
-    return _found(_ATOMIC_BOOK, names) is not None
+    return not _ATOMIC.isdisjoint((names[-3:], names[-2:], names[-1:]))
 
 
 def is_replaced(names: Names) -> bool:
     """Whether a strategic merge patch replaces the map whole."""
-    return _found(_REPLACED_BOOK, names) is not None
-
-
-def _found(book: dict[Names, T], names: Names) -> T | None:
-    """What the longest known end of the way leads to."""
-    for length in (3, 2, 1):
-        if (found := book.get(names[-length:])) is not None:
-            return found
-    return None
+    return not _REPLACED.isdisjoint((names[-3:], names[-2:], names[-1:]))
 
 
 def _names(end: str, kind: str = "") -> Names:
@@ -112,15 +106,16 @@ def _names(end: str, kind: str = "") -> Names:
 _LIST_BOOK: dict[Names, ListRule] = {_names(end): rule for end, rule in _LISTS.items()} | {
     _names(end, spec.kind): rule for spec in SPECS for end, rule in spec.lists.items()
 }
-_ATOMIC_BOOK: dict[Names, bool] = dict.fromkeys(map(_names, _ATOMIC_MAPS), True) | {
-    _names(end, spec.kind): True for spec in SPECS for end in spec.atomic_maps
-}
-_REPLACED_BOOK: dict[Names, bool] = {_names(end, spec.kind): True for spec in SPECS for end in spec.replaced_maps}
+"""All rules, those of single kinds included, by the names that a way may end with (one, two or three of them)."""
+_ATOMIC: frozenset[Names] = frozenset(
+    [*map(_names, _ATOMIC_MAPS), *(_names(end, spec.kind) for spec in SPECS for end in spec.atomic_maps)]
+)
+_REPLACED: frozenset[Names] = frozenset(_names(end, spec.kind) for spec in SPECS for end in spec.replaced_maps)
 
 
 @dataclass(frozen=True, slots=True)
 class MergePlace:
-    """Where in an object: by names, for what is known of the type, and by path, for who owns it.
+    """A place in an object: by names, for what is known of the type, and by path, for who owns it.
 
     Keys of paths are interned: paths are compared and looked up by the thousand, and a key may be a megabyte long.
     """
@@ -135,13 +130,17 @@ class MergePlace:
         return not self.is_item and list_rule(self.names).apply_keys is not None
 
     def at(self, name: str) -> "MergePlace":
-        return MergePlace((*self.names, name), (*self.path, intern(f"f:{name}")))
+        """The place of a field."""
+        return self.inside(intern(f"f:{name}"))
 
-    def among(self, key: str) -> "MergePlace":
-        return MergePlace(self.names, (*self.path, intern(key)), True)
+    def inside(self, key: str) -> "MergePlace":
+        """The place of the field, or of the item of a list, that a path has this key for."""
+        if key.startswith("f:"):
+            return MergePlace((*self.names, key[2:]), (*self.path, key))
+        return MergePlace(self.names, (*self.path, key), True)
 
-    def parts(self, value: object) -> dict[str, tuple["MergePlace", Any]] | None:
-        """What a value is made of, by key; None for a value that is owned as a whole.
+    def parts(self, value: object) -> dict[str, Any] | None:
+        """What a value is made of, by the key that a path has for each; None for a value that is owned as a whole.
 
         A list is such a value too if its items cannot be told apart.
         """
@@ -149,10 +148,10 @@ class MergePlace:
             return None
         if isinstance(value, dict):
             atomic = list_rule(self.names).atomic_items if self.is_item else is_atomic(self.names)
-            return None if atomic else {f"f:{name}": (self.at(name), part) for name, part in value.items()}
+            return None if atomic else {intern(f"f:{name}"): part for name, part in value.items()}
         if not isinstance(value, list) or not self.is_keyed:
             return None
-        parts = {key: (self.among(key), item) for item in value if (key := self.key(item)) is not None}
+        parts = {intern(key): item for item in value if (key := self.key(item)) is not None}
         return parts if len(parts) == len(value) else None
 
     def key(self, item: object) -> str | None:
@@ -168,6 +167,7 @@ class MergePlace:
 
 
 def compact(value: object) -> str:
+    """JSON without blanks and with sorted keys: two equal values have the same text, and FieldsV1 is written so."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
@@ -177,6 +177,7 @@ def path_text(path: Path) -> str:
 
 
 def _key_text(key: str) -> str:
+    """One step of a path: `.image`, `[="x"]` for a value, `[name="c"]` for an item."""
     form, _, text = key.partition(":")
     if form == "f":
         return f".{shortened(text)}"

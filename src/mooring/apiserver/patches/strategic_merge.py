@@ -13,14 +13,19 @@ from mooring.apiserver.patches.merge_keys import Names, is_replaced, list_rule
 from mooring.model.api_errors import ApiError, bad_request, shallow_enough, undecodable, unprocessable
 
 PATCH = "$patch"
+"""In a map: `replace`, `delete` or `merge` this map or item."""
 RETAIN_KEYS = "$retainKeys"
+"""In a map: all other keys go. For unions, in which two members must not stay."""
 ORDER = "$setElementOrder"
+"""`$setElementOrder/x`: how to order the list `x` after the merge."""
 DELETIONS = "$deleteFromPrimitiveList"
+"""`$deleteFromPrimitiveList/x`: which values leave the list `x`."""
 
 _BAD_ORDER = "invalid patch format of setElementOrder list"
 _BAD_DELETIONS = "invalid patch format of primitive list"
 _BAD_RETAINED = "invalid patch format of retainKeys"
 _DROPPED = object()
+"""Stands for a value that is to go."""
 
 
 def apply_strategic_merge_patch(document: dict[str, Any], patch: object) -> dict[str, Any]:
@@ -47,6 +52,7 @@ class _Fields:
 
 
 def _fields(patch: dict[str, Any]) -> _Fields:
+    """A map of a patch, taken apart. Raises 400 for directives of the wrong form."""
     fields = _Fields()
     for key, value in patch.items():
         if key.startswith(ORDER):
@@ -69,15 +75,17 @@ def _subject(key: str, directive: str, otherwise: str) -> str:
 
 
 def _list(value: object, otherwise: str) -> list[Any]:
+    """The value, if it is a list. Raises 400 with the text `otherwise`."""
     if not isinstance(value, list):
         raise bad_request(otherwise)
     return value
 
 
-# Maps
+# ---- maps
 
 
 def _merged_map(original: dict[str, Any], patch: dict[str, Any], names: Names) -> dict[str, Any]:
+    """A map merged with the map of a patch, by its `$patch`. Order and deletions apply to what the merge left."""
     match patch.get(PATCH, "merge"):
         case "delete":
             return {}
@@ -105,6 +113,7 @@ def _retained(original: dict[str, Any], fields: _Fields) -> dict[str, Any]:
 
 
 def _merge_values(result: dict[str, Any], fields: _Fields, names: Names) -> None:
+    """Each field of the patch into the result."""
     for key, value in fields.values.items():
         merged = _merged(result.get(key), value, (*names, key), fields.orders.get(key))
         if merged is _DROPPED:
@@ -134,16 +143,18 @@ def _order_others(result: dict[str, Any], fields: _Fields, names: Names) -> None
 
 
 def _delete_values(result: dict[str, Any], fields: _Fields) -> None:
+    """Values that `$deleteFromPrimitiveList` names leave their list."""
     for key, values in fields.deletions.items():
         if isinstance(current := result.get(key), list):
             doomed = {_text(value) for value in values}
             result[key] = [value for value in current if _text(value) not in doomed]
 
 
-# Lists
+# ---- lists
 
 
 def _merged_list(original: list[Any] | None, patch: list[Any], names: Names, order: list[Any] | None) -> list[Any]:
+    """A list merged by the rule for it: as a whole, item by item, or value by value; then put in order."""
     key = list_rule(names).patch_key
     if key is None:
         return _cleaned_list(patch)
@@ -213,6 +224,7 @@ def _check_order(patch: list[Any], order: list[Any], key: str) -> None:
 
 
 def _wrong_order(patch: list[Any], order: list[Any]) -> ApiError:
+    """The refusal, in upstream's words and in Go's notation."""
     return bad_request(
         f"The order in patch list:\n{_go_text(patch)}\n doesn't match {ORDER} list:\n{_go_text(order)}\n"
     )
@@ -234,6 +246,7 @@ def _arranged(items: list[Any], wanted: list[Any], live: list[Any], key: str) ->
 
 
 def _ranks(items: list[Any], key: str) -> dict[str, int]:
+    """The first position of each identity."""
     return {_identity(item, key): i for i, item in reversed(list(enumerate(items)))}
 
 
@@ -246,7 +259,7 @@ def _identity(item: Any, key: str) -> str:
     return _text(item[key])
 
 
-# Values
+# ---- values
 
 
 def _is_directive(item: object) -> bool:
@@ -261,6 +274,7 @@ def _cleaned(value: Any) -> Any:
 
 
 def _cleaned_map(value: dict[str, Any]) -> dict[str, Any]:
+    """Without nulls and directives."""
     cleaned = {key: _cleaned(item) for key, item in _fields(value).values.items() if item is not None}
     return {key: item for key, item in cleaned.items() if item is not _DROPPED}
 

@@ -43,6 +43,7 @@ class Subresource:
 
 
 _ORDINARY = Subresource()
+"""Read and written like `status`."""
 
 SUBRESOURCES: dict[str, Subresource] = {
     "binding": Subresource(("create",), "Binding"),
@@ -99,6 +100,7 @@ def resource_list(group: str, version: str) -> JsonObject | None:
 
 
 def _lines(resource: KindSpec) -> Iterator[JsonObject]:
+    """The lines of a resource and of its subresources, in upstream's order."""
     yield {
         "name": resource.plural,
         "singularName": resource.singular,
@@ -112,6 +114,7 @@ def _lines(resource: KindSpec) -> Iterator[JsonObject]:
 
 
 def _subresource_line(resource: KindSpec, name: str, sub: Subresource) -> JsonObject:
+    """The line of one subresource. It names a group only where its kind is of another one."""
     line: JsonObject = {"name": f"{resource.plural}/{name}", "singularName": "", "namespaced": resource.namespaced}
     if sub.group:
         line |= {"group": sub.group, "version": sub.version}
@@ -119,6 +122,7 @@ def _subresource_line(resource: KindSpec, name: str, sub: Subresource) -> JsonOb
 
 
 def _group(name: str) -> JsonObject:
+    """One group with its versions; the first is preferred."""
     versions = [{"groupVersion": f"{name}/{version}", "version": version} for version in _versions(name)]
     return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
@@ -137,6 +141,7 @@ def aggregated_list(*groups: str) -> JsonObject:
 
 
 def _aggregated_group(name: str) -> JsonObject:
+    """One group with the resources of all its versions."""
     versions = [
         {
             "version": version,
@@ -149,6 +154,7 @@ def _aggregated_group(name: str) -> JsonObject:
 
 
 def _aggregated(resource: KindSpec) -> JsonObject:
+    """One resource with its subresources."""
     line: JsonObject = {
         "resource": resource.plural,
         "responseKind": _response_kind(resource.kind),
@@ -163,6 +169,7 @@ def _aggregated(resource: KindSpec) -> JsonObject:
 
 
 def _aggregated_subresource(resource: KindSpec, name: str) -> JsonObject:
+    """One subresource."""
     sub = SUBRESOURCES.get(name, _ORDINARY)
     kind = _response_kind(sub.kind or resource.kind, sub.group, sub.version)
     return {"subresource": name, "responseKind": kind, "verbs": list(sub.verbs)}
@@ -177,14 +184,17 @@ def _response_kind(kind: str, group: str = "", version: str = "") -> dict[str, s
 
 
 def _all() -> Iterable[KindSpec]:
+    """Everything that has a path: what is stored, and what is only posted."""
     return (*RESOURCES.values(), *REQUESTS)
 
 
 def _groups() -> list[str]:
+    """The named groups, in the order of the table of kinds."""
     return list(dict.fromkeys(resource.group for resource in _all() if resource.group))
 
 
 def _versions(group: str) -> list[str]:
+    """The versions of a group that are served, in the order of the table."""
     return list(dict.fromkeys(resource.version for resource in _all() if resource.group == group))
 
 
@@ -195,5 +205,6 @@ def _kinds(group: str, version: str) -> list[KindSpec]:
 
 
 def _names(resource: KindSpec) -> dict[str, Any]:
+    """Short names and categories, left out where there are none."""
     names = {"shortNames": resource.short_names, "categories": resource.categories}
     return {key: list(values) for key, values in names.items() if values}

@@ -1,25 +1,30 @@
 """Which fields each type has that the embedded server serves, and what they hold: the table `data/fields.txt`.
 
-The table is read when it is first asked for (10 ms). In it, what a field holds is a short text: a plain value (`string`),
-a type (`core.PodSpec`), a list (`[core.Container]`) or a map (`{quantity}`).
+The table is read when it is first asked for (10 ms). In it, what a field holds is a short text: a plain value
+(`string`), a type (`core.PodSpec`), a list (`[core.Container]`) or a map (`{quantity}`). It was generated from the tags
+in upstream's types.go and from its swagger.json.
 """
 
 from functools import cache
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 
 ANYTHING = "object"
-"""Holds whatever JSON there is, with no fields that anyone knows."""
+"""Holds any JSON, with no fields that are known."""
 
 
 class Field(NamedTuple):
+    """What a field holds, and whether a schema says that it must be there."""
+
     holds: str
     is_required: bool
 
 
 Fields = dict[str, Field]
+"""The fields of a type by their names in JSON."""
 
 
 class SchemaPlace(NamedTuple):
@@ -34,9 +39,12 @@ class SchemaPlace(NamedTuple):
 
 
 Places = dict[str, SchemaPlace]
+"""Where protobuf has the fields of a type, by their names in JSON."""
 
 
 class Table(NamedTuple):
+    """All types, as the file lists them."""
+
     types: dict[str, Fields]
     """By `package.Type`."""
     places: dict[str, Places]
@@ -58,10 +66,12 @@ def type_of(resource: KindSpec) -> str:
 
 
 def fields_of(name: str) -> Fields:
+    """The fields of a type of the table."""
     return table().types[name]
 
 
 def places_of(name: str) -> Places:
+    """Where protobuf has them."""
     return table().places[name]
 
 
@@ -96,6 +106,7 @@ def core_of(holds: str) -> str:
 
 @cache
 def table() -> Table:
+    """The table, read once."""
     found = Table({}, {}, {})
     package, fields, places = "", Fields(), Places()
     for line in (files("mooring.apiserver.schema") / "data" / "fields.txt").read_text().splitlines():
@@ -123,3 +134,26 @@ def _absolute(holds: str, package: str) -> str:
 def _place(marked: str, form: str = "") -> SchemaPlace:
     numbers = marked.rstrip("?")
     return SchemaPlace(tuple(map(int, numbers.split("."))), marked != numbers, form == "bytes")
+
+
+# ---- pruning
+
+
+def pruned(resource: KindSpec, item: JsonObject) -> JsonObject:
+    """An object without the fields that its kind does not have: those are never stored."""
+    left: JsonObject = _pruned(item, type_of(resource))
+    return left
+
+
+def _pruned(value: Any, holds: str) -> Any:
+    """A value of the wrong form is left as it is, for others to refuse."""
+    if isinstance(value, list) and is_list(holds):
+        return [_pruned(inner, part_of(holds)) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    if is_map(holds):
+        return {name: _pruned(inner, part_of(holds)) for name, inner in value.items()}
+    if not is_type(holds):
+        return value
+    known = fields_of(holds)
+    return {name: _pruned(inner, known[name].holds) for name, inner in value.items() if name in known}

@@ -1,8 +1,9 @@
-"""OpenAPI v3: the schemas of all served kinds, made from the table of fields, and the operations that kubectl looks for.
+"""OpenAPI v3: the schemas of all served kinds, made from the table of fields, and the operations that kubectl looks
+for.
 
 kubectl explains kinds by the schemas (which have no descriptions), sees by the parameters of PATCH that the server
-validates fields, and `kubectl apply` merges by the rules that stand beside the fields: those of `merge_keys`.
-Documents are made once and shared: whoever is handed one must not change it.
+validates fields, and `kubectl apply` merges by the rules that stand beside the fields: those of `merge_keys`. Documents
+are made once and shared: a caller must not change one.
 """
 
 import hashlib
@@ -34,6 +35,7 @@ from mooring.model.resources import REQUESTS, RESOURCES
 ROOT = "/openapi/v3"
 
 _QUERY = ("dryRun", "fieldManager", "fieldValidation", "force")
+"""The parameters of a write that kubectl looks for."""
 _PATCH_TYPES = ("json-patch+json", "merge-patch+json", "strategic-merge-patch+json", "apply-patch+yaml")
 _MACHINERY = "io.k8s.apimachinery.pkg"
 PATCH = f"{_MACHINERY}.apis.meta.v1.Patch"
@@ -87,6 +89,7 @@ def _kinds() -> dict[str, list[KindSpec]]:
 
 @cache
 def _document(path: str) -> JsonObject:
+    """The document of one group and version."""
     kinds = _kinds()[path]
     return {
         "openapi": "3.0.0",
@@ -98,10 +101,11 @@ def _document(path: str) -> JsonObject:
 
 @cache
 def _hash(path: str) -> str:
+    """What kubectl caches a document under: another document has another hash."""
     return hashlib.sha512(msgspec.json.encode(_document(path))).hexdigest().upper()
 
 
-# Operations
+# ---- operations
 
 
 def _operations(resource: KindSpec) -> Iterator[tuple[str, JsonObject]]:
@@ -120,6 +124,7 @@ def _path_parameters(names: Iterable[str]) -> JsonObject:
 
 
 def _operation(resource: KindSpec, action: str) -> JsonObject:
+    """One verb of a path."""
     return {
         "x-kubernetes-action": action,
         "x-kubernetes-group-version-kind": _identity(resource),
@@ -134,19 +139,22 @@ def _operation(resource: KindSpec, action: str) -> JsonObject:
 
 
 def _content(resource: KindSpec, action: str) -> JsonObject:
+    """What a request may send: the object, or a patch of any type."""
     if action == "patch":
         return {f"application/{name}": {"schema": _reference(PATCH)} for name in _PATCH_TYPES}
     return {"application/json": {"schema": _reference(full_name(type_of(resource)))}}
 
 
 def _identity(resource: KindSpec) -> dict[str, str]:
+    """How schemas and operations name a kind."""
     return {"group": resource.group, "version": resource.version, "kind": resource.kind}
 
 
-# Schemas
+# ---- schemas
 
 
 def _schemas(kinds: Iterable[KindSpec]) -> dict[str, JsonObject]:
+    """The schemas of some kinds and of all types that they are made of, by their full names."""
     made: dict[str, JsonObject] = {PATCH: {"type": "object"}}
     for resource in kinds:
         _add_schemas(made, type_of(resource))
@@ -166,6 +174,7 @@ def _add_schemas(made: dict[str, JsonObject], name: str) -> None:
 
 
 def _schema(name: str) -> JsonObject:
+    """One type as an object with properties."""
     fields = fields_of(name)
     schema = {
         "type": "object",
@@ -176,12 +185,14 @@ def _schema(name: str) -> JsonObject:
 
 
 def _property(name: str, field: str, held: Field) -> JsonObject:
+    """One field: what it holds, with the rules by which patches merge it."""
     schema, rules = _value(held.holds), _merge_rules().get((name, field), {})
     # Nothing may stand beside a reference.
     return {"allOf": [schema], **rules} if rules and "$ref" in schema else schema | rules
 
 
 def _value(holds: str) -> JsonObject:
+    """The schema of what a field holds."""
     if is_list(holds):
         return {"type": "array", "items": _value(part_of(holds))}
     if is_map(holds):
@@ -195,7 +206,7 @@ def _reference(name: str) -> JsonObject:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-# How fields are merged
+# ---- how fields are merged
 
 
 @cache
@@ -216,6 +227,8 @@ def ways() -> Iterator[tuple[str, str, Names]]:
 
 
 def _ways(name: str, way: Names, gone: set[tuple[str, Names]]) -> Iterator[tuple[str, str, Names]]:
+    """All ways into a type. `merge_keys` looks at the last three names, so a type that was reached by the same last two
+    is not entered again."""
     if not is_type(name) or (name, way[-2:]) in gone:
         return
     gone.add((name, way[-2:]))
@@ -225,6 +238,7 @@ def _ways(name: str, way: Names, gone: set[tuple[str, Names]]) -> Iterator[tuple
 
 
 def _rules(name: str, field: str, way: Names) -> JsonObject:
+    """The extensions by which clients merge one field."""
     if is_list(fields_of(name)[field].holds):
         rules = _list_rules(list_rule(way))
     else:
@@ -236,6 +250,7 @@ def _rules(name: str, field: str, way: Names) -> JsonObject:
 
 
 def _list_rules(rule: ListRule) -> dict[str, Any]:
+    """Server-side apply goes by list-type, strategic merge patches go by patch-strategy and patch-merge-key."""
     rules: dict[str, Any] = {"list-type": "atomic"}
     if rule.apply_keys is not None:
         rules = (

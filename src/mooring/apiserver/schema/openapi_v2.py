@@ -16,6 +16,7 @@ PATH = "/openapi/v2"
 PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _PROTOBUF_NAMES = (PROTOBUF, "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
 _LENGTH_DELIMITED = 2
+"""The wire type of texts and messages."""
 _SWAGGER, _INFO, _TITLE, _API_VERSION = 1, 2, 1, 2
 """Numbers of fields in the messages Document and Info."""
 
@@ -23,13 +24,13 @@ _INFO_TEXT = {"title": "Kubernetes", "version": f"{VERSION['major']}.{VERSION['m
 
 
 def wants_protobuf(accept: str) -> bool:
-    """Parity: whoever names it anywhere gets it."""
+    """Parity: a client that names it anywhere in Accept gets it."""
     return any(wish.partition(";")[0].strip().lower() in _PROTOBUF_NAMES for wish in accept.split(","))
 
 
 @cache
 def document() -> JsonObject:
-    """The document as JSON. It is made once and shared: whoever is handed it must not change it."""
+    """The document as JSON. It is made once and shared: a caller must not change it."""
     paths: JsonObject = {}
     definitions: JsonObject = {}
     for described in all_documents():
@@ -40,6 +41,7 @@ def document() -> JsonObject:
 
 @cache
 def protobuf() -> bytes:
+    """The document that kubectl gets: version and title."""
     info = _text(_TITLE, _INFO_TEXT["title"]) + _text(_API_VERSION, _INFO_TEXT["version"])
     return _text(_SWAGGER, "2.0") + _field(_INFO, info)
 
@@ -54,6 +56,7 @@ def _field(number: int, data: bytes) -> bytes:
 
 
 def _path(item: JsonObject) -> JsonObject:
+    """The operations of one path."""
     made: JsonObject = {verb: _operation(operation) for verb, operation in item.items() if verb != "parameters"}
     if "parameters" in item:
         made["parameters"] = [_parameter(parameter) for parameter in item["parameters"]]
@@ -86,6 +89,7 @@ def _schema(schema: Any) -> Any:
 
 
 def _parts(schema: JsonObject) -> Iterator[tuple[str, Any]]:
+    """The entries of a schema, as v2 writes them."""
     for key, value in schema.items():
         if key == "$ref":
             yield key, value.replace("#/components/schemas/", "#/definitions/")

@@ -33,9 +33,12 @@ MAGIC = b"k8s\0"
 """What every object begins with that Kubernetes writes as protobuf."""
 
 _VARINT, _FIXED_64, _LENGTH, _FIXED_32 = 0, 1, 2, 5
+"""Wire types: the form of what follows a tag."""
 _FORMS = 8
+"""A tag is a field number times 8 plus the wire type."""
 _FIXED_BYTES = {_FIXED_64: 8, _FIXED_32: 4}
 _VARINT_BYTES = 10
+"""Seven bits to a byte, so that ten hold 64 bits. More are malformed."""
 _64_BITS = (1 << 64) - 1
 
 _FAULTS = (IndexError, ValueError, OverflowError, OSError, RecursionError, msgspec.DecodeError)
@@ -91,10 +94,11 @@ def _is_kind(name: str) -> bool:
     return is_type(name) and "kind" in fields_of(name) and "kind" not in places_of(name)
 
 
-# The bytes
+# ---- bytes
 
 
 def _read_message(plan: Plan, data: bytes) -> JsonObject:
+    """A message as an object."""
     found: JsonObject = {}
     _fill(plan, found, data)
     return found
@@ -129,6 +133,8 @@ def _fill(plan: Plan, found: JsonObject, data: bytes) -> None:
 
 
 def _fixed_bytes(form: int) -> int:
+    """The size of a value of fixed size. No field of ours has one, but a newer client may send some. Raises
+    MalformedError."""
     if form not in _FIXED_BYTES:
         raise MalformedError
     return _FIXED_BYTES[form]
@@ -145,10 +151,11 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     raise MalformedError
 
 
-# Plain values
+# ---- plain values
 
 
 def _read_integer(value: int) -> int:
+    """Negative numbers come as 64 bits in two's complement."""
     return value - (1 << 64) if value >> 63 else value
 
 
@@ -157,6 +164,7 @@ def _read_base64(data: bytes) -> str:
 
 
 def _read_time(data: bytes) -> str | None:
+    """In whole seconds; nothing if the message is empty, because Go writes a zero time as one."""
     found = _read_message(_TIMESTAMP, data)
     return in_seconds(found.get("seconds", 0) * NS_PER_S) if data else None
 
@@ -167,11 +175,13 @@ def _read_micro_time(data: bytes) -> str | None:
 
 
 def _read_quantity(data: bytes) -> str:
+    """The text of a quantity."""
     text: str = _read_message(_QUANTITY, data).get("string", "0")
     return text
 
 
 def _read_int_or_string(data: bytes) -> int | str:
+    """Type 0 is a number, 1 a text."""
     found = _read_message(_INT_OR_STRING, data)
     value: int | str = found.get("strVal", "") if found.get("type") else found.get("intVal", 0)
     return value
@@ -194,11 +204,12 @@ _READERS: dict[str, Reader] = {
     "fields-v1": _read_json,
     "object": _read_json,
 }
+"""By what a field holds."""
 _DROPPED_IF_ZERO = ("string", "integer", "boolean")
 """Unless the table says otherwise. Of others, Go's JSON shows even what is empty."""
 
 
-# Plans
+# ---- plans
 
 
 @cache
@@ -241,10 +252,12 @@ def _putting(field: str, holds: str, place: SchemaPlace) -> tuple[int, Put]:
 
 
 def _form(holds: str) -> int:
+    """The wire type of a plain value."""
     return _VARINT if holds in ("integer", "boolean") else _LENGTH
 
 
 def _reader(holds: str, is_bytes: bool = False) -> Reader:
+    """How to read one value."""
     if is_type(holds):
         return partial(_read_message, _plan(holds))
     if is_list(holds):
@@ -260,6 +273,8 @@ def _items_reader(part: str) -> Reader:
 
 
 def _setting(field: str, read: Reader, keeps_zero: bool = False) -> Put:
+    """Puts one value under a name; zeros only where they differ from nothing."""
+
     def put(found: JsonObject, raw: Any) -> None:
         value = read(raw)
         if value or (keeps_zero and value is not None):
@@ -269,6 +284,8 @@ def _setting(field: str, read: Reader, keeps_zero: bool = False) -> Put:
 
 
 def _appending(field: str, read: Reader) -> Put:
+    """Adds one item to a list: protobuf repeats the field for each."""
+
     def put(found: JsonObject, raw: Any) -> None:
         found.setdefault(field, []).append(read(raw))
 
@@ -288,10 +305,11 @@ def _entering(field: str, read: Reader) -> Put:
     return put
 
 
-# Messages that are not in the table
+# ---- messages that are not in the table
 
 
 def _message(**fields: tuple[int, int, Reader]) -> Plan:
+    """The plan of a message that the table does not have."""
     plan = Plan()
     for field, (number, form, read) in fields.items():
         _add(plan, number, form, _setting(field, read))

@@ -1,29 +1,29 @@
-"""Fields that nobody knows and fields that are given twice: what `fieldValidation` refuses or warns of.
+"""Unknown fields and fields that are given twice: what `fieldValidation` refuses or warns of.
 
 | how the body came      | given twice         | unknown                                | refused with   |
 | JSON object            | `faults_in_body` tells both, in the order of the body        | `strict_error` |
 | YAML object            | `yaml_duplicates`   | `unknown_fields`, sorted               | `strict_error` |
 | merge, strategic merge | `duplicates`        | `unknown_fields` of the result, sorted | `patch_error`  |
 | JSON patch             | `json_patch_faults` | `unknown_fields` of the result, sorted | `patch_error`  |
-| server-side apply      | `yaml_duplicates`   | `check_declared`, whatever was asked   | `apply_error`  |
+| server-side apply      | `yaml_duplicates`   | `undeclared`, whatever was asked       | `apply_error`  |
 
-Warnings of them are `warning_headers`.
+Warnings of them are `warning_headers`. All of these walk the object; callers first ask `typed_values.conforms` and
+`has_repeats`, which are quick and settle nearly every body.
 """
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache
+from contextlib import suppress
 from itertools import islice
 from typing import Any, NamedTuple
 
+import msgspec
 import yaml
 
 from mooring.apiserver.patches.merge_keys import MergePlace, path_text
 from mooring.apiserver.schema.fields import (
     Field,
     Fields,
-    core_of,
     fields_of,
     is_list,
     is_map,
@@ -31,12 +31,13 @@ from mooring.apiserver.schema.fields import (
     part_of,
     type_of,
 )
+from mooring.apiserver.schema.typed_values import conforms
 from mooring.model.api_errors import ApiError, Cause, bad_request, invalid, quoted, unexplained
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 
 _MOST_FAULTS = 100
-"""Parity: no more are told of one body."""
+"""Parity: the server reports no more faults of one body."""
 _MOST_CHARS = 256 * 1024
 """... and none after so much text."""
 _WARNED_CHARS, _SHORT_CHARS = 4096, 256
@@ -45,11 +46,14 @@ _WARNED_CHARS, _SHORT_CHARS = 4096, 256
 _UNTYPED = "untyped"
 """Holds anything, and what is given twice in it counts; in an `object` of the table it does not."""
 _OPERATION = "patch.Operation"
+"""One line of a JSON patch, which is no type of the table."""
 _OPERATION_FIELDS: Fields = {
     **{name: Field("string", True) for name in ("op", "path", "from")},
     "value": Field(_UNTYPED, False),
 }
 _TWICE = 2
+"""A key is reported when it comes for the second time."""
+_encode = msgspec.json.Encoder().encode
 
 Step = str | int
 """The name of a field, the key of a map, or the index of an item."""
@@ -75,41 +79,33 @@ class FieldFault(NamedTuple):
         return f"{'unknown' if self.is_unknown else 'duplicate'} field {quoted(_path(self.way))}"
 
 
-# Finding
+# ---- finding
 
 
 def field_faults(resource: KindSpec, body: JsonObject | bytes) -> list[FieldFault]:
-    """All faults of an object that is decoded, or of its JSON text: only text still has what is given twice."""
-    if isinstance(body, bytes):
-        try:
-            item = _scan(body.decode())
-        except _GivenTwiceError:
-            item = None
-    else:
-        item = body
-    if item is not None and is_known(resource, item):
+    """All faults of an object that is decoded, or of its JSON text. Only text still has what is given twice."""
+    item = msgspec.json.decode(body) if isinstance(body, bytes) else body
+    if is_known(resource, item) and not (isinstance(body, bytes) and has_repeats(body, item)):
         return []
     value = _with_repeats(body) if isinstance(body, bytes) else item
     return list(islice(_faults(value, type_of(resource)), _MOST_FAULTS))
 
 
-def faults_in_body(resource: KindSpec, body: bytes, item: JsonObject) -> list[str]:
-    """All faults of a JSON body, in its order; `item` is what it was decoded to."""
-    # Hot: nearly no body has faults, so that is made sure of first: 9 µs for a pod with one container, 50 µs for
-    # one with three, probes, volumes and affinity (2.3 KiB); two thirds of that are for what is given twice.
-    if is_known(resource, item) and not _repeats(body):
-        return []
+def faults_in_body(resource: KindSpec, body: bytes) -> list[str]:
+    """All faults of a JSON body, in its order."""
     return _told(map(str, _faults(_with_repeats(body), type_of(resource))))
 
 
 def unknown_fields(resource: KindSpec, item: JsonObject) -> list[str]:
-    """In the order of the object. Parity: of a patched object, or of one that was YAML, they are told sorted."""
-    return [] if is_known(resource, item) else _told(map(str, _faults(item, type_of(resource))))
+    """In the order of the object. Parity: of a patched object, or of one that was YAML, they are sorted."""
+    return _told(map(str, _faults(item, type_of(resource))))
 
 
 def duplicates(body: bytes) -> list[str]:
     """What is given twice in a JSON body, whatever its type, in the order of the body."""
-    return _told(map(str, _faults(_with_repeats(body), _UNTYPED))) if _repeats(body) else []
+    if not has_repeats(body, msgspec.json.decode(body)):
+        return []
+    return _told(map(str, _faults(_with_repeats(body), _UNTYPED)))
 
 
 def json_patch_faults(body: bytes) -> list[str]:
@@ -120,17 +116,19 @@ def json_patch_faults(body: bytes) -> list[str]:
 
 def yaml_duplicates(text: bytes) -> list[str]:
     """What is given twice in YAML, by line, in the words of Go's decoder."""
-    if _is_json_without_repeats(text):
-        return []
+    with suppress(msgspec.DecodeError, RecursionError):
+        # What is applied is called YAML, but most clients send JSON, which is read much faster.
+        if not has_repeats(text, msgspec.json.decode(text)):
+            return []
     found = _yaml_repeats(yaml.compose(text, Loader=yaml.CSafeLoader), set())
     return [f"line {line}: key {quoted(name)} already set in map" for line, name in found]
 
 
-# Telling
+# ---- telling
 
 
 def strict_error(resource: KindSpec, faults: Iterable[str], yaml_lines: Sequence[str] = ()) -> ApiError:
-    """The refusal of an object; what its YAML has twice is told first."""
+    """The refusal of an object; what its YAML has twice comes first."""
     told = _strict_text([*_yaml_text(yaml_lines), *faults])
     kind = resource.kind
     return bad_request(f'{kind} in version "{resource.version}" cannot be handled as a {kind}: {told}')
@@ -176,7 +174,7 @@ def _yaml_text(lines: Sequence[str]) -> list[str]:
 
 
 def _told(faults: Iterable[str]) -> list[str]:
-    """The first of them, each once. Where they have long names it is fewer: each has the whole way to its field."""
+    """The first faults, each once. Where their paths are long there are fewer: at most _MOST_CHARS of text."""
     told: dict[str, None] = {}
     shown_chars = 0
     for fault in faults:
@@ -187,91 +185,29 @@ def _told(faults: Iterable[str]) -> list[str]:
     return list(told)
 
 
-# Whether there is anything to find
-
-
-@dataclass(slots=True)
-class _Branch:
-    """A field with objects of a known type in it: one, a list of them or a map."""
-
-    form: type[Any]
-    is_one: bool
-    fields: "_Branches"
-
-
-_Branches = dict[str, _Branch | None]
-"""The fields of a type; those with nothing to look at inside are None."""
+# ---- whether there is anything to find
 
 
 def is_known(resource: KindSpec, item: JsonObject) -> bool:
-    """Whether all fields of an object are fields of its kind."""
+    """Whether all fields of an object are fields of its kind. A value of the wrong form has none: others refuse it."""
     name = type_of(resource)
-    return not is_type(name) or _has_known(_branches(name), item)
+    return conforms(name, item) or next(_faults(item, name), None) is None
 
 
-def _has_known(fields: _Branches, item: JsonObject) -> bool:
-    if not fields.keys() >= item.keys():
-        return False
-    for name, value in item.items():
-        branch = fields[name]
-        if branch is not None and not _all_known(branch, value):
-            return False
-    return True
+def has_repeats(body: bytes, data: Any) -> bool:
+    """Whether JSON text has a key twice in one object; `data` is what it was decoded to, with the last of each only.
+
+    Hot: a key has two quotes, so text without repeats has as many quotes as its data, and both are counted in C.
+    """
+    return _quotes(body) != _quotes(_encode(data))
 
 
-def _all_known(branch: _Branch, value: Any) -> bool:
-    """A value of the wrong form has no fields to know: others refuse it."""
-    if type(value) is not branch.form:
-        return True
-    if branch.is_one:
-        return _has_known(branch.fields, value)
-    for item in value if branch.form is list else value.values():
-        if type(item) is dict and not _has_known(branch.fields, item):
-            return False
-    return True
+def _quotes(text: bytes) -> int:
+    """How many quotes open or close a string: those that are not escaped. Backslashes that are escaped go first."""
+    return text.replace(b"\\\\", b"").replace(b'\\"', b"").count(b'"')
 
 
-@cache
-def _branches(name: str) -> _Branches:
-    return {field: _branch(holds) for field, (holds, _) in fields_of(name).items()}
-
-
-def _branch(holds: str) -> _Branch | None:
-    name = core_of(holds)
-    return _Branch(list if is_list(holds) else dict, is_type(holds), _branches(name)) if is_type(name) else None
-
-
-class _GivenTwiceError(Exception):
-    pass
-
-
-def _repeats(body: bytes) -> bool:
-    try:
-        _scan(body.decode())
-    except _GivenTwiceError:
-        return True
-    return False
-
-
-def _is_json_without_repeats(text: bytes) -> bool:
-    """What is applied is called YAML, but most clients send JSON, which is read eight times as fast."""
-    try:
-        return not _repeats(text)
-    except ValueError:
-        return False
-
-
-def _refuse_repeats(pairs: list[tuple[str, Any]]) -> JsonObject:
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        raise _GivenTwiceError
-    return made
-
-
-_scan = json.JSONDecoder(object_pairs_hook=_refuse_repeats).decode
-
-
-# All there is to find
+# ---- all there is to find
 
 
 class _Pairs(list[tuple[str, Any]]):
@@ -286,43 +222,40 @@ def _with_repeats(body: bytes) -> Any:
 
 
 def _faults(value: Any, holds: str, link: Link = None) -> Iterator[FieldFault]:
+    """Of a value of that form, in the order of the text. A value of another form has no fields: others refuse it."""
     if isinstance(value, dict | _Pairs):
         if is_type(holds):
-            known = _OPERATION_FIELDS if holds == _OPERATION else fields_of(holds)
-            yield from _faults_in_object(value, known, link)
+            yield from _faults_in_entries(
+                value, _OPERATION_FIELDS if holds == _OPERATION else fields_of(holds), "", link
+            )
         elif is_map(holds) or holds == _UNTYPED:
-            yield from _faults_in_map(value, part_of(holds) if is_map(holds) else _UNTYPED, link)
+            yield from _faults_in_entries(value, None, part_of(holds) if is_map(holds) else _UNTYPED, link)
     elif isinstance(value, list) and (is_list(holds) or holds == _UNTYPED):
         part = part_of(holds) if is_list(holds) else _UNTYPED
         for i, item in enumerate(value):
             yield from _faults(item, part, (link, i))
 
 
-def _faults_in_object(value: JsonObject | _Pairs, known: Fields, link: Link) -> Iterator[FieldFault]:
+def _faults_in_entries(value: JsonObject | _Pairs, known: Fields | None, part: str, link: Link) -> Iterator[FieldFault]:
+    """Of an object with known fields, or, where `known` is None, of a map whose values all hold `part`.
+
+    An unknown field is reported once, however often it is given, and so is one that is given twice or more.
+    """
     seen: dict[str, int] = {}
     for name, inner in value.items():
         place = (link, name)
         seen[name] = seen.get(name, 0) + 1
-        if name not in known:
+        if known is not None and name not in known:
             if seen[name] == 1:
                 yield FieldFault(place, True, known)
             continue
         if seen[name] == _TWICE:
             yield FieldFault(place, False)
-        yield from _faults(inner, known[name].holds, place)
-
-
-def _faults_in_map(value: JsonObject | _Pairs, part: str, link: Link) -> Iterator[FieldFault]:
-    seen: dict[str, int] = {}
-    for name, inner in value.items():
-        place = (link, name)
-        seen[name] = seen.get(name, 0) + 1
-        if seen[name] == _TWICE:
-            yield FieldFault(place, False)
-        yield from _faults(inner, part, place)
+        yield from _faults(inner, part if known is None else known[name].holds, place)
 
 
 def _steps(link: Link) -> tuple[Step, ...]:
+    """From the object to the field."""
     steps: list[Step] = []
     while link is not None:
         link, step = link
@@ -350,21 +283,20 @@ def _yaml_repeats(node: yaml.Node | None, gone: set[int]) -> Iterator[tuple[int,
             seen.add(key.value)
 
 
-# Server-side apply
+# ---- server-side apply
 
 
-def check_declared(resource: KindSpec, item: JsonObject) -> None:
-    """Refuse what is applied if it has unknown fields. Parity: as an error of the server, and never as a warning."""
-    if is_known(resource, item):
-        return
+def undeclared(resource: KindSpec, item: JsonObject) -> ApiError:
+    """The refusal of what is applied with unknown fields. Parity: an error of the server, and never a warning."""
     paths = _undeclared(item, type_of(resource), MergePlace((resource.kind,)), None)
     found = _told(f"{''.join(map(str, _steps(path)))}: field not declared in schema" for path in paths)
     told = found[0] if len(found) == 1 else "\n  ".join(("errors:", *found))
     kind = f"{resource.group}/{resource.version}, Kind={resource.kind}"
-    raise unexplained(f"failed to create typed patch object ({_namespaced_name(item)}; {kind}): {told}")
+    return unexplained(f"failed to create typed patch object ({_namespaced_name(item)}; {kind}): {told}")
 
 
 def _namespaced_name(item: JsonObject) -> str:
+    """How upstream's error names the object."""
     known = item.get("metadata")
     metadata = known if isinstance(known, dict) else {}
     return f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
@@ -376,7 +308,7 @@ def _undeclared(value: Any, holds: str, place: MergePlace, path: Link) -> Iterat
         for i, item in enumerate(value):
             key = place.key(item) if place.is_keyed else None
             item_path = path_text((key,)) if key else f"[{i}]"
-            yield from _undeclared(item, part_of(holds), place.among(""), (path, item_path))
+            yield from _undeclared(item, part_of(holds), place.inside(""), (path, item_path))
     elif isinstance(value, dict) and (is_map(holds) or is_type(holds)):
         known = fields_of(holds) if is_type(holds) else dict.fromkeys(value, Field(part_of(holds), False))
         for name, inner in value.items():

@@ -1,4 +1,9 @@
-"""From the bytes of a request to data. What cannot be read is refused in kube-apiserver's words."""
+"""From the bytes of a request to data: JSON, YAML and protobuf. What cannot be read is refused in kube-apiserver's
+words.
+
+A body is decoded once; its depth is checked with it, so that all code behind can recurse. YAML is checked before it is
+read, because its parser crashes on deep nesting and a small document may stand for an endless one.
+"""
 
 import json
 from typing import Any
@@ -6,18 +11,20 @@ from typing import Any
 import msgspec
 import yaml
 
-from mooring.apiserver.nesting import check_body_depth
-from mooring.apiserver.server.media import JSON, OFFERED, PROTOBUF, YAML
-from mooring.apiserver.server.protobuf import read_protobuf
-from mooring.model.api_errors import ApiError, bad_request, unsupported_media_type
+from mooring.apiserver.limits import MAX_DEPTH, check_body_depth
+from mooring.apiserver.schema.protobuf import MalformedError, UnknownKindError, decode
+from mooring.apiserver.server.forms import JSON, OFFERED, PROTOBUF, YAML
+from mooring.apiserver.server.request import Request
+from mooring.model.api_errors import ApiError, bad_request, request_entity_too_large, unsupported_media_type
 from mooring.model.json_objects import JsonObject
-from mooring.model.media_types import media_type
+from mooring.model.media_types import APPLY_PATCH, media_type
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
 """As kube-apiserver."""
 
 _UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 _SHOWN_BYTES = 30
+"""How much of a body a refusal quotes."""
 _YamlLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -44,6 +51,7 @@ def decode_json(body: bytes) -> Any:
 
 
 def _read_json(body: bytes, kind: str) -> Any:
+    """JSON that should hold an object of this kind."""
     try:
         return decode_json(body)
     except _UNREADABLE:
@@ -51,7 +59,7 @@ def _read_json(body: bytes, kind: str) -> Any:
 
 
 def read_json(body: bytes) -> Any:
-    """JSON of which nobody knows what kind it should be, such as a patch."""
+    """JSON that may hold anything, such as a patch."""
     try:
         return decode_json(body)
     except _UNREADABLE:
@@ -72,6 +80,7 @@ def read_yaml(body: bytes) -> Any:
 
 
 def _unrecognized(kind: str, why: str, body: bytes) -> ApiError:
+    """The refusal of a body that is no object of this kind, with the beginning of the body."""
     shown = body[:_SHOWN_BYTES].decode(errors="replace") + (" ..." if len(body) > _SHOWN_BYTES else "")
     return bad_request(f"the object provided is unrecognized (must be of type {kind}): {why} ({shown})")
 
@@ -96,4 +105,84 @@ def _json_fault(body: bytes) -> str:
 
 
 def _one_line(fault: Exception) -> str:
+    """The parser's message without its line breaks."""
     return " ".join(str(fault).split())
+
+
+# ---- limits of YAML
+
+
+MAX_YAML_BYTES = 256 * 1024
+"""Reading YAML takes some 5 µs a byte, and the server answers no other client meanwhile. kubectl sends JSON, whatever
+it read."""
+MAX_WEIGHT = MAX_YAML_BYTES
+"""How many values a document may stand for once its aliases are written out: more than any has without them."""
+
+
+def check_yaml(request: Request) -> None:
+    """Refuse YAML that is too large, too deep, or too much once its aliases are written out. Text that is no YAML at
+    all passes: the reader refuses it."""
+    if media_type(request.content_type) not in (YAML, APPLY_PATCH) or _is_json(request.body):
+        return
+    if len(request.body) > MAX_YAML_BYTES:
+        raise request_entity_too_large(f"limit is {MAX_YAML_BYTES} for YAML; JSON may be larger")
+    try:
+        weight = _weight(request.body)
+    except yaml.YAMLError:
+        return
+    if weight > MAX_WEIGHT:
+        raise bad_request("error converting YAML to JSON: yaml: document contains excessive aliasing")
+
+
+def _is_json(body: bytes) -> bool:
+    """Most of what is sent as YAML is JSON, whose reader has limits of its own."""
+    try:
+        msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return False
+    return True
+
+
+def _weight(body: bytes) -> int:
+    """How many values there are; an alias weighs as much as what it stands for."""
+    open_weights = [0]
+    anchors: list[str | None] = [None]
+    weights: dict[str, int] = {}
+    for event in yaml.parse(body, Loader=_YamlLoader):
+        match event:
+            case yaml.CollectionStartEvent():
+                open_weights.append(1)
+                anchors.append(event.anchor)
+                if len(open_weights) > MAX_DEPTH:
+                    raise bad_request("error converting YAML to JSON: yaml: exceeded max depth")
+            case yaml.CollectionEndEvent():
+                weight, anchor = open_weights.pop(), anchors.pop()
+                open_weights[-1] += weight
+                if anchor:
+                    weights[anchor] = weight
+            case yaml.AliasEvent():
+                # What is not closed yet, and so not known, is an alias within itself: endless.
+                is_open = event.anchor in anchors and event.anchor not in weights
+                open_weights[-1] += MAX_WEIGHT + 1 if is_open else weights.get(event.anchor or "", 1)
+            case yaml.ScalarEvent():
+                open_weights[-1] += 1
+    return open_weights[0]
+
+
+# ---- protobuf
+
+
+def read_protobuf(body: bytes, kind: str) -> JsonObject:
+    """The object in a body that should hold one of this kind."""
+    try:
+        return decode(body)
+    except MalformedError:
+        raise _unreadable_protobuf(body, kind) from None
+    except UnknownKindError as fault:
+        what = f'{fault.kind} in version "{fault.version}"'
+        raise bad_request(f"{what} cannot be handled as a {kind}: {fault}") from None
+
+
+def _unreadable_protobuf(body: bytes, kind: str) -> ApiError:
+    shown = body[:_SHOWN_BYTES].hex() + (" ..." if len(body) > _SHOWN_BYTES else "")
+    return bad_request(f"the object provided is unrecognized (must be of type {kind}): unexpected EOF ({shown})")

@@ -1,25 +1,25 @@
-"""`fieldValidation`: what a client is told of fields that the kind does not have. They are never stored."""
+"""`fieldValidation`: what the server says of fields that the kind does not have. The server never stores them."""
 
 import re
 
 from mooring.apiserver.patches.merge_keys import compact
-from mooring.apiserver.schema.fields import type_of
-from mooring.apiserver.schema.pruning import pruned
+from mooring.apiserver.schema.fields import ANYTHING, pruned, type_of
 from mooring.apiserver.schema.strict import (
     apply_error,
-    check_declared,
     duplicates,
     faults_in_body,
+    has_repeats,
     is_known,
     json_patch_faults,
     patch_error,
     strict_error,
+    undeclared,
     unknown_fields,
     warning_headers,
     yaml_duplicates,
 )
-from mooring.apiserver.schema.typed_values import check_typed
-from mooring.apiserver.server.media import PROTOBUF, YAML
+from mooring.apiserver.schema.typed_values import check_typed, conforms
+from mooring.apiserver.server.forms import PROTOBUF, YAML
 from mooring.apiserver.server.request import Request
 from mooring.model.api_errors import bad_request
 from mooring.model.decode import decode
@@ -29,24 +29,28 @@ from mooring.model.media_types import JSON_PATCH, STRATEGIC_MERGE_PATCH, media_t
 from mooring.model.validation.amount_warnings import amount_warnings
 
 _CHOICES = ("Strict", "Warn", "Ignore")
+"""What a client may ask for: an error, warnings (the default), or neither."""
 _BYTES_AS_TEXT = re.compile(rb'(?:memory|ephemeral-storage)"?\s*:\s*"?[0-9.]+[num.]')
 """Hot: hardly any body has such an amount, and to search for it takes microseconds."""
 Headers = list[tuple[str, str]]
+"""Headers of an answer, as (name, value)."""
 
 
 def check_body(request: Request, resource: KindSpec, item: JsonObject) -> tuple[JsonObject, Headers]:
     """The object of a body without unknown fields, and the warnings about them. Raises 400 where the client is strict."""
     policy, media = _policy(request), media_type(request.content_type)
-    _check_types(resource, item)
-    if policy == "Ignore" or media == PROTOBUF:  # numbers that nobody knows are skipped already
-        return _known(resource, item), []
+    known = _checked(resource, item)
+    if policy == "Ignore" or media == PROTOBUF:  # the decoder has skipped unknown numbers already
+        return known, []
     if media == YAML:
-        lines, faults = yaml_duplicates(request.body), sorted(unknown_fields(resource, item))
+        lines, faults = yaml_duplicates(request.body), [] if known is item else sorted(unknown_fields(resource, item))
+    elif known is item and not has_repeats(request.body, item):
+        lines, faults = [], []
     else:
-        lines, faults = [], faults_in_body(resource, request.body, item)
+        lines, faults = [], faults_in_body(resource, request.body)
     if policy == "Strict" and (lines or faults):
         raise strict_error(resource, faults, lines)
-    return _known(resource, item), _warnings([*lines, *faults, *_odd_amounts(request, resource, item)])
+    return known, _warnings([*lines, *faults, *_odd_amounts(request, resource, item)])
 
 
 def check_patched(
@@ -54,21 +58,22 @@ def check_patched(
 ) -> tuple[JsonObject, Headers]:
     """The same for an object after a patch; `shown` is what a refusal quotes."""
     policy, media = _policy(request), media_type(request.content_type)
-    _check_types(resource, patched)
+    known = _checked(resource, patched)
     if policy == "Ignore":
-        return _known(resource, patched), []
+        return known, []
     twice = json_patch_faults(request.body) if media == JSON_PATCH else duplicates(request.body)
-    faults = [*twice, *sorted(unknown_fields(resource, patched))]
+    faults = [*twice, *([] if known is patched else sorted(unknown_fields(resource, patched)))]
     if policy == "Strict" and faults:
         raise patch_error(compact(shown), faults)
-    return _known(resource, patched), _warnings(faults)
+    return known, _warnings(faults)
 
 
 def check_applied(request: Request, resource: KindSpec, configuration: JsonObject) -> Headers:
-    """Server-side apply takes no unknown fields, whatever was asked for."""
+    """Warnings about a configuration that is applied. Server-side apply accepts no unknown fields, whatever the client
+    asked for. Raises 400, 500."""
     policy = _policy(request)
-    _check_types(resource, configuration)
-    check_declared(resource, configuration)
+    if _checked(resource, configuration) is not configuration:
+        raise undeclared(resource, configuration)
     lines = [] if policy == "Ignore" else yaml_duplicates(request.body)
     if lines and policy == "Strict":
         raise apply_error(lines)
@@ -76,31 +81,38 @@ def check_applied(request: Request, resource: KindSpec, configuration: JsonObjec
 
 
 def quotes_patch(content_type: str) -> bool:
-    """Whether a refusal quotes the patch, not what it leads to."""
+    """Whether a refusal quotes the patch, and not the object that it leads to."""
     return media_type(content_type) == STRATEGIC_MERGE_PATCH
 
 
 def says_kind(resource: KindSpec, item: JsonObject) -> bool:
-    """Whether a body says of itself that it is of this kind, or says nothing. Raises 400 where it says it in no words."""
+    """Whether a body says that it is of this kind, or says nothing. Raises 400 where kind or apiVersion is not text."""
+    kind = item.get("kind", resource.kind)
+    if kind == resource.kind and type(item.get("apiVersion", "")) is str:
+        return True
     said: JsonObject = {key: item[key] for key in ("apiVersion", "kind") if key in item}
-    _check_types(resource, said)
-    kind: str = said.get("kind", resource.kind)
-    return kind == resource.kind
+    check_typed(type_of(resource), said, resource.kind, resource.version)
+    return bool(kind == resource.kind)
 
 
-def _check_types(resource: KindSpec, item: JsonObject) -> None:
-    check_typed(type_of(resource), item, resource.kind, resource.version)
+def _checked(resource: KindSpec, item: JsonObject) -> JsonObject:
+    """The object itself if it has only fields of its kind, else one without the others. Raises 400 for a wrong type.
+
+    Hot: nearly every object conforms, and one pass says so.
+    """
+    holds = type_of(resource)
+    if holds != ANYTHING and conforms(holds, item):
+        return item
+    check_typed(holds, item, resource.kind, resource.version)
+    return item if is_known(resource, item) else pruned(resource, item)
 
 
 def _policy(request: Request) -> str:
+    """What the client asked for. Raises 400 for anything else."""
     policy = request.query.get("fieldValidation") or "Warn"
     if policy not in _CHOICES:
         raise bad_request(f"fieldValidation: must be one of {', '.join(_CHOICES)}, not {policy!r}")
     return policy
-
-
-def _known(resource: KindSpec, item: JsonObject) -> JsonObject:
-    return item if is_known(resource, item) else pruned(resource, item)
 
 
 def _odd_amounts(request: Request, resource: KindSpec, item: JsonObject) -> list[str]:

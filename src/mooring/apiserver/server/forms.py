@@ -1,14 +1,76 @@
-"""Objects and lists in the form that a client wants."""
+"""Objects and lists in the form that a client wants, by its Accept header: the object, a table of it, or its metadata
+alone.
 
-from mooring.apiserver.server.media import WantedMedia
-from mooring.apiserver.server.media import wanted as wanted_form
+kubectl prints the cells of a table as they come, so their words are kube-apiserver's. Cells are functions of the object
+and of the present moment, because kubectl prints ages, not times.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
 from mooring.apiserver.server.request import Request
-from mooring.apiserver.tables import Include, table, table_of_one
 from mooring.apiserver.watch import stamped
-from mooring.model.api_errors import bad_request
+from mooring.model.api_errors import bad_request, not_acceptable
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 
+Form = Literal["object", "table", "metadata"]
+
+JSON, YAML = "application/json", "application/yaml"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+OFFERED = (JSON, YAML)
+"""What the server writes. It reads protobuf, but does not write it: clients that prefer it accept JSON too."""
+
+_FORMS: dict[str, Form] = {
+    "Table": "table",
+    "PartialObjectMetadata": "metadata",
+    "PartialObjectMetadataList": "metadata",
+}
+"""By the kind that a client wants the answer `as`."""
+_ANY = ("*/*", "application/*", "")
+"""What clients send that take anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedMedia:
+    """What a client gets. `is_aggregated`: discovery in one document instead of one for each group."""
+
+    form: Form = "object"
+    media: str = JSON
+    is_aggregated: bool = False
+
+
+@lru_cache(maxsize=256)
+def wanted(accept: str) -> WantedMedia:
+    """The first of the client's wishes that the server can fulfil. Raises 406 if it can fulfil none."""
+    for media, settings in _wishes(accept):
+        if media not in OFFERED and media not in _ANY:
+            continue
+        chosen = YAML if media == YAML else JSON
+        kind = settings.get("as", "")
+        if not kind:
+            return WantedMedia(media=chosen)
+        if kind in _FORMS and settings.get("g") == "meta.k8s.io" and settings.get("v") == "v1":
+            return WantedMedia(_FORMS[kind], chosen)
+        if kind == "APIGroupDiscoveryList" and settings.get("v") == "v2":
+            return WantedMedia(is_aggregated=True)
+    raise not_acceptable(OFFERED)
+
+
+def _wishes(accept: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Media types with their settings, in the client's order, which decides: weights (`q=`) do not count."""
+    for wish in (accept or "*/*").split(","):
+        media, *settings = (part.strip() for part in wish.split(";"))
+        pairs = (setting.partition("=") for setting in settings)
+        yield media.lower(), {name.strip(): value.strip() for name, _, value in pairs}
+
+
+# ---- objects and lists
+
+Include = Literal["None", "Metadata", "Object"]
+"""How much of each object a row carries along; kubectl needs the metadata to sort and to show namespaces."""
 _META = "meta.k8s.io/v1"
 _INCLUDES: dict[str, Include] = {"": "Metadata", "None": "None", "Metadata": "Metadata", "Object": "Object"}
 
@@ -22,15 +84,16 @@ def included(request: Request) -> Include:
 
 
 def check_form_asked(request: Request) -> None:
-    """Raises 406, or 400, before anything is done: a write whose answer cannot be given would be made and not told."""
-    wanted_form(request.accept)
+    """Raises 406 or 400 before a write is made: otherwise the server would make the write and could not answer."""
+    wanted(request.accept)
     included(request)
 
 
-def one(resource: KindSpec, item: JsonObject, wanted: WantedMedia, include: Include, now_ns: int) -> JsonObject:
-    if wanted.form == "table":
+def one(resource: KindSpec, item: JsonObject, chosen: WantedMedia, include: Include, now_ns: int) -> JsonObject:
+    """One object."""
+    if chosen.form == "table":
         return table_of_one(resource, item, now_ns, include)
-    if wanted.form == "metadata":
+    if chosen.form == "metadata":
         return metadata_of(item)
     return stamped(item, resource)
 
@@ -39,13 +102,14 @@ def many(
     resource: KindSpec,
     items: list[JsonObject],
     metadata: JsonObject,
-    wanted: WantedMedia,
+    chosen: WantedMedia,
     include: Include,
     now_ns: int,
 ) -> JsonObject:
-    if wanted.form == "table":
+    """A list. `metadata` is the list's."""
+    if chosen.form == "table":
         return table(resource, items, now_ns, metadata, include)
-    if wanted.form == "metadata":
+    if chosen.form == "metadata":
         return {
             "kind": "PartialObjectMetadataList",
             "apiVersion": _META,
@@ -61,9 +125,51 @@ def many(
 
 
 def metadata_of(item: JsonObject) -> JsonObject:
+    """The metadata alone, for clients such as the garbage collector."""
     return {"kind": "PartialObjectMetadata", "apiVersion": _META, "metadata": item["metadata"]}
 
 
 def _unstamped(item: JsonObject) -> JsonObject:
-    """Items of a list do not say what they are: the list does."""
+    """Items of a list do not name their kind: the list does."""
     return {key: value for key, value in item.items() if key not in ("kind", "apiVersion")}
+
+
+# ---- tables
+
+
+def table(
+    resource: KindSpec,
+    items: Iterable[JsonObject],
+    now_ns: int,
+    metadata: JsonObject | None = None,
+    include: Include = "Metadata",
+) -> JsonObject:
+    """The Table of a list. `metadata` is the list's: its version, and where to go on."""
+    return {
+        "kind": "Table",
+        "apiVersion": _META,
+        "metadata": metadata or {},
+        "columnDefinitions": [column.definition() for column in resource.columns],
+        "rows": [_row(resource, item, now_ns, include) for item in items],
+    }
+
+
+def table_of_one(
+    resource: KindSpec, item: JsonObject, now_ns: int, include: Include = "Metadata", headed: bool = True
+) -> JsonObject:
+    """The one-row Table of an object or of a watch event. Only the first event of a watch is `headed`."""
+    metadata = {"resourceVersion": item["metadata"].get("resourceVersion", "")}
+    made = table(resource, [item], now_ns, metadata, include)
+    return made if headed else {**made, "columnDefinitions": None}
+
+
+def _row(resource: KindSpec, item: JsonObject, now_ns: int, include: Include) -> JsonObject:
+    """One object as a row, with as much of the object as the client asked for."""
+    row: JsonObject = {"cells": [column.read(item, now_ns) for column in resource.columns]}
+    if resource.row_conditions is not None and (conditions := resource.row_conditions(item)):
+        row["conditions"] = conditions
+    if include == "Metadata":
+        row["object"] = {"kind": "PartialObjectMetadata", "apiVersion": _META, "metadata": item["metadata"]}
+    elif include == "Object":
+        row["object"] = {"kind": resource.kind, "apiVersion": resource.api_version} | item
+    return row

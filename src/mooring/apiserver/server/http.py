@@ -1,4 +1,8 @@
-"""HTTP and TLS around the answers: tokens, limits, streams."""
+"""HTTP and TLS around the answers of `dispatch`: tokens, limits, bodies, and watches as streams.
+
+Every write is flushed to the journal before a client gets the answer or a watcher gets the line, so that nothing that
+was told can be lost.
+"""
 
 import asyncio
 import hmac
@@ -15,7 +19,7 @@ from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.server.bodies import MAX_BODY_BYTES
 from mooring.apiserver.server.dispatch import answer
 from mooring.apiserver.server.documents import OPEN_TO_ALL
-from mooring.apiserver.server.media import YAML
+from mooring.apiserver.server.forms import YAML
 from mooring.apiserver.server.request import Answer, Request, refusal
 from mooring.apiserver.server.watching import BOOKMARK_S, WatchResponse
 from mooring.kit.connection_log import connection_log
@@ -30,16 +34,17 @@ from mooring.model.api_errors import (
 )
 
 _STOP_S = 1.0
+"""How long connections have to close after their watches ended."""
 _BUSY_S = 5
-"""When a client may ask again that found too many watches."""
+"""When a client may ask again that found too many watches open."""
 _WATCH_END_MARGIN_S = 2
-"""How long before a watch times out its last bookmark is sent."""
+"""How long before a watch times out the server sends the last bookmark: clients go on from it."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 class _YamlDumper(yaml.SafeDumper):
-    """Writes out what is shared as often as it is there: few readers know about anchors."""
+    """Writes a shared value in full at each place: few readers of YAML expect anchors."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -50,7 +55,8 @@ Report = Callable[[str, Exception | None], None]
 
 @dataclass(frozen=True, slots=True)
 class HttpLimits:
-    """Generous: what a large cluster of controllers and people needs. Beyond, the server says that it is too busy."""
+    """Generous: more than a large cluster of controllers and people needs. At the limit the server answers that it is
+    too busy."""
 
     connections: int = 4000
     watches: int = 2000
@@ -78,13 +84,12 @@ class HttpServer:
     limits: HttpLimits = field(default_factory=HttpLimits)
     _connections: web.Server | None = None
     _listener: Listener | None = None
-    _silent: set[object] = field(default_factory=set)
-    """Connections that have made no request yet."""
     _watches: set[asyncio.Event] = field(default_factory=set)
+    """What wakes each open watch."""
     _is_stopping: bool = False
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
-        """Listen, and return the port: that which was asked for, or any free one for 0."""
+        """Listen, and return the port: the one that was asked for, or any free one for 0. Raises OSError."""
         self._connections = web.Server(
             self._handle,
             access_log=None,
@@ -92,7 +97,8 @@ class HttpServer:
             logger=connection_log(lambda text: self.report(text, None)),
         )
         most = self.limits.connections
-        self._listener = Listener(self._connect, Room(most, most), tls)
+        room = Room(most, most, first_request_s=self.limits.first_request_s)
+        self._listener = Listener(self._connections, room, tls)
         bound = await self._listener.start(host, port)
         self.address = f"{host}:{bound}"
         return bound
@@ -107,40 +113,24 @@ class HttpServer:
             self._connections.pre_shutdown()
             await self._connections.shutdown(_STOP_S)
 
-    def _connect(self) -> asyncio.Protocol:
-        assert self._connections is not None
-        protocol = self._connections()
-        self._silent.add(protocol)
-        asyncio.get_running_loop().call_later(self.limits.first_request_s, self._close_silent, protocol)
-        return protocol
-
-    def _close_silent(self, protocol: web.RequestHandler) -> None:
-        """Who connects and sends nothing, or a request one letter at a time, does not keep its place."""
-        if protocol in self._silent:
-            self._silent.discard(protocol)
-            protocol.force_close()
-
     async def _handle(self, incoming: web.BaseRequest) -> web.StreamResponse:
+        """One request. A fault in it is logged and answered with 500: it must not end the server."""
         assert self._listener is not None
         listener = self._listener
-        self._silent.discard(incoming.protocol)
         listener.busy(incoming.protocol)
         try:
-            return await self._handle_busy(incoming)
-        finally:
-            listener.idle(incoming.protocol)
-
-    async def _handle_busy(self, incoming: web.BaseRequest) -> web.StreamResponse:
-        try:
             answered = await self._answer(incoming)
-            if not isinstance(answered, WatchResponse):
-                return _response(answered)
+            if isinstance(answered, WatchResponse):
+                return await self._stream(incoming, answered)
+            return _response(answered)
         except Exception as fault:  # one request must not end the server
             self.report(f"{incoming.method} {incoming.path} failed", fault)
             return _response(refusal(internal_error("the request could not be handled; the server's log says why")))
-        return await self._stream(incoming, answered)
+        finally:
+            listener.idle(incoming.protocol)
 
     async def _answer(self, incoming: web.BaseRequest) -> Answer | WatchResponse:
+        """What to send. A write is durable before its answer is sent."""
         try:
             self._authenticate(incoming)
             request = await _read(incoming)
@@ -155,6 +145,7 @@ class HttpServer:
         return answered
 
     def _authenticate(self, incoming: web.BaseRequest) -> None:
+        """Raises 401 without the token. The comparison takes the same time for every wrong token."""
         if not self.token or incoming.path.startswith(OPEN_TO_ALL):
             return
         scheme, _, given = _clean(incoming.headers.get("Authorization", "")).partition(" ")
@@ -163,7 +154,7 @@ class HttpServer:
             raise unauthorized()
 
     async def _stream(self, incoming: web.BaseRequest, watch: WatchResponse) -> web.StreamResponse:
-        """Lines as they come, several at once when they come quickly."""
+        """Sends lines as they come, several at once when they come quickly."""
         response = web.StreamResponse(
             headers={"Content-Type": "application/json", "Cache-Control": "no-cache, private"}
         )
@@ -196,6 +187,7 @@ class HttpServer:
     async def _send(
         self, incoming: web.BaseRequest, response: web.StreamResponse, watch: WatchResponse, news: asyncio.Event
     ) -> None:
+        """Until the watch is over, its time is up, or the client is gone."""
         loop = asyncio.get_running_loop()
         pauses = _pauses(loop.time(), loop.time() + watch.timeout_s)
         pause = next(pauses)
@@ -219,7 +211,8 @@ class HttpServer:
 
 
 def _pauses(now: float, ends: float) -> Iterator[float]:
-    """When to tell how far we are, and to see whether anybody still listens: each minute, shortly before the end, then."""
+    """When to send a bookmark and to see whether the client is still there: each minute, shortly before the end, and at
+    the end."""
     last = ends - _WATCH_END_MARGIN_S
     moment = now + BOOKMARK_S
     while moment < last:
@@ -231,6 +224,7 @@ def _pauses(now: float, ends: float) -> Iterator[float]:
 
 
 async def _read(incoming: web.BaseRequest) -> Request:
+    """The request as `dispatch` sees it."""
     headers = incoming.headers
     query: dict[str, str] = {}
     for name, value in incoming.query.items():
@@ -249,16 +243,16 @@ async def _read(incoming: web.BaseRequest) -> Request:
 
 
 def _clean(text: str) -> str:
-    """Without the surrogates that stand for bytes that are no UTF-8: nothing that holds one can be written out again."""
+    """Without the surrogates that stand for bytes that are no UTF-8: text that has one cannot be encoded again."""
     return text.encode(errors="surrogateescape").decode(errors="replace")
 
 
 async def _read_body(incoming: web.BaseRequest) -> bytes:
+    """The whole body. Raises 413 as soon as it is known to be too large."""
     if not incoming.body_exists:
         return b""
-    too_large = request_entity_too_large(f"limit is {MAX_BODY_BYTES}")
     if (incoming.content_length or 0) > MAX_BODY_BYTES:
-        raise too_large
+        raise _too_large()
     if incoming.headers.get("Expect", "").lower() == "100-continue":
         await incoming.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     body = bytearray()
@@ -266,13 +260,18 @@ async def _read_body(incoming: web.BaseRequest) -> bytes:
         async for chunk in incoming.content.iter_any():
             body += chunk
             if len(body) > MAX_BODY_BYTES:
-                raise too_large
+                raise _too_large()
     except web.RequestPayloadError as fault:
         raise bad_request(f"the body could not be read: {fault}") from None
     return bytes(body)
 
 
+def _too_large() -> ApiError:
+    return request_entity_too_large(f"limit is {MAX_BODY_BYTES}")
+
+
 def _response(answered: Answer) -> web.Response:
+    """The answer as aiohttp sends it."""
     response = web.Response(
         body=_bytes(answered.body, answered.content_type),
         status=answered.code,
@@ -284,6 +283,7 @@ def _response(answered: Answer) -> web.Response:
 
 
 def _bytes(body: Any, content_type: str) -> bytes:
+    """The body of an answer: bytes and text as they are, all else as JSON or YAML."""
     if isinstance(body, bytes):
         return body
     if isinstance(body, str):

@@ -1,8 +1,8 @@
-"""What a request says of how it is to be carried out."""
+"""What a request says of how it is to be carried out: dry run, field manager, and how to delete."""
 
 import msgspec
 
-from mooring.apiserver.admission.deletion import Deletion, Propagation
+from mooring.apiserver.admission.object_meta import Deletion, Propagation
 from mooring.apiserver.resource_api import Requester
 from mooring.apiserver.schema.typed_values import check_typed
 from mooring.apiserver.server.bodies import read_object
@@ -11,12 +11,14 @@ from mooring.model.api_errors import ApiError, field_forbidden, field_invalid, f
 from mooring.model.json_objects import JsonObject
 
 _MANAGER_CHARS = 128
+"""As kube-apiserver."""
 _UNKNOWN_MANAGER = "unknown"
+"""For a client that sends no user agent either."""
 _PROPAGATIONS: tuple[Propagation, ...] = ("Background", "Foreground", "Orphan")
 
 
 def by_whom(request: Request, kind: str = "PatchOptions", is_named: bool = False) -> Requester:
-    """The writer. `is_named`: it must say who it is, its user agent does not do."""
+    """The writer that a request is from. `is_named`: it must give its name, its user agent does not count."""
     dry_run = request.query.get("dryRun", "")
     _check_dry_run(kind, dry_run)
     manager = request.query.get("fieldManager", "")
@@ -29,19 +31,22 @@ def by_whom(request: Request, kind: str = "PatchOptions", is_named: bool = False
 
 
 def check_not_forced(request: Request) -> None:
-    """Only who applies can take fields from others."""
+    """Raises 422: only server-side apply can take fields from other managers."""
     if "force" in request.query:
         fault = field_forbidden("force", "may not be specified for non-apply patch")
         raise invalid("PatchOptions", "", [fault], "meta.k8s.io")
 
 
 def _check_dry_run(kind: str, *asked: str) -> None:
+    """Raises 422 for anything but `All`."""
     for text in asked:
         if text not in ("", "All"):
             raise invalid(kind, "", [field_unsupported("dryRun", text, ("All",))], "meta.k8s.io")
 
 
 class Preconditions(msgspec.Struct, rename="camel"):
+    """Which object a deletion means."""
+
     uid: str | None = None
     resource_version: str | None = None
 
@@ -57,7 +62,7 @@ class DeleteOptions(msgspec.Struct, rename="camel"):
 
 
 def deletion(request: Request) -> tuple[Deletion, Requester]:
-    """From the body if there is one, else from the query."""
+    """From the body if there is one, else from the query, and who deletes."""
     body = read_object(request.body, request.content_type, "DeleteOptions") if request.body.strip() else {}
     options = delete_options(body)
     if not body:
@@ -70,6 +75,7 @@ def deletion(request: Request) -> tuple[Deletion, Requester]:
 
 
 def delete_options(body: JsonObject) -> DeleteOptions:
+    """The options in a body. Raises 400, 422."""
     check_typed("meta.DeleteOptions", body, "DeleteOptions", "v1")
     options = msgspec.convert(body, DeleteOptions)
     _check_dry_run("DeleteOptions", *(options.dry_run or ()))
@@ -77,6 +83,7 @@ def delete_options(body: JsonObject) -> DeleteOptions:
 
 
 def how_to_delete(options: DeleteOptions) -> Deletion:
+    """The options in the words of admission."""
     expected = options.preconditions or Preconditions()
     return Deletion(
         options.grace_period_seconds, _propagation(options), expected.uid or "", expected.resource_version or ""
@@ -84,6 +91,7 @@ def how_to_delete(options: DeleteOptions) -> Deletion:
 
 
 def _propagation(options: DeleteOptions) -> Propagation | None:
+    """What becomes of dependents; None: the default of the kind. `orphanDependents` is its older form. Raises 422."""
     text = options.propagation_policy or ""
     if options.orphan_dependents is not None:
         if text:

@@ -9,9 +9,8 @@ from mooring.apiserver.event_forms import is_event, shown_form
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.selector_text import ObjectSelector, parse_selectors
 from mooring.apiserver.server import forms
-from mooring.apiserver.server.media import wanted
-from mooring.apiserver.server.request import Answer, Request
-from mooring.apiserver.server.routes import Target
+from mooring.apiserver.server.forms import wanted
+from mooring.apiserver.server.request import Answer, Request, Target
 from mooring.apiserver.store import Key, Page, TooNew, TooOld
 from mooring.model.api_errors import (
     CONTINUE_EXPIRED,
@@ -28,13 +27,15 @@ from mooring.model.api_errors import (
 from mooring.model.json_objects import JsonObject
 
 _TOKEN_VERSION = "meta.k8s.io/v1"
+"""Parity: tokens have upstream's form, though clients must not look into them."""
 _VERSION_DIGITS = 19
-"""As many as fit 64 bits, whichever they are."""
+"""As many digits as always fit 64 bits."""
 _MATCHES = ("", "NotOlderThan", "Exact")
+"""What `resourceVersionMatch` may say."""
 
 
 class ContinueToken(msgspec.Struct):
-    """Where to go on with a list, and as of which version."""
+    """Where to continue a list, and at which version."""
 
     v: str
     rv: int
@@ -42,6 +43,7 @@ class ContinueToken(msgspec.Struct):
 
 
 def get(api: ResourceApi, target: Target, request: Request) -> Answer:
+    """GET of one object."""
     item = api.get(target.resource, target.namespace, target.name)
     form = wanted(request.accept)
     shown = forms.one(target.resource, item, form, forms.included(request), api.clock.now_ns())
@@ -49,6 +51,7 @@ def get(api: ResourceApi, target: Target, request: Request) -> Answer:
 
 
 def listing(api: ResourceApi, target: Target, request: Request) -> Answer:
+    """GET of a collection. Parity: how many are left is only said where no selector was given."""
     resource, form = target.resource, wanted(request.accept)
     selector = selector_of(target, request)
     page = _page(api, target, request, selector)
@@ -70,7 +73,7 @@ def selector_of(target: Target, request: Request) -> ObjectSelector:
 
 
 def version_asked(request: Request) -> int:
-    """0 stands for any, and for none asked."""
+    """The version in the query. 0 stands for any, and for none. Raises 422."""
     text = request.query.get("resourceVersion", "")
     why = ""
     if text and not (text.isascii() and text.isdecimal()):
@@ -84,6 +87,7 @@ def version_asked(request: Request) -> int:
 
 
 def _page(api: ResourceApi, target: Target, request: Request, selector: ObjectSelector) -> Page:
+    """The part of the list that is asked for. Raises 400, 410, 422, and 504 for a version that there is not yet."""
     matches = None if selector.is_empty else selector.matches
     limit, version = request.number("limit") or 0, version_asked(request)
     token, match = request.query.get("continue", ""), _match(request)
@@ -108,12 +112,14 @@ def _page(api: ResourceApi, target: Target, request: Request, selector: ObjectSe
 
 
 def _too_old(api: ResourceApi, refusal: TooOld, after: Key | None, target: Target) -> ApiError:
+    """Parity: a token that is too old is answered with one by which the client can continue, at the present version."""
     if after is None:
         return version_too_old(refusal.version, refusal.oldest)
     return expired(CONTINUE_EXPIRED, _encode(api.store.version, after, target))
 
 
 def _match(request: Request) -> str:
+    """How the version is meant. Raises 422 for combinations that make no sense."""
     match = request.query.get("resourceVersionMatch", "")
     if not match:
         return ""
@@ -136,14 +142,14 @@ def _match(request: Request) -> str:
 
 
 def _encode(version: int, after: Key, target: Target) -> str:
-    """Parity: the key is told without the namespace where the list is of one."""
+    """Parity: the key goes without the namespace where the list is of one namespace."""
     start = f"{after[0]}/{after[1]}" if target.resource.namespaced and not target.namespace else f"/{after[1]}"
     token = ContinueToken(_TOKEN_VERSION, version, f"{start}\0")
     return base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
 
 
 def _decode(text: str, target: Target) -> tuple[int, Key]:
-    """Tokens are opaque to clients, but one that was made up must be refused."""
+    """Version and key of a token. Clients must not look into tokens, but one may send any text: 400."""
     try:
         decoded = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         token = msgspec.json.decode(decoded, type=ContinueToken)

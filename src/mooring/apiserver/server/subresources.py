@@ -1,21 +1,49 @@
-"""Parts of objects with rules of their own: binding, eviction, scale, logs."""
+"""Parts of objects with rules of their own: binding and eviction of pods, the scale of workloads, logs.
+
+`status` and the other subresources that only narrow what a write may change are in `writing`.
+"""
 
 import re
 
-from mooring.apiserver.admission.eviction import evict
-from mooring.apiserver.admission.scale import scale_of, with_scale
-from mooring.apiserver.resource_api import Change, Requester, ResourceApi
+from mooring.apiserver.admission.object_meta import Deletion, check_preconditions
+from mooring.apiserver.admission.pod_updates import PODS
+from mooring.apiserver.resource_api import CONTROL_PLANE, Change, Requester, ResourceApi
 from mooring.apiserver.schema.typed_values import check_typed
+from mooring.apiserver.selector_text import selector_from, selector_text
 from mooring.apiserver.server.bodies import read_object
 from mooring.apiserver.server.options import by_whom, delete_options, how_to_delete
-from mooring.apiserver.server.request import Answer, Request
-from mooring.apiserver.server.routes import Target
+from mooring.apiserver.server.request import Answer, Request, Target
 from mooring.apiserver.server.writing import patcher, success
-from mooring.model.api_errors import bad_request
+from mooring.model.api_errors import (
+    bad_request,
+    budget_exhausted,
+    field_invalid,
+    invalid,
+    too_many_requests,
+    undecodable,
+    unexplained,
+)
 from mooring.model.json_objects import JsonObject
+from mooring.model.kind_spec import KindSpec
+from mooring.model.pod_spec import FINISHED_PHASES
+from mooring.model.resources import RESOURCES
+from mooring.rules.conditions import holds
 
+BUDGETS = RESOURCES["policy", "v1", "poddisruptionbudgets"]
+"""PodDisruptionBudgets."""
+_PROCESSING_RETRY_S = 10
+"""Parity: when a client may ask again whose budget the controller has not looked at yet."""
+_SCALE_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+"""What a Scale shows of the metadata of its workload."""
+_MOST_REPLICAS = (1 << 31) - 1
+"""Replicas are an int32."""
 _SIMULATED = "this pod is simulated by `mooring up` and no container runs"
+"""Why there is nothing to read or to talk to."""
 _STREAMED = re.compile(r"/api/v1/namespaces/[^/]+/pods/[^/]+/(exec|attach|portforward|proxy)(?:/.*)?")
+"""Paths of `kubectl exec`, `attach`, `port-forward` and `proxy`."""
+
+
+# ---- binding
 
 
 def post_binding(api: ResourceApi, target: Target, request: Request) -> Answer:
@@ -29,7 +57,11 @@ def post_binding(api: ResourceApi, target: Target, request: Request) -> Answer:
     return Answer(201, success(code=201))
 
 
+# ---- eviction
+
+
 def post_eviction(api: ResourceApi, target: Target, request: Request) -> Answer:
+    """`pods/NAME/eviction`: a deletion that a PodDisruptionBudget may refuse."""
     eviction = read_object(request.body, request.content_type, "Eviction")
     check_typed("policy.Eviction", eviction, "Eviction", "v1")
     named = (eviction.get("metadata") or {}).get("name", target.name)
@@ -39,6 +71,68 @@ def post_eviction(api: ResourceApi, target: Target, request: Request) -> Answer:
     is_dry_run = by_whom(request, "CreateOptions").is_dry_run or "All" in (options.dry_run or ())
     evict(api, target.namespace, target.name, how_to_delete(options), Requester(is_dry_run=is_dry_run))
     return Answer(201, success(code=201))
+
+
+def evict(api: ResourceApi, namespace: str, name: str, how: Deletion, by: Requester = CONTROL_PLANE) -> None:
+    """Delete a pod if its budget allows that, and count it there. Raises 429 if not now."""
+    pod = api.get(PODS, namespace, name)
+    check_preconditions(PODS, pod, how)  # before a budget is charged for what does not happen
+    budget = None if _needs_no_budget(pod) else _budget_of(api, pod)
+    if budget is not None and not _is_unhealthy_and_free(pod, budget):
+        _take_one(api, budget, pod, by)
+    api.delete(PODS, namespace, name, how, by)
+
+
+def _needs_no_budget(pod: JsonObject) -> bool:
+    """Whether a pod does not run, or is on its way out: no budget counts it, so its eviction costs none."""
+    phase = pod.get("status", {}).get("phase")
+    return phase in FINISHED_PHASES or phase == "Pending" or bool(pod["metadata"].get("deletionTimestamp"))
+
+
+def _budget_of(api: ResourceApi, pod: JsonObject) -> JsonObject | None:
+    """The budget that covers a pod. Parity: more than one is an error of the server."""
+    namespace, labels = pod["metadata"]["namespace"], pod["metadata"].get("labels", {})
+    found = [
+        budget
+        for budget in api.store.all(BUDGETS.storage)
+        if budget["metadata"]["namespace"] == namespace
+        and selector_from(budget["spec"].get("selector")).matches(labels)
+    ]
+    if len(found) > 1:
+        raise unexplained(
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        )
+    return found[0] if found else None
+
+
+def _is_unhealthy_and_free(pod: JsonObject, budget: JsonObject) -> bool:
+    """Whether a pod that is not ready may go without being counted, by the budget's policy."""
+    if holds(pod, "Ready"):
+        return False
+    status = budget.get("status", {})
+    if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    desired: int = status.get("desiredHealthy", 0)
+    return desired > 0 and status.get("currentHealthy", 0) >= desired
+
+
+def _take_one(api: ResourceApi, budget: JsonObject, pod: JsonObject, by: Requester) -> None:
+    """Charge an eviction to the budget. Raises 429 where it has none to give, or is not counted yet."""
+    status, name = budget.get("status", {}), budget["metadata"]["name"]
+    if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
+        why = "Cannot evict pod as it would violate the pod's disruption budget."
+        raise too_many_requests(
+            f"{why} The disruption budget {name} is still being processed by the server.", _PROCESSING_RETRY_S
+        )
+    allowed = status.get("disruptionsAllowed", 0)
+    if allowed <= 0:
+        raise budget_exhausted(name, status.get("desiredHealthy", 0), status.get("currentHealthy", 0))
+    if not by.is_dry_run:
+        disrupted = {**status.get("disruptedPods", {}), pod["metadata"]["name"]: api.now()}
+        api.put_status(BUDGETS, budget, {**status, "disruptionsAllowed": allowed - 1, "disruptedPods": disrupted})
+
+
+# ---- scale
 
 
 def get_scale(api: ResourceApi, target: Target, request: Request) -> Answer:
@@ -54,8 +148,56 @@ def patch_scale(api: ResourceApi, target: Target, request: Request) -> Answer:
     return _rescale(api, target, request, patcher(request))
 
 
+def _rescale(api: ResourceApi, target: Target, request: Request, change: Change) -> Answer:
+    """Write the replicas that a change of the Scale leads to."""
+
+    def scaled(item: JsonObject) -> JsonObject:
+        return with_scale(item, change(scale_of(target.resource, item)))
+
+    by = by_whom(request, "UpdateOptions")
+    made = api.change(target.resource, target.namespace, target.name, scaled, by)
+    return Answer(200, scale_of(target.resource, made))
+
+
+def scale_of(resource: KindSpec, item: JsonObject) -> JsonObject:
+    """The Scale of a workload. Zero replicas are left out of its spec, as Go leaves them out."""
+    metadata = {key: item["metadata"][key] for key in _SCALE_METADATA if key in item["metadata"]}
+    spec, status = item.get("spec", {}), item.get("status", {})
+    selector = spec.get("selector")
+    if resource.has_plain_selector:
+        selector = {"matchLabels": selector or {}}
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": metadata,
+        "spec": {"replicas": spec["replicas"]} if spec.get("replicas") else {},
+        "status": {"replicas": status.get("replicas", 0), "selector": selector_text(selector)},
+    }
+
+
+def with_scale(item: JsonObject, scale: JsonObject) -> JsonObject:
+    """The workload with the replicas of a Scale, meant for the version that the Scale names."""
+    check_typed("autoscaling.Scale", scale, "Scale", "v1")
+    if scale.get("kind", "Scale") != "Scale":
+        raise bad_request("the object provided is unrecognized (must be of type Scale)")
+    replicas = (scale.get("spec") or {}).get("replicas") or 0
+    if replicas > _MOST_REPLICAS:
+        raise undecodable(replicas, "struct field ScaleSpec.spec.replicas of type int32")
+    if replicas < 0:
+        fault = field_invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise invalid("Scale", item["metadata"]["name"], [fault], "autoscaling")
+    metadata = {**item["metadata"]}
+    expected = (scale.get("metadata") or {}).get("resourceVersion")
+    if expected:
+        metadata["resourceVersion"] = expected
+    return {**item, "metadata": metadata, "spec": {**item["spec"], "replicas": replicas}}
+
+
+# ---- logs and streams
+
+
 def get_log(api: ResourceApi, target: Target, request: Request) -> Answer:
-    """Simulated containers write nothing; users should not have to guess why."""
+    """Simulated containers write nothing; the answer says so."""
     api.get(target.resource, target.namespace, target.name)
     return Answer(200, f"{_SIMULATED}: there is no log\n", "text/plain")
 
@@ -65,12 +207,3 @@ def refuse_stream(path: str) -> None:
     found = _STREAMED.fullmatch(path)
     if found is not None:
         raise bad_request(f"{_SIMULATED}: {found[1]} is not possible")
-
-
-def _rescale(api: ResourceApi, target: Target, request: Request, change: Change) -> Answer:
-    def scaled(item: JsonObject) -> JsonObject:
-        return with_scale(item, change(scale_of(target.resource, item)))
-
-    by = by_whom(request, "UpdateOptions")
-    made = api.change(target.resource, target.namespace, target.name, scaled, by)
-    return Answer(200, scale_of(target.resource, made))

@@ -1,4 +1,8 @@
-"""One client's watch: what it starts with, and a line for each write from then on."""
+"""One client's watch: what it starts with, and a line for each write from then on.
+
+Lines are made once for all watchers that see a write in the same way, and wait here in bytes until the transport takes
+them; a client that reads too slowly is closed, and can resume from the last version it saw.
+"""
 
 import random
 from collections import deque
@@ -13,20 +17,21 @@ from mooring.apiserver.event_forms import is_event, shown_form, stored_form
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.selector_text import ObjectSelector
 from mooring.apiserver.server import forms
-from mooring.apiserver.server.media import WantedMedia, wanted
+from mooring.apiserver.server.forms import Include, WantedMedia, table_of_one, wanted
 from mooring.apiserver.server.reading import selector_of, version_asked
-from mooring.apiserver.server.request import Request
-from mooring.apiserver.server.routes import Target
+from mooring.apiserver.server.request import Request, Target
 from mooring.apiserver.store import EventType, StoreWrite, TooNew
-from mooring.apiserver.tables import Include, table_of_one
 from mooring.apiserver.watch import Event, Watcher, opening
 from mooring.model.api_errors import field_forbidden, invalid, version_too_large
 from mooring.model.json_objects import JsonObject
 
 MIN_TIMEOUT_S, MAX_TIMEOUT_S = 1800, 3600
+"""Parity: a watch without a timeout ends after a random time between these, so that not all clients come back at once.
+"""
 BOOKMARK_S = 60
+"""As kube-apiserver, about once a minute."""
 MAX_WAITING_BYTES = 64 * 1024 * 1024
-"""A client that lags further behind is let go: it can come back and start where it was."""
+"""A client that lags further behind is closed: it can come back and resume where it was."""
 CHUNK_BYTES = 256 * 1024
 """About how much a client is sent at once: a few milliseconds of work, between which others are answered."""
 
@@ -35,7 +40,7 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclass(slots=True)
 class WatchResponse:
-    """Lines wait here until the transport takes them; `wake` is called when one comes."""
+    """The lines of one watch. They wait here until the transport takes them; `wake` is called when one comes."""
 
     api: ResourceApi
     watcher: Watcher
@@ -55,7 +60,9 @@ class WatchResponse:
     _opening: Iterator[bytes] = field(default_factory=lambda: iter(()))
     """What goes before all `lines`."""
     _is_headed: bool = True
+    """Whether the next line of a table still has to name the columns."""
     _stop: Callable[[], None] = lambda: None
+    """Ends the listening."""
 
     def open(self, version: int, send_initial: bool) -> None:
         """Raises 504 for a version that is not there yet."""
@@ -72,6 +79,7 @@ class WatchResponse:
             self._stop = self.api.store.listen(self._hear, (self.watcher.resource.storage,))
 
     def close(self) -> None:
+        """Stop listening, and drop what waits."""
         self._stop()
         self._stop = lambda: None
         self.is_over = True
@@ -86,6 +94,7 @@ class WatchResponse:
         return b"".join(taken)
 
     def _next_line(self) -> bytes:
+        """The line that has waited longest."""
         if not self.lines:
             return b""
         line = self.lines.popleft()
@@ -93,6 +102,7 @@ class WatchResponse:
         return line
 
     def _count(self, added_bytes: int) -> None:
+        """Bytes of this watcher and of all of them together."""
         self.waiting_bytes += added_bytes
         self.api.backlog.count(self, added_bytes)
 
@@ -102,9 +112,12 @@ class WatchResponse:
         self._count(-self.waiting_bytes)
 
     def bookmark(self) -> None:
+        """Add a line that says up to which version everything was sent."""
         self._add(self._line(self.watcher.bookmark(self.api.store.version)))
 
     def _hear(self, write: StoreWrite) -> None:
+        """Add the line of a write. The first line of a table names its columns, so it cannot be shared with other
+        watchers."""
         type = self.watcher.type_of(write)
         if type is None:
             return
@@ -118,7 +131,7 @@ class WatchResponse:
         self._add(line)
 
     def _line_of(self, write: StoreWrite, type: EventType) -> bytes:
-        """What is told of a write. Hot: most watchers are told of the object as it is stored, which is JSON already."""
+        """The line of a write. Hot: most watchers get the object as it is stored, which is JSON already."""
         resource, item = self.watcher.resource, write.object
         is_present = type != "DELETED" or write.type == "DELETED"
         is_plain = self.form.form == "object" and not is_event(resource) and is_present
@@ -127,6 +140,7 @@ class WatchResponse:
         return self._line(self.watcher.event(write, type))
 
     def _add(self, line: bytes) -> None:
+        """One more line to send."""
         self.lines.append(line)
         self._count(len(line))
         if self.waiting_bytes > MAX_WAITING_BYTES:
@@ -134,7 +148,7 @@ class WatchResponse:
         self.wake()
 
     def give_up(self) -> None:
-        """The client is too slow: what waits for it is thrown away."""
+        """The client is too slow: drop what waits for it, and end the watch."""
         self.is_behind = True
         self.close()
         self.wake()
@@ -144,6 +158,7 @@ class WatchResponse:
         return _encode({"type": event["type"], "object": shown}) + b"\n"
 
     def _shown(self, item: JsonObject) -> JsonObject:
+        """The object in the form that the client asked for."""
         if self.form.form == "table":
             headed, self._is_headed = self._is_headed, False
             if "name" not in item["metadata"]:  # a bookmark has no row
@@ -173,7 +188,7 @@ def begin_watch(api: ResourceApi, target: Target, request: Request) -> WatchResp
 
 
 def _matcher(target: Target, selector: ObjectSelector) -> Callable[[JsonObject], bool]:
-    """Selectors speak of the stored form."""
+    """What the watch selects. Selectors apply to the stored form."""
     if target.name:  # `GET .../pods/p?watch=true`
         return lambda seen: seen["metadata"]["name"] == target.name and selector.matches(seen)
     if selector.is_empty:
@@ -184,6 +199,8 @@ def _matcher(target: Target, selector: ObjectSelector) -> Callable[[JsonObject],
 
 
 def _sends_initial(request: Request) -> bool:
+    """Whether the client wants all objects first, with a bookmark behind them. Raises 422 for combinations that make no
+    sense."""
     asked, match = "sendInitialEvents" in request.query, request.query.get("resourceVersionMatch", "")
     fault = ""
     if asked and match != "NotOlderThan":

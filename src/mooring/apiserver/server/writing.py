@@ -1,10 +1,10 @@
-"""Creating, replacing, patching and deleting."""
+"""POST, PUT, PATCH and DELETE: reads the body, checks its fields, and hands it to ResourceApi."""
 
 from typing import Any
 
 from mooring.apiserver.event_forms import shown_form
-from mooring.apiserver.patches.json_patch import apply_json_patch
-from mooring.apiserver.patches.merge_patch import apply_merge_patch
+from mooring.apiserver.limits import check_size
+from mooring.apiserver.patches.json_patch import apply_json_patch, apply_merge_patch
 from mooring.apiserver.patches.strategic_merge import apply_strategic_merge_patch
 from mooring.apiserver.resource_api import Change, ResourceApi
 from mooring.apiserver.server import forms
@@ -17,12 +17,10 @@ from mooring.apiserver.server.field_checks import (
     quotes_patch,
     says_kind,
 )
-from mooring.apiserver.server.media import wanted
+from mooring.apiserver.server.forms import wanted
 from mooring.apiserver.server.options import by_whom, check_not_forced, deletion
 from mooring.apiserver.server.reading import selector_of
-from mooring.apiserver.server.request import Answer, Request
-from mooring.apiserver.server.routes import Target
-from mooring.apiserver.store import check_size
+from mooring.apiserver.server.request import Answer, Request, Target
 from mooring.model.api_errors import ApiError, unsupported_media_type
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
@@ -40,17 +38,20 @@ _PATCHERS = {
     MERGE_PATCH: apply_merge_patch,
     STRATEGIC_MERGE_PATCH: apply_strategic_merge_patch,
 }
+"""By content type."""
 _LARGE_BYTES = 256 * 1024
-"""From here on it is worth looking whether the result can be stored at all, before more is done with it."""
+"""Bodies of this size and more are checked for whether the result can be stored, before more work is done with it."""
 
 
 def create(api: ResourceApi, target: Target, request: Request) -> Answer:
+    """POST of an object."""
     given, warnings = _body(request, target.resource)
     made = api.create(target.resource, target.namespace, given, by_whom(request, "CreateOptions"))
     return _shown(api, target.resource, made, request, 201, warnings)
 
 
 def replace(api: ResourceApi, target: Target, request: Request) -> Answer:
+    """PUT of an object or of a part of one."""
     given, warnings = _body(request, target.resource)
     by = by_whom(request, "UpdateOptions")
     made = api.change(target.resource, target.namespace, target.name, lambda _: given, by, target.subresource)
@@ -58,6 +59,7 @@ def replace(api: ResourceApi, target: Target, request: Request) -> Answer:
 
 
 def patch(api: ResourceApi, target: Target, request: Request) -> Answer:
+    """PATCH, by its content type."""
     media = media_type(request.content_type)
     if media == APPLY_PATCH:
         return _apply(api, target, request)
@@ -90,6 +92,7 @@ def patcher(request: Request, resource: KindSpec | None = None, warnings: Header
 
 
 def _apply(api: ResourceApi, target: Target, request: Request) -> Answer:
+    """Server-side apply."""
     given: Any = read_yaml(request.body)
     warnings: Headers = []
     if isinstance(given, dict):
@@ -101,6 +104,8 @@ def _apply(api: ResourceApi, target: Target, request: Request) -> Answer:
 
 
 def delete(api: ResourceApi, target: Target, request: Request) -> Answer:
+    """DELETE of one object. Parity: most kinds answer with a Status, some with the object, and all with it while it
+    still exists."""
     how, by = deletion(request)
     resource = target.resource
     item, is_gone = api.delete(resource, target.namespace, target.name, how, by)
@@ -111,7 +116,7 @@ def delete(api: ResourceApi, target: Target, request: Request) -> Answer:
 
 
 def delete_all(api: ResourceApi, target: Target, request: Request) -> Answer:
-    """Of a collection, what a selector picks. An object that goes meanwhile is no matter."""
+    """DELETE of the objects of a collection that a selector picks. An object that goes meanwhile does not matter."""
     how, by = deletion(request)
     selector = selector_of(target, request)
     found = api.store.page(target.resource.storage, target.namespace, selector.matches)
@@ -130,12 +135,13 @@ def delete_all(api: ResourceApi, target: Target, request: Request) -> Answer:
 
 
 def success(details: JsonObject | None = None, code: int = 0) -> JsonObject:
-    """A Status that says that all went well."""
+    """A Status that says that the request succeeded."""
     status: JsonObject = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
     return status | ({"details": details} if details else {}) | ({"code": code} if code else {})
 
 
 def _body(request: Request, resource: KindSpec) -> tuple[JsonObject, Headers]:
+    """The object in a body, with known fields only, and warnings about the others."""
     given = read_object(request.body, request.content_type, resource.kind)
     _check_size(request, resource, given)
     if not says_kind(resource, given):
@@ -152,6 +158,7 @@ def _check_size(request: Request, resource: KindSpec, item: JsonObject) -> None:
 def _shown(
     api: ResourceApi, resource: KindSpec, item: JsonObject, request: Request, code: int, headers: Headers
 ) -> Answer:
+    """The answer in the form that the client asked for."""
     form = wanted(request.accept)
     shown = forms.one(resource, item, form, forms.included(request), api.clock.now_ns())
     return Answer(code, shown, form.media, headers)

@@ -6,7 +6,7 @@ the reference, then the owner goes. Upstream builds the same graph from watches 
 
 from collections.abc import Iterable, Sequence
 
-from mooring.apiserver.admission.deletion import FOREGROUND, ORPHAN, Deletion, Propagation
+from mooring.apiserver.admission.object_meta import FOREGROUND, ORPHAN, Deletion, Propagation
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_writes import lift

@@ -7,7 +7,7 @@ deletion. All containers of a pod behave alike: its script (pod_scripts.py) is f
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from mooring.apiserver.admission.deletion import deleted_ns
+from mooring.apiserver.admission.object_meta import deleted_ns
 from mooring.controllers.nodes import pod_statuses
 from mooring.controllers.nodes.pod_scripts import Script, stop_time_s
 from mooring.controllers.nodes.pod_statuses import (

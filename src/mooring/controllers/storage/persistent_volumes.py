@@ -6,7 +6,7 @@ rules/volume_matching.py and rules/volume_provisioning.py; this module does the 
 
 from collections.abc import Collection, Iterable, Sequence
 
-from mooring.apiserver.admission.deletion import Deletion
+from mooring.apiserver.admission.object_meta import Deletion
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import (

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from mooring.apiserver.admission.deletion import Deletion
+from mooring.apiserver.admission.object_meta import Deletion
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite, key_of
 from mooring.controllers.cluster_kinds import CLAIMS, POD_STORE, PODS

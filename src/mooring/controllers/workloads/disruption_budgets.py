@@ -4,8 +4,8 @@ be disrupted now."""
 from collections.abc import Iterable, Sequence
 
 from mooring.apiserver.resource_api import ResourceApi
+from mooring.apiserver.selector_text import selector_from
 from mooring.apiserver.store import Key, Store, StoreWrite
-from mooring.apiserver.written_selectors import selector_from
 from mooring.controllers.cluster_kinds import BUDGET_STORE, BUDGETS, POD_STORE, PODS
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.rfc3339 import moment_ns

@@ -112,8 +112,8 @@ class OwnedPodIndex:
 
     def __init__(self, store: Store) -> None:
         self._owned_pods: dict[str, OwnedPods] = {}
-        for pod in store.all("/pods"):
-            self._observe(StoreWrite(store.version, "/pods", "ADDED", pod, None))
+        for write in store.additions("/pods"):
+            self._observe(write)
         store.listen(self._observe)
 
     def of(self, uid: str) -> OwnedPods:

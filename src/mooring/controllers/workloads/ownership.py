@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable
 
 from mooring.apiserver.resource_api import ResourceApi
+from mooring.apiserver.selector_text import selector_from
 from mooring.apiserver.store import Key, StoreWrite
-from mooring.apiserver.written_selectors import selector_from
 from mooring.controllers.cluster_kinds import PODS
 from mooring.controllers.index import Adopters, Orphans, equal_labels
 from mooring.controllers.nodes.pod_states import is_active

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from mooring.apiserver.admission.deletion import Deletion
+from mooring.apiserver.admission.object_meta import Deletion
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.controllers.cluster_kinds import PODS
 from mooring.controllers.cluster_writes import NORMAL, WARNING, record_event

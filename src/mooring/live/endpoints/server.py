@@ -53,8 +53,6 @@ class WebServer:
         self._limits = limits or WebLimits()
         self._connections: web.Server | None = None
         self._listener: Listener | None = None
-        self._silent: set[object] = set()
-        """Connections that have made no request yet."""
         self._open = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -72,8 +70,8 @@ class WebServer:
             lingering_time=1.0,
             logger=connection_log(self._log.warning),
         )
-        room = Room(limits.connections, limits.of_one_remote, limits.handshake_s)
-        listener = Listener(self._connect, room, tls)
+        room = Room(limits.connections, limits.of_one_remote, limits.handshake_s, limits.first_request_s)
+        listener = Listener(self._connections, room, tls)
         try:
             bound = await listener.start(address, port)
         except (OSError, OverflowError) as error:
@@ -99,25 +97,11 @@ class WebServer:
         self._listener = self._connections = None
         self._log.info("[graceful-termination] secure server is exiting")
 
-    def _connect(self) -> asyncio.Protocol:
-        assert self._connections is not None
-        protocol = self._connections()
-        self._silent.add(protocol)
-        asyncio.get_running_loop().call_later(self._limits.first_request_s, self._close_silent, protocol)
-        return protocol
-
-    def _close_silent(self, protocol: web.RequestHandler) -> None:
-        """Who connects and sends nothing, or a request one letter at a time, does not keep its place."""
-        if protocol in self._silent:
-            self._silent.discard(protocol)
-            protocol.force_close()
-
     # One request
 
     async def _handle(self, incoming: web.BaseRequest) -> web.StreamResponse:
         assert self._listener is not None
         listener = self._listener
-        self._silent.discard(incoming.protocol)
         listener.busy(incoming.protocol)
         self._open += 1
         self._idle.clear()

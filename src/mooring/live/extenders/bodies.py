@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.apiserver.admission.binding import PODS
+from mooring.apiserver.admission.pod_updates import PODS
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.framework.intents import Call
 from mooring.model.meta import KubeObject

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from mooring.apiserver.admission.limit_ranges import limit_faults
+from mooring.apiserver.admission.pod_admission import limit_faults
 from mooring.model.devices import EXACT_COUNT, ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate
 from mooring.model.json_objects import JsonObject
 from mooring.model.kinds import KINDS

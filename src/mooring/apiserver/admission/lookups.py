@@ -1,16 +1,45 @@
-"""Admission's questions, answered from the store."""
+"""What admission asks of the objects that are in the cluster already: the questions, and the store that answers them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from mooring.apiserver.store import Store
 from mooring.model.json_objects import JsonObject
 
+
+class Lookups(Protocol):
+    """The store as admission sees it: plain JSON objects, None where there is none. Nothing of it is changed."""
+
+    def namespace(self, name: str) -> JsonObject | None: ...
+
+    def node(self, name: str) -> JsonObject | None: ...
+
+    def priority_class(self, name: str) -> JsonObject | None: ...
+
+    def priority_classes(self) -> Iterable[JsonObject]: ...
+
+    def runtime_class(self, name: str) -> JsonObject | None: ...
+
+    def limit_ranges(self, namespace: str) -> Iterable[JsonObject]: ...
+
+    def storage_classes(self) -> Iterable[JsonObject]: ...
+
+
+def name_of(item: JsonObject) -> str:
+    """The object's name; empty where it has none yet."""
+    name: str = item.get("metadata", {}).get("name", "")
+    return name
+
+
 _LIMIT_RANGES = "/limitranges"
+"""The storage of LimitRanges, which are looked through for each new pod: a cluster has few."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreLookups:
+    """Answers from the store. Tests of admission answer from dictionaries instead."""
+
     store: Store
 
     def namespace(self, name: str) -> JsonObject | None:
