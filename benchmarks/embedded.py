@@ -22,7 +22,7 @@ from mooring.app.own_cluster import own_connection
 from mooring.controllers.nodes.node_making import make_nodes
 from mooring.embedded.cluster import EmbeddedCluster
 from mooring.embedded.seeding import seed
-from mooring.kit.collector import relax_collector
+from mooring.kit.process import relax_collector
 from mooring.model.resources import RESOURCES
 
 PODS = RESOURCES["", "v1", "pods"]

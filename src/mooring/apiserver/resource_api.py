@@ -23,8 +23,7 @@ from mooring.apiserver.backlog import Backlog
 from mooring.apiserver.event_forms import shown_form, stored_form
 from mooring.apiserver.patches.apply_patch import FieldWriter, apply_configuration, record_update
 from mooring.apiserver.store import MAX_OBJECT_BYTES, Exists, Key, Store, check_size, size_of
-from mooring.kit.clock import Clock
-from mooring.kit.rfc3339 import in_seconds
+from mooring.kit.clock import Clock, in_seconds
 from mooring.model.api_errors import already_exists, bad_request, conflict, not_found
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec

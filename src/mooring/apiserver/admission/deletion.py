@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from mooring.kit.clock import NS_PER_S
-from mooring.kit.rfc3339 import in_seconds, moment_ns
+from mooring.kit.clock import NS_PER_S, in_seconds, moment_ns
 from mooring.model.api_errors import conflict
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec

@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from mooring.apiserver.admission.deletion import LONGEST_GRACE_S
-from mooring.kit.clock import NS_PER_S
-from mooring.kit.rfc3339 import moment_ns
+from mooring.kit.clock import NS_PER_S, moment_ns
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.names import is_extended_resource

@@ -18,8 +18,7 @@ from mooring.apiserver.server.documents import OPEN_TO_ALL
 from mooring.apiserver.server.media import YAML
 from mooring.apiserver.server.request import Answer, Request, refusal
 from mooring.apiserver.server.watching import BOOKMARK_S, WatchResponse
-from mooring.kit.connection_log import connection_log
-from mooring.kit.listener import Listener, Room
+from mooring.kit.listener import ConnectionLimits, Listener, connection_log
 from mooring.model.api_errors import (
     ApiError,
     bad_request,
@@ -92,7 +91,7 @@ class HttpServer:
             logger=connection_log(lambda text: self.report(text, None)),
         )
         most = self.limits.connections
-        self._listener = Listener(self._connect, Room(most, most), tls)
+        self._listener = Listener(self._connect, ConnectionLimits(most, most), tls)
         bound = await self._listener.start(host, port)
         self.address = f"{host}:{bound}"
         return bound

@@ -9,8 +9,7 @@ from mooring.controllers.cluster_kinds import LEASES, NODE_STORE, NODES
 from mooring.controllers.nodes.addresses import Addresses
 from mooring.controllers.nodes.node_hosts import address_of, lives
 from mooring.controllers.nodes.node_statuses import alive_status, missing_labels
-from mooring.kit.clock import NS_PER_S
-from mooring.kit.rfc3339 import in_micros
+from mooring.kit.clock import NS_PER_S, in_micros
 from mooring.model.json_objects import JsonObject
 
 LEASE_NAMESPACE = "kube-node-lease"

@@ -9,8 +9,7 @@ from mooring.controllers.nodes import container_statuses
 from mooring.controllers.nodes.node_hosts import Host
 from mooring.controllers.nodes.pod_scripts import Script
 from mooring.controllers.nodes.pod_stopping import stop_time_s
-from mooring.kit.clock import NS_PER_S
-from mooring.kit.rfc3339 import in_seconds, moment_ns
+from mooring.kit.clock import NS_PER_S, in_seconds, moment_ns
 from mooring.model.json_objects import JsonObject
 from mooring.model.pod_spec import FINISHED_PHASES
 from mooring.rules.conditions import condition_of, holds, with_condition

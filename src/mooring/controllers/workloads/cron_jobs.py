@@ -11,8 +11,7 @@ from mooring.controllers.workloads.cron_schedule import Schedule, ScheduleError,
 from mooring.controllers.workloads.job_verdicts import COMPLETE, is_over
 from mooring.controllers.workloads.jobs import JOBS
 from mooring.controllers.workloads.ownership import managers_concerned
-from mooring.kit.clock import NS_PER_S
-from mooring.kit.rfc3339 import in_seconds, moment_ns
+from mooring.kit.clock import NS_PER_S, in_seconds, moment_ns
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
 from mooring.model.resources import RESOURCES

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mooring.controllers.nodes.pod_states import is_ready, phase_of, ready_since, restarts_of
-from mooring.kit.rfc3339 import moment_ns
+from mooring.kit.clock import moment_ns
 from mooring.model.json_objects import JsonObject
 from mooring.model.selectors import parse_int64
 

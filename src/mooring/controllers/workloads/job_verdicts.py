@@ -3,8 +3,7 @@
 from typing import NamedTuple
 
 from mooring.controllers.workloads.owned_pods import OwnedPods
-from mooring.kit.clock import NS_PER_S
-from mooring.kit.rfc3339 import moment_ns
+from mooring.kit.clock import NS_PER_S, moment_ns
 from mooring.model.json_objects import JsonObject
 from mooring.rules.conditions import condition_of, find_condition
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from mooring.kit.rfc3339 import moment_ns
+from mooring.kit.clock import moment_ns
 from mooring.model.field_labels import OF_METADATA, text_at
 from mooring.model.json_objects import JsonObject, at, fill
 from mooring.model.kind_spec import KindSpec, Watch

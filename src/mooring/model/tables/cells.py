@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from mooring.kit.rfc3339 import moment_ns
+from mooring.kit.clock import moment_ns
 from mooring.model.json_objects import JsonObject, at
 from mooring.model.tables.ages import human_duration, whole_s
 

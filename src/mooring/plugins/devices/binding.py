@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from mooring.kit.rfc3339 import moment_ns
+from mooring.kit.clock import moment_ns
 from mooring.model.devices import AllocatedDevice, DeviceStatus, ResourceClaim
 from mooring.model.meta import Condition
 
