@@ -15,7 +15,7 @@ from mooring.model.volume_claims import selected_node
 from mooring.plugins.volumes.choice import VolumeChoice, choose_volumes
 from mooring.plugins.volumes.provisioning import ReportedRoom, match_topologies
 from mooring.plugins.volumes.reach import ReachMasks
-from mooring.rules.volume_provisioning import can_provision
+from mooring.rules.persistent_volumes import can_provision
 
 NO_VOLUME, NO_ROOM = 2, 4
 """Codes of rows on which the claims cannot be served."""

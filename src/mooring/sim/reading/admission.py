@@ -30,6 +30,7 @@ from mooring.model.workloads import (
     RuntimeClass,
     Workload,
 )
+from mooring.rules.persistent_volumes import default_storage_class
 from mooring.rules.pod_admission import (
     add_limits,
     add_runtime,
@@ -42,7 +43,6 @@ from mooring.rules.pod_admission import (
     selector_conflicts,
 )
 from mooring.rules.pod_defaults import complete_pod
-from mooring.rules.storage_classes import default_storage_class
 
 DEFAULT_NAMESPACE = "default"
 _NAMESPACE_LABEL = "kubernetes.io/metadata.name"
