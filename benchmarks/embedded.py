@@ -23,7 +23,7 @@ from mooring.controllers.nodes.node_making import make_nodes
 from mooring.embedded.cluster import EmbeddedCluster
 from mooring.embedded.seeding import seed
 from mooring.kit.process import relax_collector
-from mooring.model.resources import RESOURCES
+from mooring.model.kinds import RESOURCES
 
 PODS = RESOURCES["", "v1", "pods"]
 POD = {

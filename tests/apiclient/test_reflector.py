@@ -28,9 +28,9 @@ from mooring.apiclient.unanswered import ConnectionLost, Unreadable
 from mooring.apiserver.server.http import HttpServer
 from mooring.embedded.cluster import EmbeddedCluster
 from mooring.model.api_errors import ApiError, expired, forbidden, not_found
+from mooring.model.kinds import RESOURCES
 from mooring.model.meta import KubeObject, ObjectMeta
 from mooring.model.pod import Pod
-from mooring.model.resources import RESOURCES
 from mooring.model.storage import CSINode, StorageClass
 
 PODS = next(watched for watched in WATCHED if watched.plural == "pods")

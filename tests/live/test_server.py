@@ -30,7 +30,7 @@ from mooring.live.endpoints.reviews import review_client
 from mooring.live.endpoints.server import ListenError, WebLimits, WebServer
 from mooring.live.endpoints.server_tls import CertificateError, ServerTls, serving_pair
 from mooring.model.api_errors import not_found
-from mooring.model.resources import RESOURCES
+from mooring.model.kinds import RESOURCES
 
 SILENT = Log(logging.Logger("silent", logging.CRITICAL + 1))
 HOST = "127.0.0.1"

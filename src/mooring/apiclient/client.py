@@ -21,8 +21,7 @@ from mooring.apiclient.unanswered import ConnectionLost, TooLarge, Unanswered, U
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.fence import NO_FENCE, Fence
 from mooring.model.api_errors import ApiError
-from mooring.model.json_objects import JsonObject
-from mooring.model.media_types import STRATEGIC_MERGE_PATCH
+from mooring.model.json_objects import STRATEGIC_MERGE_PATCH, JsonObject
 
 log = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.model.json_objects import JsonObject
-from mooring.model.resources import RESOURCES
+from mooring.model.kinds import RESOURCES
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mooring.model.api_errors import ApiError, bad_request, quoted
-from mooring.model.field_labels import OF_METADATA, FieldLabels, FieldReader
+from mooring.model.kind_spec import OF_METADATA, FieldLabels, FieldReader
 from mooring.model.names import label_value_faults, qualified_name_faults
 from mooring.model.selectors import LabelRule, Selector, parse_int64
 

@@ -7,8 +7,7 @@ from mooring.apiclient.client import ApiClient
 from mooring.controllers.nodes.node_hosts import FAILED
 from mooring.controllers.nodes.node_making import more_nodes
 from mooring.model.api_errors import ApiError
-from mooring.model.json_objects import JsonObject
-from mooring.model.media_types import MERGE_PATCH
+from mooring.model.json_objects import MERGE_PATCH, JsonObject
 
 NODES = "/api/v1/nodes"
 _RETRY_S = 1.0

@@ -13,9 +13,9 @@ from mooring.live.object_writes import carry_out
 from mooring.live.periodic_tasks import PeriodicTasks
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
+from mooring.model.kinds import RESOURCES
 from mooring.model.meta import Condition
 from mooring.model.pod import Pod
-from mooring.model.resources import RESOURCES
 from mooring.rules.conditions import with_condition
 from mooring.scheduler.inputs import BindAnswered, EvictionAnswered, WriteAnswered
 from mooring.scheduler.scheduler import Scheduler

@@ -6,8 +6,8 @@ from mooring.apiserver.resource_api import ResourceApi
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
+from mooring.model.kinds import BY_KIND
 from mooring.model.pod_spec import FINISHED_PHASES
-from mooring.model.resources import BY_KIND
 
 _SERVER_OWNED = ("uid", "resourceVersion", "generation", "creationTimestamp", "selfLink", "managedFields")
 _ENDING = ("deletionTimestamp", "deletionGracePeriodSeconds")

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from mooring.kit.lazy import lazy
-from mooring.model.label_set import LabelSet
-from mooring.model.label_set_cases import LabelSetCases
+from mooring.model.label_set import LabelSet, LabelSetCases
 from mooring.model.meta import int32
 from mooring.model.pod_spec import Affinity, PodAffinity, PodAffinityTerm
 from mooring.model.selectors import EVERYTHING, NOTHING, Selector, SelectorError, compile_selector

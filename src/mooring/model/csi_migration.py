@@ -8,7 +8,7 @@ import msgspec
 from mooring.model.meta import Requirement
 from mooring.model.pod_spec import NodeSelector, NodeSelectorTerm, Volume
 from mooring.model.storage import CSINode, PersistentVolume, PersistentVolumeSpec, VolumeNodeAffinity
-from mooring.model.topology_labels import BETA_REGION, BETA_ZONE, DELIMITER, REGION, ZONE
+from mooring.model.volumes import BETA_REGION, BETA_ZONE, DELIMITER, REGION, ZONE
 
 MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
 

@@ -11,16 +11,79 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from mooring.model.api_errors import Cause
-from mooring.model.field_labels import OF_METADATA, FieldLabels
 from mooring.model.json_objects import JsonObject
-from mooring.model.merge_rules import ListRule
 from mooring.model.meta import KubeObject
-from mooring.model.tables.columns import PLAIN, Column
+from mooring.model.table_columns import PLAIN, Column
 from mooring.model.validation.problem import Problems
 
 READ_WRITE = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 POSTED = ("create",)
 """The verbs of a kind that is posted and answered, but never kept."""
+
+
+# ---- Field labels: what clients can select objects of a kind by, such as `spec.nodeName=n1`.
+
+
+FieldReader = Callable[[dict[str, Any]], str]
+FieldLabels = Mapping[str, FieldReader]
+"""How to read the text that a selector is compared with, by label."""
+
+
+def text_at(*places: str, otherwise: str = "") -> FieldReader:
+    """Reads the first of the places that has something, as text: what is empty or missing is `otherwise`."""
+    ways = [place.split(".") for place in places]
+
+    def read(item: dict[str, Any]) -> str:
+        return next((text for way in ways if (text := _read(item, way))), otherwise)
+
+    return read
+
+
+def _read(value: Any, way: list[str]) -> str:
+    for key in way:
+        if isinstance(value, list):
+            value = value[0] if value else None
+        value = value.get(key) if isinstance(value, dict) else None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, str | int) else ""
+
+
+def labels_at(*places: str) -> FieldLabels:
+    return {place: text_at(place) for place in places}
+
+
+OF_METADATA: FieldLabels = labels_at("metadata.name", "metadata.namespace")
+"""The labels of a kind that has no others."""
+
+
+# ---- How patches merge a list: what tells its items apart, as the tags in upstream's types.go say.
+
+
+@dataclass(frozen=True, slots=True)
+class ListRule:
+    """How the items of a list are told apart, for each of the two ways of merging."""
+
+    patch_key: str | None = None
+    """For strategic merge patches: a field of the items, empty for plain values, None if the list is replaced whole."""
+    apply_keys: tuple[str, ...] | None = None
+    """For server-side apply: fields of the items, none for plain values, None if the list is one value."""
+    atomic_items: bool = False
+    """For server-side apply: an item is owned as a whole."""
+
+
+def by(key: str, *others: str, atomic_items: bool = False) -> ListRule:
+    """Items are told apart by `key`; server-side apply looks at the other keys as well."""
+    return ListRule(key, (key, *others), atomic_items)
+
+
+BY_NAME = by("name")
+BY_TYPE = by("type")
+VALUES = ListRule("", ())
+"""A list of plain values without repetition."""
+
+
+# ---- the spec
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,11 @@
 """Node, as far as a scheduler reads it."""
 
+from collections.abc import Iterable
+
 from msgspec import field
 
 from mooring.model.meta import Condition, KubeObject, Wire
-from mooring.model.pod_spec import ResourceList
+from mooring.model.pod_spec import ResourceList, Toleration
 
 NO_SCHEDULE = "NoSchedule"
 NO_EXECUTE = "NoExecute"
@@ -41,3 +43,52 @@ class Node(KubeObject):
     @property
     def taints(self) -> list[Taint]:
         return self.spec.taints or []
+
+
+# ---- When a toleration covers a taint.
+
+
+HARD_EFFECTS = (NO_SCHEDULE, NO_EXECUTE)
+
+
+def covers(toleration: Toleration, taint: Taint) -> bool:
+    """Parity: operators Lt and Gt never match while TaintTolerationComparisonOperators is off, its default."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator in ("", "Equal"):
+        return toleration.value == taint.value
+    return toleration.operator == "Exists"
+
+
+class Tolerance:
+    """Tolerations, looked up instead of gone through: a pod may have thousands, and a node as many taints."""
+
+    __slots__ = ("_covered",)
+
+    def __init__(self, tolerations: Iterable[Toleration]) -> None:
+        self._covered: set[tuple[str, str, str | None]] = set()
+        """Effect, key and value of the taints that are covered. Empty: any effect, any key; None: any value."""
+        for toleration in tolerations:
+            if toleration.operator in ("", "Equal"):
+                self._covered.add((toleration.effect, toleration.key, toleration.value))
+            elif toleration.operator == "Exists":
+                self._covered.add((toleration.effect, toleration.key, None))
+
+    def covers(self, taint: Taint) -> bool:
+        return bool(self._covered) and any(
+            (effect, key, value) in self._covered
+            for effect in (taint.effect, "")
+            for key in (taint.key, "")
+            for value in (taint.value, None)
+        )
+
+    def covers_hard(self, taints: Iterable[Taint]) -> bool:
+        """Whether every taint that keeps pods away (NoSchedule, NoExecute) is tolerated."""
+        return all(self.covers(taint) for taint in taints if taint.effect in HARD_EFFECTS)
+
+
+def tolerates_hard(tolerations: Iterable[Toleration], taints: Iterable[Taint]) -> bool:
+    """The same for tolerations that are asked about once."""
+    return Tolerance(tolerations).covers_hard(taints)

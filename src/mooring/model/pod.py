@@ -4,7 +4,7 @@ import msgspec
 from msgspec import field
 
 from mooring.kit.lazy import lazy
-from mooring.model.label_set import LabelSet, kin_of
+from mooring.model.label_set import LabelSet, label_set_of
 from mooring.model.meta import KubeObject, ObjectMeta, int32
 from mooring.model.pod_spec import FINISHED_PHASES, PodSpec, PodStatus
 from mooring.model.shape import PodShape, shape_of
@@ -47,7 +47,7 @@ class Pod(KubeObject, dict=True):
 
     @lazy
     def label_set(self) -> LabelSet:
-        return kin_of(self.metadata.namespace, self.metadata.labels or {})
+        return label_set_of(self.metadata.namespace, self.metadata.labels or {})
 
     # ---- The next form of a pod. Only these hand on what is worked out: they know what it follows from.
 

@@ -9,6 +9,7 @@ from functools import lru_cache
 from mooring.model.meta import MAX_INT64
 
 NANO = 1_000_000_000
+_MILLI = NANO // 1000
 MAX_AMOUNT = 1 << 53
 """The largest amount of a resource that counts, of a pod as of a node: 8 PiB of memory, nine trillion CPUs.
 
@@ -121,7 +122,7 @@ def to_int(nano: int) -> int:
 
 def to_milli(nano: int) -> int:
     """Thousandths, rounded away from zero: what upstream calls MilliValue()."""
-    return _away_from_zero(nano, NANO // 1000)
+    return _away_from_zero(nano, _MILLI)
 
 
 def _away_from_zero(nano: int, unit: int) -> int:
@@ -130,6 +131,18 @@ def _away_from_zero(nano: int, unit: int) -> int:
 
 def _ceil_div(a: int, b: int) -> int:
     return -(-a // b)
+
+
+def round_up(amounts: dict[str, QuantityText] | None) -> None:
+    """Round the quantities of a resource list up to whole thousandths, in place, as the API server does before it stores
+    them. What is not a quantity stays: validation reports it."""
+    for name, text in (amounts or {}).items():
+        try:
+            nano = parse(text)
+        except QuantityError:
+            continue
+        if amounts is not None and nano % _MILLI:
+            amounts[name] = f"{to_milli(nano)}m"
 
 
 def show_cpu(milli: int) -> str:

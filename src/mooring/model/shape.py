@@ -11,10 +11,10 @@ import msgspec
 from mooring.kit.lazy import lazy
 from mooring.model.affinity import PodTerms, compile_terms
 from mooring.model.meta import int32
+from mooring.model.node import Tolerance
 from mooring.model.pod_spec import ALWAYS, Container, PodSpec, PodStatus, SpecAndStatus, Toleration
 from mooring.model.requests import FILTER, FIT_SCORE, effective_requests, held_non_zero, held_requests, to_units
 from mooring.model.selectors import NodeMatcher, NodeTerm, compile_node_selector, compile_node_term
-from mooring.model.tolerations import Tolerance
 
 HostPort = tuple[str, str, int]
 """(ip, protocol, port), with upstream's defaults filled in."""

@@ -15,7 +15,7 @@ from mooring.model.meta import LabelSelector
 from mooring.model.quantity import parse
 from mooring.model.selectors import compile_selector
 from mooring.model.storage import CLASS_ANNOTATION
-from mooring.model.volume_claims import BIND_COMPLETED, BOUND_BY_CONTROLLER, FILESYSTEM
+from mooring.model.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER, FILESYSTEM
 
 PROVISIONER = "volume.kubernetes.io/storage-provisioner"
 

@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping
 from mooring.model.decode import decode_as
 from mooring.model.json_objects import JsonObject, fill
 from mooring.model.pod import Pod
-from mooring.model.quantity import NANO, to_milli
+from mooring.model.quantity import NANO, round_up, to_milli
 from mooring.model.requests import Accounting, Amounts, are_readable, effective_requests
-from mooring.model.resource_lists import round_up
 
 DEFAULT_SCHEDULER = "default-scheduler"
 

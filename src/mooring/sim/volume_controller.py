@@ -17,7 +17,7 @@ from mooring.model.storage import (
     PhaseStatus,
     StorageClass,
 )
-from mooring.model.volume_claims import (
+from mooring.model.volumes import (
     is_fully_bound,
     is_kept_for,
     kept_for,

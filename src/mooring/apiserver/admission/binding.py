@@ -5,7 +5,7 @@ from mooring.apiserver.admission.pod_admission import add_topology
 from mooring.apiserver.lookups import name_of
 from mooring.model.api_errors import Cause, bad_request, conflict, field_required, field_unsupported, unexplained
 from mooring.model.json_objects import JsonObject
-from mooring.model.resources import RESOURCES
+from mooring.model.kinds import RESOURCES
 from mooring.rules.conditions import with_condition
 
 PODS = RESOURCES["", "v1", "pods"]

@@ -6,8 +6,8 @@ from mooring.apiserver.resource_api import CONTROL_PLANE, Requester, ResourceApi
 from mooring.apiserver.written_selectors import selector_from
 from mooring.model.api_errors import budget_exhausted, too_many_requests, unexplained
 from mooring.model.json_objects import JsonObject
+from mooring.model.kinds import RESOURCES
 from mooring.model.pod_spec import FINISHED_PHASES
-from mooring.model.resources import RESOURCES
 
 BUDGETS = RESOURCES["policy", "v1", "poddisruptionbudgets"]
 _PROCESSING_RETRY_S = 10

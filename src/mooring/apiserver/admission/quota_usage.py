@@ -12,12 +12,12 @@ from mooring.apiserver.admission.deletion import LONGEST_GRACE_S
 from mooring.kit.clock import NS_PER_S, moment_ns
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
+from mooring.model.kinds import RESOURCES
 from mooring.model.names import is_extended_resource
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import FINISHED_PHASES, PodSpec, PodStatus
 from mooring.model.quantity import NANO, parse, to_int
 from mooring.model.requests import FILTER, HELD, Amounts, effective_requests
-from mooring.model.resources import RESOURCES
 
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _POD_NAMES = frozenset(

@@ -10,8 +10,7 @@ from mooring.apiserver.nesting import check_body_depth
 from mooring.apiserver.server.media import JSON, OFFERED, PROTOBUF, YAML
 from mooring.apiserver.server.protobuf import read_protobuf
 from mooring.model.api_errors import ApiError, bad_request, unsupported_media_type
-from mooring.model.json_objects import JsonObject
-from mooring.model.media_types import media_type
+from mooring.model.json_objects import JsonObject, media_type
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
 """As kube-apiserver."""

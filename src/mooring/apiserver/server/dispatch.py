@@ -14,8 +14,8 @@ from mooring.apiserver.server.routes import Target, target_of
 from mooring.apiserver.server.watching import WatchResponse, begin_watch
 from mooring.apiserver.server.yaml_limits import check_yaml
 from mooring.model.api_errors import ApiError, method_not_supported
+from mooring.model.kinds import REQUESTS
 from mooring.model.kinds.pods import BINDING
-from mooring.model.resources import REQUESTS
 
 Handler = Callable[[ResourceApi, Target, Request], Answer]
 

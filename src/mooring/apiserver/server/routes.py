@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from mooring.model.kind_spec import KindSpec
-from mooring.model.resources import REQUESTS, RESOURCES
+from mooring.model.kinds import REQUESTS, RESOURCES
 
 _POSTED = {(resource.group, resource.version, resource.plural): resource for resource in REQUESTS}
 

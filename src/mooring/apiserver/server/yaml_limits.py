@@ -9,7 +9,7 @@ from mooring.apiserver.nesting import MAX_DEPTH
 from mooring.apiserver.server.media import YAML
 from mooring.apiserver.server.request import Request
 from mooring.model.api_errors import bad_request, request_entity_too_large
-from mooring.model.media_types import APPLY_PATCH, media_type
+from mooring.model.json_objects import APPLY_PATCH, media_type
 
 MAX_YAML_BYTES = 256 * 1024
 """Reading YAML takes some 5 µs a byte, and nobody else is answered meanwhile. kubectl sends JSON, whatever it read."""

@@ -8,7 +8,7 @@ from mooring.model.csi_migration import driver_of_provisioner, handle_of, in_tre
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import Volume
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
-from mooring.model.volume_claims import ownership_fault
+from mooring.model.volumes import ownership_fault
 
 VolumeHandle = tuple[str, str]
 """Driver and handle."""

@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from mooring.cluster.nodes.labels import LabelColumns
 from mooring.cluster.pods.tally import Tally
 from mooring.model.affinity import CarriedTerm, Labels
-from mooring.model.label_set import LabelSet
-from mooring.model.label_set_cases import LabelSetCases
-from mooring.model.selector_index import SelectorIndex
+from mooring.model.label_set import LabelSet, LabelSetCases, SelectorIndex
 
 
 @dataclass(slots=True)

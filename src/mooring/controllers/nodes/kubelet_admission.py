@@ -11,11 +11,10 @@ from mooring.controllers.nodes.node_loads import NodeLoad, NodeLoads
 from mooring.controllers.nodes.node_making import OS
 from mooring.model.json_objects import JsonObject
 from mooring.model.names import is_extended_resource
-from mooring.model.node import NO_EXECUTE, Taint
+from mooring.model.node import NO_EXECUTE, Taint, tolerates_hard
 from mooring.model.quantity import parse
 from mooring.model.requests import to_units
 from mooring.model.shape import PodShape
-from mooring.model.tolerations import tolerates_hard
 
 _FIRST = ("cpu", "memory", "ephemeral-storage")
 """In this order a kubelet looks at resources; others follow."""

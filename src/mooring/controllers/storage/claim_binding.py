@@ -10,7 +10,7 @@ from mooring.controllers.index import Index
 from mooring.kit.clock import NS_PER_S
 from mooring.model.json_objects import JsonObject
 from mooring.model.storage import WAIT_FOR_FIRST_CONSUMER
-from mooring.model.volume_claims import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
+from mooring.model.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from mooring.rules.persistent_volumes import (
     best_volume,
     binding_marks,

@@ -14,7 +14,7 @@ from mooring.controllers.workloads.ownership import managers_concerned
 from mooring.kit.clock import NS_PER_S, in_seconds, moment_ns
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
-from mooring.model.resources import RESOURCES
+from mooring.model.kinds import RESOURCES
 from mooring.rules.conditions import holds
 from mooring.rules.workload_pods import owner_reference
 

@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mooring.model.json_objects import JsonObject
-from mooring.model.node import NO_EXECUTE, Taint
+from mooring.model.node import NO_EXECUTE, Taint, tolerates_hard
 from mooring.model.pod_spec import NodeSelector, Toleration
 from mooring.model.selectors import NodeMatcher, compile_node_selector
-from mooring.model.tolerations import tolerates_hard
 from mooring.rules.workload_pods import daemon_tolerations
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

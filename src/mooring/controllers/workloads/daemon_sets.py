@@ -20,7 +20,7 @@ from mooring.controllers.workloads.revisions import Revisions, hash_of
 from mooring.controllers.workloads.rollout_numbers import share_of
 from mooring.kit.clock import NS_PER_S
 from mooring.model.json_objects import JsonObject
-from mooring.model.resources import RESOURCES
+from mooring.model.kinds import RESOURCES
 from mooring.rules.workload_pods import REVISION_LABEL, meant_for
 
 DAEMON_SETS = RESOURCES["apps", "v1", "daemonsets"]

@@ -9,7 +9,7 @@ from mooring.controllers.workloads.budget_members import BudgetMembers
 from mooring.kit.clock import NS_PER_S, moment_ns
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
-from mooring.model.resources import RESOURCES
+from mooring.model.kinds import RESOURCES
 from mooring.rules.conditions import holds, with_condition
 
 DISRUPTION_LASTS_S = 120

@@ -30,7 +30,7 @@ from mooring.controllers.workloads.pod_claiming import claim_pods
 from mooring.controllers.workloads.pod_control import PODS, PodControl
 from mooring.kit.clock import NS_PER_S
 from mooring.model.json_objects import JsonObject
-from mooring.model.resources import RESOURCES
+from mooring.model.kinds import RESOURCES
 from mooring.rules.conditions import condition_of, with_workload_condition, workload_condition
 from mooring.rules.workload_pods import with_index
 

@@ -4,7 +4,7 @@ from mooring.apiserver.resource_api import ResourceApi
 from mooring.controllers.lifecycle.orphans import Orphans
 from mooring.controllers.workloads.owned_pods import OwnedPodIndex
 from mooring.controllers.workloads.replica_sets import ReplicaSets
-from mooring.model.resources import RESOURCES
+from mooring.model.kinds import RESOURCES
 
 REPLICATION_CONTROLLERS = RESOURCES["", "v1", "replicationcontrollers"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from pkgutil import iter_modules
 
-from mooring.model.kind_spec import KindSpec, Watch
+from mooring.model.kind_spec import POSTED, KindSpec, Watch
 from mooring.model.meta import KubeObject
 from mooring.model.validation.problem import Problem, show
 from mooring.model.workloads import Workload
@@ -50,6 +50,21 @@ BY_STRUCT: Mapping[type[KubeObject], KindSpec] = {spec.struct: spec for spec in 
 
 WATCHED: Mapping[KindSpec, Watch] = {spec: spec.watch for spec in KINDS.values() if spec.watch is not None}
 """Kinds that the scheduler watches, and how."""
+
+# ---- what the embedded API server serves
+
+REQUESTS: tuple[KindSpec, ...] = tuple(spec for spec in SPECS if spec.verbs == POSTED)
+"""Kinds that clients post and the server answers, but never stores: reviews and bindings."""
+
+RESOURCES: Mapping[tuple[str, str, str], KindSpec] = {
+    (spec.group, spec.version, spec.plural): spec for spec in SPECS if spec.verbs != POSTED
+}
+"""Kinds that the server stores, by group, version and plural name: the parts of a URL."""
+
+BY_KIND: Mapping[tuple[str, str], KindSpec] = {(spec.api_version, spec.kind): spec for spec in RESOURCES.values()}
+"""The same by apiVersion and kind, as manifests and owner references name them."""
+
+# ---- what manifests may name
 
 _UNSERVED: Mapping[str, frozenset[str]] = {
     "v1": frozenset({"ComponentStatus", "PodTemplate", "Status"}),

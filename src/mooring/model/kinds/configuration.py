@@ -5,12 +5,9 @@ from binascii import Error
 from collections.abc import Iterable
 
 from mooring.model.api_errors import Cause, field_too_long
-from mooring.model.field_labels import OF_METADATA, labels_at
 from mooring.model.json_objects import JsonObject, fill
-from mooring.model.kind_spec import KindSpec
-from mooring.model.merge_rules import by
-from mooring.model.tables.cells import count, field_cell
-from mooring.model.tables.columns import AGE, NAME, Column
+from mooring.model.kind_spec import OF_METADATA, KindSpec, by, labels_at
+from mooring.model.table_columns import AGE, NAME, Column, count, field_cell
 
 _MAX_DATA_BYTES = 1024 * 1024
 """How much a ConfigMap or a Secret may hold: less than etcd takes, and refused with other words."""

@@ -1,12 +1,9 @@
 """Dynamic resource allocation: claims to devices, the slices that offer them, and device classes."""
 
 from mooring.model.devices import EXACT_COUNT, DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
-from mooring.model.field_labels import labels_at
 from mooring.model.json_objects import JsonObject, at, fill
-from mooring.model.kind_spec import KindSpec, Watch
-from mooring.model.merge_rules import ListRule, by
-from mooring.model.tables.cells import Cell, field_cell
-from mooring.model.tables.columns import AGE, NAME, Column
+from mooring.model.kind_spec import KindSpec, ListRule, Watch, by, labels_at
+from mooring.model.table_columns import AGE, NAME, Cell, Column, field_cell
 from mooring.model.validation import claim_rules
 
 _DEVICES = ("resource.k8s.io", "v1")

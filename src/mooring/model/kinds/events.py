@@ -7,11 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from mooring.model.api_errors import Cause, field_invalid, field_required
-from mooring.model.field_labels import OF_METADATA, FieldReader, labels_at, text_at
 from mooring.model.json_objects import JsonObject, at
-from mooring.model.kind_spec import KindSpec
-from mooring.model.tables.cells import Cell, field_cell, since
-from mooring.model.tables.columns import Column, wide
+from mooring.model.kind_spec import OF_METADATA, FieldReader, KindSpec, labels_at, text_at
+from mooring.model.table_columns import Cell, Column, field_cell, since, wide
 
 _NOTE_BYTES = 1024
 

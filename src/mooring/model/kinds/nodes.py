@@ -2,15 +2,12 @@
 
 from collections.abc import Callable
 
-from mooring.model.field_labels import labels_at, text_at
 from mooring.model.json_objects import JsonObject, at
-from mooring.model.kind_spec import KindSpec, Watch
-from mooring.model.merge_rules import BY_TYPE, VALUES
+from mooring.model.kind_spec import BY_TYPE, VALUES, KindSpec, Watch, labels_at, text_at
 from mooring.model.meta import MAX_INT64
 from mooring.model.node import Node
-from mooring.model.resource_lists import round_up
-from mooring.model.tables.cells import NONE, UNKNOWN, Cell, conditions, field_cell
-from mooring.model.tables.columns import AGE, NAME, Column, wide
+from mooring.model.quantity import round_up
+from mooring.model.table_columns import AGE, NAME, NONE, UNKNOWN, Cell, Column, conditions, field_cell, wide
 from mooring.model.validation import field_rules as rules
 from mooring.model.validation.problem import Problems
 from mooring.model.workloads import RuntimeClass

@@ -4,14 +4,126 @@ The spec has what a table can say of pods. Their admission is in `apiserver/admi
 `pod_fields.py`, their way into the scheduler in `scheduler/intake.py`.
 """
 
-from mooring.model.field_labels import OF_METADATA, labels_at, text_at
+from dataclasses import dataclass
+
 from mooring.model.json_objects import JsonObject, at
-from mooring.model.kind_spec import POSTED, KindSpec, Watch
+from mooring.model.kind_spec import OF_METADATA, POSTED, KindSpec, Watch, labels_at, text_at
 from mooring.model.pod import Pod
-from mooring.model.tables.cells import NONE, field_cell
-from mooring.model.tables.columns import AGE, NAME, Column, wide
-from mooring.model.tables.pod_cells import FINISHED, pod_ready, pod_restarts, pod_state, readiness_gates
+from mooring.model.table_columns import AGE, NAME, NONE, Cell, Column, conditions, field_cell, since, wide
 from mooring.model.validation.pod_rules import check_pod
+
+# ---- Cells of pods: readiness, restarts, and the one word for the state that all its containers make up.
+
+
+FINISHED: dict[str, JsonObject] = {
+    phase: {"type": "Completed", "status": "True", "reason": phase, "message": message}
+    for phase, message in (("Succeeded", "The pod has completed successfully."), ("Failed", "The pod failed."))
+}
+"""By phase: the condition of a row whose pod has ended."""
+
+
+@dataclass(slots=True)
+class PodState:
+    """What the columns of a pod have in common, gathered from its containers."""
+
+    reason: str
+    ready: int = 0
+    restarts: int = 0
+    restarted_at: str = ""
+
+    def count(self, container: JsonObject) -> None:
+        """Add the restarts of a container. Times of one format are in the order of their texts."""
+        self.restarts += container.get("restartCount", 0)
+        self.restarted_at = max(self.restarted_at, at(container, "lastState.terminated.finishedAt", ""))
+
+
+def pod_state(pod: JsonObject) -> PodState:
+    state = PodState(at(pod, "status.reason") or at(pod, "status.phase", ""))
+    if any(_is_gate(condition) for condition in at(pod, "status.conditions", ())):
+        state.reason = "SchedulingGated"
+    sidecars = _sidecars(pod)
+    initialising = _read_init_containers(pod, state, sidecars)
+    if not initialising or conditions(pod).get("Initialized") == "True":
+        state.restarts, state.restarted_at = 0, ""
+        for container in at(pod, "status.initContainerStatuses", ()):
+            if container["name"] in sidecars:
+                state.count(container)
+        _read_containers(pod, state)
+    if at(pod, "metadata.deletionTimestamp"):
+        _mark_deleted(pod, state)
+    return state
+
+
+def _is_gate(condition: JsonObject) -> bool:
+    return condition.get("type") == "PodScheduled" and condition.get("reason") == "SchedulingGated"
+
+
+def _sidecars(pod: JsonObject) -> set[str]:
+    """Init containers that keep running, and count among the containers."""
+    return {c["name"] for c in at(pod, "spec.initContainers", ()) if c.get("restartPolicy") == "Always"}
+
+
+def _read_init_containers(pod: JsonObject, state: PodState, sidecars: set[str]) -> bool:
+    """Whether some init container still has to finish; then the pod's status says which, or what ails it."""
+    for i, container in enumerate(at(pod, "status.initContainerStatuses", ())):
+        state.count(container)
+        ended = at(container, "state.terminated")
+        if ended and not ended.get("exitCode"):
+            continue
+        if container["name"] in sidecars and container.get("started"):
+            state.ready += bool(container.get("ready"))
+            continue
+        waiting = at(container, "state.waiting.reason", "PodInitializing")
+        progress = f"{i}/{len(at(pod, 'spec.initContainers', ()))}"
+        state.reason = f"Init:{_end(ended) if ended else progress if waiting == 'PodInitializing' else waiting}"
+        return True
+    return False
+
+
+def _read_containers(pod: JsonObject, state: PodState) -> None:
+    """The first container that waits or has ended gives the pod its status."""
+    running = False
+    for container in reversed(at(pod, "status.containerStatuses", ())):
+        state.count(container)
+        waiting, ended = at(container, "state.waiting.reason"), at(container, "state.terminated")
+        if waiting:
+            state.reason = waiting
+        elif ended is not None:
+            state.reason = _end(ended)
+        elif container.get("ready") and at(container, "state.running") is not None:
+            running = True
+            state.ready += 1
+    if state.reason == "Completed" and running:
+        state.reason = "Running" if conditions(pod).get("Ready") == "True" else "NotReady"
+
+
+def _end(ended: JsonObject) -> str:
+    signal = f"Signal:{ended['signal']}" if ended.get("signal") else f"ExitCode:{ended.get('exitCode', 0)}"
+    return ended.get("reason") or signal
+
+
+def _mark_deleted(pod: JsonObject, state: PodState) -> None:
+    if at(pod, "status.reason") == "NodeLost":
+        state.reason = "Unknown"
+    elif at(pod, "status.phase") not in FINISHED:
+        state.reason = "Terminating"
+
+
+def pod_ready(pod: JsonObject, _: int) -> Cell:
+    return f"{pod_state(pod).ready}/{len(at(pod, 'spec.containers', ())) + len(_sidecars(pod))}"
+
+
+def pod_restarts(pod: JsonObject, now_ns: int) -> Cell:
+    state = pod_state(pod)
+    ago = f" ({since(state.restarted_at, now_ns)} ago)" if state.restarts and state.restarted_at else ""
+    return f"{state.restarts}{ago}"
+
+
+def readiness_gates(pod: JsonObject, _: int) -> Cell:
+    gates, found = at(pod, "spec.readinessGates", ()), conditions(pod)
+    passed = sum(found.get(gate["conditionType"]) == "True" for gate in gates)
+    return f"{passed}/{len(gates)}" if gates else NONE
+
 
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 """Parity: a pod that has finished leaves the watch, as if it were deleted."""

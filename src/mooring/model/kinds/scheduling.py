@@ -6,8 +6,7 @@ from mooring.model.api_errors import Cause, field_forbidden, field_invalid
 from mooring.model.json_objects import JsonObject, at, fill
 from mooring.model.kind_spec import KindSpec, Watch
 from mooring.model.meta import MAX_INT32
-from mooring.model.tables.cells import field_cell
-from mooring.model.tables.columns import AGE, NAME, Column, number
+from mooring.model.table_columns import AGE, NAME, Column, field_cell, number
 from mooring.model.validation import field_rules as rules
 from mooring.model.validation.pod_rules import PREEMPTION_POLICIES
 from mooring.model.validation.problem import Problem, Problems, show

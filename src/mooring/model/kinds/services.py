@@ -1,11 +1,8 @@
 """Services and the rest of the network. Only services count for the scheduler: they choose the pods to spread."""
 
-from mooring.model.field_labels import OF_METADATA, labels_at
 from mooring.model.json_objects import JsonObject, at, fill
-from mooring.model.kind_spec import KindSpec, Watch
-from mooring.model.merge_rules import by
-from mooring.model.tables.cells import NONE, Cell, field_cell, labels_cell
-from mooring.model.tables.columns import AGE, NAME, Column, wide
+from mooring.model.kind_spec import OF_METADATA, KindSpec, Watch, by, labels_at
+from mooring.model.table_columns import AGE, NAME, NONE, Cell, Column, field_cell, labels_cell, wide
 from mooring.model.validation import field_rules as rules
 from mooring.model.validation.problem import Problems
 from mooring.model.workloads import Service

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 
 from mooring.model.json_objects import JsonObject, at, fill
-from mooring.model.kind_spec import KindSpec, Watch
-from mooring.model.merge_rules import BY_NAME, ListRule
+from mooring.model.kind_spec import BY_NAME, KindSpec, ListRule, Watch
 from mooring.model.storage import (
     IMMEDIATE,
     CSIDriver,
@@ -15,8 +14,7 @@ from mooring.model.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from mooring.model.tables.cells import UNSET, Cell, count, field_cell, state_cell
-from mooring.model.tables.columns import AGE, NAME, Column, wide
+from mooring.model.table_columns import AGE, NAME, UNSET, Cell, Column, count, field_cell, state_cell, wide
 from mooring.model.validation import claim_rules
 
 _STORAGE = ("storage.k8s.io", "v1")

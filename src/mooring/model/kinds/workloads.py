@@ -4,12 +4,27 @@ from collections.abc import Mapping
 from typing import Any
 
 from mooring.kit.clock import moment_ns
-from mooring.model.field_labels import OF_METADATA, text_at
 from mooring.model.json_objects import JsonObject, at, fill
-from mooring.model.kind_spec import KindSpec, Watch
-from mooring.model.merge_rules import ListRule
-from mooring.model.tables.cells import NONE, UNSET, Cell, ago, conditions, count, field_cell, labels_cell, ratio, since
-from mooring.model.tables.columns import AGE, NAME, POD_SPEC, Column, number, template_columns, wide
+from mooring.model.kind_spec import OF_METADATA, KindSpec, ListRule, Watch, text_at
+from mooring.model.table_columns import (
+    AGE,
+    NAME,
+    NONE,
+    POD_SPEC,
+    UNSET,
+    Cell,
+    Column,
+    ago,
+    conditions,
+    count,
+    field_cell,
+    labels_cell,
+    number,
+    ratio,
+    since,
+    template_columns,
+    wide,
+)
 from mooring.model.validation import field_rules as rules
 from mooring.model.validation.problem import Problems
 from mooring.model.workloads import ReplicaSet, ReplicationController, StatefulSet, Workload

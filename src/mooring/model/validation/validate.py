@@ -3,13 +3,20 @@
 Only manifests that people wrote are checked. Conformance input and what a live API server sends are taken as they are.
 """
 
+from collections.abc import Iterator
+
 from mooring.model import workloads
 from mooring.model.kinds import BY_STRUCT
 from mooring.model.meta import KubeObject
+from mooring.model.pod import Pod
+from mooring.model.pod_spec import PodSpec, ResourceList
+from mooring.model.quantity import NANO, QuantityText
 from mooring.model.selectors import SelectorError, compile_selector
 from mooring.model.validation import claim_rules
 from mooring.model.validation import field_rules as rules
+from mooring.model.validation.field_rules import amount
 from mooring.model.validation.problem import NOTHING_THERE, Problem, Problems
+from mooring.model.workloads import Workload
 
 
 def validate(checked: KubeObject) -> list[Problem]:
@@ -61,3 +68,51 @@ def _template_is_selected(workload: workloads.Workload) -> Problems:
         yield Problem(
             "spec.template.metadata.labels", "labels that spec.selector does not match", "labels that it matches"
         )
+
+
+# ---- Amounts that the API server admits and that hardly anybody means: `memory: 512m` is half a byte.
+
+
+MOST_CPUS = 10_000
+"""No machine has as many CPUs; `cpu: 512Mi` stands for 536,870,912 of them."""
+LEAST_MEMORY_BYTES = 64 << 10
+"""No container runtime starts a process with less; `memory: 512` stands for 512 bytes."""
+
+_BYTES = ("memory", "ephemeral-storage")
+
+
+def amount_warnings(item: KubeObject) -> list[Problem]:
+    """For a pod, or for the template of a workload."""
+    match item:
+        case Pod():
+            return [*_of_spec("spec", item.spec)]
+        case Workload():
+            return [*_of_spec("spec.template.spec", item.spec.template.spec)]
+    return []
+
+
+def _of_spec(path: str, spec: PodSpec) -> Problems:
+    for group, containers in (("initContainers", spec.init_containers), ("containers", spec.containers)):
+        for i, container in enumerate(containers or ()):
+            if container.resources is not None:
+                place = f"{path}.{group}[{i}].resources"
+                yield from _of_amounts(f"{place}.limits", container.resources.limits)
+                yield from _of_amounts(f"{place}.requests", container.resources.requests)
+    yield from _of_amounts(f"{path}.overhead", spec.overhead)
+
+
+def _of_amounts(path: str, amounts: ResourceList | None) -> Problems:
+    for name, text in (amounts or {}).items():
+        nano = amount(text)
+        if nano is not None and nano > 0:
+            yield from (Problem(f"{path}[{name}]", warning) for warning in _warnings(name, text, nano))
+
+
+def _warnings(name: str, text: QuantityText, nano: int) -> Iterator[str]:
+    if name in _BYTES and nano % NANO:
+        # Parity: the words of the API server.
+        yield f'fractional byte value "{text}" is invalid, must be an integer'
+    elif name == "memory" and nano < LEAST_MEMORY_BYTES * NANO:
+        yield f'"{text}" is {nano // NANO} bytes, which no container can start with; add a unit such as Mi'
+    elif name == "cpu" and nano > MOST_CPUS * NANO:
+        yield f'"{text}" is {nano // NANO} CPUs, more than any node has; units such as Mi are for memory'

@@ -29,8 +29,7 @@ from mooring.framework.points import (
 from mooring.framework.status import SKIP, Rejection, Skip, curable, final
 from mooring.kit.lazy import lazy
 from mooring.model.affinity import AffinityTerm, PodPredicate, predicate_of
-from mooring.model.label_set import LabelSet
-from mooring.model.label_set_cases import LabelSetCases
+from mooring.model.label_set import LabelSet, LabelSetCases
 from mooring.model.pod import Pod
 from mooring.model.workloads import Namespace
 from mooring.plugins.affinity.inter_pod_affinity_hints import EVENTS

@@ -12,7 +12,7 @@ from enum import Enum
 
 from mooring.cluster.claims.claim_ledger import ClaimLedger
 from mooring.model.devices import DeviceId
-from mooring.model.tolerations import tolerates_hard
+from mooring.model.node import tolerates_hard
 from mooring.plugins.devices.capacity import Share, fits, shares_of
 from mooring.plugins.devices.cel import CelFault
 from mooring.plugins.devices.constraints import PickConstraint, constraint_of

@@ -7,7 +7,7 @@ from mooring.model.csi_migration import in_tree_of
 from mooring.model.kinds.storage import CSI_NODE, PERSISTENT_VOLUME_CLAIM, VOLUME_ATTACHMENT
 from mooring.model.pod import Pod
 from mooring.model.storage import CSINode, VolumeAttachment
-from mooring.model.volume_claims import claim_names
+from mooring.model.volumes import claim_names
 from mooring.plugins.hints import has_place, pods_of
 
 

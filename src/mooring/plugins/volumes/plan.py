@@ -11,7 +11,7 @@ from mooring.framework.context import SchedulingContext
 from mooring.framework.points import Codes, Rows
 from mooring.framework.status import PluginError
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
-from mooring.model.volume_claims import selected_node
+from mooring.model.volumes import selected_node
 from mooring.plugins.volumes.choice import VolumeChoice, choose_volumes
 from mooring.plugins.volumes.provisioning import ReportedRoom, match_topologies
 from mooring.plugins.volumes.reach import ReachMasks

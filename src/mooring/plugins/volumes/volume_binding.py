@@ -29,7 +29,7 @@ from mooring.framework.status import SKIP, PluginError, Rejection, Skip, final
 from mooring.kit.clock import NS_PER_S
 from mooring.model.pod import Pod
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
-from mooring.model.volume_claims import kept_for, made_for
+from mooring.model.volumes import kept_for, made_for
 from mooring.plugins.volumes.bound import NO_SUCH_VOLUME, OUT_OF_REACH, bound_codes
 from mooring.plugins.volumes.claim_kinds import ClaimsByKind, sort_claims
 from mooring.plugins.volumes.plan import NO_ROOM, NO_VOLUME, Planner, VolumePlan

@@ -9,11 +9,10 @@ from mooring.framework.context import SchedulingContext
 from mooring.framework.events import Registration
 from mooring.framework.points import Codes, FilterPlugin, PreFilterExtensions, Rows
 from mooring.framework.status import SKIP, Rejection, Skip, curable, final
-from mooring.model.disk_conflicts import collide, disks_of
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import Volume
 from mooring.model.storage import READ_WRITE_ONCE_POD
-from mooring.model.volume_claims import named_claims
+from mooring.model.volumes import collide, disks_of, named_claims
 from mooring.plugins.volumes.volume_restrictions_hints import RESTRICTION_EVENTS
 
 _DISK, _CLAIM = 1, 2

@@ -1,10 +1,9 @@
 """When a pod that VolumeRestrictions rejected is worth another attempt: a disk or a claim may have come free."""
 
 from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
-from mooring.model.disk_conflicts import collide, disks_of
 from mooring.model.kinds.storage import PERSISTENT_VOLUME_CLAIM
 from mooring.model.pod import Pod
-from mooring.model.volume_claims import named_claims
+from mooring.model.volumes import collide, disks_of, named_claims
 from mooring.plugins.hints import pods_of
 
 

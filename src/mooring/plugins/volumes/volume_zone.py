@@ -12,9 +12,7 @@ from mooring.framework.points import Codes, FilterPlugin, PreFilterPlugin, Rows
 from mooring.framework.status import SKIP, Rejection, Skip, final
 from mooring.model.pod import Pod
 from mooring.model.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolume, PersistentVolumeClaim
-from mooring.model.topology_labels import SUCCESSORS
-from mooring.model.volume_claims import named_claims
-from mooring.model.volume_topology import TOPOLOGY_LABELS, ZoneRule, zone_rules
+from mooring.model.volumes import SUCCESSORS, TOPOLOGY_LABELS, ZoneRule, named_claims, zone_rules
 from mooring.plugins.volumes.volume_zone_hints import ZONE_EVENTS
 
 

@@ -6,7 +6,7 @@ from mooring.framework.events import NODE, Action, Change, ClusterEvent, Registr
 from mooring.model.kinds.storage import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
 from mooring.model.pod import Pod
 from mooring.model.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolume, StorageClass
-from mooring.model.volume_topology import zone_rules
+from mooring.model.volumes import zone_rules
 from mooring.plugins.volumes.volume_restrictions_hints import named_claim_came
 
 

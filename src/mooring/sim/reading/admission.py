@@ -14,11 +14,12 @@ from mooring.apiserver.admission.limit_ranges import limit_faults
 from mooring.model.devices import EXACT_COUNT, ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate
 from mooring.model.json_objects import JsonObject
 from mooring.model.kinds import KINDS
+from mooring.model.kinds.namespaces import complete_limit_item
 from mooring.model.meta import KubeObject, ObjectMeta
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import PodSpec
-from mooring.model.resource_lists import complete_limit_item, round_up
+from mooring.model.quantity import round_up
 from mooring.model.storage import IMMEDIATE, PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.model.validation.problem import Problem, at_key, show
 from mooring.model.workloads import (

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import msgspec
 
 from mooring.model.pod import Pod
+from mooring.model.pod_spec import GceDisk, IscsiVolume, RbdVolume, Volume, VolumeById
 from mooring.model.storage import ClaimReference, PersistentVolume, PersistentVolumeClaim
 
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
@@ -106,3 +107,91 @@ def made_for(claim: PersistentVolumeClaim, node_name: str) -> PersistentVolumeCl
     annotations = {**(claim.metadata.annotations or {}), SELECTED_NODE: node_name}
     metadata = msgspec.structs.replace(claim.metadata, annotations=annotations)
     return PersistentVolumeClaim(metadata=metadata, spec=claim.spec, status=claim.status)
+
+
+# ---- Where a volume is, by its own labels.
+
+
+# ---- The labels by which nodes and volumes name their zone and region, of both generations.
+
+
+ZONE = "topology.kubernetes.io/zone"
+REGION = "topology.kubernetes.io/region"
+BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
+BETA_REGION = "failure-domain.beta.kubernetes.io/region"
+
+SUCCESSORS = {BETA_ZONE: ZONE, BETA_REGION: REGION}
+"""What a label of the first generation is called today."""
+
+DELIMITER = "__"
+"""Between the zones of a volume that is in several."""
+
+
+TOPOLOGY_LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
+
+ZoneRule = tuple[str, frozenset[str]]
+"""A label, and the values that a node may have for it."""
+
+
+def zone_rules(volume: PersistentVolume) -> list[ZoneRule]:
+    """What the labels of a volume ask of nodes; a label with an empty element asks nothing."""
+    rules = []
+    for key in TOPOLOGY_LABELS:
+        if key in volume.labels:
+            values = frozenset(value.strip() for value in volume.labels[key].split(DELIMITER))
+            if "" not in values:
+                rules.append((key, values))
+    return rules
+
+
+# ---- Disks that pods name without a claim: which two of them cannot be used side by side.
+
+
+def is_restricted(volume: Volume) -> bool:
+    """Whether two pods may be in each other's way with such a volume."""
+    kinds = (volume.gce_persistent_disk, volume.aws_elastic_block_store, volume.rbd, volume.iscsi)
+    return any(kind is not None for kind in kinds)
+
+
+def disks_of(pod: Pod) -> list[Volume]:
+    return [volume for volume in pod.spec.volumes or () if is_restricted(volume)]
+
+
+def collide(one: Volume, other: Volume) -> bool:
+    """Whether both are the same disk, and not only to be read from.
+
+    | kind    | the same when                                      | side by side when read only |
+    | GCE PD  | same name                                          | yes |
+    | AWS EBS | same id                                            | no  |
+    | iSCSI   | same target                                        | yes |
+    | RBD     | same pool and image, and a monitor in common       | yes |
+    """
+    return (
+        _same_gce(one.gce_persistent_disk, other.gce_persistent_disk)
+        or _same_ebs(one.aws_elastic_block_store, other.aws_elastic_block_store)
+        or _same_iscsi(one.iscsi, other.iscsi)
+        or _same_rbd(one.rbd, other.rbd)
+    )
+
+
+def _same_gce(one: GceDisk | None, other: GceDisk | None) -> bool:
+    if one is None or other is None:
+        return False
+    return one.pd_name == other.pd_name and not (one.read_only and other.read_only)
+
+
+def _same_ebs(one: VolumeById | None, other: VolumeById | None) -> bool:
+    return one is not None and other is not None and one.volume_id == other.volume_id
+
+
+def _same_iscsi(one: IscsiVolume | None, other: IscsiVolume | None) -> bool:
+    if one is None or other is None:
+        return False
+    return one.iqn == other.iqn and not (one.read_only and other.read_only)
+
+
+def _same_rbd(one: RbdVolume | None, other: RbdVolume | None) -> bool:
+    if one is None or other is None or (one.read_only and other.read_only):
+        return False
+    monitors = set(one.monitors or ()) & set(other.monitors or ())
+    return bool(monitors) and (one.pool, one.image) == (other.pool, other.image)
