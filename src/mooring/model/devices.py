@@ -1,4 +1,8 @@
-"""Dynamic resources (resource.k8s.io/v1): devices, the classes and claims that ask for them, and their allocations."""
+"""Dynamic resource allocation (resource.k8s.io/v1): devices, the classes and claims that request them, and allocations.
+
+A ResourceSlice publishes the devices of a driver's pool. A ResourceClaim requests devices by class and CEL selectors. The
+scheduler writes the devices that it allocates into the claim's status.
+"""
 
 from typing import Any
 
@@ -34,6 +38,8 @@ class OpaqueConfiguration(Wire):
 
 
 class CapacityRequirements(Wire):
+    """How much of a device that several claims share; by name of the capacity."""
+
     requests: dict[str, QuantityText] | None = None
 
 
@@ -48,7 +54,7 @@ class ExactDeviceRequest(Wire):
 
 
 class DeviceSubRequest(Wire):
-    """One alternative of a prioritised list; it is known as `<request>/<name>`."""
+    """One alternative of a prioritised list. Constraints and allocations name it `<request>/<name>`."""
 
     name: str = ""
     device_class_name: str = ""
@@ -60,7 +66,7 @@ class DeviceSubRequest(Wire):
 
 
 class DeviceRequest(Wire):
-    """Either `exactly` or `first_available`."""
+    """A request has either `exactly`, or `first_available`: alternatives in the order of preference."""
 
     name: str = ""
     exactly: ExactDeviceRequest | None = None
@@ -68,6 +74,8 @@ class DeviceRequest(Wire):
 
 
 class DeviceConstraint(Wire):
+    """All devices of these requests (of all, if it names none) agree in an attribute, or all differ in it."""
+
     requests: list[str] | None = None
     match_attribute: str | None = None
     distinct_attribute: str | None = None
@@ -121,6 +129,8 @@ class Allocation(Wire):
 
 
 class ClaimConsumer(Wire):
+    """An entry of reservedFor: a pod that may use the claim. The claim can be deallocated when there is none."""
+
     api_group: str = ""
     resource: str = ""
     name: str = ""
@@ -128,7 +138,7 @@ class ClaimConsumer(Wire):
 
 
 class DeviceStatus(Wire):
-    """What a driver reports of an allocated device. Its data is kept so that any change of a status is seen as one."""
+    """What a driver reports of an allocated device. Its data is decoded so that a change of it counts as a change."""
 
     driver: str = ""
     pool: str = ""
@@ -174,7 +184,7 @@ class DeviceClass(KubeObject):
 
 
 class DeviceAttribute(Wire):
-    """A value of one of four types; two attributes are equal only if their types are."""
+    """A value of one of four types; attributes of different types are never equal."""
 
     int_value: int | None = field(default=None, name="int")
     bool_value: bool | None = field(default=None, name="bool")
@@ -204,6 +214,8 @@ class DeviceCounter(Wire):
 
 
 class CounterSet(Wire):
+    """Counters that several devices of a pool draw from, such as the memory of a GPU that can be partitioned."""
+
     name: str = ""
     counters: dict[str, DeviceCounter] | None = None
 
@@ -229,6 +241,9 @@ class Device(Wire):
 
 
 class ResourcePool(Wire):
+    """The pool of a slice. A pool is complete when all its slices of the highest generation are there; until then the
+    scheduler must not allocate from it."""
+
     name: str = ""
     generation: int = 0
     resource_slice_count: int = 0

@@ -1,4 +1,8 @@
-"""The parts that all kinds share: object metadata, owner references and label selectors as they are written."""
+"""The parts that all kinds share: object metadata, owner references, conditions, and label selectors as written.
+
+Structs of the model hold only the fields that a scheduler reads. msgspec skips all others when it decodes, which makes
+decoding fast and objects small. What has to keep unknown fields works on plain JSON (`model/json_objects.py`).
+"""
 
 import msgspec
 from msgspec import field
@@ -8,10 +12,10 @@ MAX_INT64 = (1 << 63) - 1
 
 
 def int32(value: int) -> int:
-    """An integer of the API in the range that Go declares for it.
+    """An integer of the API, clamped to the range that Go declares for the field.
 
-    JSON has integers of any size, and a server need not be one that refuses them. Whoever computes with one takes it
-    through here: products and sums of such numbers fit the columns. Validation sees it as it is written.
+    JSON integers have any size, and not every server rejects what does not fit. Code that computes with such a field
+    clamps it here first, so that products and sums fit the columns. Validation reads the field as it is written.
     """
     return value if MIN_INT32 <= value <= MAX_INT32 else (MIN_INT32 if value < 0 else MAX_INT32)
 
@@ -22,7 +26,7 @@ def int64(value: int) -> int:
 
 
 class Wire(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
-    """A piece of a Kubernetes object: the fields that a scheduler reads; all others are skipped when decoding."""
+    """The base of all structs: camelCase names in JSON, and default values are left out when encoding, as in Go."""
 
 
 class OwnerReference(Wire):
@@ -49,7 +53,7 @@ class ObjectMeta(Wire):
 
 
 class Requirement(Wire):
-    """One line of matchExpressions or matchFields, in label and node selectors alike."""
+    """One entry of matchExpressions or matchFields, in label and node selectors alike."""
 
     key: str = ""
     operator: str = ""
@@ -71,7 +75,7 @@ class Condition(Wire):
 
 
 class KubeObject(Wire):
-    """What has metadata."""
+    """An API object. Kinds that cannot change a decision are read into this struct itself, without spec and status."""
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
 
@@ -98,5 +102,5 @@ class KubeObject(Wire):
         return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
 
     def controller(self) -> OwnerReference | None:
-        """The owner that manages this object, if any."""
+        """The owner that controls this object (a ReplicaSet, say); the API server allows at most one."""
         return next((owner for owner in self.metadata.owner_references or () if owner.controller), None)

@@ -1,4 +1,4 @@
-"""Node, as far as a scheduler reads it."""
+"""Node, as far as a scheduler reads it, and the rule by which tolerations cover taints."""
 
 from collections.abc import Iterable
 
@@ -24,6 +24,8 @@ class NodeSpec(Wire):
 
 
 class ContainerImage(Wire):
+    """An image that the node has already pulled; ImageLocality scores by it."""
+
     names: list[str] | None = None
     size_bytes: int = 0
 
@@ -45,14 +47,18 @@ class Node(KubeObject):
         return self.spec.taints or []
 
 
-# ---- When a toleration covers a taint.
+# ---- tolerations
 
 
 HARD_EFFECTS = (NO_SCHEDULE, NO_EXECUTE)
+"""Effects that keep pods away. PreferNoSchedule only lowers a score."""
 
 
 def covers(toleration: Toleration, taint: Taint) -> bool:
-    """Parity: operators Lt and Gt never match while TaintTolerationComparisonOperators is off, its default."""
+    """Whether a toleration covers a taint; an empty key or effect covers every key or effect.
+
+    Parity: operators Lt and Gt never match while the feature gate TaintTolerationComparisonOperators is off, its default.
+    """
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
@@ -63,13 +69,16 @@ def covers(toleration: Toleration, taint: Taint) -> bool:
 
 
 class Tolerance:
-    """Tolerations, looked up instead of gone through: a pod may have thousands, and a node as many taints."""
+    """The tolerations of a pod as a set, so that covering a taint takes eight lookups instead of a walk over the list.
+
+    A pod may have thousands of tolerations and a node as many taints: their product would stall the scheduler.
+    """
 
     __slots__ = ("_covered",)
 
     def __init__(self, tolerations: Iterable[Toleration]) -> None:
         self._covered: set[tuple[str, str, str | None]] = set()
-        """Effect, key and value of the taints that are covered. Empty: any effect, any key; None: any value."""
+        """Effect, key and value of the taints that are covered. An empty text is any effect or key, None any value."""
         for toleration in tolerations:
             if toleration.operator in ("", "Equal"):
                 self._covered.add((toleration.effect, toleration.key, toleration.value))
@@ -85,10 +94,10 @@ class Tolerance:
         )
 
     def covers_hard(self, taints: Iterable[Taint]) -> bool:
-        """Whether every taint that keeps pods away (NoSchedule, NoExecute) is tolerated."""
+        """Whether all taints that keep pods away (NoSchedule, NoExecute) are covered."""
         return all(self.covers(taint) for taint in taints if taint.effect in HARD_EFFECTS)
 
 
 def tolerates_hard(tolerations: Iterable[Toleration], taints: Iterable[Taint]) -> bool:
-    """The same for tolerations that are asked about once."""
+    """The same for a list of tolerations that the caller asks about only once."""
     return Tolerance(tolerations).covers_hard(taints)

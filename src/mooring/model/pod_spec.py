@@ -1,4 +1,4 @@
-"""Spec and status of a pod, as far as a scheduler reads them."""
+"""Spec and status of a pod, as far as a scheduler reads them. Names and meaning of the fields are upstream's core/v1."""
 
 from typing import Protocol
 
@@ -25,6 +25,8 @@ class ContainerPort(Wire):
 
 
 class RestartRule(Wire):
+    """Only validated; it affects no decision."""
+
     action: str = ""
 
 
@@ -73,7 +75,7 @@ class WeightedPodAffinityTerm(Wire):
 
 
 class PodAffinity(Wire):
-    """podAffinity and podAntiAffinity: they have the same form."""
+    """podAffinity or podAntiAffinity: both have the same form."""
 
     required: list[PodAffinityTerm] | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
     preferred: list[WeightedPodAffinityTerm] | None = field(
@@ -88,6 +90,8 @@ class Affinity(Wire):
 
 
 class Toleration(Wire, frozen=True):  # type: ignore[misc]  # mypy takes a Struct for a dataclass
+    """Frozen, so that it can be a member of a set."""
+
     key: str = ""
     operator: str = ""
     value: str = ""
@@ -122,7 +126,7 @@ class ClaimVolume(Wire):
 
 
 class ClaimSpec(Wire):
-    """What a PersistentVolumeClaim asks for. A class that is null differs from one that is empty."""
+    """What a PersistentVolumeClaim asks for. A storage class that is null means the default class, an empty one none."""
 
     access_modes: list[str] | None = None
     selector: LabelSelector | None = None
@@ -139,7 +143,7 @@ class ClaimTemplate(Wire):
 
 
 class EphemeralVolume(Wire):
-    """A generic ephemeral volume; its claim is named after the pod and the volume."""
+    """A generic ephemeral volume. A controller creates its claim, which is named `<pod>-<volume>`."""
 
     volume_claim_template: ClaimTemplate | None = None
 
@@ -162,7 +166,7 @@ class AzureDisk(Wire):
 
 
 class VolumeById(Wire):
-    """awsElasticBlockStore, cinder and portworxVolume: a scheduler reads no more than the id."""
+    """awsElasticBlockStore, cinder or portworxVolume: a scheduler reads only the id."""
 
     volume_id: str = field(default="", name="volumeID")
 
@@ -180,19 +184,14 @@ class RbdVolume(Wire):
 
 
 class OpaqueVolume(Wire):
-    """A source of which only its being there matters: azureFile and vsphereVolume."""
+    """azureFile or vsphereVolume: a scheduler reads only whether the volume has this source."""
 
 
-class Volume(Wire):
-    name: str = ""
-    persistent_volume_claim: ClaimVolume | None = None
-    ephemeral: EphemeralVolume | None = None
-    image: ImageVolume | None = None
-    csi: CsiVolume | None = None
+class InTreeSources(Wire):
+    """The sources that pods and persistent volumes share and that CSI drivers have replaced (model/csi_migration.py)."""
+
     gce_persistent_disk: GceDisk | None = None
     aws_elastic_block_store: VolumeById | None = None
-    iscsi: IscsiVolume | None = None
-    rbd: RbdVolume | None = None
     azure_disk: AzureDisk | None = None
     azure_file: OpaqueVolume | None = None
     cinder: VolumeById | None = None
@@ -200,7 +199,19 @@ class Volume(Wire):
     vsphere_volume: OpaqueVolume | None = None
 
 
+class Volume(InTreeSources):
+    name: str = ""
+    persistent_volume_claim: ClaimVolume | None = None
+    ephemeral: EphemeralVolume | None = None
+    image: ImageVolume | None = None
+    csi: CsiVolume | None = None
+    iscsi: IscsiVolume | None = None
+    rbd: RbdVolume | None = None
+
+
 class PodResourceClaim(Wire):
+    """An entry of spec.resourceClaims: names a claim, or a template that a controller creates a claim from."""
+
     name: str = ""
     resource_claim_name: str | None = None
     resource_claim_template_name: str | None = None
@@ -236,7 +247,7 @@ class ContainerStatus(Wire):
 
 
 class PodClaimStatus(Wire):
-    """Which ResourceClaim was made for an entry of spec.resourceClaims; null where none is needed."""
+    """The ResourceClaim that a controller created for an entry of spec.resourceClaims; null if the entry needs none."""
 
     name: str = ""
     resource_claim_name: str | None = None
@@ -269,10 +280,11 @@ class PodStatus(Wire):
 
 
 FINISHED_PHASES = ("Succeeded", "Failed")
+"""Phases of pods that no longer hold resources of their node."""
 
 
 class SpecAndStatus(Protocol):
-    """What requests and the shape are computed from: a Pod has both, and so has a sample of many pods."""
+    """What requests and the shape are computed from. A Pod has both, and so does a PodShape, which stands for many pods."""
 
     spec: PodSpec
     status: PodStatus

@@ -1,4 +1,8 @@
-"""Cells of tables that many kinds share: how a field, a count, a label or an age is read from an object."""
+"""What `kubectl get` prints of an object: columns, and the cells that many kinds share, with kube-apiserver's words.
+
+A cell is a function of an object and of the present moment in nanoseconds since 1970. The columns of a kind are in its
+spec. kubectl shows columns of priority 1 only with `-o wide`.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,15 +10,15 @@ from dataclasses import dataclass
 from mooring.kit.clock import NS_PER_S, moment_ns
 from mooring.model.json_objects import JsonObject, at
 
-# ---- Ages as kubectl prints them: durations with the units that matter.
+# ---- ages
 
 
 def human_duration(seconds: int) -> str:
-    """A duration with the two units that matter.
+    """A duration with the one or two units that matter: apimachinery's duration.HumanDuration, bounds included.
 
     5 -> 5s, 119 -> 119s, 192 -> 3m12s, 600 -> 10m, 10800 -> 3h, 187200 -> 2d4h, 864000 -> 10d
     """
-    if seconds < 0:  # Parity: a clock that is a second off is taken for now.
+    if seconds < 0:  # Parity: a moment one second ahead, by clocks that differ, counts as now.
         return "0s" if seconds == -1 else "<invalid>"
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
     steps = (
@@ -35,13 +39,15 @@ def _two(large: int, unit: str, small: int, small_unit: str) -> str:
 
 
 def whole_s(duration_ns: int) -> int:
-    """Cut off towards zero, as Go does."""
+    """Seconds, truncated towards zero as in Go."""
     return abs(duration_ns) // NS_PER_S * (1 if duration_ns >= 0 else -1)
 
 
 Cell = str | int | bool
 
 NONE, UNSET, UNKNOWN = "<none>", "<unset>", "<unknown>"
+
+# ---- cells
 
 
 def since(written: str | None, now_ns: int) -> str:
@@ -50,6 +56,8 @@ def since(written: str | None, now_ns: int) -> str:
 
 
 def ago(path: str, otherwise: str = UNKNOWN) -> Callable[[JsonObject, int], Cell]:
+    """How long ago the time at a path was."""
+
     def cell(item: JsonObject, now_ns: int) -> Cell:
         written = at(item, path)
         return since(written, now_ns) if written else otherwise
@@ -58,6 +66,8 @@ def ago(path: str, otherwise: str = UNKNOWN) -> Callable[[JsonObject, int], Cell
 
 
 def field_cell(path: str, otherwise: Cell = "") -> Callable[[JsonObject, int], Cell]:
+    """The value at a dotted path as it is."""
+
     def cell(item: JsonObject, _: int) -> Cell:
         found: Cell = at(item, path, otherwise)
         return found
@@ -66,14 +76,17 @@ def field_cell(path: str, otherwise: Cell = "") -> Callable[[JsonObject, int], C
 
 
 def count(*paths: str) -> Callable[[JsonObject, int], Cell]:
+    """How many entries the lists or maps at these paths have together."""
     return lambda item, _: sum(len(at(item, path, ())) for path in paths)
 
 
 def ratio(done: str, wanted: str) -> Callable[[JsonObject, int], Cell]:
+    """`1/3`: replicas that are ready, of those that are wanted (1 where the workload does not say)."""
     return lambda item, _: f"{at(item, done, 0)}/{at(item, wanted, 1)}"
 
 
 def joined(path: str, key: str) -> Callable[[JsonObject, int], Cell]:
+    """One field of every item of a list, such as the names of containers."""
     return lambda item, _: ",".join(line.get(key, "") for line in at(item, path, ()))
 
 
@@ -97,7 +110,7 @@ def _selector_text(selector: JsonObject) -> str:
 
 
 def state_cell(path: str, terminating: str = "Terminating") -> Callable[[JsonObject, int], Cell]:
-    """A phase, which gives way to the fact that the object is being deleted."""
+    """The phase of an object, or `Terminating` while it is being deleted."""
     return lambda item, _: terminating if at(item, "metadata.deletionTimestamp") else at(item, path, "")
 
 
@@ -111,7 +124,7 @@ def conditions(item: JsonObject) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: `cell` reads it from an object at a moment in nanoseconds since 1970."""
+    """One column of a table, as clients see it, and the function that makes its cells."""
 
     name: str
     cell: Callable[[JsonObject, int], Cell]
@@ -124,7 +137,8 @@ class Column:
         return {**shown, "priority": self.priority}
 
     def read(self, item: JsonObject, now_ns: int) -> Cell:
-        """The cell of an object. Kinds that nobody validates can hold anything: one odd object must not hide a list."""
+        """The cell of an object. Some kinds are stored without validation, and one odd object must not break the whole
+        list, so that errors in reading become `<invalid>`."""
         try:
             return self.cell(item, now_ns)
         except (AttributeError, KeyError, TypeError, ValueError):
@@ -140,7 +154,7 @@ def number(name: str, path: str, otherwise: int = 0) -> Column:
 
 
 def template_columns(pod_spec: str, selects: str = "") -> tuple[Column, ...]:
-    """The wide columns of a workload; `selects` is where its selector is, if that is shown."""
+    """The wide columns of a workload: containers, images and, if `selects` is the path of one, its label selector."""
     containers = f"{pod_spec}.containers"
     shown = (wide("Containers", joined(containers, "name")), wide("Images", joined(containers, "image")))
     return (*shown, wide("Selector", selector(selects))) if selects else shown

@@ -1,4 +1,6 @@
-"""How pods, claims and volumes refer to each other: names, owners and the annotations by which they are bound."""
+"""Rules about volumes, claims and the pods that use them, on typed objects: how they refer to each other, which annotations
+bind them, which zones a volume is in, and which disks cannot be used by two pods on a node.
+"""
 
 from dataclasses import dataclass
 
@@ -18,7 +20,7 @@ FILESYSTEM = "Filesystem"
 
 @dataclass(frozen=True, slots=True)
 class ClaimName:
-    """A claim that a pod uses; one for an ephemeral volume is named after pod and volume, and must be the pod's own."""
+    """A claim that a pod uses. The claim of an ephemeral volume is named after pod and volume, and the pod must own it."""
 
     name: str
     is_ephemeral: bool = False
@@ -36,12 +38,15 @@ def claim_names(pod: Pod) -> list[ClaimName]:
 
 
 def named_claims(pod: Pod) -> list[str]:
-    """The names of the claims that a pod uses and that outlive it."""
+    """The names of the claims that the pod's spec names: not those of ephemeral volumes, which end with the pod."""
     return [v.persistent_volume_claim.claim_name for v in pod.spec.volumes or () if v.persistent_volume_claim]
 
 
 def ownership_fault(claim: PersistentVolumeClaim, pod: Pod) -> str | None:
-    """Why a claim does not serve an ephemeral volume of the pod: somebody else made it."""
+    """Why a claim cannot serve an ephemeral volume of the pod, in upstream's words; None if the pod owns the claim.
+
+    A claim of the same name that a user created holds other data, and must not be used by accident.
+    """
     owner = claim.controller()
     if claim.namespace == pod.namespace and owner is not None and owner.uid == pod.uid:
         return None
@@ -53,12 +58,12 @@ def is_fully_bound(claim: PersistentVolumeClaim) -> bool:
 
 
 def selected_node(claim: PersistentVolumeClaim) -> str | None:
-    """The node that the claim's volume is being made for."""
+    """The node that the scheduler chose for a claim with delayed binding; the provisioner makes the volume for it."""
     return (claim.metadata.annotations or {}).get(SELECTED_NODE)
 
 
 def is_kept_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether the volume names this claim; a reference without uid means whichever claim has the name."""
+    """Whether the volume is reserved for this claim. A reference without uid means any claim of that name."""
     held = volume.spec.claim_ref
     named = held is not None and (held.namespace, held.name) == (claim.namespace, claim.name)
     return held is not None and named and held.uid in ("", claim.uid)
@@ -69,14 +74,14 @@ def is_large_enough(volume: PersistentVolume, claim: PersistentVolumeClaim) -> b
 
 
 def is_of_kind(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether volume mode and attributes class are those that the claim asks for."""
+    """Whether volume mode and VolumeAttributesClass are those that the claim asks for; both have defaults."""
     spec, asked = volume.spec, claim.spec
     same_mode = (spec.volume_mode or FILESYSTEM) == (asked.volume_mode or FILESYSTEM)
     return same_mode and (spec.volume_attributes_class_name or "") == (asked.volume_attributes_class_name or "")
 
 
 def kept_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
-    """The volume with a reference to the claim. The very same object where nothing is to be added."""
+    """The volume with a reference to the claim; the same object if it already has it, so that callers write nothing."""
     held = volume.spec.claim_ref
     spec, metadata = volume.spec, volume.metadata
     if held is None or (held.namespace, held.name, held.uid) != (claim.namespace, claim.name, claim.uid):
@@ -87,7 +92,7 @@ def kept_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Persiste
     if spec is volume.spec and metadata is volume.metadata:
         return volume
     kept = PersistentVolume(metadata=metadata, spec=spec, status=volume.status)
-    kept.__dict__.update(volume.__dict__)  # neither size nor reach knows the claim
+    kept.__dict__.update(volume.__dict__)  # the computed values (capacity, reach) do not depend on the claim
     return kept
 
 
@@ -103,29 +108,23 @@ def reference_to(claim: PersistentVolumeClaim) -> ClaimReference:
 
 
 def made_for(claim: PersistentVolumeClaim, node_name: str) -> PersistentVolumeClaim:
-    """The claim with the node that its volume is to be made for."""
+    """The claim with the annotation for the provisioner: the node that the volume must be usable on."""
     annotations = {**(claim.metadata.annotations or {}), SELECTED_NODE: node_name}
     metadata = msgspec.structs.replace(claim.metadata, annotations=annotations)
     return PersistentVolumeClaim(metadata=metadata, spec=claim.spec, status=claim.status)
 
 
-# ---- Where a volume is, by its own labels.
-
-
-# ---- The labels by which nodes and volumes name their zone and region, of both generations.
-
-
+# ---- zones
 ZONE = "topology.kubernetes.io/zone"
 REGION = "topology.kubernetes.io/region"
 BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
 BETA_REGION = "failure-domain.beta.kubernetes.io/region"
 
 SUCCESSORS = {BETA_ZONE: ZONE, BETA_REGION: REGION}
-"""What a label of the first generation is called today."""
+"""The present name of each deprecated label; nodes and volumes may have either."""
 
 DELIMITER = "__"
-"""Between the zones of a volume that is in several."""
-
+"""Separates the zones in the label of a volume that is in several."""
 
 TOPOLOGY_LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
 
@@ -134,7 +133,8 @@ ZoneRule = tuple[str, frozenset[str]]
 
 
 def zone_rules(volume: PersistentVolume) -> list[ZoneRule]:
-    """What the labels of a volume ask of nodes; a label with an empty element asks nothing."""
+    """What the topology labels of a volume require of nodes. A label with an empty element requires nothing, as upstream
+    ignores a label that it cannot parse."""
     rules = []
     for key in TOPOLOGY_LABELS:
         if key in volume.labels:
@@ -144,11 +144,11 @@ def zone_rules(volume: PersistentVolume) -> list[ZoneRule]:
     return rules
 
 
-# ---- Disks that pods name without a claim: which two of them cannot be used side by side.
+# ---- disks that pods name without a claim
 
 
 def is_restricted(volume: Volume) -> bool:
-    """Whether two pods may be in each other's way with such a volume."""
+    """Whether two pods on a node may conflict over such a volume; upstream's VolumeRestrictions knows these four kinds."""
     kinds = (volume.gce_persistent_disk, volume.aws_elastic_block_store, volume.rbd, volume.iscsi)
     return any(kind is not None for kind in kinds)
 
@@ -158,7 +158,7 @@ def disks_of(pod: Pod) -> list[Volume]:
 
 
 def collide(one: Volume, other: Volume) -> bool:
-    """Whether both are the same disk, and not only to be read from.
+    """Whether both are the same disk and cannot be mounted by two pods on one node.
 
     | kind    | the same when                                      | side by side when read only |
     | GCE PD  | same name                                          | yes |

@@ -1,4 +1,4 @@
-"""Dynamic resource allocation: claims to devices, the slices that offer them, and device classes."""
+"""Dynamic resource allocation: claims for devices and their templates, device classes, and the slices of drivers."""
 
 from mooring.model.devices import EXACT_COUNT, DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from mooring.model.json_objects import JsonObject, at, fill
@@ -8,7 +8,7 @@ from mooring.model.validation import claim_rules
 
 _DEVICES = ("resource.k8s.io", "v1")
 _BETA = ("resource.k8s.io/v1beta2",)
-"""It has the form of v1; v1beta1 has not (its devices hide under `basic`, its requests lack `exactly`)."""
+"""It has the form of v1. v1beta1 does not: its devices are under `basic`, and its requests have no `exactly`."""
 
 
 def _complete_claim(claim: JsonObject) -> None:
@@ -28,6 +28,7 @@ def _complete_requests(spec: JsonObject) -> None:
 
 
 def _claim_state(claim: JsonObject, _: int) -> Cell:
+    """The states that hold at the same time, such as `allocated,reserved`."""
     deleted, allocated = at(claim, "metadata.deletionTimestamp"), at(claim, "status.allocation") is not None
     held = (
         ("deleted", deleted),

@@ -1,4 +1,4 @@
-"""Namespaces, and what bounds the objects in one of them: limit ranges and quotas."""
+"""Namespaces, and what limits the objects in a namespace: LimitRanges and ResourceQuotas."""
 
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import READ_WRITE, KindSpec, Watch, labels_at
@@ -8,6 +8,7 @@ from mooring.model.validation.problem import Problems
 from mooring.model.workloads import LimitRange, Namespace
 
 _NAME_LABEL = "kubernetes.io/metadata.name"
+"""The label that every namespace has, so that namespace selectors can select by name."""
 
 
 def _complete_namespace(namespace: JsonObject) -> None:

@@ -1,4 +1,4 @@
-"""Nodes, and what is said of how they run pods: runtime classes, and the leases by which they show that they live."""
+"""Nodes, the runtime classes of their container runtimes, and the leases by which kubelets send heartbeats."""
 
 from collections.abc import Callable
 
@@ -19,6 +19,8 @@ _NODE_INFO = (
 
 
 def _complete_node(node: JsonObject) -> None:
+    """Default a node: without allocatable, all of its capacity is allocatable. The empty fields are those that Go always
+    writes; clients compare them."""
     node.setdefault("spec", {})
     status = node.setdefault("status", {})
     if "capacity" in status:
@@ -56,6 +58,7 @@ def _node_status(node: JsonObject, _: int) -> Cell:
 
 
 def _node_roles(node: JsonObject, _: int) -> Cell:
+    """Roles are label keys (`node-role.kubernetes.io/worker`), or the value of an older label."""
     prefix = "node-role.kubernetes.io/"
     labels = at(node, "metadata.labels", {})
     roles = {label.removeprefix(prefix) for label in labels if label.startswith(prefix)} | {

@@ -1,7 +1,7 @@
-"""Pods, and the bindings that give them their nodes.
+"""Pods, the cells of their table, and the bindings that assign them to nodes.
 
-The spec has what a table can say of pods. Their admission is in `apiserver/admission/pod_*.py`, their defaults in
-`pod_fields.py`, their way into the scheduler in `scheduler/intake.py`.
+Defaults and admission of pods are in `rules/pod_defaults.py`, `rules/pod_admission.py` and `apiserver/admission/pod_*.py`,
+their way into the scheduler in `scheduler/intake.py`.
 """
 
 from dataclasses import dataclass
@@ -19,12 +19,16 @@ FINISHED: dict[str, JsonObject] = {
     phase: {"type": "Completed", "status": "True", "reason": phase, "message": message}
     for phase, message in (("Succeeded", "The pod has completed successfully."), ("Failed", "The pod failed."))
 }
-"""By phase: the condition of a row whose pod has ended."""
+"""The condition of a table row, by the phase of a pod that has ended."""
 
 
 @dataclass(slots=True)
 class PodState:
-    """What the columns of a pod have in common, gathered from its containers."""
+    """Status, ready containers and restarts of a pod, gathered from its containers.
+
+    Upstream: printPod in pkg/printers/internalversion. The functions below follow its order of cases, which decides
+    which of several reasons the column STATUS shows.
+    """
 
     reason: str
     ready: int = 0
@@ -32,7 +36,7 @@ class PodState:
     restarted_at: str = ""
 
     def count(self, container: JsonObject) -> None:
-        """Add the restarts of a container. Times of one format are in the order of their texts."""
+        """Add the restarts of a container. Times of one format compare as texts."""
         self.restarts += container.get("restartCount", 0)
         self.restarted_at = max(self.restarted_at, at(container, "lastState.terminated.finishedAt", ""))
 
@@ -59,12 +63,12 @@ def _is_gate(condition: JsonObject) -> bool:
 
 
 def _sidecars(pod: JsonObject) -> set[str]:
-    """Init containers that keep running, and count among the containers."""
+    """Names of the init containers that keep running, which count as containers."""
     return {c["name"] for c in at(pod, "spec.initContainers", ()) if c.get("restartPolicy") == "Always"}
 
 
 def _read_init_containers(pod: JsonObject, state: PodState, sidecars: set[str]) -> bool:
-    """Whether some init container still has to finish; then the pod's status says which, or what ails it."""
+    """Whether an init container still has to finish. Then `reason` says how far it is, or why it fails."""
     for i, container in enumerate(at(pod, "status.initContainerStatuses", ())):
         state.count(container)
         ended = at(container, "state.terminated")
@@ -81,7 +85,7 @@ def _read_init_containers(pod: JsonObject, state: PodState, sidecars: set[str]) 
 
 
 def _read_containers(pod: JsonObject, state: PodState) -> None:
-    """The first container that waits or has ended gives the pod its status."""
+    """The first container that waits or has ended gives the pod its reason, so that the loop goes backwards."""
     running = False
     for container in reversed(at(pod, "status.containerStatuses", ())):
         state.count(container)
@@ -126,7 +130,7 @@ def readiness_gates(pod: JsonObject, _: int) -> Cell:
 
 
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
-"""Parity: a pod that has finished leaves the watch, as if it were deleted."""
+"""The field selector of upstream's scheduler. A pod that finishes leaves the watch with a DELETED event."""
 
 
 def _finished(pod: JsonObject) -> list[JsonObject]:

@@ -1,4 +1,4 @@
-"""Priorities, pod groups and disruption budgets: which pods come first, and which may be evicted."""
+"""PriorityClasses, PodGroups and PodDisruptionBudgets: which pods are scheduled first, and which may be evicted."""
 
 import re
 
@@ -19,6 +19,7 @@ from mooring.model.workloads import (
 )
 
 HIGHEST_USER_PRIORITY = 1_000_000_000
+"""Upstream's HighestUserDefinablePriority; higher values are for system classes."""
 _PERCENTAGE = re.compile(r"[0-9]+%")
 
 
@@ -49,6 +50,7 @@ def _check_priority_class(priority_class: PriorityClass) -> Problems:
 
 
 def _check_budget(budget: PodDisruptionBudget) -> Problems:
+    """A budget has either minAvailable or maxUnavailable, each a number of pods or a percentage of them."""
     spec = budget.spec
     yield from rules.label_selector("spec.selector", spec.selector)
     if spec.min_available is not None and spec.max_unavailable is not None:

@@ -1,4 +1,6 @@
-"""Services and the rest of the network. Only services count for the scheduler: they choose the pods to spread."""
+"""Services and other kinds of the network. The scheduler reads only Services: default spread constraints use their
+selectors.
+"""
 
 from mooring.model.json_objects import JsonObject, at, fill
 from mooring.model.kind_spec import OF_METADATA, KindSpec, Watch, by, labels_at

@@ -1,4 +1,4 @@
-"""Volumes and claims to them, storage classes, and what CSI drivers say of nodes and room."""
+"""Persistent volumes, claims and storage classes, and the kinds by which CSI drivers report nodes and capacity."""
 
 from collections.abc import Callable
 
@@ -31,7 +31,7 @@ def _access_modes(path: str) -> Callable[[JsonObject, int], Cell]:
 
 
 def _if_bound(cell: Callable[[JsonObject, int], Cell]) -> Callable[[JsonObject, int], Cell]:
-    """What a claim has only once a volume is found for it."""
+    """A cell that stays empty until the claim is bound."""
     return lambda claim, now_ns: cell(claim, now_ns) if at(claim, "spec.volumeName") else ""
 
 

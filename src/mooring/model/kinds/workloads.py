@@ -1,4 +1,8 @@
-"""Workloads: kinds that make pods of a template, and their revisions and autoscalers."""
+"""Workloads: kinds that create pods from a template, and their revisions and autoscalers.
+
+What the controllers do with them is in `controllers/workloads`; the pods that follow from a template are in
+`rules/workload_pods.py`.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -33,7 +37,7 @@ _SCALED = ("status", "scale")
 
 
 def _update(where: str, rolling: Mapping[str, Any], workload: JsonObject) -> None:
-    """How changes of the template reach pods: rolling, with these numbers, where nothing else is said."""
+    """Default the update strategy at spec.`where`: RollingUpdate with these numbers."""
     strategy = workload["spec"].setdefault(where, {})
     fill(strategy, {"type": "RollingUpdate"})
     if strategy["type"] == "RollingUpdate":
@@ -59,6 +63,7 @@ def _complete_replication_controller(controller: JsonObject) -> None:
 
 
 def _complete_job(job: JsonObject) -> None:
+    """A job with parallelism but without completions is a work queue, so completions has a default only without both."""
     spec = job["spec"]
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
@@ -74,6 +79,7 @@ def _check_selector(owner: ReplicaSet | StatefulSet) -> Problems:
 
 
 def _job_status(job: JsonObject, _: int) -> Cell:
+    """The first of these states that holds, in upstream's order."""
     held = {type for type, status in conditions(job).items() if status == "True"}
     if at(job, "metadata.deletionTimestamp"):
         held.add("Terminating")

@@ -1,4 +1,7 @@
-"""What the API server refuses in volumes, storage classes, device claims and resource slices."""
+"""Validation of volumes, claims, storage classes and the kinds of dynamic resource allocation.
+
+The rules are the API server's, as far as they affect scheduling. `check_…` functions are named in the KindSpecs.
+"""
 
 from collections.abc import Collection
 
@@ -35,6 +38,7 @@ from mooring.model.validation.problem import NOTHING_THERE, Problem, Problems, a
 
 ACCESS_MODES = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", READ_WRITE_ONCE_POD)
 DEVICE_EFFECTS = ("None", NO_SCHEDULE, NO_EXECUTE)
+"""Taints of devices have an effect of their own, None, and no PreferNoSchedule."""
 
 
 def check_volume(volume: PersistentVolume) -> Problems:
@@ -52,6 +56,7 @@ def check_claim(claim: PersistentVolumeClaim) -> Problems:
 
 
 def check_claim_spec(path: str, spec: ClaimSpec) -> Problems:
+    """The spec of a claim, also in a pod's ephemeral volume or in the template of a StatefulSet."""
     yield from _access_modes(f"{path}.accessModes", spec.access_modes)
     yield from rules.label_selector(f"{path}.selector", spec.selector)
     asked = (spec.resources.requests if spec.resources else None) or {}
@@ -88,6 +93,9 @@ def check_capacity(capacity: CSIStorageCapacity) -> Problems:
     yield from rules.label_selector("nodeTopology", capacity.node_topology)
     yield from rules.quantity("capacity", capacity.capacity)
     yield from rules.quantity("maximumVolumeSize", capacity.maximum_volume_size)
+
+
+# ---- dynamic resource allocation
 
 
 def check_resource_claim(claim: ResourceClaim) -> Problems:
@@ -129,6 +137,7 @@ def _request(path: str, request: DeviceRequest) -> Problems:
 
 
 def _device_request(path: str, request: ExactDeviceRequest | DeviceSubRequest) -> Problems:
+    """What an exact request and an alternative of a prioritised list have in common."""
     yield from rules.object_name(f"{path}.deviceClassName", request.device_class_name)
     yield from _selectors(f"{path}.selectors", request.selectors)
     yield from one_of(f"{path}.allocationMode", request.allocation_mode, (EXACT_COUNT, ALL))
@@ -141,6 +150,7 @@ def _device_request(path: str, request: ExactDeviceRequest | DeviceSubRequest) -
 
 
 def _selectors(path: str, selectors: Collection[DeviceSelector] | None) -> Problems:
+    """Expressions are compiled elsewhere (plugins/devices), because model is below cel."""
     for i, selector in enumerate(selectors or ()):
         expression = selector.cel.expression if selector.cel else ""
         yield from rules.required(f"{path}[{i}].cel.expression", expression, "a CEL expression")

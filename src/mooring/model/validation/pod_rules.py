@@ -1,4 +1,4 @@
-"""What the API server refuses in a pod and what would change where the pod goes."""
+"""Validation of pods: what the API server rejects, as far as it affects where a pod goes."""
 
 from collections.abc import Iterable
 
@@ -27,6 +27,7 @@ from mooring.model.validation.problem import NOTHING_THERE, Problem, Problems, a
 PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
 DO_NOT_SCHEDULE = "DoNotSchedule"
 HIGHEST_PRIORITY = 2_000_001_000
+"""The value of system-node-critical."""
 _HARD_TERM = "requiredDuringSchedulingIgnoredDuringExecution"
 _SOFT_TERM = "preferredDuringSchedulingIgnoredDuringExecution"
 
@@ -87,7 +88,7 @@ def _port(path: str, port: ContainerPort, host_network: bool) -> Problems:
 
 
 def _host_ports(path: str, spec: PodSpec) -> Problems:
-    """A pod cannot take a port of its node twice."""
+    """A pod cannot use a port of its node twice."""
     places = []
     for i, container in enumerate(spec.containers):
         for j, port in enumerate(container.ports or ()):
@@ -98,7 +99,7 @@ def _host_ports(path: str, spec: PodSpec) -> Problems:
 
 
 def _pod_resources(pod: Pod) -> Problems:
-    """Resources of the pod as a whole: fewer names are allowed, and they must hold what the containers ask for."""
+    """`spec.resources`: only some resources are allowed, and requests must cover the sum over the containers."""
     whole = pod.spec.resources
     if whole is None:
         return
@@ -109,7 +110,7 @@ def _pod_resources(pod: Pod) -> Problems:
                 yield Problem(at_key(f"spec.resources.{part}", name), show(name), "cpu, memory or hugepages-<size>")
     bare = PodSpec(containers=pod.spec.containers, init_containers=pod.spec.init_containers)
     if not are_readable(bare):
-        return  # A container has a faulty quantity, which is told already.
+        return  # The rules for containers report the quantity that is not readable.
     inside = effective_requests(Pod(spec=bare), Accounting(pod_level=False))
     for name, text in (whole.requests or {}).items():
         asked, needed = amount(text), inside.get(name, 0)

@@ -1,6 +1,7 @@
-"""What a real API server would refuse and what would change a decision, told before a simulation starts.
+"""Validation of typed objects: what an API server would reject and what would change a decision.
 
-Only manifests that people wrote are checked. Conformance input and what a live API server sends are taken as they are.
+The embedded API server and everything that reads manifests validate. Conformance input and objects of a live API server
+are not validated: a server has done that.
 """
 
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from mooring.model.workloads import Workload
 
 
 def validate(checked: KubeObject) -> list[Problem]:
-    """Every problem of one object, in the order of its fields."""
+    """All problems of one object, in the order of its fields."""
     problems = [*_metadata(checked)]
     if isinstance(checked, workloads.Workload):
         return [*problems, *_workload(checked)]
@@ -39,7 +40,7 @@ def _metadata(checked: KubeObject) -> Problems:
 
 
 def _workload(workload: workloads.Workload) -> Problems:
-    """The part that is not the template's: that is checked in the pods which are made from it."""
+    """Everything but the template, which is validated in the pods that are created from it."""
     spec = workload.spec
     counts = {"replicas": spec.replicas, "parallelism": spec.parallelism, "completions": spec.completions}
     for name, count in counts.items():
@@ -54,7 +55,7 @@ def _workload(workload: workloads.Workload) -> Problems:
 def _template_is_selected(workload: workloads.Workload) -> Problems:
     spec = workload.spec
     if spec.replicas == 0 and not spec.template.spec.containers:
-        return  # a workload that makes no pods may be told without its template, as snapshots do
+        return  # snapshots leave out the template of a workload without replicas
     if spec.selector is None:
         yield Problem("spec.selector", NOTHING_THERE, "a selector that matches the labels of the template")
         return
@@ -70,19 +71,19 @@ def _template_is_selected(workload: workloads.Workload) -> Problems:
         )
 
 
-# ---- Amounts that the API server admits and that hardly anybody means: `memory: 512m` is half a byte.
+# ---- warnings: amounts that the API server admits and that are probably mistakes
 
 
 MOST_CPUS = 10_000
-"""No machine has as many CPUs; `cpu: 512Mi` stands for 536,870,912 of them."""
+"""More CPUs than any machine has: `cpu: 512Mi` is 536,870,912 CPUs."""
 LEAST_MEMORY_BYTES = 64 << 10
-"""No container runtime starts a process with less; `memory: 512` stands for 512 bytes."""
+"""Less memory than any process starts with: `memory: 512` is 512 bytes, `memory: 512m` half a byte."""
 
 _BYTES = ("memory", "ephemeral-storage")
 
 
 def amount_warnings(item: KubeObject) -> list[Problem]:
-    """For a pod, or for the template of a workload."""
+    """Warnings about the requests and limits of a pod, or of the template of a workload."""
     match item:
         case Pod():
             return [*_of_spec("spec", item.spec)]
