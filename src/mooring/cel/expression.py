@@ -11,7 +11,7 @@ from mooring.cel.language.checker import Declarations, check
 from mooring.cel.language.parser import parse
 from mooring.cel.language.syntax import SyntaxFault
 from mooring.cel.plan import PlanFault, Program, plan
-from mooring.cel.types import Type
+from mooring.cel.values import Type
 
 STACK = 8_000
 """Calls that may nest: an expression nests 250 deep at most, and each level takes some eight calls to parse."""

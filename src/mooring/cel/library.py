@@ -1,11 +1,10 @@
 """Functions that expressions may call: each has overloads, which differ by the types of their parameters."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from mooring.cel.types import Type, read_type, read_types
-from mooring.cel.values import Defaulting, Extension, Maybe, Uint
+from mooring.cel.values import Defaulting, Extension, Fault, Maybe, Type, Uint, read_type, read_types
 
 Act = Callable[..., Any]
 """Arguments in, value or Fault out. None of the arguments is a Fault."""
@@ -28,13 +27,18 @@ class Overload:
 
 
 def plain(id: str, function: str, params: str, result: str, act: Act) -> Overload:
-    """`function(a, b)`."""
+    """An overload that is called as `function(a, b)`; types are written as in `map(string, list(A))`."""
     return Overload(id, function, read_types(params), read_type(result), act)
 
 
 def member(id: str, function: str, params: str, result: str, act: Act) -> Overload:
-    """`a.function(b)`: the first parameter is the receiver."""
-    return Overload(id, function, read_types(params), read_type(result), act, is_member=True)
+    """An overload that is called as `a.function(b)`: the first parameter is the receiver."""
+    return replace(plain(id, function, params, result, act), is_member=True)
+
+
+def succeeds(read: Act) -> Act:
+    """The function `isX` of a function that reads an X: whether it returns no Fault."""
+    return lambda *args: read(*args).__class__ is not Fault
 
 
 def _has_variable(type: Type) -> bool:

@@ -197,8 +197,8 @@ class _Planner:
             pattern = compiled(args[1].value)
             if isinstance(pattern, Fault):
                 raise PlanFault(pattern.text)
-        calling = self._calling_two if len(args) == 2 else self._calling
-        run = calling(node, [arg.run for arg in args], cost_of(function, overload))
+        runs, cost = [arg.run for arg in args], cost_of(function, overload)
+        run = self._calling_two(node, cost, *runs) if len(runs) == 2 else self._calling(node, runs, cost)
         if function in _CONVERSIONS and len(args) == 1 and args[0].is_constant:
             value = run(Frame({}, 0, 1 << 62))
             if value.__class__ is Fault:
@@ -223,10 +223,10 @@ class _Planner:
 
         return run
 
-    def _calling_two(self, node: CallExpression, args: Sequence[Run], cost: Cost) -> Run:
-        """Hot: as above for two arguments, with the functions at hand that were found for plain types before."""
+    def _calling_two(self, node: CallExpression, cost: Cost, one: Run, other: Run) -> Run:
+        """Hot: as above for two arguments. It remembers the function for each pair of plain types, without the library's
+        lookup."""
         function, is_member, act_of = node.function, node.target is not None, self._library.act_of
-        one, other = args
         known: dict[tuple[type, type], Any] = {}
 
         def run(frame: Frame) -> Any:

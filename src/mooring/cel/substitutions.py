@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from mooring.cel.library import Overload
-from mooring.cel.types import DYN, Type, is_dynamic
+from mooring.cel.values import DYN, Type, is_dynamic
 
 _PLAIN = frozenset(("bool", "int", "uint", "double", "string", "bytes", "list", "map", "type"))
 

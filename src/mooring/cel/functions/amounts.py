@@ -1,12 +1,10 @@
 """Kubernetes' quantities and versions as values of CEL."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from mooring.cel.library import Overload, member, plain
-from mooring.cel.types import Type
-from mooring.cel.values import MAX_INT64, MAX_UINT64, Extension, Fault
+from mooring.cel.library import Overload, member, plain, succeeds
+from mooring.cel.values import MAX_INT64, MAX_UINT64, Extension, Fault, Type
 from mooring.model.quantity import NANO, parse
 
 QUANTITY, SEMVER = Type("kubernetes.Quantity"), Type("kubernetes.Semver")
@@ -127,10 +125,6 @@ def _trimmed(part: str) -> str:
 # ---- functions
 
 
-def _is_valid(read: Callable[..., Any]) -> Callable[..., bool]:
-    return lambda *args: read(*args).__class__ is not Fault
-
-
 def _compare(one: Extension, other: Extension) -> int:
     a, b = one.order(), other.order()
     return int(a > b) - int(a < b)
@@ -149,21 +143,21 @@ _Q, _V = QUANTITY.name, SEMVER.name
 
 AMOUNTS: tuple[Overload, ...] = (
     plain("string_to_quantity", "quantity", "string", _Q, quantity_of),
-    plain("is_quantity_string", "isQuantity", "string", "bool", _is_valid(quantity_of)),
+    plain("is_quantity_string", "isQuantity", "string", "bool", succeeds(quantity_of)),
     *_comparisons("quantity", _Q),
     # Parity: the documentation writes `<quantity>.sign()`, but upstream declares `sign(<quantity>)` only.
     plain("quantity_sign", "sign", _Q, "int", lambda a: (a.nano > 0) - (a.nano < 0)),
     member("quantity_get_float", "asApproximateFloat", _Q, "double", lambda a: a.nano / NANO),
     member("quantity_get_int", "asInteger", _Q, "int", _as_integer),
-    member("quantity_is_integer", "isInteger", _Q, "bool", _is_valid(_as_integer)),
+    member("quantity_is_integer", "isInteger", _Q, "bool", succeeds(_as_integer)),
     member("quantity_add", "add", f"{_Q}, {_Q}", _Q, lambda a, b: Quantity(a.nano + b.nano)),
     member("quantity_add_int", "add", f"{_Q}, int", _Q, lambda a, b: Quantity(a.nano + b * NANO)),
     member("quantity_sub", "sub", f"{_Q}, {_Q}", _Q, lambda a, b: Quantity(a.nano - b.nano)),
     member("quantity_sub_int", "sub", f"{_Q}, int", _Q, lambda a, b: Quantity(a.nano - b * NANO)),
     plain("string_to_semver", "semver", "string", _V, semver_of),
     plain("string_bool_to_semver", "semver", "string, bool", _V, semver_of),
-    plain("is_semver_string", "isSemver", "string", "bool", _is_valid(semver_of)),
-    plain("is_semver_string_bool", "isSemver", "string, bool", "bool", _is_valid(semver_of)),
+    plain("is_semver_string", "isSemver", "string", "bool", succeeds(semver_of)),
+    plain("is_semver_string_bool", "isSemver", "string, bool", "bool", succeeds(semver_of)),
     *_comparisons("semver", _V),
     member("semver_major", "major", _V, "int", lambda a: a.numbers[0]),
     member("semver_minor", "minor", _V, "int", lambda a: a.numbers[1]),

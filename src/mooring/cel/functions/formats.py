@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from datetime import date
 from typing import ClassVar
 
-from mooring.cel.functions.urls import why_not_uri
+from mooring.cel.functions.networks import why_not_uri
 from mooring.cel.library import Overload, member, plain
-from mooring.cel.types import Type
-from mooring.cel.values import NOTHING, Extension, Maybe
+from mooring.cel.values import NOTHING, Extension, Maybe, Type
 from mooring.model.names import (
     dns_1035_faults,
     dns_label_faults,

@@ -6,20 +6,18 @@ from typing import Any
 
 from mooring.cel.budget import check_length
 from mooring.cel.costs import COMPARABLE
-from mooring.cel.functions.standard import OVERFLOW, UNSIGNED_OVERFLOW
-from mooring.cel.functions.times import CelDuration
+from mooring.cel.functions.times import CelDuration, span_of
 from mooring.cel.language.macros import MAP_INSERT, SORT_BY_KEYS
 from mooring.cel.library import Overload, member, plain
 from mooring.cel.values import (
-    MAX_INT64,
-    MAX_UINT64,
-    MIN_INT64,
     NO_OVERLOAD,
     Extension,
     Fault,
     Uint,
     equal,
     key_of,
+    unsigned,
+    whole,
 )
 
 _NUMBERS = (int, Uint, float)
@@ -61,14 +59,11 @@ def _sum_from(zero: Any) -> Callable[[list[Any]], Any]:
         if any(each.__class__ is not zero.__class__ for each in elements):
             return NO_OVERLOAD
         if isinstance(zero, CelDuration):
-            nanoseconds = sum(each.nanoseconds for each in elements)
-            return CelDuration(nanoseconds) if MIN_INT64 <= nanoseconds <= MAX_INT64 else OVERFLOW
+            return span_of(sum(each.nanoseconds for each in elements))
         found = sum(elements, zero)
         if zero.__class__ is int:
-            return found if MIN_INT64 <= found <= MAX_INT64 else OVERFLOW
-        if zero.__class__ is Uint:
-            return Uint(found) if found <= MAX_UINT64 else UNSIGNED_OVERFLOW
-        return found
+            return whole(found)
+        return unsigned(int(found)) if zero.__class__ is Uint else found
 
     return total
 

@@ -4,11 +4,79 @@ The pattern becomes a program of few instructions; a text is read once, with all
 could be reached, in the order in which RE2 prefers them. Sets of places are remembered, so that most letters cost one look.
 """
 
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from functools import lru_cache
+from re import _constants as ops  # type: ignore[attr-defined]
+from re import _parser as parser  # type: ignore[attr-defined]
+from typing import Any
 
 from mooring.cel.budget import WORK
-from mooring.cel.functions.regex_program import PatternFault, RegexProgram, compile_pattern
 from mooring.cel.values import Fault
+
+MAX_PROGRAM = 20_000
+"""Instructions: counted repetitions multiply. RE2 has a limit of its own, of 1000 repetitions."""
+MAX_REPEAT = 1000
+
+Letter = Callable[[str], bool]
+
+
+class PatternFault(Exception):
+    """Not a regular expression that RE2 takes."""
+
+
+@dataclass(slots=True)
+class RegexProgram:
+    """Instructions by place. `takes` says of a letter whether it leads to the next place."""
+
+    letters: dict[int, Letter] = field(default_factory=dict)
+    jumps: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """Places to go on at, the preferred one first."""
+    conditions: dict[int, Callable[[str, int], bool]] = field(default_factory=dict)
+    length: int = 0
+
+    start = 0
+
+    @property
+    def end(self) -> int:
+        return self.length
+
+    def takes(self, place: int, letter: str) -> bool:
+        return self.letters[place](letter)
+
+    def closed(self, threads: Iterable[tuple[int, int]], text: str, at: int) -> list[tuple[int, int]]:
+        """All places that are reached without taking a letter, in the order of preference; each once."""
+        reached: list[tuple[int, int]] = []
+        seen: set[int] = set()
+        for place, begin in threads:
+            stack = [place]
+            while stack:
+                now = stack.pop()
+                if now in seen:
+                    continue
+                seen.add(now)
+                if now in self.jumps:
+                    stack.extend(reversed(self.jumps[now]))
+                elif now in self.conditions:
+                    if self.conditions[now](text, at):
+                        stack.append(now + 1)
+                else:
+                    reached.append((now, begin))
+        WORK.spend(len(seen))
+        return reached
+
+    # ---- making it
+
+    def add(self) -> int:
+        place = self.length
+        self.length += 1
+        if self.length > MAX_PROGRAM:
+            raise PatternFault("expression nests too deeply or is too large")
+        return place
+
+
+# ---- searching
 
 
 @lru_cache(maxsize=512)
@@ -76,3 +144,173 @@ def _search(program: RegexProgram, text: str, start: int) -> tuple[int, int] | N
         if not threads and best is not None:
             break
     return best
+
+
+# ---- from a pattern to a program
+
+_POSIX = {
+    "alnum": "0-9A-Za-z", "alpha": "A-Za-z", "ascii": "\\x00-\\x7f", "blank": "\\t ", "cntrl": "\\x00-\\x1f\\x7f",
+    "digit": "0-9", "graph": "!-~", "lower": "a-z", "print": " -~", "punct": "!-/:-@\\[-`{-~", "space": "\\t\\n\\v\\f\\r ",
+    "upper": "A-Z", "word": "0-9A-Za-z_", "xdigit": "0-9A-Fa-f",
+}  # fmt: skip
+_PERL_ONLY = re.compile(r"\(\?(?:[=!>(]|<[=!])|\(\?P[=>]|\\[1-9]|[*+?}]\+")
+
+
+def compile_pattern(pattern: str) -> RegexProgram:
+    """Raises PatternFault."""
+    plain = re.sub(r"\\\\|\[[^\]]*\]", "", pattern)
+    if _PERL_ONLY.search(plain):
+        raise PatternFault(f"invalid or unsupported Perl syntax: `{pattern}`")
+    try:
+        tree = parser.parse(_as_python(pattern), re.ASCII)
+    except (re.error, OverflowError, RecursionError) as fault:
+        raise PatternFault(f"{_told(str(fault))}: `{pattern}`") from None
+    program = RegexProgram()
+    _sequence(program, tree, tree.state.flags)
+    return program
+
+
+def _told(fault: str) -> str:
+    """As Go words the commonest."""
+    if fault.startswith("missing )"):
+        return "missing closing )"
+    if fault.startswith("unbalanced parenthesis"):
+        return "unexpected )"
+    if fault.startswith("unterminated character set"):
+        return "missing closing ]"
+    return "missing argument to repetition operator" if fault.startswith("nothing to repeat") else fault
+
+
+def _as_python(pattern: str) -> str:
+    """What RE2 writes in another way: `[[:alpha:]]`, `\\z`, `\\Q...\\E`, and flags for a part."""
+    pattern = re.sub(r"\\Q(.*?)(?:\\E|$)", lambda found: re.escape(found[1]), pattern, flags=re.DOTALL)
+    pattern = re.sub(r"\[:(\^?)(\w+):\]", _posix_class, pattern)
+    pattern = pattern.replace("(?<", "(?P<") if "(?P<" not in pattern else pattern
+    flags = re.match(r"\(\?([ims]+)\)", pattern)
+    if flags is not None:
+        pattern = f"(?{flags[1]}:{pattern[flags.end() :]})"
+    return re.sub(r"\\z", r"\\Z", pattern)
+
+
+def _posix_class(found: re.Match[str]) -> str:
+    if found[2] not in _POSIX or found[1]:
+        raise PatternFault(f"invalid character class range: `{found.group()}`")
+    return _POSIX[found[2]]
+
+
+def _sequence(program: RegexProgram, items: Any, flags: int) -> None:
+    for op, value in items:
+        _item(program, op, value, flags)
+
+
+def _item(program: RegexProgram, op: Any, value: Any, flags: int) -> None:
+    if op is ops.LITERAL or op is ops.NOT_LITERAL:
+        program.letters[program.add()] = _literal(chr(value), op is ops.NOT_LITERAL, flags)
+    elif op is ops.ANY:
+        program.letters[program.add()] = (lambda _: True) if flags & re.DOTALL else (lambda letter: letter != "\n")
+    elif op is ops.IN:
+        program.letters[program.add()] = _class(value, flags)
+    elif op is ops.AT:
+        program.conditions[program.add()] = _condition(value, flags)
+    elif op is ops.SUBPATTERN:
+        _, added, removed, inner = value
+        _sequence(program, inner, (flags | added) & ~removed)
+    elif op is ops.BRANCH:
+        _branch(program, value[1], flags)
+    elif op is ops.MAX_REPEAT or op is ops.MIN_REPEAT:
+        _repeat(program, value, flags, op is ops.MIN_REPEAT)
+    else:
+        raise PatternFault("invalid or unsupported Perl syntax")
+
+
+def _branch(program: RegexProgram, branches: Any, flags: int) -> None:
+    ends = []
+    for i, branch in enumerate(branches):
+        fork = program.add() if i < len(branches) - 1 else None
+        _sequence(program, branch, flags)
+        if fork is not None:
+            ends.append(program.add())
+            program.jumps[fork] = (fork + 1, program.length)
+    for end in ends:
+        program.jumps[end] = (program.length,)
+
+
+def _repeat(program: RegexProgram, value: Any, flags: int, is_lazy: bool) -> None:
+    least, most, inner = value
+    is_endless = most is ops.MAXREPEAT
+    if least > MAX_REPEAT or (not is_endless and most > MAX_REPEAT):
+        raise PatternFault("invalid repeat count")
+    for _ in range(least):
+        _sequence(program, inner, flags)
+    if is_endless:
+        fork = program.add()
+        _sequence(program, inner, flags)
+        program.jumps[program.add()] = (fork,)
+        _fork(program, fork, program.length, is_lazy)
+        return
+    forks = []
+    for _ in range(most - least):
+        forks.append(program.add())
+        _sequence(program, inner, flags)
+    for fork in forks:
+        _fork(program, fork, program.length, is_lazy)
+
+
+def _fork(program: RegexProgram, fork: int, beyond: int, is_lazy: bool) -> None:
+    program.jumps[fork] = (beyond, fork + 1) if is_lazy else (fork + 1, beyond)
+
+
+def _literal(wanted: str, is_other: bool, flags: int) -> Letter:
+    if flags & re.IGNORECASE:
+        either = {wanted.lower(), wanted.upper()}
+        return lambda letter: (letter in either) is not is_other
+    return lambda letter: (letter == wanted) is not is_other
+
+
+def _class(items: Any, flags: int) -> Letter:
+    """Python knows classes: one letter against one class takes no way back."""
+    is_negated = items[0][0] is ops.NEGATE
+    ranges = [_range(op, value) for op, value in items[is_negated:]]
+    ignores_case = bool(flags & re.IGNORECASE)
+
+    def takes(letter: str) -> bool:
+        letters = (letter.lower(), letter.upper()) if ignores_case else (letter,)
+        return any(test(each) for test in ranges for each in letters) is not is_negated
+
+    return takes
+
+
+_CATEGORIES = {
+    "CATEGORY_DIGIT": "[0-9]", "CATEGORY_NOT_DIGIT": "[^0-9]", "CATEGORY_SPACE": "[\\t\\n\\f\\r ]",
+    "CATEGORY_NOT_SPACE": "[^\\t\\n\\f\\r ]", "CATEGORY_WORD": "[0-9A-Za-z_]", "CATEGORY_NOT_WORD": "[^0-9A-Za-z_]",
+}  # fmt: skip
+
+
+def _range(op: Any, value: Any) -> Letter:
+    if op is ops.LITERAL:
+        return lambda letter: ord(letter) == value
+    if op is ops.RANGE:
+        low, high = value
+        return lambda letter: low <= ord(letter) <= high
+    if op is ops.CATEGORY:
+        known = re.compile(_CATEGORIES[str(value)])
+        return lambda letter: known.match(letter) is not None
+    raise PatternFault("invalid character class")
+
+
+def _is_word(text: str, at: int) -> bool:
+    return 0 <= at < len(text) and (text[at] == "_" or (text[at].isascii() and text[at].isalnum()))
+
+
+def _condition(value: Any, flags: int) -> Callable[[str, int], bool]:
+    name, is_multiline = str(value), bool(flags & re.MULTILINE)
+    if name in ("AT_BEGINNING", "AT_BEGINNING_STRING"):
+        if is_multiline and name == "AT_BEGINNING":
+            return lambda text, at: at == 0 or text[at - 1] == "\n"
+        return lambda text, at: at == 0
+    if name in ("AT_END", "AT_END_STRING"):
+        if is_multiline and name == "AT_END":
+            return lambda text, at: at == len(text) or text[at] == "\n"
+        return lambda text, at: at == len(text)
+    wanted = name == "AT_BOUNDARY"
+    return lambda text, at: (_is_word(text, at - 1) is not _is_word(text, at)) is wanted

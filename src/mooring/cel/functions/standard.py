@@ -1,5 +1,6 @@
 """The functions of CEL itself: operators, conversions, texts, and optionals."""
 
+import re
 from collections.abc import Callable, Iterator
 from math import isfinite, isnan
 from operator import ge, gt, le, lt
@@ -9,31 +10,23 @@ from mooring.cel.access import find, type_name
 from mooring.cel.budget import check_length
 from mooring.cel.functions.regex import matches
 from mooring.cel.library import Overload, member, plain
-from mooring.cel.types import Type
 from mooring.cel.values import (
     MAX_INT64,
     MAX_UINT64,
     MIN_INT64,
     NOTHING,
+    OVERFLOW,
+    UNSIGNED_OVERFLOW,
     Fault,
     Maybe,
+    Type,
     TypeName,
     Uint,
     equal,
     key_of,
+    unsigned,
+    whole,
 )
-
-OVERFLOW = Fault("integer overflow")
-UNSIGNED_OVERFLOW = Fault("unsigned integer overflow")
-
-
-def whole(value: int) -> int | Fault:
-    return value if MIN_INT64 <= value <= MAX_INT64 else OVERFLOW
-
-
-def unsigned(value: int) -> Uint | Fault:
-    return Uint(value) if 0 <= value <= MAX_UINT64 else UNSIGNED_OVERFLOW
-
 
 # ---- arithmetic
 
@@ -146,28 +139,33 @@ def _unused(*args: Any) -> Any:
     raise AssertionError("evaluated by the plan itself")
 
 
+_PLANNED = """
+    conditional                           _?_:_                bool, A, A                   A
+    logical_and                           _&&_                 bool, bool                   bool
+    logical_or                            _||_                 bool, bool                   bool
+    not_strictly_false                    @not_strictly_false  bool                         bool
+    equals                                _==_                 A, A                         bool
+    not_equals                            _!=_                 A, A                         bool
+    index_list                            _[_]                 list(A), int                 A
+    index_map                             _[_]                 map(A, B), A                 B
+    optional_list_index_int               _[_]                 optional_type(list(A)), int  optional_type(A)
+    optional_map_index_value              _[_]                 optional_type(map(A, B)), A  optional_type(B)
+    list_optindex_optional_int            _[?_]                list(A), int                 optional_type(A)
+    map_optindex_optional_value           _[?_]                map(A, B), A                 optional_type(B)
+    optional_list_optindex_optional_int   _[?_]                optional_type(list(A)), int  optional_type(A)
+    optional_map_optindex_optional_value  _[?_]                optional_type(map(A, B)), A  optional_type(B)
+"""
+"""Overload, function, parameters and result of what the planner evaluates itself: not all arguments, or not as values.
+Here they are declared for the checker."""
+
+
 def _relations() -> Iterator[Overload]:
-    yield plain("conditional", "_?_:_", "bool, A, A", "A", _unused)
-    yield plain("logical_and", "_&&_", "bool, bool", "bool", _unused)
-    yield plain("logical_or", "_||_", "bool, bool", "bool", _unused)
+    for line in _PLANNED.strip().splitlines():
+        id, function, params, result = re.split(r"\s{2,}", line.strip())
+        yield plain(id, function, params, result, _unused)
     yield plain("logical_not", "!_", "bool", "bool", lambda a: not a)
-    yield plain("not_strictly_false", "@not_strictly_false", "bool", "bool", _unused)
-    yield plain("equals", "_==_", "A, A", "bool", _unused)
-    yield plain("not_equals", "_!=_", "A, A", "bool", _unused)
     yield plain("in_list", "@in", "A, list(A)", "bool", _is_in_list)
     yield plain("in_map", "@in", "A, map(A, B)", "bool", _is_in_map)
-    yield plain("index_list", "_[_]", "list(A), int", "A", _unused)
-    yield plain("index_map", "_[_]", "map(A, B), A", "B", _unused)
-    yield plain("optional_list_index_int", "_[_]", "optional_type(list(A)), int", "optional_type(A)", _unused)
-    yield plain("optional_map_index_value", "_[_]", "optional_type(map(A, B)), A", "optional_type(B)", _unused)
-    yield plain("list_optindex_optional_int", "_[?_]", "list(A), int", "optional_type(A)", _unused)
-    yield plain("map_optindex_optional_value", "_[?_]", "map(A, B), A", "optional_type(B)", _unused)
-    yield plain(
-        "optional_list_optindex_optional_int", "_[?_]", "optional_type(list(A)), int", "optional_type(A)", _unused
-    )
-    yield plain(
-        "optional_map_optindex_optional_value", "_[?_]", "optional_type(map(A, B)), A", "optional_type(B)", _unused
-    )
 
 
 # ---- conversions

@@ -1,13 +1,21 @@
 """Functions of texts: the strings library of cel-go in its second version, and Kubernetes' search by pattern."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from math import isfinite, isnan
 from typing import Any
 
 from mooring.cel.budget import WORK, check_length
-from mooring.cel.functions.regex import find, find_all
+from mooring.cel.functions.regex import compiled, find, find_all
 from mooring.cel.functions.standard import shown_double, type_of
-from mooring.cel.functions.times import CelDuration, Timestamp, shown_duration, shown_timestamp
+from mooring.cel.functions.times import (
+    CelDuration,
+    Timestamp,
+    read_duration,
+    read_timestamp,
+    shown_duration,
+    shown_timestamp,
+)
+from mooring.cel.language.syntax import CallExpression, ListLiteral, Literal, SyntaxFault
 from mooring.cel.library import Overload, member, plain
 from mooring.cel.values import Fault, TypeName, Uint, keys_of, size_of
 
@@ -255,3 +263,56 @@ TEXTS: tuple[Overload, ...] = (
     member("string_find_all_string", "findAll", "string, string", "list(string)", find_all),
     member("string_find_all_string_int", "findAll", "string, string, int", "list(string)", find_all),
 )
+
+
+# ---- What is wrong with literals in calls, said before anything is evaluated: patterns, moments, spans and formats.
+
+
+Validator = Callable[[CallExpression], None]
+"""Raises SyntaxFault."""
+
+
+def _check_literal(read: Callable[[str], object]) -> Validator:
+    """Parity: the first argument counts, also where that is not the one that is read."""
+
+    def validate(call: CallExpression) -> None:
+        argument = call.args[0] if call.args else None
+        if (
+            isinstance(argument, Literal)
+            and isinstance(argument.value, str)
+            and isinstance(read(argument.value), Fault)
+        ):
+            raise SyntaxFault(f"invalid {call.function} argument", argument.position)
+
+    return validate
+
+
+def _check_format(call: CallExpression) -> None:
+    target, listed = call.target, call.args[0] if call.args else None
+    if not isinstance(target, Literal) or not isinstance(target.value, str) or not isinstance(listed, ListLiteral):
+        return
+    used = 0
+    try:
+        for verb, precision in clauses(target.value):
+            if used == len(listed.elements):
+                raise SyntaxFault(f"index {used} out of range", call.position)
+            argument = listed.elements[used]
+            used += 1
+            if isinstance(argument, Literal):
+                try:
+                    formatted(verb, precision, argument.value)
+                except FormatFault as fault:
+                    raise SyntaxFault(f"error during formatting: {fault}", argument.position) from None
+    except FormatFault as fault:
+        raise SyntaxFault(str(fault), call.position) from None
+    if used < len(listed.elements):
+        told = f"(expected {used}, got {len(listed.elements)})"
+        raise SyntaxFault(f"too many arguments supplied to string.format {told}", call.position)
+
+
+VALIDATORS: Mapping[str, Validator] = {
+    "matches": _check_literal(compiled),
+    "duration": _check_literal(read_duration),
+    "timestamp": _check_literal(read_timestamp),
+    "format": _check_format,
+}

@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from mooring.cel.library import Overload, member, plain
-from mooring.cel.types import DURATION, TIMESTAMP, Type
-from mooring.cel.values import MAX_INT64, MIN_INT64, Extension, Fault
+from mooring.cel.values import DURATION, MAX_INT64, MIN_INT64, OVERFLOW, TIMESTAMP, Extension, Fault, Type
 
 SECOND = 1_000_000_000
 MAX_DIGITS = 100
@@ -92,12 +91,13 @@ def shown_duration(span: CelDuration) -> str:
     return f"{sign}{seconds}{f'.{rest:09}'.rstrip('0') if rest else ''}s"
 
 
-def _span(nanoseconds: int) -> CelDuration | Fault:
-    return CelDuration(nanoseconds) if MIN_INT64 <= nanoseconds <= MAX_INT64 else Fault("integer overflow")
+def span_of(nanoseconds: int) -> CelDuration | Fault:
+    """Go's time.Duration has 64 bits: 292 years."""
+    return CelDuration(nanoseconds) if MIN_INT64 <= nanoseconds <= MAX_INT64 else OVERFLOW
 
 
 def _moment(nanoseconds: int) -> Timestamp | Fault:
-    return Timestamp(nanoseconds) if _FIRST <= nanoseconds < _LAST else Fault("integer overflow")
+    return Timestamp(nanoseconds) if _FIRST <= nanoseconds < _LAST else OVERFLOW
 
 
 def _plus(made: Callable[[int], Any]) -> Callable[[Any, Any], Any]:
@@ -158,12 +158,12 @@ TIMES: tuple[Overload, ...] = (
     plain("timestamp_to_int64", "int", "timestamp", "int", lambda at: at.nanoseconds // SECOND),
     plain("duration_to_string", "string", "duration", "string", shown_duration),
     plain("timestamp_to_string", "string", "timestamp", "string", shown_timestamp),
-    plain("add_duration_duration", "_+_", "duration, duration", "duration", _plus(_span)),
+    plain("add_duration_duration", "_+_", "duration, duration", "duration", _plus(span_of)),
     plain("add_duration_timestamp", "_+_", "duration, timestamp", "timestamp", _plus(_moment)),
     plain("add_timestamp_duration", "_+_", "timestamp, duration", "timestamp", _plus(_moment)),
-    plain("subtract_duration_duration", "_-_", "duration, duration", "duration", _minus(_span)),
+    plain("subtract_duration_duration", "_-_", "duration, duration", "duration", _minus(span_of)),
     plain("subtract_timestamp_duration", "_-_", "timestamp, duration", "timestamp", _minus(_moment)),
-    plain("subtract_timestamp_timestamp", "_-_", "timestamp, timestamp", "duration", _minus(_span)),
+    plain("subtract_timestamp_timestamp", "_-_", "timestamp, timestamp", "duration", _minus(span_of)),
     *(member(f"timestamp_{name}", name, "timestamp", "int", _part(read)) for name, read in _PARTS.items()),
     *(member(f"timestamp_{name}_tz", name, "timestamp, string", "int", _part(read)) for name, read in _PARTS.items()),
     *(member(f"duration_{name}", name, "duration", "int", _in_units(unit)) for name, unit in _SPANS.items()),

@@ -17,8 +17,7 @@ from mooring.cel.language.syntax import (
 )
 from mooring.cel.library import Library, Overload
 from mooring.cel.substitutions import Substitutions
-from mooring.cel.types import BOOL, DYN, ERROR, INT, Type, is_dynamic, list_of, map_of, optional_of, unwrapped
-from mooring.cel.values import Uint
+from mooring.cel.values import BOOL, DYN, ERROR, INT, Type, Uint, is_dynamic, list_of, map_of, optional_of, unwrapped
 
 _LITERALS = {bool: "bool", int: "int", Uint: "uint", float: "double", str: "string", bytes: "bytes", type(None): "null"}
 

@@ -1,9 +1,9 @@
 """From text to a tree: the grammar of CEL, by recursive descent."""
 
-from mooring.cel.language.lexer import RESERVED, Token, tokens_of
 from mooring.cel.language.macros import expand
 from mooring.cel.language.syntax import (
     MAX_DEPTH,
+    RESERVED,
     CallExpression,
     Ident,
     ListLiteral,
@@ -12,6 +12,8 @@ from mooring.cel.language.syntax import (
     Select,
     SyntaxFault,
     SyntaxNode,
+    Token,
+    tokens_of,
 )
 from mooring.cel.values import MAX_INT64
 

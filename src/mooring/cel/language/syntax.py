@@ -1,10 +1,11 @@
 """What an expression consists of, and what is wrong with one that does not compile."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mooring.cel.types import DYN, Type
+from mooring.cel.values import DYN, MAX_INT64, MAX_UINT64, Type, Uint
 
 if TYPE_CHECKING:
     from mooring.cel.library import Overload
@@ -99,3 +100,128 @@ class Fold(SyntaxNode):
     condition: SyntaxNode
     step: SyntaxNode
     result: SyntaxNode
+
+
+# ---- Tokens of CEL.
+
+
+KEYWORDS = {"true": True, "false": False, "null": None}
+RESERVED = frozenset(
+    (
+        *("as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package"),
+        *("namespace", "return", "var", "void", "while"),
+    )
+)
+
+_PATTERN = re.compile(
+    r"""(?P<space>[ \t\r\n\f]+|//[^\n]*)
+    |(?P<string>[bB]?[rR]?(?:\"{3}(?:[^\\]|\\.)*?\"{3}|'{3}(?:[^\\]|\\.)*?'{3}|"(?:[^"\\\r\n]|\\.)*"|'(?:[^'\\\r\n]|\\.)*')
+       |[rR][bB](?:"[^"\r\n]*"|'[^'\r\n]*'))
+    |(?P<double>[0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+|\.[0-9]+(?:[eE][+-]?[0-9]+)?)
+    |(?P<int>0x[0-9a-fA-F]+[uU]?|[0-9]+[uU]?)
+    |(?P<name>[A-Za-z_][A-Za-z_0-9]*)
+    |(?P<sign>&&|\|\||==|!=|<=|>=|[-+*/%!?:.,()\[\]{}<>])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPE = re.compile(
+    r"\\(?:x([0-9a-fA-F]{2})|X([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.))", re.DOTALL
+)
+_LETTERS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+MAX_DIGITS = 1000
+"""Of a number: Python reads no number of more than 4300 digits, and no number of CEL has as many that count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    kind: str
+    """name, literal, sign, or end."""
+    text: str
+    position: int
+    value: Any = None
+
+
+def tokens_of(source: str) -> list[Token]:
+    """Raises SyntaxFault."""
+    return [*_tokens(source), Token("end", "<EOF>", len(source))]
+
+
+def _tokens(source: str) -> Iterator[Token]:
+    position = 0
+    while position < len(source):
+        found = _PATTERN.match(source, position)
+        if found is None:
+            raise SyntaxFault(f"Syntax error: token recognition error at: '{source[position]}'", position)
+        kind, text = found.lastgroup or "", found.group()
+        if kind == "name":
+            yield _named(text, position)
+        elif kind == "sign":
+            yield Token("sign", text, position)
+        elif kind != "space":
+            yield Token("literal", text, position, _literal(kind, text, position))
+        position = found.end()
+
+
+def _named(text: str, position: int) -> Token:
+    if text in KEYWORDS:
+        return Token("literal", text, position, KEYWORDS[text])
+    return Token("name" if text != "in" else "sign", text, position)
+
+
+def _literal(kind: str, text: str, position: int) -> Any:
+    if kind == "string":
+        return _text_of(text, position)
+    if kind == "double":
+        return float(text)
+    is_unsigned = text[-1] in "uU"
+    digits = text.rstrip("uU")
+    if len(digits) > MAX_DIGITS:
+        raise SyntaxFault(f"Syntax error: invalid {'uint' if is_unsigned else 'int'} literal", position)
+    value = int(digits, 16) if digits.startswith("0x") else int(digits)
+    if is_unsigned:
+        if value > MAX_UINT64:
+            raise SyntaxFault("Syntax error: invalid uint literal", position)
+        return Uint(value)
+    if value > MAX_INT64 + 1:  # one more: it may have a minus before it
+        raise SyntaxFault("Syntax error: invalid int literal", position)
+    return value
+
+
+def _text_of(text: str, position: int) -> str | bytes:
+    prefix = re.match("[bBrR]*", text)
+    marks = prefix.group().lower() if prefix is not None else ""
+    body = text[len(marks) :]
+    quote = 3 if body[:3] in ('"""', "'''") and len(body) >= 6 else 1
+    inner = body[quote:-quote]
+    is_bytes = "b" in marks
+    if "r" not in marks:
+        return _unescaped(inner, is_bytes, position)
+    return inner.encode() if is_bytes else inner
+
+
+def _unescaped(text: str, is_bytes: bool, position: int) -> str | bytes:
+    parts: list[bytes] = []
+    end = 0
+    for found in _ESCAPE.finditer(text):
+        parts.append(text[end : found.start()].encode("utf-8", "surrogatepass"))
+        parts.append(_escape(found, is_bytes, position))
+        end = found.end()
+    parts.append(text[end:].encode("utf-8", "surrogatepass"))
+    whole = b"".join(parts)
+    return whole if is_bytes else whole.decode("utf-8", "replace")
+
+
+def _escape(found: re.Match[str], is_bytes: bool, position: int) -> bytes:
+    """`\\n`, `\\x41`, `\\u0041`, `\\101`; in bytes a number is a byte, in text a character."""
+    letter = found[6]
+    if letter is not None:
+        if letter in _LETTERS:
+            return _LETTERS[letter].encode()
+        if letter in "\\'\"`?":
+            return letter.encode()
+        raise SyntaxFault(f"Syntax error: token recognition error at: '{found.group()}'", position)
+    octal = found[5]
+    code = int(octal, 8) if octal is not None else int(found[1] or found[2] or found[3] or found[4], 16)
+    if code > 0x10FFFF or 0xD800 <= code < 0xE000 or (is_bytes and (found[3] or found[4])):
+        raise SyntaxFault("invalid unicode code point", position)
+    return bytes([code]) if is_bytes else chr(code).encode()
