@@ -1,7 +1,8 @@
-"""Values of CEL as Python has them, and how they compare.
+"""Types and values of CEL, and how values compare.
 
-bool, int, float, str, bytes, None, list and dict are themselves; an unsigned integer is a `Uint`. An error is a value
-too, for `false && error` is false. A key of a map that is a bool is a `BoolKey`, or it would be the same as 0 or 1.
+bool, int, float, str, bytes, None, list and dict stand for themselves; an unsigned integer is a `Uint`. An error is a
+value too (`Fault`), because `false && error` is false. A bool as the key of a map is a `BoolKey`, because in Python True
+and 1 are the same key.
 """
 
 from collections.abc import Iterator
@@ -11,11 +12,13 @@ from typing import Any, ClassVar
 
 from mooring.cel.budget import WORK
 
-# ---- The types of CEL. `list(A)` has the variable `A`: one capital letter stands for any type.
+# ---- types
 
 
 @dataclass(frozen=True, slots=True)
 class Type:
+    """A type with its parameters. A variable stands for any type: `list(A)` has the variable `A`."""
+
     name: str
     params: tuple["Type", ...] = ()
     is_variable: bool = False
@@ -29,7 +32,7 @@ STRING, BYTES, NULL = Type("string"), Type("bytes"), Type("null")
 DURATION, TIMESTAMP = Type("google.protobuf.Duration"), Type("google.protobuf.Timestamp")
 DYN, ERROR = Type("dyn"), Type("*error*")
 ANY = Type("any")
-"""As DYN, but nothing can be iterated that has this type. Parity: attributes of devices have it."""
+"""As DYN, but a comprehension over it does not compile. Parity: attributes of devices have this type."""
 
 _SHORT = {"duration": DURATION, "timestamp": TIMESTAMP}
 
@@ -51,20 +54,20 @@ def is_dynamic(type: Type) -> bool:
 
 
 def unwrapped(type: Type) -> tuple[Type, bool]:
-    """The type that an optional may hold, and whether it is an optional."""
+    """The type inside an optional, and whether the type is an optional; any other type is returned as it is."""
     return (type.params[0], True) if type.name == "optional_type" else (type, False)
 
 
 @cache
 def read_type(text: str) -> Type:
-    """`map(string, list(A))` -> Type."""
+    """A type from its text, such as `map(string, list(A))`: the notation in which functions are declared."""
     types = read_types(text)
     assert len(types) == 1, text
     return types[0]
 
 
 def read_types(text: str) -> tuple[Type, ...]:
-    """`string, list(A)` -> two types."""
+    """Types from their texts: `string, list(A)` are two."""
     return tuple(_read_one(part) for part in _split(text))
 
 
@@ -76,7 +79,7 @@ def _read_one(text: str) -> Type:
 
 
 def _split(text: str) -> Iterator[str]:
-    """At the commas that are in no parentheses."""
+    """Split at the commas outside of parentheses."""
     depth, start = 0, 0
     for i, letter in enumerate(text):
         depth += (letter == "(") - (letter == ")")
@@ -92,14 +95,14 @@ MAX_INT64, MIN_INT64, MAX_UINT64 = (1 << 63) - 1, -(1 << 63), (1 << 64) - 1
 
 
 class Uint(int):
-    """An unsigned integer."""
+    """An unsigned integer: a class of its own, because overloads and `==` between types tell it from int."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """An error as a value."""
+    """An error as a value, with cel-go's text."""
 
     text: str
 
@@ -121,7 +124,7 @@ def unsigned(value: int) -> Uint | Fault:
 
 @dataclass(frozen=True, slots=True)
 class Maybe:
-    """An optional: a value, or none."""
+    """An optional, with or without a value."""
 
     value: Any = None
     has_value: bool = False
@@ -139,13 +142,16 @@ class TypeName:
 
 @dataclass(frozen=True, slots=True)
 class BoolKey:
+    """A bool as the key of a map."""
+
     value: bool
 
 
 class Defaulting(dict[str, Any]):
-    """A map in which every key is found: those that it does not have lead to an empty map.
+    """A map that has an empty map for each key that is missing: attributes of devices by domain, where an expression may
+    ask for a domain that the device does not have.
 
-    Parity: `in`, `size` and iteration know only the keys that it has.
+    Parity: `in`, `size` and iteration see only the keys that are there.
     """
 
     __slots__ = ()
@@ -155,26 +161,27 @@ class Defaulting(dict[str, Any]):
 
 
 class Extension:
-    """A value of a type that CEL does not know by itself."""
+    """A value of a type that CEL itself does not have, such as a quantity or an IP address."""
 
     __slots__ = ()
     type: ClassVar[Type]
 
     def order(self) -> Any:
-        """What it is compared by."""
+        """The value to compare by, for equality and order."""
         raise NotImplementedError
 
     def size(self) -> int:
-        """What it counts as when costs are computed."""
+        """The size that cost rules use."""
         return 1
 
 
 def key_of(value: Any) -> Any:
-    """The value as a key of a dict."""
+    """The value as the key of a dict."""
     return BoolKey(value) if value.__class__ is bool else value
 
 
 def keys_of(mapping: dict[Any, Any]) -> Iterator[Any]:
+    """The keys as values of CEL: the reverse of `key_of`."""
     return (key.value if key.__class__ is BoolKey else key for key in mapping)
 
 
@@ -182,7 +189,8 @@ _NUMBERS = frozenset((int, Uint, float))
 
 
 def equal(one: Any, other: Any) -> bool:
-    """Values of different types are not equal, but numbers are when they have the same value."""
+    """CEL's `==`. Values of different types are not equal, except numbers of the same value. Nested values count as work:
+    comparing them is not charged by cel-go's costs."""
     kind, other_kind = one.__class__, other.__class__
     if kind is not other_kind:
         if kind in _NUMBERS and other_kind in _NUMBERS:
@@ -208,7 +216,7 @@ def _equal_maps(one: dict[Any, Any], other: dict[Any, Any]) -> bool:
 
 
 def size_of(value: Any) -> int:
-    """What a value counts as: the length of texts, lists and maps; 1 for others."""
+    """The size of a value for cost rules: the length of texts, lists and maps, 1 for most others."""
     if isinstance(value, str | bytes | list | dict):
         return len(value)
     if isinstance(value, Extension):
@@ -217,7 +225,7 @@ def size_of(value: Any) -> int:
 
 
 def traversal_of(value: Any) -> int:
-    """What it costs to look at all of a value."""
+    """The cost of visiting all parts of a value: apiserver's traversalCost."""
     if isinstance(value, str | bytes):
         return int(len(value if isinstance(value, bytes) else value.encode()) * 0.1)
     if isinstance(value, list):

@@ -1,4 +1,7 @@
-"""Kubernetes' quantities and versions as values of CEL."""
+"""Quantities and semantic versions as values of CEL.
+
+Upstream: apiserver's cel/library/quantity.go and semverlib.go, with the messages of Go's parsers.
+"""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -11,12 +14,14 @@ QUANTITY, SEMVER = Type("kubernetes.Quantity"), Type("kubernetes.Semver")
 _BAD_QUANTITY = Fault("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")
 _BAD_SUFFIX = Fault("unable to parse quantity's suffix")
 MAX_DIGITS = 1000
-"""Of a number in a version before a release; Python reads no number of more than 4300."""
+"""How many digits of a number in a pre-release are compared as a number; Python raises for more than 4,300."""
 _WORD = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-")
 
 
 @dataclass(frozen=True, slots=True)
 class Quantity(Extension):
+    """A quantity, exact in nano-units."""
+
     nano: int
     type: ClassVar[Type] = QUANTITY
 
@@ -26,19 +31,20 @@ class Quantity(Extension):
 
 @dataclass(frozen=True, slots=True)
 class Semver(Extension):
-    """A version without its build, which does not count when versions are compared."""
+    """A semantic version. Build metadata is left out, because it does not count in comparisons."""
 
     numbers: tuple[int, int, int]
     before: tuple[tuple[int, int, str], ...] = ()
-    """The words of a version before a release; numbers come before other words."""
+    """The identifiers of a pre-release, as sort keys: numeric ones come before others."""
     type: ClassVar[Type] = SEMVER
 
     def order(self) -> Any:
+        """A pre-release comes before its release."""
         return (*self.numbers, not self.before, self.before)
 
 
 def quantity_of(text: str) -> Quantity | Fault:
-    """Parity: Kubernetes tells a number with a suffix that there is not from what is no number at all."""
+    """`quantity(text)`. Parity: a number with an unknown suffix has another message than a text that is not a number."""
     try:
         return Quantity(parse(text))
     except ValueError:  # a QuantityError, or a number of more digits than Python reads
@@ -49,6 +55,7 @@ def quantity_of(text: str) -> Quantity | Fault:
 
 
 def _as_integer(value: Quantity) -> int | Fault:
+    """`asInteger()`: only for whole numbers of 64 bits."""
     if value.nano % NANO or abs(value.nano) > MAX_INT64 * NANO:
         return Fault("cannot convert value to integer")
     return value.nano // NANO
@@ -65,7 +72,7 @@ def semver_of(text: str, is_lenient: bool = False) -> Semver | Fault:
 
 
 def _semver(text: str) -> Semver:
-    """Raises ValueError with the words of the library that upstream uses."""
+    """A strict semantic version. Raises ValueError with the messages of blang/semver, which upstream uses."""
     if not text:
         raise ValueError("Version string empty")
     parts = text.split(".", 2)
@@ -96,6 +103,7 @@ def _number(text: str, name: str) -> int:
 
 
 def _word(text: str) -> tuple[int, int, str]:
+    """An identifier of a pre-release as a sort key: (0, number, further digits) or (1, 0, text)."""
     if not text:
         raise ValueError("Prerelease is empty")
     if text.isascii() and text.isdigit():
@@ -108,7 +116,7 @@ def _word(text: str) -> tuple[int, int, str]:
 
 
 def _normal(text: str) -> str:
-    """`v01.2` -> `1.2.0`."""
+    """The lenient form of a version made strict: `v01.2` -> `1.2.0`."""
     parts = [_trimmed(part) for part in text.removeprefix("v").split(".", 2)]
     if len(parts) < 3 and any(sign in parts[-1] for sign in "+-"):
         raise ValueError("short version cannot contain PreRelease/Build meta data")

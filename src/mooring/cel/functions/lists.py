@@ -1,4 +1,8 @@
-"""Functions of lists, sets and maps: Kubernetes' own, and those of cel-go."""
+"""Functions of lists, sets and maps: cel-go's lists and sets libraries, and Kubernetes' lists library.
+
+Lists come from users and can be long. Functions that build lists check the length first; what compares elements counts as
+work (cel/budget.py).
+"""
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -24,11 +28,12 @@ _NUMBERS = (int, Uint, float)
 
 
 def order_of(value: Any) -> Any:
-    """What a value is compared by."""
+    """The value to sort by."""
     return value.order() if isinstance(value, Extension) else value
 
 
 def _is_comparable(one: Any, other: Any) -> bool:
+    """Whether the two can be ordered: values of one type, or numbers of any type."""
     if one.__class__ is other.__class__:
         return isinstance(one, bool | int | float | str | bytes | Extension)
     return one.__class__ in _NUMBERS and other.__class__ in _NUMBERS
@@ -55,6 +60,8 @@ def _extreme(name: str, choose: Callable[..., Any]) -> Callable[[list[Any]], Any
 
 
 def _sum_from(zero: Any) -> Callable[[list[Any]], Any]:
+    """The sum of a list; `zero` decides the type, and is the sum of an empty list."""
+
     def total(elements: list[Any]) -> Any:
         if any(each.__class__ is not zero.__class__ for each in elements):
             return NO_OVERLOAD
@@ -86,6 +93,7 @@ def _slice(elements: list[Any], start: int, end: int) -> list[Any] | Fault:
 
 
 def _flatten(elements: list[Any], depth: int = 1) -> list[Any] | Fault:
+    """Level by level, with a check of the length before each: nested references to one list multiply its elements."""
     if depth < 0:
         return Fault("level must be non-negative")
     while depth and any(each.__class__ is list for each in elements):
@@ -96,6 +104,7 @@ def _flatten(elements: list[Any], depth: int = 1) -> list[Any] | Fault:
 
 
 def _sort_by(elements: list[Any], keys: list[Any]) -> list[Any] | Fault:
+    """The elements in the order of their keys; elements with equal keys keep their order."""
     if len(elements) != len(keys):
         told = f"but got {len(elements)} and {len(keys)} elements respectively"
         return Fault(f"{SORT_BY_KEYS}() expected a list of the same size as the associated keys list, {told}")
@@ -112,6 +121,7 @@ def _range(length: int) -> list[int]:
 
 
 def _distinct(elements: list[Any]) -> list[Any]:
+    """The elements without repetitions, in the order of their first occurrence."""
     found: list[Any] = []
     seen: set[Any] = set()
     for each in elements:
@@ -119,7 +129,7 @@ def _distinct(elements: list[Any]) -> list[Any]:
             key = key_of(each)
             is_new = key not in seen
             seen.add(key)
-        except TypeError:  # a list or a map: compared with each
+        except TypeError:  # lists and maps are not hashable: compare with each
             is_new = not any(equal(each, other) for other in found)
         if is_new:
             found.append(each)
@@ -127,10 +137,12 @@ def _distinct(elements: list[Any]) -> list[Any]:
 
 
 def _has(elements: list[Any], others: list[Any]) -> bool:
+    """`sets.contains(elements, others)`."""
     return all(any(equal(each, other) for other in elements) for each in others)
 
 
 def _shares(elements: list[Any], others: list[Any]) -> bool:
+    """`sets.intersects(elements, others)`."""
     return any(any(equal(each, other) for other in others) for each in elements)
 
 
@@ -139,6 +151,7 @@ def _insert(mapping: dict[Any, Any], key: Any, value: Any) -> dict[Any, Any] | F
 
 
 def _merge(mapping: dict[Any, Any], more: dict[Any, Any]) -> dict[Any, Any] | Fault:
+    """Both maps; a key that both have is an error. The planner does this in place where it can (evaluation.inserting)."""
     for key in more:
         if key in mapping:
             return Fault(f"insert failed: key {key} already exists")
@@ -146,7 +159,7 @@ def _merge(mapping: dict[Any, Any], more: dict[Any, Any]) -> dict[Any, Any] | Fa
 
 
 def _compared() -> Iterator[Overload]:
-    """One overload for each type of elements."""
+    """Functions that compare or add elements: one overload for each type of elements, as upstream declares them."""
     for kind in COMPARABLE:
         yield member(f"list_{kind}_is_sorted_bool", "isSorted", f"list({kind})", "bool", _is_sorted)
         yield member(f"list_{kind}_max_{kind}", "max", f"list({kind})", kind, _extreme("max", max))

@@ -1,4 +1,7 @@
-"""Addresses and networks as values of CEL, as Kubernetes has them."""
+"""IP addresses, networks (CIDR) and URLs as values of CEL: Kubernetes' libraries, with the messages of Go's parsers.
+
+Upstream: apiserver's cel/library/ip.go, cidr.go and urls.go.
+"""
 
 import re
 import urllib.parse
@@ -15,6 +18,8 @@ IP, CIDR = Type("net.IP"), Type("net.CIDR")
 
 @dataclass(frozen=True, slots=True)
 class Address(Extension):
+    """An IP address; its size for costs is its length in bytes."""
+
     ip: IPv4Address | IPv6Address
     type: ClassVar[Type] = IP
 
@@ -30,7 +35,7 @@ class Address(Extension):
 
 @dataclass(frozen=True, slots=True)
 class Network(Extension):
-    """`ip` may have bits beyond the prefix."""
+    """A network. `ip` may have bits beyond the prefix, which `masked()` clears."""
 
     ip: IPv4Address | IPv6Address
     prefix: int
@@ -40,7 +45,7 @@ class Network(Extension):
         return self.ip.version, int(self.ip), self.prefix
 
     def size(self) -> int:
-        """The bytes that the prefix touches."""
+        """The size for costs: the bytes of the prefix, rounded up."""
         return -(-self.prefix // 8)
 
     def range(self) -> IPv4Network | IPv6Network:
@@ -51,6 +56,7 @@ class Network(Extension):
 
 
 def address_of(text: str) -> Address | Fault:
+    """`ip(text)`. Parity: addresses with a zone, and IPv4 addresses mapped to IPv6, are not allowed."""
     try:
         ip = ip_address(text)
     except ValueError:
@@ -64,7 +70,7 @@ def address_of(text: str) -> Address | Fault:
 
 
 def _bad_address(text: str) -> str:
-    """As Go words the commonest."""
+    """The most common errors of netip.ParseAddr, in Go's words."""
     told = f"ParseAddr({quote(text)})"
     first = next((letter for letter in text if letter in ".:%"), "")
     if first == ".":
@@ -80,6 +86,7 @@ def _bad_address(text: str) -> str:
 
 
 def network_of(text: str) -> Network | Fault:
+    """`cidr(text)`. Parity: upstream repeats the first part of some messages."""
     bad = "network address parse error during conversion from string: "
     address, slash, length = text.rpartition("/")
     if not slash:
@@ -101,7 +108,7 @@ def network_of(text: str) -> Network | Fault:
 
 
 def _contains_ip(network: Network, other: Address | str) -> bool | Fault:
-    """Parity: a text that is no address is told as an overload that does not exist."""
+    """`cidr.containsIP(x)`. Parity: for a text that is not an address, upstream's error is that of a missing overload."""
     address = address_of(other) if isinstance(other, str) else other
     return NO_OVERLOAD if isinstance(address, Fault) else address.ip in network.range()
 
@@ -130,13 +137,14 @@ def _is_link_local(address: Address) -> bool:
 
 
 def _is_global(address: Address) -> bool:
-    """Parity: also private addresses; not those that are unspecified, loopback, multicast, link-local or broadcast."""
+    """Go's IsGlobalUnicast: also private addresses; not unspecified, loopback, multicast, link-local or broadcast ones."""
     ip = address.ip
     is_broadcast = ip.version == 4 and int(ip) == 0xFFFFFFFF
     return not (ip.is_unspecified or ip.is_loopback or ip.is_multicast or is_broadcast or _is_link_local(address))
 
 
 def _is_canonical(text: str) -> bool | Fault:
+    """Whether the text is the canonical form of its address, as `::1` is and `0::1` is not."""
     address = address_of(text)
     return address if isinstance(address, Fault) else str(address) == text
 
@@ -167,7 +175,7 @@ NETWORKS: tuple[Overload, ...] = (
 )
 
 
-# ---- URLs as values of CEL, as Go parses them.
+# ---- URLs
 
 
 URL_TYPE = Type("kubernetes.URL")
@@ -179,11 +187,13 @@ _PATH_SAFE = "$&+,/:;=@!'()*~"
 
 @dataclass(frozen=True, slots=True)
 class Url(Extension):
+    """A URL in the parts of Go's net/url.URL."""
+
     text: str
     scheme: str
     host: str
     path: str
-    """As it was written, with its escapes."""
+    """With its escapes, as in the text."""
     query: str
     type: ClassVar[Type] = URL_TYPE
 
@@ -199,7 +209,7 @@ class Url(Extension):
         return self.host.rpartition("]")[2].partition(":")[2]
 
     def escaped_path(self) -> str:
-        """As it was written where that is a way to write the path, or else as Go writes it."""
+        """The path as in the text if that is a valid encoding, otherwise as Go encodes it."""
         is_valid = re.fullmatch(r"(?:[A-Za-z0-9_.~$&+,/:;=@!'()*\[\]-]|%[0-9A-Fa-f]{2})*", self.path)
         return self.path if is_valid else urllib.parse.quote(urllib.parse.unquote(self.path), safe=_PATH_SAFE)
 
@@ -208,7 +218,7 @@ class Url(Extension):
 
 
 class _UrlFault(Exception):
-    pass
+    """A text that Go's url.ParseRequestURI rejects, with its message."""
 
 
 def url_of(text: str) -> Url | Fault:
@@ -219,7 +229,7 @@ def url_of(text: str) -> Url | Fault:
 
 
 def why_not_uri(text: str) -> str | None:
-    """What is wrong with a URI, as Go says it; None: nothing."""
+    """The fault of a URI in Go's words, or None."""
     try:
         _parse(text)
     except _UrlFault as fault:
@@ -228,7 +238,7 @@ def why_not_uri(text: str) -> str | None:
 
 
 def _parse(text: str) -> Url:
-    """Only absolute URLs and absolute paths."""
+    """Go's url.ParseRequestURI: absolute URLs and absolute paths only. Raises _UrlFault."""
     if any(letter < " " or letter == "\x7f" for letter in text):
         raise _UrlFault("net/url: invalid control character in URL")
     if not text:

@@ -1,7 +1,8 @@
-"""Regular expressions in time that grows with text and pattern only, as RE2 has them: no way back is ever taken.
+"""Regular expressions as RE2 has them, without backtracking: the time grows with the product of text and pattern only.
 
-The pattern becomes a program of few instructions; a text is read once, with all places of the program in hand that
-could be reached, in the order in which RE2 prefers them. Sets of places are remembered, so that most letters cost one look.
+Python's `re` backtracks, so that a short pattern of a user could stop the scheduler. Here the pattern becomes a program (a
+Thompson NFA), and a search reads the text once, with all places of the program that can be reached, in the order in which
+RE2 prefers them. Python's parser reads the pattern, because RE2's syntax is nearly a subset of Python's.
 """
 
 import re
@@ -16,37 +17,42 @@ from mooring.cel.budget import WORK
 from mooring.cel.values import Fault
 
 MAX_PROGRAM = 20_000
-"""Instructions: counted repetitions multiply. RE2 has a limit of its own, of 1000 repetitions."""
+"""The most instructions of a program: nested counted repetitions multiply (`(a{100}){100}`)."""
 MAX_REPEAT = 1000
+"""RE2's limit of a counted repetition."""
 
 Letter = Callable[[str], bool]
 
 
 class PatternFault(Exception):
-    """Not a regular expression that RE2 takes."""
+    """A pattern that RE2 does not accept; the text is Go's as far as possible."""
 
 
 @dataclass(slots=True)
 class RegexProgram:
-    """Instructions by place. `takes` says of a letter whether it leads to the next place."""
+    """A compiled pattern. A place is the number of an instruction; each has exactly one of three kinds."""
 
     letters: dict[int, Letter] = field(default_factory=dict)
+    """Take a letter that the predicate accepts, and go to the next place."""
     jumps: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """Places to go on at, the preferred one first."""
+    """Go to one of these places, preferably the first."""
     conditions: dict[int, Callable[[str, int], bool]] = field(default_factory=dict)
+    """Go to the next place if the condition on the position holds (`^`, `$`, `\\b`)."""
     length: int = 0
 
     start = 0
 
     @property
     def end(self) -> int:
+        """The place behind the last instruction: the pattern has matched."""
         return self.length
 
     def takes(self, place: int, letter: str) -> bool:
         return self.letters[place](letter)
 
     def closed(self, threads: Iterable[tuple[int, int]], text: str, at: int) -> list[tuple[int, int]]:
-        """All places that are reached without taking a letter, in the order of preference; each once."""
+        """All places that the threads reach without taking a letter, in the order of preference, each once. A thread is
+        (place, where its match began)."""
         reached: list[tuple[int, int]] = []
         seen: set[int] = set()
         for place, begin in threads:
@@ -66,9 +72,8 @@ class RegexProgram:
         WORK.spend(len(seen))
         return reached
 
-    # ---- making it
-
     def add(self) -> int:
+        """The place of a new instruction, which the caller fills in."""
         place = self.length
         self.length += 1
         if self.length > MAX_PROGRAM:
@@ -81,6 +86,7 @@ class RegexProgram:
 
 @lru_cache(maxsize=512)
 def compiled(pattern: str) -> RegexProgram | Fault:
+    """The program of a pattern. Cached: a selector runs for each device, mostly with a constant pattern."""
     try:
         return compile_pattern(pattern)
     except PatternFault as fault:
@@ -94,7 +100,7 @@ def matches(text: str, pattern: str) -> bool | Fault:
 
 
 def find(text: str, pattern: str) -> str | Fault:
-    """The leftmost match; empty if there is none."""
+    """The leftmost match, or an empty text. Raises Exceeded."""
     program = compiled(pattern)
     if isinstance(program, Fault):
         return Fault(f"Illegal regex: {program.text}")
@@ -103,6 +109,7 @@ def find(text: str, pattern: str) -> str | Fault:
 
 
 def find_all(text: str, pattern: str, limit: int = -1) -> list[str] | Fault:
+    """All matches, at most `limit` if that is not negative. Raises Exceeded."""
     program = compiled(pattern)
     if isinstance(program, Fault):
         return Fault(f"Illegal regex: {program.text}")
@@ -110,7 +117,7 @@ def find_all(text: str, pattern: str, limit: int = -1) -> list[str] | Fault:
 
 
 def _all(program: RegexProgram, text: str, limit: int) -> list[tuple[int, int]]:
-    """Matches that do not overlap. Parity: an empty one right behind another does not count."""
+    """Matches that do not overlap. Parity: an empty match directly after another match does not count, as in Go."""
     found: list[tuple[int, int]] = []
     at, before = 0, -1
     while at <= len(text) and len(found) != limit:
@@ -126,7 +133,7 @@ def _all(program: RegexProgram, text: str, limit: int) -> list[tuple[int, int]]:
 
 
 def _search(program: RegexProgram, text: str, start: int) -> tuple[int, int] | None:
-    """Where the leftmost match begins and ends: of those that begin there the one that RE2 prefers."""
+    """Start and end of the leftmost match; of several that start there, the one that RE2 prefers."""
     threads: list[tuple[int, int]] = []
     best: tuple[int, int] | None = None
     for at in range(start, len(text) + 1):
@@ -138,7 +145,7 @@ def _search(program: RegexProgram, text: str, start: int) -> tuple[int, int] | N
         for place, begin in reached:
             if place == program.end:
                 best = (begin, at)
-                break  # what follows is preferred less
+                break  # threads that follow are preferred less
             if at < len(text) and program.takes(place, text[at]):
                 threads.append((place + 1, begin))
         if not threads and best is not None:
@@ -153,11 +160,15 @@ _POSIX = {
     "digit": "0-9", "graph": "!-~", "lower": "a-z", "print": " -~", "punct": "!-/:-@\\[-`{-~", "space": "\\t\\n\\v\\f\\r ",
     "upper": "A-Z", "word": "0-9A-Za-z_", "xdigit": "0-9A-Fa-f",
 }  # fmt: skip
+"""Classes of `[[:alpha:]]`, which Python does not have."""
 _PERL_ONLY = re.compile(r"\(\?(?:[=!>(]|<[=!])|\(\?P[=>]|\\[1-9]|[*+?}]\+")
 
 
 def compile_pattern(pattern: str) -> RegexProgram:
-    """Raises PatternFault."""
+    """The program of a pattern. Raises PatternFault.
+
+    What Python accepts and RE2 does not (look-around, back references, possessive quantifiers) is rejected first.
+    """
     plain = re.sub(r"\\\\|\[[^\]]*\]", "", pattern)
     if _PERL_ONLY.search(plain):
         raise PatternFault(f"invalid or unsupported Perl syntax: `{pattern}`")
@@ -171,7 +182,7 @@ def compile_pattern(pattern: str) -> RegexProgram:
 
 
 def _told(fault: str) -> str:
-    """As Go words the commonest."""
+    """The most common errors in Go's words."""
     if fault.startswith("missing )"):
         return "missing closing )"
     if fault.startswith("unbalanced parenthesis"):
@@ -182,7 +193,7 @@ def _told(fault: str) -> str:
 
 
 def _as_python(pattern: str) -> str:
-    """What RE2 writes in another way: `[[:alpha:]]`, `\\z`, `\\Q...\\E`, and flags for a part."""
+    """The pattern in Python's notation, where RE2's differs: `[[:alpha:]]`, `\\z`, `\\Q...\\E`, and flags at the start."""
     pattern = re.sub(r"\\Q(.*?)(?:\\E|$)", lambda found: re.escape(found[1]), pattern, flags=re.DOTALL)
     pattern = re.sub(r"\[:(\^?)(\w+):\]", _posix_class, pattern)
     pattern = pattern.replace("(?<", "(?P<") if "(?P<" not in pattern else pattern
@@ -224,6 +235,7 @@ def _item(program: RegexProgram, op: Any, value: Any, flags: int) -> None:
 
 
 def _branch(program: RegexProgram, branches: Any, flags: int) -> None:
+    """`a|b`: before each branch but the last a fork to the next one, behind it a jump to the end."""
     ends = []
     for i, branch in enumerate(branches):
         fork = program.add() if i < len(branches) - 1 else None
@@ -236,6 +248,7 @@ def _branch(program: RegexProgram, branches: Any, flags: int) -> None:
 
 
 def _repeat(program: RegexProgram, value: Any, flags: int, is_lazy: bool) -> None:
+    """`a{2,4}` becomes `aa` and two optional `a`; `a*` becomes a loop. A lazy repetition prefers to leave."""
     least, most, inner = value
     is_endless = most is ops.MAXREPEAT
     if least > MAX_REPEAT or (not is_endless and most > MAX_REPEAT):
@@ -268,7 +281,7 @@ def _literal(wanted: str, is_other: bool, flags: int) -> Letter:
 
 
 def _class(items: Any, flags: int) -> Letter:
-    """Python knows classes: one letter against one class takes no way back."""
+    """A class such as `[a-z\\d]`; a letter is tested against each of its items."""
     is_negated = items[0][0] is ops.NEGATE
     ranges = [_range(op, value) for op, value in items[is_negated:]]
     ignores_case = bool(flags & re.IGNORECASE)
@@ -303,6 +316,7 @@ def _is_word(text: str, at: int) -> bool:
 
 
 def _condition(value: Any, flags: int) -> Callable[[str, int], bool]:
+    """`^`, `$`, `\\A`, `\\z`, `\\b` and `\\B`. Words are ASCII, as in RE2."""
     name, is_multiline = str(value), bool(flags & re.MULTILINE)
     if name in ("AT_BEGINNING", "AT_BEGINNING_STRING"):
         if is_multiline and name == "AT_BEGINNING":

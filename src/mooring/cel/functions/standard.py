@@ -1,4 +1,7 @@
-"""The functions of CEL itself: operators, conversions, texts, and optionals."""
+"""The standard functions of CEL: operators, conversions, sizes, texts, and optionals.
+
+Overload ids and messages are cel-go's. Results are 64-bit: what does not fit is an error.
+"""
 
 import re
 from collections.abc import Callable, Iterator
@@ -32,7 +35,7 @@ from mooring.cel.values import (
 
 
 def _quotient(one: int, other: int) -> int | Fault:
-    """Rounded towards zero."""
+    """Rounded towards zero, as in Go; Python rounds down."""
     if other == 0:
         return Fault("division by zero")
     magnitude = abs(one) // abs(other)
@@ -40,6 +43,7 @@ def _quotient(one: int, other: int) -> int | Fault:
 
 
 def _remainder(one: int, other: int) -> int | Fault:
+    """With the sign of the first operand, as in Go. Parity: the one case whose quotient overflows is an error."""
     if other == 0:
         return Fault("modulus by zero")
     if one == MIN_INT64 and other == -1:
@@ -56,12 +60,14 @@ def _unsigned(act: Callable[[int, int], int | Fault]) -> Callable[[int, int], An
 
 
 def _divided(one: float, other: float) -> float:
+    """IEEE division: Python raises for a division by zero."""
     if other == 0 or isnan(other):
         return float("nan") if one == 0 or isnan(one) or isnan(other) else float("inf") * (one if one else 1)
     return one / other
 
 
 def _sum_of_lists(one: list[Any], other: list[Any]) -> list[Any]:
+    """Lists can be doubled again and again, so that the length is checked first."""
     check_length(len(one) + len(other))
     return one + other
 
@@ -184,6 +190,7 @@ def _to_uint(value: float) -> Uint | Fault:
 
 
 def _number(text: str, kind: str, low: int, high: int) -> int | Fault:
+    """A decimal number of at most 20 digits, which is what 64 bits need. Python's int() accepts more forms."""
     digits = text[1:] if text[:1] in ("+", "-") and low < 0 else text
     if not (digits.isascii() and digits.isdigit()) or len(digits) > 20 or not low <= int(text) <= high:
         return _not_converted(kind)
@@ -213,7 +220,7 @@ def _read_bool(text: str) -> bool | Fault:
 
 
 def shown_double(value: float) -> str:
-    """The shortest text that means the same number, as Go writes it."""
+    """The shortest text of the same number, in Go's form of %v; Python differs in exponents and infinities."""
     if not isfinite(value):
         return "NaN" if isnan(value) else "+Inf" if value > 0 else "-Inf"
     text = repr(value)
@@ -267,7 +274,7 @@ def _conversions() -> Iterator[Overload]:
 
 
 def _of_value(value: Any) -> Maybe:
-    """Parity: values that are zero or empty are none."""
+    """`optional.ofNonZeroValue(x)`: no value if x is zero or empty."""
     return Maybe(value, True) if value or value.__class__ is Maybe else NOTHING
 
 

@@ -1,4 +1,6 @@
-"""Functions of texts: the strings library of cel-go in its second version, and Kubernetes' search by pattern."""
+"""Functions of strings: cel-go's strings library in version 2, Kubernetes' `find` and `findAll`, and the checks of literals
+at compile time.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from math import isfinite, isnan
@@ -26,7 +28,7 @@ _QUOTED = {
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _UPPER = {code + 32: code for code in range(ord("A"), ord("Z") + 1)}
 PRECISION = 6
-"""Digits behind the point where a format says nothing."""
+"""Digits after the decimal point if a clause of a format has no precision: C's default."""
 
 
 def _out_of_range(place: int) -> Fault:
@@ -40,6 +42,7 @@ def _char_at(text: str, place: int) -> str | Fault:
 
 
 def _index_of(text: str, part: str, start: int = 0) -> int | Fault:
+    """Parity: an empty part is found at `start`, even beyond the end."""
     if not part:
         return start
     return _out_of_range(start) if start < 0 else text.find(part, start)
@@ -56,13 +59,14 @@ def _last_index_of(text: str, part: str, start: int | None = None) -> int | Faul
 
 
 def _replace(text: str, old: str, new: str, count: int = -1) -> str:
+    """The length is checked first: replacing every letter by a long text multiplies lengths."""
     times = text.count(old) if count < 0 else min(count, text.count(old))
     check_length(len(text) + times * len(new))
     return text.replace(old, new, count)
 
 
 def _split(text: str, separator: str, count: int = -1) -> list[str]:
-    """Parity: as Go splits. `count` limits the parts; none means no part at all."""
+    """Go's strings.SplitN: `count` limits the parts, 0 gives none, and a negative number all."""
     if count == 0:
         return []
     if separator:
@@ -88,14 +92,15 @@ def _join(texts: list[Any], separator: str = "") -> str | Fault:
 
 
 def quote(text: str) -> str:
+    """`strings.quote(text)`, and texts in messages."""
     return '"' + "".join(_QUOTED.get(letter, letter) for letter in text) + '"'
 
 
-# ---- "%s has %d".format([...])
+# ---- formats: "%s has %d".format([...])
 
 
 class FormatFault(Exception):
-    """A format, or a value that does not fit it; the text is cel-go's."""
+    """A format that cannot be parsed, or a value that does not fit its clause; the text is cel-go's."""
 
 
 def _format(text: str, args: list[Any]) -> str | Fault:
@@ -117,17 +122,17 @@ def _format(text: str, args: list[Any]) -> str | Fault:
 
 
 def formatted(verb: str, precision: int, value: Any) -> str:
-    """Raises FormatFault."""
+    """A value as a clause of a format writes it. Raises FormatFault."""
     return _VERBS[verb](value, precision)
 
 
 def clauses(text: str) -> Iterator[tuple[str, int]]:
-    """Verbs and precisions of a format, in order. Raises FormatFault."""
+    """The clauses of a format as (verb, precision), in order. Raises FormatFault."""
     return (part for part in _parts(text) if not isinstance(part, str))
 
 
 def _parts(text: str) -> Iterator[str | tuple[str, int]]:
-    """Texts that stay as they are, and clauses."""
+    """Plain texts and clauses of a format, in order; `%%` is a percent sign."""
     at = 0
     while at < len(text):
         sign = text.find("%", at)
@@ -144,13 +149,13 @@ def _parts(text: str) -> Iterator[str | tuple[str, int]]:
 
 
 def _clause(text: str, at: int) -> tuple[str, int, int]:
-    """The verb behind a percent sign, its precision, and where the text goes on."""
+    """The verb after a percent sign, its precision, and where the text continues."""
     precision = PRECISION
     if text[at : at + 1] == ".":
         end = at + 1
         while text[end : end + 1].isdecimal():
             end += 1
-        precision, at = int(text[at + 1 : end][:9] or PRECISION), end
+        precision, at = int(text[at + 1 : end][:9] or PRECISION), end  # nine digits: the rest is too large anyway
         if precision > 100:
             raise FormatFault(f"error while parsing precision: precision {precision} is too large")
     verb = text[at : at + 1]
@@ -162,6 +167,7 @@ def _clause(text: str, at: int) -> tuple[str, int, int]:
 
 
 def _as_text(value: Any, _: int = 0) -> str:
+    """The clause `%s`. Maps are sorted by the text of their keys, so that the result does not depend on their order."""
     WORK.spend(size_of(value))
     if value.__class__ is list:
         return f"[{', '.join(map(_nested, value))}]"
@@ -178,7 +184,7 @@ def _as_text(value: Any, _: int = 0) -> str:
 
 
 def _nested(value: Any) -> str:
-    """In a list or a map."""
+    """A value inside a list or a map: texts are quoted, and times name their type."""
     if value.__class__ is float:
         return f"{value:.{PRECISION}f}" if isfinite(value) else quote(shown_double(value))
     if isinstance(value, Timestamp | CelDuration):
@@ -204,6 +210,8 @@ _PLAIN: dict[type, Callable[[Any], str]] = {
 
 
 def _of(kinds: tuple[type, ...], what: str, shown: Callable[[Any, int], str]) -> Callable[[Any, int], str]:
+    """A clause for values of some types; `what` is the message for any other."""
+
     def clause(value: Any, precision: int) -> str:
         if value.__class__ not in kinds:
             raise FormatFault(f"{what}, was given {type_of(value).name}")
@@ -265,15 +273,15 @@ TEXTS: tuple[Overload, ...] = (
 )
 
 
-# ---- What is wrong with literals in calls, said before anything is evaluated: patterns, moments, spans and formats.
+# ---- checks of literals at compile time
 
 
 Validator = Callable[[CallExpression], None]
-"""Raises SyntaxFault."""
+"""Checks a call; raises SyntaxFault."""
 
 
 def _check_literal(read: Callable[[str], object]) -> Validator:
-    """Parity: the first argument counts, also where that is not the one that is read."""
+    """A check of the first argument, if it is a literal. Parity: in `matches(text, pattern)` that is the text."""
 
     def validate(call: CallExpression) -> None:
         argument = call.args[0] if call.args else None
@@ -288,6 +296,7 @@ def _check_literal(read: Callable[[str], object]) -> Validator:
 
 
 def _check_format(call: CallExpression) -> None:
+    """The clauses of a literal format against its arguments, as far as these are literals."""
     target, listed = call.target, call.args[0] if call.args else None
     if not isinstance(target, Literal) or not isinstance(target.value, str) or not isinstance(listed, ListLiteral):
         return

@@ -1,4 +1,4 @@
-"""Moments and spans of time, to the nanosecond."""
+"""Timestamps and durations as values of CEL, exact to the nanosecond, in Go's notation."""
 
 import re
 from collections.abc import Callable
@@ -12,14 +12,14 @@ from mooring.cel.values import DURATION, MAX_INT64, MIN_INT64, OVERFLOW, TIMESTA
 
 SECOND = 1_000_000_000
 MAX_DIGITS = 100
-"""Of a part of a span: more would not fit into one."""
+"""The longest number in a duration; 64 bits of nanoseconds have 19 digits."""
 _UNITS = {"ns": 1, "us": 1000, "µs": 1000, "μs": 1000, "ms": 10**6, "s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND}
 _PART = re.compile(r"([0-9]*\.?[0-9]*)(ns|us|µs|μs|ms|s|m|h)")
 _MOMENT = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,9}))?(Z|[+-][0-9]{2}:[0-9]{2})"
 )
 _FIRST, _LAST = -62135596800 * SECOND, 253402300800 * SECOND
-"""0001-01-01 and the end of the year 9999."""
+"""0001-01-01 and the end of the year 9999: the range of google.protobuf.Timestamp."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Timestamp(Extension):
 
 
 def read_duration(text: str) -> CelDuration | Fault:
-    """`1h30m`, `-1.5s`, `0`."""
+    """`duration(text)`, such as `1h30m`, `-1.5s` or `0`: Go's time.ParseDuration."""
     body = text.lstrip("+-") if text[:1] in ("+", "-") else text
     sign = -1 if text.startswith("-") else 1
     if body == "0":
@@ -61,7 +61,7 @@ def read_duration(text: str) -> CelDuration | Fault:
 
 
 def read_timestamp(text: str) -> Timestamp | Fault:
-    """RFC 3339."""
+    """`timestamp(text)` in RFC 3339. datetime has only microseconds, so that the fraction is added separately."""
     found = _MOMENT.fullmatch(text)
     bad = Fault(f'parsing time "{text}" as "2006-01-02T15:04:05Z07:00": cannot parse')
     if found is None:
@@ -85,7 +85,7 @@ def shown_timestamp(moment: Timestamp) -> str:
 
 
 def shown_duration(span: CelDuration) -> str:
-    """Seconds: `90s`, `1.5s`."""
+    """In seconds, as CEL writes durations: `90s`, `1.5s`."""
     sign = "-" if span.nanoseconds < 0 else ""
     seconds, rest = divmod(abs(span.nanoseconds), SECOND)
     return f"{sign}{seconds}{f'.{rest:09}'.rstrip('0') if rest else ''}s"
@@ -109,6 +109,7 @@ def _minus(made: Callable[[int], Any]) -> Callable[[Any, Any], Any]:
 
 
 def _in_zone(moment: Timestamp, zone: str) -> datetime:
+    """The moment in a zone, which is a name (`Europe/Berlin`) or an offset (`+02:00`)."""
     base = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=moment.nanoseconds // 1000)
     fixed = re.fullmatch(r"([+-]?)([0-9]{2}):([0-9]{2})", zone)
     if fixed is not None:
@@ -143,7 +144,7 @@ _SPANS = {"getHours": 3600 * SECOND, "getMinutes": 60 * SECOND, "getSeconds": SE
 
 
 def _in_units(unit: int) -> Callable[[CelDuration], int]:
-    """Rounded towards zero."""
+    """A duration in whole units, rounded towards zero."""
     return lambda span: abs(span.nanoseconds) // unit * (1 if span.nanoseconds >= 0 else -1)
 
 

@@ -1,4 +1,7 @@
-"""Macros: calls that are rewritten before anything is checked, most of them into comprehensions."""
+"""Macros: calls that the parser rewrites before types are checked, most of them into comprehensions.
+
+The expansions are cel-go's, node by node, because costs are counted on the expanded tree.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -17,6 +20,7 @@ from mooring.cel.language.syntax import (
 ACCU = "@result"
 UNUSED = "#unused"
 _SORTED = "@__sortBy_input__"
+"""Names of variables that no expression can use, because they are not identifiers."""
 
 AND, OR, NOT, CONDITIONAL, ADD, EQUALS = "_&&_", "_||_", "!_", "_?_:_", "_+_", "_==_"
 NOT_STRICTLY_FALSE = "@not_strictly_false"
@@ -33,7 +37,7 @@ _NO_NAME = "argument is not an identifier"
 
 
 def expand(call: CallExpression) -> SyntaxNode:
-    """What the call stands for; the call itself where it is no macro. Raises SyntaxFault."""
+    """The expansion of a macro; any other call is returned as it is. Raises SyntaxFault."""
     if call.target is None:
         return _has(call) if call.function == "has" and len(call.args) == 1 else call
     if call.function == "bind" and len(call.args) == 3 and isinstance(call.target, Ident) and call.target.name == "cel":
@@ -44,6 +48,7 @@ def expand(call: CallExpression) -> SyntaxNode:
 
 
 def _has(call: CallExpression) -> SyntaxNode:
+    """`has(a.b)`: the argument must be a selection."""
     selected = call.args[0]
     if not isinstance(selected, Select) or selected.is_test:
         raise SyntaxFault("invalid argument to has() macro", selected.position)
@@ -57,6 +62,7 @@ def _name(node: SyntaxNode, fault: str) -> str:
 
 
 def _variables(args: Nodes, how_many: int, fault: str = "argument must be a simple name") -> tuple[str, str]:
+    """The names of the one or two iteration variables; the second is empty for one."""
     names = [_name(each, fault) for each in args[:how_many]]
     for node, name in zip(args, names, strict=False):
         if name in (ACCU, "__result__"):
@@ -67,7 +73,7 @@ def _variables(args: Nodes, how_many: int, fault: str = "argument must be a simp
 
 
 def _bound(at: int, name: str, value: SyntaxNode, result: SyntaxNode) -> SyntaxNode:
-    """`result`, in which `name` is `value`."""
+    """`cel.bind(name, value, result)`: a comprehension over nothing, whose accumulator is the name."""
     return Fold(at, ListLiteral(at, ()), UNUSED, "", name, value, Literal(at, False), Ident(at, name), result)
 
 
@@ -147,18 +153,20 @@ def _transform_entry(at: int, target: SyntaxNode, args: Nodes) -> SyntaxNode:
 
 
 def _sort_by(at: int, target: SyntaxNode, args: Nodes) -> SyntaxNode:
+    """`list.sortBy(x, key)`: the keys are computed first, then the list is sorted by them."""
     keys = _map(at, Ident(at, _SORTED), args)
     return _bound(at, _SORTED, target, CallExpression(at, SORT_BY_KEYS, Ident(at, _SORTED), (keys,)))
 
 
 def _optional_map(at: int, target: SyntaxNode, args: Nodes) -> SyntaxNode:
-    """Parity: the target stands twice in it, so it is evaluated twice."""
+    """`optional.optMap(x, value)`. Parity: the target is in the expansion twice, and is evaluated and charged twice."""
     name = _name(args[0], "optMap() variable name must be a simple identifier")
     inner = _bound(at, name, CallExpression(at, "value", target, ()), args[1])
     return _if_present(at, target, _call(at, "optional.of", inner))
 
 
 def _optional_flat_map(at: int, target: SyntaxNode, args: Nodes) -> SyntaxNode:
+    """`optional.optFlatMap(x, value)`: the value is an optional itself."""
     name = _name(args[0], "optFlatMap() variable name must be a simple identifier")
     return _if_present(at, target, _bound(at, name, CallExpression(at, "value", target, ()), args[1]))
 

@@ -1,4 +1,7 @@
-"""From text to a tree: the grammar of CEL, by recursive descent."""
+"""The parser: from text to a tree, by recursive descent, with macros expanded.
+
+Messages and limits are those of cel-go's parser, which is generated (ANTLR); users search for its texts.
+"""
 
 from mooring.cel.language.macros import expand
 from mooring.cel.language.syntax import (
@@ -19,20 +22,22 @@ from mooring.cel.values import MAX_INT64
 
 _RELATIONS = ("<", "<=", ">", ">=", "==", "!=", "in")
 _LEVELS: tuple[tuple[str, ...], ...] = (_RELATIONS, ("+", "-"), ("*", "/", "%"))
-"""Operators of two operands, the loosest first; those of one level go from left to right."""
+"""Operators with two operands, from the weakest binding to the strongest; operators of a level associate to the left."""
 
 _FIRST = (
     "'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER"
 )
-"""What an expression may begin with, as cel-go lists it."""
+"""What an expression may begin with, in the words of cel-go's message."""
 
 
 def parse(source: str) -> SyntaxNode:
-    """Raises SyntaxFault."""
+    """The tree of an expression. Raises SyntaxFault."""
     return _Parser(source).whole()
 
 
 class _Parser:
+    """One pass over the tokens; each method parses one rule of the grammar."""
+
     def __init__(self, source: str) -> None:
         self._tokens = tokens_of(source)
         self._next = 0
@@ -69,6 +74,7 @@ class _Parser:
         return SyntaxFault(f"Syntax error: mismatched input '{self._token.text}'{more}", self._token.position)
 
     def _deeper(self, by: int = 1) -> None:
+        """Count a level of nesting. Python's own recursion must not be what stops a hostile expression."""
         self._depth += by
         if self._depth > MAX_DEPTH:
             raise SyntaxFault(f"expression recursion limit exceeded: {MAX_DEPTH}", self._token.position)
@@ -76,7 +82,7 @@ class _Parser:
     # ---- operators
 
     def _expression(self) -> SyntaxNode:
-        """`condition ? then : otherwise`; what comes after the colon is an expression again."""
+        """`condition ? then : otherwise`, where `otherwise` is an expression again."""
         self._deeper()
         node = self._logical("||", "_||_")
         at = self._token.position
@@ -88,7 +94,7 @@ class _Parser:
         return node
 
     def _logical(self, sign: str, function: str) -> SyntaxNode:
-        """All terms of `a && b && c` make one call: so many terms do not nest."""
+        """`a && b && c` is one call with three terms, so that a thousand terms do not nest a thousand deep."""
         at = self._token.position
         terms = [self._conjunction() if sign == "||" else self._binary(0)]
         while self._token.text == sign and self._token.kind == "sign":
@@ -113,7 +119,7 @@ class _Parser:
         return node
 
     def _unary(self) -> SyntaxNode:
-        """Parity: `!!x` is x, and `-1` is a number."""
+        """Parity: an even number of signs cancels out (`!!x` is x), and `-1` is a literal."""
         first = self._token
         for sign, function in (("!", "!_"), ("-", "-_")):
             count = 0
@@ -132,7 +138,7 @@ class _Parser:
     def _negative(self, token: Token) -> SyntaxNode:
         return Literal(token.position, -token.value)
 
-    # ---- what operators work on
+    # ---- operands
 
     def _members(self, node: SyntaxNode) -> SyntaxNode:
         deeper = 0
@@ -199,7 +205,7 @@ class _Parser:
         at_call = self._token.position
         if self._takes("("):
             return expand(CallExpression(at_call, token.text, None, self._arguments(")")))
-        if self._token.text == "{" and self._token.kind == "sign":  # an object: none can be made in selectors
+        if self._token.text == "{" and self._token.kind == "sign":  # an object literal: selectors declare no such types
             raise SyntaxFault(f"undeclared reference to '{token.text}' (in container '')", self._token.position)
         return Ident(token.position, token.text)
 

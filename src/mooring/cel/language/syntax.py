@@ -1,4 +1,4 @@
-"""What an expression consists of, and what is wrong with one that does not compile."""
+"""Syntax of CEL: the nodes of the tree, tokens, and the error of an expression that does not compile."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from mooring.cel.library import Overload
 
 MAX_DEPTH = 250
-"""How deep expressions nest, as cel-go limits it."""
+"""How deep an expression may nest: cel-go's default limit of recursion."""
 
 
 class SyntaxFault(Exception):
-    """The expression cannot be compiled."""
+    """The expression does not compile; `position` is the index of the character."""
 
     def __init__(self, text: str, position: int) -> None:
         super().__init__(text)
@@ -23,7 +23,7 @@ class SyntaxFault(Exception):
         self.position = position
 
     def told(self, source: str) -> str:
-        """As cel-go tells it: the place, the line, and a mark below it.
+        """The message of cel-go: the place, the line, and a mark below it.
 
         ERROR: <input>:1:8: Syntax error
          | device.
@@ -37,10 +37,12 @@ class SyntaxFault(Exception):
 
 @dataclass(slots=True, eq=False)
 class SyntaxNode:
+    """A node of the tree. The checker sets its type."""
+
     position: int
     type: Type = field(default=DYN, init=False)
     is_checked: bool = field(default=False, init=False)
-    """A macro may use an argument twice; it is checked once."""
+    """A macro may use an argument twice; the checker visits it once."""
 
 
 @dataclass(slots=True, eq=False)
@@ -60,16 +62,18 @@ class Select(SyntaxNode):
     is_test: bool = False
     """`has(operand.name)`."""
     qualified: str | None = None
-    """The name of a type that `a.b` turned out to be."""
+    """The name of a type, if `a.b` is one (`net.IP`): the checker finds out."""
 
 
 @dataclass(slots=True, eq=False)
 class CallExpression(SyntaxNode):
+    """A call of a function. Operators are calls too, under cel-go's names: `a + b` is `_+_(a, b)`."""
+
     function: str
     target: SyntaxNode | None
     args: Sequence[SyntaxNode]
     overloads: Sequence["Overload"] = ()
-    """Those that the types allow."""
+    """The overloads that the types of the arguments allow: the checker sets them."""
 
     def operands(self) -> list[SyntaxNode]:
         return [*self.args] if self.target is None else [self.target, *self.args]
@@ -79,7 +83,7 @@ class CallExpression(SyntaxNode):
 class ListLiteral(SyntaxNode):
     elements: Sequence[SyntaxNode]
     optional: frozenset[int] = frozenset()
-    """Which elements are there only if they have a value."""
+    """The indexes of optional elements (`[?a]`)."""
 
 
 @dataclass(slots=True, eq=False)
@@ -90,7 +94,8 @@ class MapLiteral(SyntaxNode):
 
 @dataclass(slots=True, eq=False)
 class Fold(SyntaxNode):
-    """A comprehension: `accu` starts as `init` and becomes `step` for each element while `condition` holds."""
+    """A comprehension, which macros expand to: `accu` starts as `init` and becomes `step` for each element of `range` while
+    `condition` holds; the value is `result`. `var2` is empty for macros with one variable."""
 
     range: SyntaxNode
     var: str
@@ -102,10 +107,11 @@ class Fold(SyntaxNode):
     result: SyntaxNode
 
 
-# ---- Tokens of CEL.
+# ---- tokens
 
 
 KEYWORDS = {"true": True, "false": False, "null": None}
+"""Names that are literals."""
 RESERVED = frozenset(
     (
         *("as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package"),
@@ -129,7 +135,7 @@ _ESCAPE = re.compile(
 )
 _LETTERS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 MAX_DIGITS = 1000
-"""Of a number: Python reads no number of more than 4300 digits, and no number of CEL has as many that count."""
+"""The longest number: Python raises for more than 4,300 digits, and 64 bits have 20."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +148,7 @@ class Token:
 
 
 def tokens_of(source: str) -> list[Token]:
-    """Raises SyntaxFault."""
+    """All tokens, with an end token. Raises SyntaxFault."""
     return [*_tokens(source), Token("end", "<EOF>", len(source))]
 
 
@@ -182,7 +188,9 @@ def _literal(kind: str, text: str, position: int) -> Any:
         if value > MAX_UINT64:
             raise SyntaxFault("Syntax error: invalid uint literal", position)
         return Uint(value)
-    if value > MAX_INT64 + 1:  # one more: it may have a minus before it
+    if (
+        value > MAX_INT64 + 1
+    ):  # one more than the maximum is the minimum, if a minus is before it; the parser checks that
         raise SyntaxFault("Syntax error: invalid int literal", position)
     return value
 
@@ -212,7 +220,7 @@ def _unescaped(text: str, is_bytes: bool, position: int) -> str | bytes:
 
 
 def _escape(found: re.Match[str], is_bytes: bool, position: int) -> bytes:
-    """`\\n`, `\\x41`, `\\u0041`, `\\101`; in bytes a number is a byte, in text a character."""
+    """An escape such as `\\n`, `\\x41`, `\\u0041` or `\\101`. In bytes a number is a byte, in text a code point."""
     letter = found[6]
     if letter is not None:
         if letter in _LETTERS:
