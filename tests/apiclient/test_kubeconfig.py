@@ -16,9 +16,14 @@ from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.certificates import KeyPair
 from mooring.apiclient.credentials.credentials import CredentialsError, Grant, Identity, RereadFile
 from mooring.apiclient.credentials.exec_plugin import V1, V1BETA1, ExecCredentials, ExecPlugin
-from mooring.apiclient.credentials.in_cluster import in_cluster, is_in_cluster
 from mooring.apiclient.kubeconfig.files import KubeconfigError
-from mooring.apiclient.kubeconfig.loading import Surroundings, find_connection, read_kubeconfig
+from mooring.apiclient.kubeconfig.loading import (
+    Surroundings,
+    find_connection,
+    in_cluster,
+    is_in_cluster,
+    read_kubeconfig,
+)
 from mooring.apiclient.kubeconfig.writing import Login, write_kubeconfig
 from mooring.kit.clock import NS_PER_S, VirtualClock
 

@@ -14,8 +14,7 @@ import yaml
 
 from mooring.apiclient.kubeconfig.files import KubeconfigError
 from mooring.apiclient.kubeconfig.loading import find_connection, read_kubeconfig
-from mooring.apiclient.kubeconfig.merging import add_context, remove_context
-from mooring.apiclient.kubeconfig.writing import Login
+from mooring.apiclient.kubeconfig.writing import Login, add_context, remove_context
 
 OTHERS = """\
 apiVersion: v1

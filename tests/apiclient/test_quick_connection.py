@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from mooring.apiclient.lean_answers import MAX_ANSWER_BYTES, AnswerReader, Reply
-from mooring.apiclient.lean_connection import AT_ONCE_BYTES, LeanConnection
-from mooring.apiclient.unanswered import ConnectionLost, TooLarge, Unreadable
+from mooring.apiclient.lean_connection import AT_ONCE_BYTES, MAX_ANSWER_BYTES, AnswerReader, LeanConnection, Reply
+from mooring.apiclient.request_errors import ConnectionLost, TooLarge, Unreadable
 from mooring.kit.fence import Fence, FencedOff
 
 PLAIN = b"HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 5\r\n\r\nhello"

@@ -6,15 +6,13 @@ from typing import Any
 import pytest
 
 from build import a_pod
-from mooring.apiclient.reflectors.known import MAX_GRAVES, Known
+from mooring.apiclient.reflectors.known import MAX_GRAVES, Known, is_later
 from mooring.apiclient.reflectors.mirror import Mirror
-from mooring.apiclient.reflectors.retry_backoff import RetryBackoff
-from mooring.apiclient.reflectors.silence import SilenceLimit, Silent
-from mooring.apiclient.reflectors.versions import is_later
+from mooring.apiclient.reflectors.watch_ends import SilenceLimit, Silent
 from mooring.apiclient.reflectors.watch_lines import LineDecoder, MalformedObject
 from mooring.apiclient.reflectors.watched import Watched
-from mooring.apiclient.throttle import Timing
-from mooring.apiclient.unanswered import Unreadable
+from mooring.apiclient.request_errors import Unreadable
+from mooring.apiclient.throttle import RetryBackoff, Timing
 from mooring.model.api_errors import ApiError, forbidden
 from mooring.model.node import Node
 from mooring.model.pod import Pod

@@ -14,17 +14,13 @@ from hypothesis import strategies as st
 from build import a_pod
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.reflectors.known import MAX_GRAVES, Known
+from mooring.apiclient.reflectors.known import MAX_GRAVES, Known, is_later
 from mooring.apiclient.reflectors.mirror import Mirror
-from mooring.apiclient.reflectors.reflector import Reflector, ReflectorOptions
-from mooring.apiclient.reflectors.reflectors import Reflectors
-from mooring.apiclient.reflectors.retry_backoff import RetryBackoff
-from mooring.apiclient.reflectors.unserved import advice
-from mooring.apiclient.reflectors.versions import is_later
+from mooring.apiclient.reflectors.reflector import Reflector, ReflectorOptions, Reflectors
 from mooring.apiclient.reflectors.watch_lines import LineDecoder, MalformedObject
-from mooring.apiclient.reflectors.watched import WATCHED, Watched
-from mooring.apiclient.throttle import Timing
-from mooring.apiclient.unanswered import ConnectionLost, Unreadable
+from mooring.apiclient.reflectors.watched import WATCHED, Watched, advice
+from mooring.apiclient.request_errors import ConnectionLost, Unreadable
+from mooring.apiclient.throttle import RetryBackoff, Timing
 from mooring.apiserver.server.http import HttpServer
 from mooring.embedded.cluster import EmbeddedCluster
 from mooring.model.api_errors import ApiError, expired, forbidden, not_found

@@ -7,8 +7,7 @@ import pytest
 from aiohttp import web
 
 from mooring.apiclient.reflectors.reflector import TURN
-from mooring.apiclient.reflectors.silence import SilenceLimit
-from mooring.apiclient.reflectors.watch_record import WatchEnd, WatchRecord
+from mooring.apiclient.reflectors.watch_ends import SilenceLimit, WatchEnd, WatchRecord
 from mooring.apiclient.throttle import Timing
 from mooring.model.api_errors import expired, too_many_requests
 from scripted_watches import (

@@ -17,7 +17,7 @@ from fault_proxy import CALM, FaultProxy, Faults
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.reflectors.reflector import Reflector, ReflectorOptions
-from mooring.apiclient.reflectors.watch_record import WatchEnd
+from mooring.apiclient.reflectors.watch_ends import WatchEnd
 from mooring.apiclient.throttle import Timing
 from mooring.framework import config
 from mooring.kit import process

@@ -16,8 +16,7 @@ import pytest
 
 from cluster_api import an_api
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.credentials.certificate_files import CertificateFiles
-from mooring.apiclient.credentials.certificates import KeyPair
+from mooring.apiclient.credentials.certificates import CertificateFiles, KeyPair
 from mooring.apiclient.credentials.credentials import Identity
 from mooring.apiserver.server.http import HttpServer
 from mooring.kit.clock import WallClock

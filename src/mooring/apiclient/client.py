@@ -13,11 +13,9 @@ import msgspec
 
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.credentials import Grant
-from mooring.apiclient.lines import LineSplitter
-from mooring.apiclient.refusals import failed_status, refusal
+from mooring.apiclient.request_errors import ConnectionLost, TooLarge, Unanswered, Unreadable, failed_status, refusal
 from mooring.apiclient.throttle import Throttle, Timing
-from mooring.apiclient.transport import OutgoingRequest, Params, Transport
-from mooring.apiclient.unanswered import ConnectionLost, TooLarge, Unanswered, Unreadable
+from mooring.apiclient.transport import LineSplitter, OutgoingRequest, Params, Transport
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.fence import NO_FENCE, Fence
 from mooring.model.api_errors import ApiError

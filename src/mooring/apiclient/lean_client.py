@@ -9,17 +9,13 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from mooring.apiclient.client import MAX_RETRIES, NO_ANSWER, ApiClient, Limits, Observe
-from mooring.apiclient.connection_settings import ConnectionSettings
+from mooring.apiclient.connection_settings import ConnectionSettings, client_context, proxy_of
 from mooring.apiclient.credentials.certificates import KeyPair
 from mooring.apiclient.credentials.credentials import Grant
-from mooring.apiclient.lean_answers import Reply
-from mooring.apiclient.lean_connection import LeanConnection
-from mooring.apiclient.proxies import proxy_of
-from mooring.apiclient.refusals import refusal
+from mooring.apiclient.lean_connection import LeanConnection, Reply
+from mooring.apiclient.request_errors import ConnectionRefused, TimedOut, Unanswered, refusal, unanswered
 from mooring.apiclient.throttle import Throttle, Timing
-from mooring.apiclient.tls import client_context
 from mooring.apiclient.transport import OutgoingRequest
-from mooring.apiclient.unanswered import ConnectionRefused, TimedOut, Unanswered, unanswered
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.fence import NO_FENCE, Fence
 

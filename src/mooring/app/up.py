@@ -9,12 +9,10 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, supp
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mooring.apiclient.credentials.certificate_files import CertificateFiles
-from mooring.apiclient.credentials.certificates import KeyPair
+from mooring.apiclient.credentials.certificates import CertificateFiles, KeyPair
 from mooring.apiclient.credentials.private_files import write_private
 from mooring.apiclient.kubeconfig.files import KubeconfigError
-from mooring.apiclient.kubeconfig.merging import add_context, remove_context
-from mooring.apiclient.kubeconfig.writing import Login, write_kubeconfig
+from mooring.apiclient.kubeconfig.writing import Login, add_context, remove_context, write_kubeconfig
 from mooring.apiserver.server.http import HttpLimits, HttpServer
 from mooring.embedded.cluster import EmbeddedCluster, Report
 from mooring.kit.process import raise_descriptor_limit

@@ -7,9 +7,8 @@ from typing import Protocol
 import msgspec
 
 from mooring.apiclient.lean_client import LeanClient
-from mooring.apiclient.reflectors.retry_backoff import Random
-from mooring.apiclient.throttle import Timing
-from mooring.apiclient.unanswered import ConnectionLost, ConnectionRefused, Unreadable
+from mooring.apiclient.request_errors import ConnectionLost, ConnectionRefused, Unreadable
+from mooring.apiclient.throttle import Random, Timing
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import STRATEGIC_MERGE_PATCH, JsonObject
 from mooring.model.pod import Pod

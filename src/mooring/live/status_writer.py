@@ -5,7 +5,7 @@ import logging
 from dataclasses import dataclass
 
 from mooring.apiclient.credentials.credentials import CredentialsError
-from mooring.apiclient.unanswered import Unanswered
+from mooring.apiclient.request_errors import Unanswered
 from mooring.framework.intents import PatchStatus
 from mooring.kit.clock import Clock, in_seconds
 from mooring.kit.tasks import settle

@@ -4,9 +4,12 @@ All keys are EC P-256. The extensions are those that Go's and OpenSSL's strict c
 """
 
 import ipaddress
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import quote
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -14,7 +17,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 
-from mooring.kit.clock import NS_PER_S, Clock
+from mooring.apiclient.credentials.private_files import write_private
+from mooring.kit.clock import NS_PER_S, Clock, WallClock
 
 ALWAYS_NAMED = ("localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 """Names that every server certificate carries: local use, and those by which pods look for the API."""
@@ -170,3 +174,58 @@ def _key_usage(signs_certificates: bool) -> x509.KeyUsage:
 
 def _now(clock: Clock) -> datetime:
     return datetime.fromtimestamp(clock.now_ns() // NS_PER_S, UTC)
+
+
+# ---- The certificates of our API server from one start to the next: kept in a directory, renewed when they no longer do.
+
+
+class CertificateFiles:
+    """An authority and what it signed. Without a directory everything is made anew and kept in memory only.
+
+    A new authority makes all earlier certificates worthless, so each is checked against the present one.
+    """
+
+    def __init__(self, directory: Path | None = None, clock: Clock | None = None) -> None:
+        self._directory = directory
+        self._clock = clock or WallClock()
+        self._authority = self._kept("ca", lambda pair: is_sound(pair, pair, self._clock), self._new_authority)
+
+    @property
+    def authority_pem(self) -> bytes:
+        """What clients need in order to trust the server, and the server in order to trust clients."""
+        return self._authority.certificate_pem
+
+    def server(self, hosts: Sequence[str] = ()) -> KeyPair:
+        """The server's certificate; more hosts than last time make a new one."""
+        return self._kept(
+            "server",
+            lambda pair: self._is_sound(pair) and covers(pair, hosts),
+            lambda: sign_server(self._authority, hosts, self._clock),
+        )
+
+    def client(self, user: str, groups: Sequence[str] = ()) -> KeyPair:
+        return self._kept(
+            f"client-{quote(user, safe='')}",
+            lambda pair: self._is_sound(pair) and names_client(pair, user, groups),
+            lambda: sign_client(self._authority, user, groups, self._clock),
+        )
+
+    def _new_authority(self) -> KeyPair:
+        return new_authority(self._clock)
+
+    def _is_sound(self, pair: KeyPair) -> bool:
+        return is_sound(pair, self._authority, self._clock)
+
+    def _kept(self, name: str, still_does: Callable[[KeyPair], bool], make: Callable[[], KeyPair]) -> KeyPair:
+        if self._directory is None:
+            return make()
+        certificate, key = self._directory / f"{name}.crt", self._directory / f"{name}.key"
+        with suppress(FileNotFoundError):
+            pair = KeyPair(certificate.read_bytes(), key.read_bytes())
+            if still_does(pair):
+                return pair
+        pair = make()
+        # Two files cannot be replaced at once. A crash in between leaves a pair that does not fit: then it is remade.
+        write_private(key, pair.key_pem)
+        write_private(certificate, pair.certificate_pem)
+        return pair

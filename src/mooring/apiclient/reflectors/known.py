@@ -1,14 +1,53 @@
 """The objects of one kind as a watch shows them, kept right though events come twice, late, or not at all."""
 
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from mooring.apiclient.reflectors.changes import ObjectChange
-from mooring.apiclient.reflectors.versions import is_later
 from mooring.apiclient.reflectors.watch_lines import DELETED
 from mooring.model.meta import KubeObject
 
+# ---- What became of an object, and who wants to know.
+
+
 T = TypeVar("T", bound=KubeObject)
+
+
+class ChangeListener(Protocol):
+    """Told of every change, in the order in which changes come. A scheduler is one."""
+
+    def added(self, item: Any) -> None: ...
+
+    def updated(self, old: Any, new: Any) -> None:
+        """Both are the same object: their uid is equal."""
+        ...
+
+    def removed(self, item: Any) -> None:
+        """The object is as it was told last."""
+        ...
+
+
+class ObjectChange(NamedTuple, Generic[T]):
+    """An object before and after: without `old` it is new, without `new` it is gone.
+
+    Where the uids differ, one object has gone and another has taken its name.
+    """
+
+    old: T | None
+    new: T | None
+
+
+def tell(listener: ChangeListener, change: ObjectChange[T]) -> None:
+    old, new = change
+    if old is None:
+        listener.added(new)
+    elif new is None:
+        listener.removed(old)
+    elif old.metadata.uid == new.metadata.uid:
+        listener.updated(old, new)
+    else:
+        listener.removed(old)
+        listener.added(new)
+
 
 MAX_GRAVES = 4096
 """Deletions that are remembered. Events that come late come within seconds, so the oldest can be forgotten."""
@@ -97,3 +136,20 @@ class Known(Generic[T]):
 def _is_same(old: KubeObject, new: KubeObject) -> bool:
     version = new.metadata.resource_version
     return old.metadata.uid == new.metadata.uid and bool(version) and version == old.metadata.resource_version
+
+
+# ---- Which of two resource versions is the later one.
+
+
+def is_later(version: str | None, other: str | None) -> bool:
+    """Whether `version` comes after `other`.
+
+    Versions are numbers that grow (promised since Kubernetes 1.35, and true before). A server that leaves them out or
+    writes something else is taken at its word: what it says later is later, unless it says the very same.
+    """
+    if version == other:
+        return not version
+    try:
+        return int(version or "") > int(other or "")
+    except ValueError:
+        return True

@@ -4,9 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mooring.apiclient.reflectors.changes import ChangeListener, ObjectChange, tell
-from mooring.apiclient.reflectors.known import Known
-from mooring.apiclient.reflectors.versions import is_later
+from mooring.apiclient.reflectors.known import ChangeListener, Known, ObjectChange, is_later, tell
 from mooring.apiclient.reflectors.watch_lines import BOOKMARK, LineDecoder, MalformedObject
 from mooring.apiclient.reflectors.watched import Watched
 from mooring.model.api_errors import bad_request, expired

@@ -3,22 +3,28 @@
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from mooring.apiclient.credentials.credentials import CredentialsError
-from mooring.apiclient.reflectors.changes import ChangeListener
+from mooring.apiclient.reflectors.known import ChangeListener
 from mooring.apiclient.reflectors.mirror import Mirror, Report, Statistics
-from mooring.apiclient.reflectors.retry_backoff import Random, RetryBackoff
-from mooring.apiclient.reflectors.silence import SilenceLimit, Silent
-from mooring.apiclient.reflectors.unserved import advice, is_definite
-from mooring.apiclient.reflectors.watch_faults import Restart, is_expired, restart_after, rules_out_streaming
-from mooring.apiclient.reflectors.watch_record import WatchEnd, WatchRecord, end_by
-from mooring.apiclient.reflectors.watched import Watched
-from mooring.apiclient.throttle import Timing
-from mooring.apiclient.unanswered import ConnectionLost, TimedOut, Unanswered
+from mooring.apiclient.reflectors.watch_ends import (
+    Restart,
+    SilenceLimit,
+    Silent,
+    WatchEnd,
+    WatchRecord,
+    end_by,
+    is_expired,
+    restart_after,
+    rules_out_streaming,
+)
+from mooring.apiclient.reflectors.watched import WATCHED, Watched, advice, is_definite
+from mooring.apiclient.request_errors import ConnectionLost, TimedOut, Unanswered
+from mooring.apiclient.throttle import Random, RetryBackoff, Timing
 from mooring.model.api_errors import ApiError
 from mooring.model.meta import KubeObject
 
@@ -290,3 +296,45 @@ class Reflector:
 
 def _present(**params: str | None) -> dict[str, str]:
     return {name: value for name, value in params.items() if value}
+
+
+# ---- All that a scheduler watches, each resource on its own connection.
+
+
+class Reflectors:
+    """One reflector for each resource, all at once. Scheduling may begin when all have settled.
+
+    Pods may be told before their nodes: lists come in any order, as they do to kube-scheduler.
+    """
+
+    def __init__(
+        self,
+        source: WatchSource,
+        listener: ChangeListener,
+        watched: Sequence[Watched] = WATCHED,
+        reflector_options: ReflectorOptions | None = None,
+    ) -> None:
+        self.members = tuple(Reflector(source, resource, listener, reflector_options) for resource in watched)
+
+    async def run(self) -> None:
+        """Until cancelled, or until a bug of ours ends one of them."""
+        async with asyncio.TaskGroup() as tasks:
+            for member in self.members:
+                tasks.create_task(member.run(), name=f"reflector of {member.watched.name}")
+
+    async def settle(self) -> None:
+        """Return when nobody needs to wait any longer: each has synced, or is optional and refused by the server."""
+        for member in self.members:
+            await member.settled.wait()
+
+    @property
+    def is_settled(self) -> bool:
+        return all(member.settled.is_set() for member in self.members)
+
+    def waited_for(self) -> list[str]:
+        """The resources that scheduling still waits for."""
+        return [member.watched.name for member in self.members if not member.settled.is_set()]
+
+    def refused(self) -> list[str]:
+        """What the server does not show us, why, and what to do about it."""
+        return [advice(member.watched, member.refusal) for member in self.members if member.refusal is not None]

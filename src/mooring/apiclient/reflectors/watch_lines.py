@@ -5,8 +5,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from mooring.apiclient.refusals import failed_status
-from mooring.apiclient.unanswered import Unreadable
+from mooring.apiclient.request_errors import Unreadable, failed_status
 from mooring.model.api_errors import ApiError, internal_error
 from mooring.model.decode import decode_as
 from mooring.model.meta import KubeObject, ObjectMeta

@@ -12,9 +12,8 @@ import yaml
 
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.credentials import CredentialsError
-from mooring.apiclient.credentials.in_cluster import in_cluster, names_cluster
 from mooring.apiclient.kubeconfig.files import KubeconfigError
-from mooring.apiclient.kubeconfig.loading import find_connection
+from mooring.apiclient.kubeconfig.loading import find_connection, in_cluster, names_cluster
 from mooring.app.run import Running, RunSettings, ServingSettings
 from mooring.cli.configured import chosen_gates, feature_gates, idle_plugins, registry_with
 from mooring.cli.flag_values import flag_values
