@@ -444,7 +444,7 @@ def test_a_body_that_is_too_large_is_not_read(is_chunked: bool) -> None:
     async def main() -> None:
         async with a_server(handle) as (url, _), a_client(url, limits=Limits(answer_bytes=1000)) as client:
             with pytest.raises(
-                TooLarge, match=f"GET {PODS}: the answer is larger than 1000 bytes, which is all we read"
+                TooLarge, match=f"GET {PODS}: the answer is larger than 1000 bytes, the limit of this client"
             ):
                 await client.get_bytes(PODS)
 

@@ -134,7 +134,7 @@ def test_nothing_is_found(tmp_path: Path) -> None:
     with pytest.raises(KubeconfigError) as told:
         find_connection(around=around(HOME=str(tmp_path)))
     assert str(told.value) == (
-        "kubeconfig: none was given, $KUBECONFIG and ~/.kube/config name no file that exists, and this is no pod"
+        "kubeconfig: none is given, neither $KUBECONFIG nor ~/.kube/config is a file that exists, and this is not a pod"
     )
 
 
@@ -196,7 +196,7 @@ FAULTS: dict[str, tuple[Any, str]] = {
     "a list": ("[1]", "Expected `object`, got `array`"),
     "another kind": (
         {"kind": "Pod", "apiVersion": "v1"},
-        "kind: this is no kubeconfig, which has kind Config and apiVersion v1",
+        "kind: is not a kubeconfig, which has kind Config and apiVersion v1",
     ),
     "empty": ("", "current-context: is not set (there are none)"),
     "no current context": (
@@ -240,12 +240,12 @@ FAULTS: dict[str, tuple[Any, str]] = {
     ),
     "an authority that is not asked": (
         a_kubeconfig({"insecure-skip-tls-verify": True, "certificate-authority-data": encoded("CA")}),
-        "clusters[one].cluster.insecure-skip-tls-verify: cannot be true where a certificate authority is given: "
-        "that would not be asked",
+        "clusters[one].cluster.insecure-skip-tls-verify: cannot be true with a certificate authority, "
+        "which would have no effect",
     ),
     "an auth provider": (
         a_kubeconfig(user={"auth-provider": {"name": "gcp", "config": {"access-token": SECRET}}}),
-        "users[one].user.auth-provider: 'gcp' is gone from Kubernetes since 1.26; "
+        "users[one].user.auth-provider: 'gcp' was removed in Kubernetes 1.26; "
         "use an exec plugin (kubelogin, gke-gcloud-auth-plugin)",
     ),
     "two ways to log in": (
@@ -254,7 +254,7 @@ FAULTS: dict[str, tuple[Any, str]] = {
     ),
     "half a certificate": (
         a_kubeconfig(user={"client-certificate-data": encoded("C")}),
-        "users[one].user.client-key: neither client-key nor client-key-data is set, but its other half is",
+        "users[one].user.client-key: neither client-key nor client-key-data is set, but its counterpart is",
     ),
     "groups of nobody": (
         a_kubeconfig(user={"as-groups": ["g"]}),
@@ -271,11 +271,11 @@ FAULTS: dict[str, tuple[Any, str]] = {
     ),
     "exec that is silent about terminals": (
         a_kubeconfig(user={"exec": EXEC | {"interactiveMode": ""}}),
-        "users[one].user.exec.interactiveMode: is not set, and v1 asks for it: Never, IfAvailable or Always",
+        "users[one].user.exec.interactiveMode: is not set, and v1 requires it: Never, IfAvailable or Always",
     ),
     "exec that needs a terminal": (
         a_kubeconfig(user={"exec": EXEC | {"interactiveMode": "Always"}}),
-        "users[one].user.exec.interactiveMode: is Always, but a scheduler has no terminal to ask at",
+        "users[one].user.exec.interactiveMode: is Always, but a scheduler has no terminal",
     ),
 }
 
@@ -367,7 +367,7 @@ def test_a_pod_uses_its_service_account(host: str, server: str, tmp_path: Path) 
 
 def test_outside_a_pod_there_is_no_service_account(tmp_path: Path) -> None:
     assert not is_in_cluster({}, a_mount(tmp_path))
-    with pytest.raises(CredentialsError, match="this is no pod of a cluster"):
+    with pytest.raises(CredentialsError, match="this is not a pod"):
         in_cluster({}, tmp_path)
 
 
@@ -448,12 +448,12 @@ def test_a_kubeconfig_tells_its_plugin_what_it_asks_for(tmp_path: Path) -> None:
 
 
 PLUGIN_FAULTS: dict[str, tuple[str, str]] = {
-    "fails": ("sys.exit('log in first')", "failed with exit code 1; it said: log in first"),
+    "fails": ("sys.exit('log in first')", "failed with exit code 1; its error output: log in first"),
     "prints no JSON": (
         f"print('{SECRET}')",
         "did not print an ExecCredential: JSON is malformed: invalid character (byte 0)",
     ),
-    "prints another kind": (answer(kind="Pod"), "did not print an ExecCredential: kind is something else"),
+    "prints another kind": (answer(kind="Pod"), "did not print an ExecCredential: its output has another kind"),
     "prints another version": (
         answer(V1BETA1, token=SECRET),
         f"printed another version than {V1}, which the kubeconfig asks for",

@@ -224,7 +224,7 @@ def test_a_link_stays_one(config: Path) -> None:
     [
         ("a: [", "is not valid YAML at line"),
         ("- a list", "Expected `object`"),
-        ("kind: Pod\napiVersion: v1\n", "this is no kubeconfig"),
+        ("kind: Pod\napiVersion: v1\n", "is not a kubeconfig"),
         ("contexts: {}\n", "contexts: Expected `array`"),
         ("kind: Config\n---\nkind: Config\n", "is not valid YAML"),
     ],
@@ -247,6 +247,6 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 def test_the_lock_of_another_program_is_respected(config: Path) -> None:
     lock = config.with_name("config.lock")
     os.close(os.open(lock, os.O_CREAT | os.O_EXCL))
-    with pytest.raises(KubeconfigError, match="another program changes the file"):
+    with pytest.raises(KubeconfigError, match="another program is changing the file"):
         add_context(config, Login("https://127.0.0.1:1"), "id", patience_s=0)
     assert config.read_text() == OTHERS and lock.exists()

@@ -328,7 +328,7 @@ def test_bytes_that_the_socket_does_not_take_are_dropped_and_not_left_to_the_loo
     async def main() -> None:
         connection, wire = a_connection()
         wire.kept_back = 3
-        with pytest.raises(ConnectionLost, match="the socket takes no more bytes"):
+        with pytest.raises(ConnectionLost, match="the socket accepts no more bytes"):
             await connection.ask(b"request")
         assert wire.is_closing()
 

@@ -1,4 +1,6 @@
-"""How to reach a cluster, and as whom: what kubeconfig files and service accounts are read into."""
+"""How to reach an API server, and as whom: what kubeconfig files and service accounts are read into, and what TLS and
+proxies follow from it.
+"""
 
 import ipaddress
 import os
@@ -16,29 +18,29 @@ from mooring.apiclient.credentials.credentials import ANONYMOUS, Credentials, Cr
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings:
-    """Everything a client needs to know. No secret shows in its repr."""
+    """Everything that a client needs to know. Its repr shows no secret, because logs may contain it."""
 
     server: str
-    """The URL without a slash at its end; it may have a path of its own."""
+    """The URL without a slash at the end; it may have a path."""
     authority_pem: bytes = field(default=b"", repr=False)
-    """Who signs the server's certificate; empty: whoever this machine trusts."""
+    """The certificate authorities to trust; empty for those that this machine trusts."""
     skips_verification: bool = False
     server_name: str = ""
-    """What the server's certificate must say, when that is not the host of the URL."""
+    """The name to expect in the server's certificate, if it is not the host of the URL."""
     proxy_url: str = field(default="", repr=False)
-    """Empty: as HTTPS_PROXY, HTTP_PROXY and NO_PROXY say."""
+    """Empty: HTTPS_PROXY, HTTP_PROXY and NO_PROXY decide."""
     credentials: Credentials = field(default=ANONYMOUS, repr=False)
     impersonation: tuple[tuple[str, str], ...] = ()
-    """Headers by which one user acts as another."""
+    """Headers for user impersonation."""
     namespace: str = ""
 
 
-# ---- TLS as a client of the API: whom we trust, and the certificate that we show.
+# ---- TLS
 
 
 def client_context(access: ConnectionSettings, pair: KeyPair | None) -> ssl.SSLContext:
-    """Trust the given authority alone, or this machine's authorities if none is given."""
-    # Not create_default_context: from Python 3.13 on it refuses authorities of old clusters, which Go takes.
+    """A context that trusts the given authority alone, or the authorities of this machine if none is given."""
+    # Not create_default_context: since Python 3.13 it rejects authorities of old clusters, which Go accepts.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
@@ -55,7 +57,7 @@ def client_context(access: ConnectionSettings, pair: KeyPair | None) -> ssl.SSLC
 
 
 def _trust(context: ssl.SSLContext, access: ConnectionSettings) -> None:
-    # As in Go, whatever is in the list is trusted, even if it is signed by something that is not.
+    # As in Go, a certificate in the list is trusted even if the authority that signed it is not in the list.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     try:
         context.load_verify_locations(cadata=access.authority_pem.decode("ascii", errors="replace"))
@@ -64,7 +66,8 @@ def _trust(context: ssl.SSLContext, access: ConnectionSettings) -> None:
 
 
 def _show(context: ssl.SSLContext, pair: KeyPair) -> None:
-    """Python reads certificates from files only, so they are in a private directory for a moment."""
+    """Set the client certificate. Python reads certificates from files only, so they are written to a private directory
+    for a moment."""
     with tempfile.TemporaryDirectory(prefix="mooring-") as scratch:
         certificate, key = Path(scratch, "client.crt"), Path(scratch, "client.key")
         certificate.write_bytes(pair.certificate_pem)
@@ -78,15 +81,16 @@ def _show(context: ssl.SSLContext, pair: KeyPair) -> None:
 
 
 def _no_password() -> NoReturn:
-    """Or else OpenSSL would ask at the terminal."""
+    """Without this, OpenSSL would ask for a password at the terminal."""
     raise CredentialsError("the key of the client certificate is encrypted; use a key without a password")
 
 
-# ---- Which proxy leads to a server, by the environment, as Go's HTTP client reads it.
+# ---- proxies
 
 
 def proxy_of(server: str, environment: Mapping[str, str] = os.environ) -> str:
-    """The proxy's URL; empty if the server is reached directly, as this machine itself always is."""
+    """The URL of the proxy by the environment, as Go's HTTP client reads it; empty for a direct connection, as to this
+    machine itself."""
     parts = urlsplit(server)
     host = parts.hostname or ""
     proxy = _variable(environment, f"{parts.scheme}_proxy")
@@ -109,7 +113,8 @@ def _is_exempt(host: str, port: int | None, no_proxy: str) -> bool:
 
 
 def _matches(entry: str, host: str, port: int | None) -> bool:
-    """`*`, an address, a network, a host with its subdomains, `.subdomains-only`; a port may follow."""
+    """Whether an entry of NO_PROXY covers the host: `*`, an address, a network, a host with its subdomains, or
+    `.subdomains-only`; a port may follow."""
     if entry == "*":
         return True
     address = _address(host)

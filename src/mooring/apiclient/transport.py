@@ -1,6 +1,6 @@
-"""One HTTP attempt to an API server: connections, TLS, proxy, and the headers that say who asks.
+"""One HTTP attempt to an API server: connections, TLS, proxy, the headers with the credentials, and the bytes of bodies.
 
-What an answer means, and whether to ask again, is the business of `client`.
+`client` decides what an answer means and whether to try again.
 """
 
 import logging
@@ -26,32 +26,37 @@ log = logging.getLogger(__name__)
 Params = Mapping[str, str]
 
 _IDLE_S = 60.0
-"""Less than the 90 s after which API servers close idle connections: a POST that meets such an end is lost."""
+"""How long a connection may be idle before it is closed: less than the 90 s after which API servers close it. A POST on a
+connection that the server closes at the same moment is lost."""
 _CONNECT_S = 30.0
+"""client-go's limit for a connection, TLS included."""
 _READ_BUFFER_BYTES = 4 << 20
-"""Half of what is read ahead of whoever takes it in, on each connection; then the other side has to wait. 8 MiB are some
-5,000 events of pods: what a busy server sends in seconds."""
+"""aiohttp reads ahead up to twice this on each connection; then the server has to wait. 8 MiB hold about 5,000 events of
+pods, which is what a busy server sends in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutgoingRequest:
+    """A request without credentials, which each attempt adds. Its body does not show in its repr."""
+
     method: str
     path: str
     params: Params = field(default_factory=dict)
     body: bytes | None = field(default=None, repr=False)
     content_type: str = ""
     time_limit_s: float | None = None
-    """For the whole attempt with its body; None stands for no limit."""
+    """For the whole attempt with its body; None for no limit."""
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
 
 
 class FencedBody(aiohttp.BytesPayload):
-    """Asks the fence when the library hands the body to the socket: a server acts on no request without its body.
+    """The body of a write, which is sent only while the lease lasts. It checks the fence when aiohttp writes the body to
+    the socket; a server does not act on a request without its body.
 
-    What remains: bytes that the socket does not take at once wait in the transport and leave unchecked. Requests of more
-    than a few KiB through a proxy are the only case; every other write goes through `quick_connection`.
+    Not covered: bytes that the socket does not accept at once wait in the transport and are sent later without a check.
+    That concerns only requests of more than a few KiB through a proxy; all other writes use `lean_connection`.
     """
 
     def __init__(self, value: bytes, content_type: str, fence: Fence) -> None:
@@ -67,13 +72,13 @@ class FencedBody(aiohttp.BytesPayload):
         await super().write_with_length(writer, content_length)
 
     def _check(self) -> None:
-        """An OSError is what the library passes on to the one who waits for the answer, who then asks the fence too."""
+        """Raises an OSError, because aiohttp passes that on to the caller, who then checks the fence too."""
         if not self._fence.is_open:
             raise ConnectionAbortedError("the lease has run out: this instance must not write")
 
 
 class Transport:
-    """The connections of one client. They stay open between requests, and watches hold one each."""
+    """The connections of one client. They stay open between requests; each watch holds one."""
 
     def __init__(
         self, access: ConnectionSettings, headers: Mapping[str, str], max_connections: int, fence: Fence = NO_FENCE
@@ -94,7 +99,7 @@ class Transport:
         self._session = aiohttp.ClientSession(
             connector=connector, cookie_jar=aiohttp.DummyCookieJar(), read_bufsize=_READ_BUFFER_BYTES
         )
-        # Or else the library sends GET, PUT and DELETE a second time on a lost connection, and says nothing of it.
+        # Otherwise aiohttp silently repeats GET, PUT and DELETE on a lost connection; `client` decides that.
         self._session._retry_connection = False
 
     async def close(self) -> None:
@@ -104,7 +109,7 @@ class Transport:
 
     @asynccontextmanager
     async def attempt(self, request: OutgoingRequest, grant: Grant) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The answer, its body still to be read; what goes wrong until that is done is told as Unanswered."""
+        """The answer, with its body still to be read. Raises Unanswered for everything that fails until the block ends."""
         if self._session is None:
             raise RuntimeError("the client is not open: use it with `async with`")
         try:
@@ -119,7 +124,8 @@ class Transport:
             raise Unanswered(f"{request}: the answer is not HTTP") from None
 
     def _check_fence(self, request: OutgoingRequest) -> None:
-        """A write that failed after the lease has run out is not repeated; the fence may be why it failed."""
+        """Raises FencedOff for a write that failed after the lease has run out: the fence may be the reason, and the
+        write must not be repeated."""
         if request.body is not None:
             self._fence.check()
 
@@ -147,20 +153,20 @@ class Transport:
         return None if request.body is None else FencedBody(request.body, request.content_type, self._fence)
 
     def _context(self, pair: KeyPair | None) -> ssl.SSLContext:
-        """One context for as long as the certificate stays the same: connections are shared by context."""
+        """One context as long as the certificate stays the same: aiohttp shares connections by context."""
         if self._tls is None or self._tls[0] != pair:
             try:
                 self._tls = (pair, client_context(self._access, pair))
             except CredentialsError as error:
                 if self._tls is None:
                     raise
-                # Certificate and key are two files: we may have looked while only one was replaced.
-                log.warning("%s; the certificate used before is kept", error)
+                # Certificate and key are two files: only one of them may have been replaced so far.
+                log.warning("%s; the client continues with the previous certificate", error)
         return self._tls[1]
 
 
 def _socket_that_notices_death(address: tuple[Any, ...]) -> socket.socket:
-    """A watch may be silent for minutes; keep-alives tell whether anyone is still there, after 30 + 3 * 10 s."""
+    """A socket with keep-alives: a watch may be silent for minutes, and this finds a dead peer after 30 + 3 * 10 s."""
     made = socket.socket(address[0], address[1], address[2])
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
@@ -173,9 +179,9 @@ def _socket_that_notices_death(address: tuple[Any, ...]) -> socket.socket:
 
 
 class LineSplitter:
-    """Takes chunks, gives the lines that are complete; the end of a line may come many chunks later.
+    """Splits a stream that comes in chunks into lines; a watch is one JSON document a line.
 
-    Hot: splitting whole chunks costs 0.5 µs an event of 1.3 KB; aiohttp's own iteration by lines 1 µs more.
+    Hot: splitting whole chunks costs 0.5 µs an event of 1.3 KB; aiohttp's own iteration by lines costs 1 µs more.
     """
 
     def __init__(self, max_line_bytes: int) -> None:
@@ -184,7 +190,7 @@ class LineSplitter:
         self._begun_bytes = 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that this chunk completes, without their ends; empty ones are left out."""
+        """The lines that this chunk completes, without line ends and empty lines. Raises TooLarge."""
         lines = chunk.split(b"\n")
         last = lines.pop()
         if lines and self._begun:
@@ -197,7 +203,7 @@ class LineSplitter:
         return [line for line in lines if line]
 
     def rest(self) -> bytes:
-        """What is left of a line that has not ended; it is taken out."""
+        """Remove and return the beginning of a line that has not ended."""
         rest = b"".join(self._begun)
         self._begun.clear()
         self._begun_bytes = 0

@@ -1,6 +1,7 @@
-"""Certificates for our own API server: an authority, the server's certificate, and those by which clients log in.
+"""Certificates of the embedded API server: an authority, the server's certificate, and client certificates; and the files
+that keep them from one start to the next.
 
-All keys are EC P-256. The extensions are those that Go's and OpenSSL's strict checks ask for.
+All keys are EC P-256. The extensions are those that the strict checks of Go and OpenSSL require.
 """
 
 import ipaddress
@@ -21,11 +22,13 @@ from mooring.apiclient.credentials.private_files import write_private
 from mooring.kit.clock import NS_PER_S, Clock, WallClock
 
 ALWAYS_NAMED = ("localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
-"""Names that every server certificate carries: local use, and those by which pods look for the API."""
+"""Names in every server certificate: for local use, and those by which pods find the API server."""
 
 AUTHORITY_LIFE = timedelta(days=3650)
 LEAF_LIFE = timedelta(days=365)
+"""As kubeadm: ten years and one year."""
 RENEWED_BEFORE_END = timedelta(days=30)
+"""A certificate that ends sooner is replaced at the next start."""
 _CLOCK_SKEW = timedelta(hours=1)
 """A certificate is valid from a little before it is made, for clients whose clocks are behind."""
 
@@ -39,7 +42,7 @@ class KeyPair:
 
 
 def new_authority(clock: Clock) -> KeyPair:
-    """A self-signed authority, which may sign leaves but no further authorities."""
+    """A self-signed authority, which may sign certificates but no further authorities."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "mooring-ca")])
     builder = (
@@ -51,21 +54,21 @@ def new_authority(clock: Clock) -> KeyPair:
 
 
 def sign_server(authority: KeyPair, hosts: Sequence[str], clock: Clock) -> KeyPair:
-    """A certificate for a server that is reached by these host names and addresses, and by those always named."""
+    """A certificate for a server with these host names and addresses, and with ALWAYS_NAMED."""
     names = x509.SubjectAlternativeName(_general_names(hosts))
     subject = [x509.NameAttribute(NameOID.COMMON_NAME, "mooring-apiserver")]
     return _sign_leaf(authority, subject, [ExtendedKeyUsageOID.SERVER_AUTH], clock, names)
 
 
 def sign_client(authority: KeyPair, user: str, groups: Sequence[str], clock: Clock) -> KeyPair:
-    """A certificate that says who a client is, as Kubernetes reads it: CN is the user, each O is a group."""
+    """A client certificate as Kubernetes reads it: CN is the user, each O is a group."""
     subject = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
     subject.append(x509.NameAttribute(NameOID.COMMON_NAME, user))
     return _sign_leaf(authority, subject, [ExtendedKeyUsageOID.CLIENT_AUTH], clock)
 
 
 def is_sound(pair: KeyPair, authority: KeyPair, clock: Clock) -> bool:
-    """Whether certificate and key belong together, the authority signed them, and they do not end soon."""
+    """Whether certificate and key belong together, the authority signed the certificate, and it does not end soon."""
     try:
         certificate, key = _parsed(pair)
         issuer, _ = _parsed(authority)
@@ -78,14 +81,14 @@ def is_sound(pair: KeyPair, authority: KeyPair, clock: Clock) -> bool:
 
 
 def covers(pair: KeyPair, hosts: Sequence[str]) -> bool:
-    """Whether a server certificate carries all these names, and those always named."""
+    """Whether a server certificate has all these names, and ALWAYS_NAMED."""
     certificate, _ = _parsed(pair)
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     return set(_general_names(hosts)) <= set(names)
 
 
 def names_client(pair: KeyPair, user: str, groups: Sequence[str]) -> bool:
-    """Whether a client certificate is for this user with just these groups."""
+    """Whether a client certificate is for this user with exactly these groups."""
     subject = _parsed(pair)[0].subject
     users = [attribute.value for attribute in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     told = [attribute.value for attribute in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
@@ -146,7 +149,7 @@ def _parsed(pair: KeyPair) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey
 
 
 def _general_names(hosts: Sequence[str]) -> list[x509.GeneralName]:
-    """Without doubles, in the order given."""
+    """The names of a server certificate, without repetitions, in the given order."""
     return [*dict.fromkeys(_general_name(host) for host in (*ALWAYS_NAMED, *hosts))]
 
 
@@ -154,7 +157,7 @@ def _general_name(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host.strip("[]").partition("%")[0]))
     except ValueError:
-        # The codec turns names in other scripts into their ASCII form, which is what certificates carry.
+        # Certificates hold the ASCII form (IDNA) of names in other scripts.
         return x509.DNSName(host.encode("idna").decode().lower())
 
 
@@ -176,13 +179,13 @@ def _now(clock: Clock) -> datetime:
     return datetime.fromtimestamp(clock.now_ns() // NS_PER_S, UTC)
 
 
-# ---- The certificates of our API server from one start to the next: kept in a directory, renewed when they no longer do.
+# ---- files
 
 
 class CertificateFiles:
-    """An authority and what it signed. Without a directory everything is made anew and kept in memory only.
+    """An authority and the certificates that it signed, in a directory. Without a directory, all are new and in memory.
 
-    A new authority makes all earlier certificates worthless, so each is checked against the present one.
+    Each certificate is checked before use and replaced if it no longer fits: a new authority invalidates all others.
     """
 
     def __init__(self, directory: Path | None = None, clock: Clock | None = None) -> None:
@@ -192,11 +195,11 @@ class CertificateFiles:
 
     @property
     def authority_pem(self) -> bytes:
-        """What clients need in order to trust the server, and the server in order to trust clients."""
+        """The certificate by which clients trust the server, and the server trusts clients."""
         return self._authority.certificate_pem
 
     def server(self, hosts: Sequence[str] = ()) -> KeyPair:
-        """The server's certificate; more hosts than last time make a new one."""
+        """The server's certificate. Hosts that the kept one lacks make a new one necessary."""
         return self._kept(
             "server",
             lambda pair: self._is_sound(pair) and covers(pair, hosts),
@@ -225,7 +228,7 @@ class CertificateFiles:
             if still_does(pair):
                 return pair
         pair = make()
-        # Two files cannot be replaced at once. A crash in between leaves a pair that does not fit: then it is remade.
+        # Two files cannot be replaced in one step. After a crash between them the pair does not match, and is replaced.
         write_private(key, pair.key_pem)
         write_private(certificate, pair.certificate_pem)
         return pair

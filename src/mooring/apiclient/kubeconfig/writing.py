@@ -1,4 +1,9 @@
-"""Kubeconfig files for the users of our own API server."""
+"""Writes kubeconfig files for the embedded API server: a file of its own, or a context in the user's file.
+
+In the user's file all other entries keep their text; only comments are lost. An extension of the context, which kubectl
+keeps, marks the context as Mooring's and names the context that was current before. A context that a killed cluster left
+behind is removed by the next cluster.
+"""
 
 import base64
 import socket
@@ -18,7 +23,7 @@ from mooring.apiclient.kubeconfig.files import KubeconfigError, check_kubeconfig
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """One server and one user. `secret` is a token or a client certificate; with neither the user is anonymous."""
+    """One server and one user. `secret` is a token or a client certificate; without it the user is anonymous."""
 
     server: str
     authority_pem: bytes = field(default=b"", repr=False)
@@ -28,7 +33,7 @@ class Login:
 
 
 def write_kubeconfig(path: Path, login: Login) -> None:
-    """A file with one context, which is the current one; mode 0600, put in place as a whole."""
+    """Write a file with one context, which is the current one. Its mode is 0600, and it is replaced in one step."""
     write_private(path, kubeconfig_text(login).encode())
 
 
@@ -39,7 +44,7 @@ def kubeconfig_text(login: Login) -> str:
 
 
 def kubeconfig_entries(login: Login) -> dict[str, dict[str, Any]]:
-    """The one entry of each section."""
+    """The entries of clusters, users and contexts for a login."""
     name = login.context
     cluster: dict[str, Any] = {"server": login.server}
     if login.authority_pem:
@@ -76,13 +81,18 @@ CURRENT = "current-context"
 SECTIONS = ("clusters", "users", "contexts")
 _NEW = {"apiVersion": "v1", "kind": "Config"}
 _MEANINGLESS = frozenset(("apiVersion", "kind", "preferences", CURRENT, *SECTIONS))
-"""What a file may have though nobody has put anything into it."""
+"""Keys that a file may have although it contains no cluster."""
 
 _ONE_LINE = 1 << 20
+"""The width of YAML lines, so that certificates are not wrapped."""
 
 
 class Tree:
-    """`text` must be that of a kubeconfig; an empty one begins a new file."""
+    """A kubeconfig as YAML nodes, in which entries are added and removed while all others keep their text.
+
+    Values would not do: the token `012` is a number to YAML, and would be written as another number. `text` must be a
+    kubeconfig; an empty text starts a new file.
+    """
 
     def __init__(self, text: bytes) -> None:
         root = yaml.compose(text)
@@ -105,7 +115,7 @@ class Tree:
         return [_name(entry) for entry in self._entries(section)]
 
     def find(self, section: str, name: str) -> dict[str, Any]:
-        """The entry of that name as values, every scalar as text; empty: there is none."""
+        """The entry of that name as values, with every scalar as text; empty if there is none."""
         found = next((_plain(entry) for entry in self._entries(section) if _name(entry) == name), None)
         return found if isinstance(found, dict) else {}
 
@@ -122,7 +132,7 @@ class Tree:
             held.value = [entry for entry in held.value if _name(entry) != name]
 
     def is_empty(self) -> bool:
-        """Whether nobody would miss the file."""
+        """Whether the file contains nothing of use."""
         keys = {key.value for key, _ in self._root.value}
         return keys <= _MEANINGLESS and not self.current_context and not any(map(self._entries, SECTIONS))
 
@@ -138,7 +148,7 @@ def _node(value: dict[str, Any]) -> yaml.MappingNode:
 
 
 def _value(mapping: yaml.MappingNode, key: str) -> yaml.Node | None:
-    """Of a key that is there twice the last counts, as for the loader."""
+    """The value of a key. Of a key that occurs twice the last counts, as for the loader."""
     return next((value for held, value in reversed(mapping.value) if held.value == key), None)
 
 
@@ -170,22 +180,22 @@ MARKER = "mooring.dev/up"
 """The name of the extension that marks a context."""
 
 _CONNECT_S = 1.0
-"""Clusters of ours are on loopback, where a connection takes no time; a file may name anything."""
+"""How long to try whether a marked cluster still runs. It is on loopback, but a file may have been copied."""
 
 
 @dataclass(frozen=True, slots=True)
 class KubeconfigMark:
-    """What the extension of a context of ours holds."""
+    """The content of the extension that marks a context."""
 
     cluster_id: str
     previous: str
-    """The context that was current before; empty: none was."""
+    """The context that was current before; empty if there was none."""
 
 
 def add_context(path: Path, login: Login, cluster_id: str, patience_s: float = PATIENCE_S) -> str:
-    """Add a context for the login and make it the current one. Returns its name: the login's, with a number if taken.
+    """Add a context for the login and make it current. Returns its name: the login's, with a number if that is taken.
 
-    Raises KubeconfigError; the file is left as it was then.
+    Raises KubeconfigError, and leaves the file unchanged then.
     """
     with _changed(path, patience_s) as tree:
         _drop_stale(tree, login.server)
@@ -199,9 +209,9 @@ def add_context(path: Path, login: Login, cluster_id: str, patience_s: float = P
 
 
 def remove_context(path: Path, name: str, cluster_id: str, removes_empty: bool = False) -> None:
-    """Take the context out, if it is still that of this cluster. Raises KubeconfigError.
+    """Remove the context, if it still belongs to this cluster. Raises KubeconfigError.
 
-    `removes_empty` removes the file as well where nothing else is in it.
+    `removes_empty` removes the file too, if it contains nothing else.
     """
     if not path.exists():
         return
@@ -213,7 +223,7 @@ def remove_context(path: Path, name: str, cluster_id: str, removes_empty: bool =
 
 @contextmanager
 def _changed(path: Path, patience_s: float, removes_empty: bool = False) -> Iterator[Tree]:
-    """The file as a tree, which is written when the block ends."""
+    """The locked file as a tree, which is written when the block ends without an error."""
     try:
         with locked(path, patience_s):
             tree = Tree(check_kubeconfig(path) if path.exists() else b"")
@@ -229,15 +239,12 @@ def _changed(path: Path, patience_s: float, removes_empty: bool = False) -> Iter
         raise KubeconfigError(path, "", f"cannot be changed: {fault.strerror}") from None
 
 
-# ---- contexts of ours
-
-
 def _extension(mark: KubeconfigMark) -> dict[str, Any]:
     return {"name": MARKER, "extension": {"cluster-id": mark.cluster_id, "previous-context": mark.previous}}
 
 
 def _mark_of(entry: dict[str, Any]) -> KubeconfigMark | None:
-    """None: someone else made the context."""
+    """The mark of a context; None if Mooring did not create it."""
     context = entry.get("context")
     extensions = context.get("extensions") if isinstance(context, dict) else None
     for item in extensions if isinstance(extensions, list) else ():
@@ -255,21 +262,21 @@ def _marked(tree: Tree) -> Iterator[tuple[str, KubeconfigMark]]:
 
 
 def _drop_stale(tree: Tree, our_server: str) -> None:
-    """Contexts of clusters that ended without taking them out, as when they were killed.
+    """Remove contexts of clusters that were killed and could not remove them.
 
-    Each is looked at as it is now: dropping one may change what another has as its previous context.
+    Marks are read again in each step, because removing one context changes the `previous` of others.
     """
     for name, _ in list(_marked(tree)):
         mark = _mark_of(tree.find("contexts", name))
         cluster = tree.find("clusters", name).get("cluster")
         server = str(cluster.get("server")) if isinstance(cluster, dict) else ""
-        # We listen at our own address, so a cluster that had it before has ended.
+        # This process listens at its own address, so another cluster with that address has ended.
         if mark is not None and (_address(server) == _address(our_server) or not _listens(server)):
             _drop(tree, name, mark)
 
 
 def _drop(tree: Tree, name: str, mark: KubeconfigMark) -> None:
-    """Without the context the one before it counts: now, or when a later one of ours ends."""
+    """Remove a context. Its previous context becomes current, or becomes the previous of a later context of Mooring."""
     for section in SECTIONS:
         tree.remove(section, name)
     previous = mark.previous if mark.previous in tree.names("contexts") else ""
@@ -298,7 +305,7 @@ def _free_name(tree: Tree, wanted: str) -> str:
 
 
 def _address(server: str) -> tuple[str, int]:
-    """Host and port; without a port nothing of ours is meant."""
+    """Host and port of a URL; the embedded server always has a port."""
     try:
         parts = urlsplit(server)
         return parts.hostname or "", parts.port or 0
