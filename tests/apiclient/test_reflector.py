@@ -213,7 +213,7 @@ def test_a_list_that_is_older_than_asked_for_is_refused() -> None:
     with pytest.raises(ApiError) as refusal:
         relist(mirror, 50, not_older_than="100")
     assert refusal.value.code == 410
-    assert str(refusal.value) == "the list is of version 50, older than 100, which was seen before"
+    assert str(refusal.value) == "the list has version 50, older than 100, which this client has seen"
     assert replay.told == [] and mirror.is_listing
 
 
@@ -236,7 +236,7 @@ def test_objects_that_cannot_be_read_are_reported_once_and_stay_as_they_were() -
     mirror.take(line("MODIFIED", {**broken, "metadata": {**broken["metadata"], "resourceVersion": "11"}}))
     relist(mirror, 12, broken)
     assert reports == [
-        "pods x: skipped, because it cannot be read: spec.containers[0].resources: Invalid value: 7: must be an object"
+        "pods x: skipped, because it cannot be decoded: spec.containers[0].resources: Invalid value: 7: must be an object"
     ]
     assert replay.told == [] and "x" in mirror.known.objects
     assert mirror.statistics.malformed == 3 and not mirror.is_in_doubt
@@ -259,7 +259,9 @@ def test_an_unreadable_line_is_skipped_and_leaves_a_doubt() -> None:
     mirror.take(line("ADDED", seen("y", 11)))
     assert replay.told == ["+y@11"]
     assert mirror.statistics.malformed == 5 and mirror.is_in_doubt
-    assert len(reports) == 1 and reports[0].startswith("pods: skipped, because it cannot be read: a line of the watch")
+    assert len(reports) == 1 and reports[0].startswith(
+        "pods: skipped, because it cannot be decoded: a line of the watch"
+    )
 
 
 def test_a_deeply_nested_line_is_no_danger() -> None:
@@ -316,7 +318,7 @@ def test_a_listener_that_fails_does_not_stop_the_others_changes() -> None:
     relist(mirror, 9, seen("x", 1), seen("y", 2))
     assert replay.told == ["+y@2"]
     [(text, fault)] = reports
-    assert text == "pods x: a change could not be taken in" and isinstance(fault, ValueError)
+    assert text == "pods x: the scheduler could not process a change" and isinstance(fault, ValueError)
 
 
 # What is watched, and what is said where it is not served

@@ -111,7 +111,7 @@ class AnswerReader:
 
     def _check_size(self, length: int) -> None:
         if length > MAX_ANSWER_BYTES:
-            self._fault = TooLarge(f"the answer is larger than {MAX_ANSWER_BYTES} bytes, which is all we read")
+            self._fault = TooLarge(f"the answer is larger than {MAX_ANSWER_BYTES} bytes, the limit of this client")
 
 
 AT_ONCE_BYTES = 16 << 10
