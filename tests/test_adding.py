@@ -17,8 +17,7 @@ from mooring.model.kind_spec import OF_METADATA, labels_at
 from mooring.model.kind_spec import KindSpec, Watch
 from mooring.model.kind_spec import BY_NAME
 from mooring.model.meta import KubeObject, Wire
-from mooring.model.table_columns import field_cell
-from mooring.model.table_columns import AGE, NAME, Column
+from mooring.model.table_columns import AGE, NAME, Column, field_cell
 from mooring.model.validation.field_rules import in_range
 from mooring.model.validation.problem import Problems
 
