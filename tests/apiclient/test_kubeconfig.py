@@ -22,7 +22,6 @@ from mooring.apiclient.kubeconfig.loading import (
     find_connection,
     in_cluster,
     is_in_cluster,
-    read_kubeconfig,
 )
 from mooring.apiclient.kubeconfig.writing import Login, write_kubeconfig
 from mooring.kit.clock import NS_PER_S, VirtualClock
@@ -51,7 +50,7 @@ def written(path: Path, content: Any) -> Path:
 
 
 def read(tmp_path: Path, content: Any) -> ConnectionSettings:
-    return read_kubeconfig(written(tmp_path / "config", content))
+    return find_connection(written(tmp_path / "config", content))
 
 
 def granted(access: ConnectionSettings) -> Grant:
@@ -68,7 +67,7 @@ def encoded(text: str) -> str:
 def test_what_is_written_can_be_read(tmp_path: Path) -> None:
     path = tmp_path / "new" / "config"
     write_kubeconfig(path, Login(SERVER, b"the CA", SECRET, "prod", "web"))
-    access = read_kubeconfig(path)
+    access = find_connection(path)
     assert (access.server, access.authority_pem, access.namespace) == (SERVER, b"the CA", "web")
     assert granted(access).authorization == f"Bearer {SECRET}"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -77,7 +76,7 @@ def test_what_is_written_can_be_read(tmp_path: Path) -> None:
 
 def test_a_client_certificate_is_written(tmp_path: Path) -> None:
     write_kubeconfig(tmp_path / "config", Login(SERVER, b"the CA", KeyPair(b"cert", b"key")))
-    assert granted(read_kubeconfig(tmp_path / "config")) == Grant("", KeyPair(b"cert", b"key"))
+    assert granted(find_connection(tmp_path / "config")) == Grant("", KeyPair(b"cert", b"key"))
 
 
 def test_an_open_file_becomes_private_and_a_link_stays_one(tmp_path: Path) -> None:
@@ -87,7 +86,7 @@ def test_an_open_file_becomes_private_and_a_link_stays_one(tmp_path: Path) -> No
     write_kubeconfig(tmp_path / "link", Login(SERVER))
     assert (tmp_path / "link").is_symlink()
     assert stat.S_IMODE(real.stat().st_mode) == 0o600
-    assert read_kubeconfig(real).server == SERVER
+    assert find_connection(real).server == SERVER
 
 
 # Found and merged
@@ -296,7 +295,7 @@ def test_files_that_are_missing_are_named(tmp_path: Path) -> None:
         read(tmp_path, a_kubeconfig(user={"tokenFile": "gone"}))
     assert str(told.value) == place
     with pytest.raises(KubeconfigError, match="nowhere: there is no such file"):
-        read_kubeconfig(tmp_path / "nowhere")
+        find_connection(tmp_path / "nowhere")
 
 
 def test_no_secret_shows_in_a_repr(tmp_path: Path) -> None:

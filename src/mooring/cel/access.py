@@ -88,6 +88,8 @@ def _general_path(root: Run, steps: Sequence[AccessStep], cost: int) -> Run:
     limit may be reached halfway."""
 
     def run(frame: Frame) -> Any:
+        """The three ways out: an error, a missing optional, and the answer of a test. Each charges `cost`, as cel-go
+        does."""
         value = root(frame)
         is_optional = value.__class__ is Maybe and bool(steps)
         if is_optional:

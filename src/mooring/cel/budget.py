@@ -56,6 +56,7 @@ class Frame:
     __slots__ = ("cost", "limit", "slots", "variables")
 
     def __init__(self, variables: dict[str, Any], slots: int, limit: int) -> None:
+        """`slots` is the number of slots, `limit` the highest cost."""
         self.variables = variables
         self.slots: list[Any] = [None] * slots
         self.cost = 0

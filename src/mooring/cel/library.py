@@ -104,6 +104,7 @@ _CLASSES: dict[str, tuple[type, ...]] = {
 
 
 def _is_of(type: Type, value: Any) -> bool:
+    """Whether a value has a type. A list is judged by its first element, and an empty list has every list type."""
     if type.is_variable or type.name in ("dyn", "any"):
         return True
     if isinstance(value, Extension):

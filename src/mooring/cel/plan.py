@@ -91,6 +91,7 @@ class _Planner:
         return planned
 
     def _plan(self, node: SyntaxNode) -> EvaluationPlan:
+        """A plan by the kind of the node; the counterpart in the checker is `_type_of`."""
         match node:
             case Literal():
                 return _constant(node.value)
@@ -146,6 +147,7 @@ class _Planner:
         return planned.run, 1
 
     def _variable(self, node: Ident) -> Run:
+        """Reads a slot for a variable of a comprehension, or a variable of the evaluation."""
         name = node.name
         for scope in reversed(self._scopes):
             if name in scope:
@@ -164,6 +166,7 @@ class _Planner:
     # ---- calls
 
     def _call(self, node: CallExpression) -> EvaluationPlan:
+        """Operators and functions that do not evaluate all arguments are planned here, all others by `_declared`."""
         function = node.function
         if function in ("_[_]", "_[?_]", "_?._"):
             return self._path(node)
@@ -262,6 +265,7 @@ class _Planner:
     # ---- lists and maps
 
     def _list(self, node: ListLiteral) -> EvaluationPlan:
+        """A list of constants is a constant itself, and free."""
         plans = [self.plan(element) for element in node.elements]
         if not node.optional and all(each.is_constant for each in plans):
             return _constant([each.value for each in plans])
@@ -275,6 +279,7 @@ class _Planner:
         return EvaluationPlan(run)
 
     def _map(self, node: MapLiteral) -> EvaluationPlan:
+        """A map of constants is a constant itself; an invalid key is an error now."""
         plans = [(self.plan(key), self.plan(value), is_optional) for key, value, is_optional in node.entries]
         if all(key.is_constant and value.is_constant and not is_optional for key, value, is_optional in plans):
             made = mapped([(key.value, value.value, False) for key, value, _ in plans])

@@ -32,6 +32,7 @@ class Substitutions:
         return [self._renamed(param, own) for param in overload.params], self._renamed(overload.result, own)
 
     def _renamed(self, type: Type, own: dict[str, Type]) -> Type:
+        """The type with this call's own variables instead of the declared ones."""
         if type.is_variable:
             if type.name not in own:
                 own[type.name] = self.new_variable()
@@ -68,6 +69,7 @@ class Substitutions:
         return False
 
     def _assign(self, one: Type, other: Type) -> bool:
+        """cel-go's isAssignable, case by case in its order: variables, dynamic types, null, then names and parameters."""
         if other.is_variable:
             is_valid, is_bound = self._substitute(one, other)
             if is_valid or is_bound:
@@ -122,6 +124,7 @@ class Substitutions:
 
 
 def _is_no_more_specific(one: Type, other: Type) -> bool:
+    """Whether the first type allows at least what the second does."""
     if is_dynamic(one) or one.is_variable:
         return True
     if is_dynamic(other) or other.is_variable or one.name != other.name or len(one.params) != len(other.params):

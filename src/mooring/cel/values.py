@@ -72,6 +72,7 @@ def read_types(text: str) -> tuple[Type, ...]:
 
 
 def _read_one(text: str) -> Type:
+    """A single type; a capital letter is a variable."""
     name, _, rest = text.partition("(")
     if rest:
         return Type(name, read_types(rest[:-1]))

@@ -33,6 +33,8 @@ class AffinityTerm:
 
 @dataclass(frozen=True, slots=True)
 class WeightedTerm:
+    """A preferred term; the weight is negative for anti-affinity."""
+
     weight: int
     term: AffinityTerm
 
@@ -147,6 +149,7 @@ def _preferred(group: PodAffinity | None, namespace: str, sign: int) -> tuple[We
 
 
 def _compile(term: PodAffinityTerm, namespace: str) -> AffinityTerm:
+    """A term without namespaces and without namespace selector means the pod's own namespace."""
     names = frozenset(term.namespaces or ())
     if not names and term.namespace_selector is None:
         names = frozenset((namespace,))

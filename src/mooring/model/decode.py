@@ -61,6 +61,7 @@ def misspelt_fields(struct: type[Wire], written: Any) -> list[Problem]:
 
 
 def _misspelt(value: Any, form: inspect.Type, path: str) -> Problems:
+    """Walks data and schema side by side, into the fields that hold structs."""
     if isinstance(value, list) and isinstance(form, inspect.ListType):
         for i, item in enumerate(value):
             yield from _misspelt(item, form.item_type, f"{path}[{i}]")
@@ -135,6 +136,7 @@ class _Walk:
         self.problems: list[Problem] = []
 
     def take(self, value: Any, form: inspect.Type, path: str) -> Any:
+        """The value as the schema wants it; what does not fit becomes a problem and None."""
         match form:
             case inspect.StructType():
                 return self._take_struct(value, form, path)
@@ -149,6 +151,7 @@ class _Walk:
         return self._take_scalar(value, form, (form,), path)
 
     def _take_struct(self, value: Any, form: inspect.StructType, path: str) -> Any:
+        """Unknown fields are skipped, and null counts as missing."""
         if not isinstance(value, dict):
             return self._refuse(path, value, form)
         present = [field for field in form.fields if value.get(field.encode_name) is not None]
@@ -214,6 +217,7 @@ def _null(form: inspect.Type) -> Any:
 
 
 def _describe(form: inspect.Type) -> str:
+    """What a schema allows, in the words of a message."""
     match form:
         case inspect.StructType() | inspect.DictType():
             return "an object"

@@ -44,6 +44,8 @@ class CapacityRequirements(Wire):
 
 
 class ExactDeviceRequest(Wire):
+    """How many devices of a class, which CEL selectors must hold, and which taints are tolerated."""
+
     device_class_name: str = ""
     selectors: list[DeviceSelector] | None = None
     allocation_mode: str = ""
@@ -82,6 +84,8 @@ class DeviceConstraint(Wire):
 
 
 class DeviceClaimConfiguration(Wire):
+    """Parameters of the claim's author for the drivers of these requests; of all requests, if it names none."""
+
     requests: list[str] | None = None
     opaque: OpaqueConfiguration | None = None
 
@@ -97,6 +101,8 @@ class ResourceClaimSpec(Wire):
 
 
 class AllocationConfiguration(Wire):
+    """A configuration in an allocation; `source` says whether it came from the class or from the claim."""
+
     source: str = ""
     requests: list[str] | None = None
     opaque: OpaqueConfiguration | None = None
@@ -123,6 +129,8 @@ class AllocatedDevices(Wire):
 
 
 class Allocation(Wire):
+    """What the scheduler writes: the devices, and the nodes that can use them."""
+
     devices: AllocatedDevices = field(default_factory=AllocatedDevices)
     node_selector: NodeSelector | None = None
     allocation_timestamp: str | None = None
@@ -156,6 +164,8 @@ class ResourceClaimStatus(Wire):
 
 
 class ResourceClaim(KubeObject):
+    """A claim for devices. It is allocated if status.allocation is set, and in use while reservedFor has entries."""
+
     spec: ResourceClaimSpec = field(default_factory=ResourceClaimSpec)
     status: ResourceClaimStatus = field(default_factory=ResourceClaimStatus)
 
@@ -166,6 +176,8 @@ class ResourceClaimTemplateSpec(Wire):
 
 
 class ResourceClaimTemplate(KubeObject):
+    """The template of claims that a controller creates for each pod that names it."""
+
     spec: ResourceClaimTemplateSpec = field(default_factory=ResourceClaimTemplateSpec)
 
 
@@ -174,6 +186,8 @@ class ClassConfiguration(Wire):
 
 
 class DeviceClassSpec(Wire):
+    """What all requests of the class have in common. Pods can request the class as an extended resource, too."""
+
     selectors: list[DeviceSelector] | None = None
     config: list[ClassConfiguration] | None = None
     extended_resource_name: str | None = None
@@ -193,12 +207,16 @@ class DeviceAttribute(Wire):
 
 
 class CapacityRange(Wire):
+    """The amounts that a request may have: from min to max, in steps."""
+
     min: QuantityText | None = None
     max: QuantityText | None = None
     step: QuantityText | None = None
 
 
 class CapacityPolicy(Wire):
+    """How a request for a shared capacity is rounded up: to a valid value, or to a step of the range."""
+
     default: QuantityText | None = None
     valid_values: list[QuantityText] | None = None
     valid_range: CapacityRange | None = None
@@ -221,11 +239,15 @@ class CounterSet(Wire):
 
 
 class CounterConsumption(Wire):
+    """How much a device takes of the counters of a set while it is allocated."""
+
     counter_set: str = ""
     counters: dict[str, DeviceCounter] | None = None
 
 
 class Device(Wire):
+    """One device of a slice. Node fields say where it can be used, if the slice leaves that to its devices."""
+
     name: str = ""
     attributes: dict[str, DeviceAttribute] | None = None
     capacity: dict[str, DeviceCapacity] | None = None
@@ -250,6 +272,8 @@ class ResourcePool(Wire):
 
 
 class ResourceSliceSpec(Wire):
+    """Exactly one of the four node fields says which nodes can use the devices."""
+
     driver: str = ""
     pool: ResourcePool = field(default_factory=ResourcePool)
     node_name: str | None = None

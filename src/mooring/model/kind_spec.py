@@ -40,6 +40,7 @@ def text_at(*places: str, otherwise: str = "") -> FieldReader:
 
 
 def _read(value: Any, way: list[str]) -> str:
+    """The text at a path; only texts, numbers and bools count, as in upstream's field selectors."""
     for key in way:
         if isinstance(value, list):
             value = value[0] if value else None

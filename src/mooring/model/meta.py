@@ -30,6 +30,8 @@ class Wire(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
 
 
 class OwnerReference(Wire):
+    """The owner of an object, by name and uid; deletion cascades along it."""
+
     api_version: str = ""
     kind: str = ""
     name: str = ""
@@ -38,6 +40,8 @@ class OwnerReference(Wire):
 
 
 class ObjectMeta(Wire):
+    """The metadata that a scheduler reads. managedFields, often the largest part of an object, is skipped."""
+
     name: str = ""
     generate_name: str | None = None
     namespace: str = ""
@@ -66,6 +70,8 @@ class LabelSelector(Wire):
 
 
 class Condition(Wire):
+    """A condition in a status; pods, nodes, claims and pod groups share the form."""
+
     type: str = ""
     status: str = ""
     reason: str | None = None

@@ -13,6 +13,8 @@ PREFER_NO_SCHEDULE = "PreferNoSchedule"
 
 
 class Taint(Wire, frozen=True):  # type: ignore[misc]  # mypy takes a Struct for a dataclass
+    """Frozen, so that it can be a member of a set."""
+
     key: str = ""
     value: str = ""
     effect: str = ""
@@ -31,6 +33,8 @@ class ContainerImage(Wire):
 
 
 class NodeStatus(Wire):
+    """`allocatable` is what pods can have; `capacity` includes what the system reserves."""
+
     allocatable: ResourceList | None = None
     capacity: ResourceList | None = None
     images: list[ContainerImage] | None = None
@@ -86,6 +90,7 @@ class Tolerance:
                 self._covered.add((toleration.effect, toleration.key, None))
 
     def covers(self, taint: Taint) -> bool:
+        """Empty effects and keys of tolerations cover any, so that each combination is looked up."""
         return bool(self._covered) and any(
             (effect, key, value) in self._covered
             for effect in (taint.effect, "")

@@ -31,6 +31,8 @@ class RestartRule(Wire):
 
 
 class Container(Wire):
+    """A container; an init container with restart policy Always is a sidecar, and runs beside the others."""
+
     name: str = ""
     image: str = ""
     resources: ResourceRequirements | None = None
@@ -40,6 +42,8 @@ class Container(Wire):
 
 
 class NodeSelectorTerm(Wire):
+    """All requirements of a term must hold; one term of a selector is enough."""
+
     match_expressions: list[Requirement] | None = None
     match_fields: list[Requirement] | None = None
 
@@ -61,6 +65,8 @@ class NodeAffinitySpec(Wire):
 
 
 class PodAffinityTerm(Wire):
+    """Pods that the selector selects, in these namespaces, on nodes with an equal label `topology_key`."""
+
     label_selector: LabelSelector | None = None
     namespaces: list[str] | None = None
     namespace_selector: LabelSelector | None = None
@@ -100,6 +106,8 @@ class Toleration(Wire, frozen=True):  # type: ignore[misc]  # mypy takes a Struc
 
 
 class TopologySpreadConstraint(Wire):
+    """Limits how unevenly matching pods spread over the values of the label `topology_key`."""
+
     max_skew: int = 0
     topology_key: str = ""
     when_unsatisfiable: str = ""
@@ -111,6 +119,8 @@ class TopologySpreadConstraint(Wire):
 
 
 class SchedulingGate(Wire):
+    """While a pod has one, it is not scheduled."""
+
     name: str = ""
 
 
@@ -149,6 +159,8 @@ class EphemeralVolume(Wire):
 
 
 class ImageVolume(Wire):
+    """An image that is mounted as a volume; ImageLocality counts it like the image of a container."""
+
     reference: str = ""
 
 
@@ -218,6 +230,8 @@ class PodResourceClaim(Wire):
 
 
 class PodSpec(Wire):
+    """The fields that affect scheduling. `shape_of` must cover those that plugins read through the shape."""
+
     containers: list[Container] = field(default_factory=list)
     init_containers: list[Container] | None = None
     node_name: str = ""
@@ -241,6 +255,8 @@ class PodSpec(Wire):
 
 
 class ContainerStatus(Wire):
+    """The resources of a running container; they differ from its spec during a resize."""
+
     name: str = ""
     resources: ResourceRequirements | None = None
     allocated_resources: ResourceList | None = None
@@ -254,6 +270,8 @@ class PodClaimStatus(Wire):
 
 
 class RequestMapping(Wire):
+    """Which request of the claim serves which extended resource of which container."""
+
     container_name: str = ""
     resource_name: str = ""
     request_name: str = ""
@@ -267,6 +285,8 @@ class ExtendedClaimStatus(Wire):
 
 
 class PodStatus(Wire):
+    """The part of a status that scheduling reads: phase, nomination, resources in force, and claims."""
+
     phase: str = ""
     start_time: str | None = None
     nominated_node_name: str = ""

@@ -56,6 +56,7 @@ def parse(text: QuantityText) -> int:
 
 
 def _parse_any(text: QuantityText) -> int:
+    """Parity: a quantity with a binary suffix is capped at 2^63 - 1, as in upstream."""
     found = _SYNTAX.fullmatch(_written(text).strip()) if not isinstance(text, bool) else None
     if found is None or not (found[2] or found[3]):
         raise QuantityError(text)

@@ -95,6 +95,8 @@ def has_pod_level_requests(pod: SpecAndStatus) -> bool:
 
 
 def _container_requests(pod: SpecAndStatus, accounting: Accounting) -> Amounts:
+    """Containers and sidecars run together; other init containers run before them, one after another. So the request
+    is the larger of the sum and of the highest peak during initialisation."""
     status = _statuses(pod) if accounting.use_status else {}
     infeasible = accounting.use_status and _resize_is_infeasible(pod)
 
@@ -124,6 +126,8 @@ def _container_requests(pod: SpecAndStatus, accounting: Accounting) -> Amounts:
 
 
 def _pod_level_requests(pod: SpecAndStatus, accounting: Accounting) -> Amounts:
+    """The requests of the pod as a whole, which replace the sum over its containers; during a resize the largest of
+    asked, allocated and actual."""
     assert pod.spec.resources is not None
     asked = _amounts(pod.spec.resources.requests)
     wanted = [name for name in asked if _is_pod_level(name)]

@@ -202,6 +202,7 @@ def _node_label_rule(line: Requirement) -> LabelRule:
 
 
 def _field_rule(line: Requirement) -> FieldRule:
+    """Parity: a field has exactly one value, and only In and NotIn."""
     values = line.values or []
     if line.operator not in _SET_OPERATORS:
         raise SelectorError(f'"{line.operator}" is not a valid node field selector operator')

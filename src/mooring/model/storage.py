@@ -51,6 +51,8 @@ class CsiSource(Wire):
 
 
 class PersistentVolumeSpec(InTreeSources):
+    """A volume has exactly one source: CSI, or one of the in-tree sources."""
+
     capacity: ResourceList | None = None
     access_modes: list[str] | None = None
     claim_ref: ClaimReference | None = None
@@ -66,6 +68,8 @@ class PhaseStatus(Wire):
 
 
 class PersistentVolume(KubeObject, dict=True):
+    """A volume. Capacity and reach are computed once, because every attempt with delayed binding reads them."""
+
     spec: PersistentVolumeSpec = field(default_factory=PersistentVolumeSpec)
     status: PhaseStatus = field(default_factory=PhaseStatus)
 
@@ -84,6 +88,8 @@ class PersistentVolume(KubeObject, dict=True):
 
 
 class PersistentVolumeClaim(KubeObject):
+    """A request for storage; it is bound when it names a volume and has the annotation of the controller."""
+
     spec: ClaimSpec = field(default_factory=ClaimSpec)
     status: PhaseStatus = field(default_factory=PhaseStatus)
 
@@ -107,6 +113,8 @@ class TopologyTerm(Wire):
 
 
 class StorageClass(KubeObject):
+    """How volumes of a class are provisioned; with WaitForFirstConsumer the scheduler chooses the node first."""
+
     provisioner: str = ""
     volume_binding_mode: str | None = None
     allowed_topologies: list[TopologyTerm] | None = None
@@ -117,6 +125,8 @@ class DriverAllocatable(Wire):
 
 
 class NodeDriver(Wire):
+    """A CSI driver on a node; without allocatable it can attach any number of volumes."""
+
     name: str = ""
     allocatable: DriverAllocatable | None = None
 
@@ -137,6 +147,8 @@ class CSIDriverSpec(Wire):
 
 
 class CSIDriver(KubeObject):
+    """Settings of a driver: whether it reports capacity, and whether pods wait for it on each node."""
+
     spec: CSIDriverSpec = field(default_factory=CSIDriverSpec)
 
 
@@ -166,4 +178,6 @@ class VolumeAttachmentSpec(Wire):
 
 
 class VolumeAttachment(KubeObject):
+    """A volume that is being attached to a node, which counts against the limit of the driver."""
+
     spec: VolumeAttachmentSpec = field(default_factory=VolumeAttachmentSpec)

@@ -102,6 +102,7 @@ _OPERATORS = {"In": "{key} in ({values})", "NotIn": "{key} notin ({values})", "E
 
 
 def _selector_text(selector: JsonObject) -> str:
+    """A label selector in kubectl's notation, sorted by key."""
     rules = [(key, f"{key}={value}") for key, value in selector.get("matchLabels", {}).items()]
     for rule in selector.get("matchExpressions", ()):
         values = ",".join(sorted(rule.get("values", ())))

@@ -191,6 +191,7 @@ def _same_iscsi(one: IscsiVolume | None, other: IscsiVolume | None) -> bool:
 
 
 def _same_rbd(one: RbdVolume | None, other: RbdVolume | None) -> bool:
+    """The same image through at least one common monitor."""
     if one is None or other is None or (one.read_only and other.read_only):
         return False
     monitors = set(one.monitors or ()) & set(other.monitors or ())

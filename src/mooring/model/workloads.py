@@ -12,7 +12,7 @@ from mooring.model.storage import PersistentVolumeClaim
 
 
 class Namespace(KubeObject):
-    pass
+    """Only its labels are read, by namespace selectors."""
 
 
 class SelectorMapSpec(Wire):
@@ -49,6 +49,8 @@ SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-crit
 
 
 class PriorityClass(KubeObject):
+    """Admission copies value and policy into pods; the scheduler reads only the pods."""
+
     value: int = 0
     global_default: bool = False
     preemption_policy: str | None = None
@@ -61,6 +63,8 @@ class DisruptionBudgetSpec(Wire):
 
 
 class DisruptionBudgetStatus(Wire):
+    """disruptions_allowed is what preemption respects; a pod in disrupted_pods is already counted as evicted."""
+
     disruptions_allowed: int = 0
     disrupted_pods: dict[str, str] | None = None
     conditions: list[Condition] | None = None
@@ -136,15 +140,21 @@ class RuntimeClass(KubeObject):
 
 
 class PodTemplate(Wire):
+    """The metadata and spec of the pods that a workload creates."""
+
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: PodSpec = field(default_factory=PodSpec)
 
 
 class Ordinals(Wire):
+    """The first number of the pods of a StatefulSet."""
+
     start: int = 0
 
 
 class WorkloadSpec(Wire):
+    """The union of what workloads have: replicas, or the counts of a Job, or the claim templates of a StatefulSet."""
+
     replicas: int | None = None
     parallelism: int | None = None
     completions: int | None = None

@@ -59,10 +59,6 @@ def find_connection(
     return access_of(merged(found), context, around)
 
 
-def read_kubeconfig(path: Path, context: str = "", around: Surroundings | None = None) -> ConnectionSettings:
-    return access_of(merged(kubeconfig_paths(path)), context, around or Surroundings())
-
-
 def access_of(config: Kubeconfig, context: str, around: Surroundings) -> ConnectionSettings:
     """The settings of one context; an empty name means the current context."""
     chosen = _context(config, context)

@@ -65,6 +65,7 @@ def _as_integer(value: Quantity) -> int | Fault:
 
 
 def semver_of(text: str, is_lenient: bool = False) -> Semver | Fault:
+    """`semver(text)` and `semver(text, lenient)`; a Fault for a text that is not a version."""
     try:
         return _semver(_normal(text) if is_lenient else text)
     except ValueError as fault:
@@ -91,6 +92,7 @@ def _semver(text: str) -> Semver:
 
 
 def _number(text: str, name: str) -> int:
+    """Major, minor or patch: 64 bits, without leading zeros."""
     if not (text.isascii() and (text.isdigit() or not text)):
         raise ValueError(f'Invalid character(s) found in {name} number "{text}"')
     if len(text) > 1 and text[0] == "0":
@@ -124,6 +126,7 @@ def _normal(text: str) -> str:
 
 
 def _trimmed(part: str) -> str:
+    """A part of a version without leading zeros; the last part may continue with a pre-release."""
     if len(part) < 2:
         return part
     part = part.lstrip("0")

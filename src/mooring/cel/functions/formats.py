@@ -61,6 +61,7 @@ def _is_uuid(text: str) -> bool:
 
 
 def _is_base64(text: str) -> bool:
+    """Standard base64 with padding; an empty text is not valid, as upstream has it."""
     try:
         base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):

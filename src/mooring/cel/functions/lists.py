@@ -40,6 +40,7 @@ def _is_comparable(one: Any, other: Any) -> bool:
 
 
 def _is_sorted(elements: list[Any]) -> bool | Fault:
+    """Stops at the first pair that is out of order or cannot be compared."""
     for one, other in pairwise(elements):
         if not _is_comparable(one, other):
             return NO_OVERLOAD
@@ -49,6 +50,8 @@ def _is_sorted(elements: list[Any]) -> bool | Fault:
 
 
 def _extreme(name: str, choose: Callable[..., Any]) -> Callable[[list[Any]], Any]:
+    """`min` or `max`. All elements are checked first: Python would compare some types that CEL does not."""
+
     def extreme(elements: list[Any]) -> Any:
         if not elements:
             return Fault(f"{name} called on empty list")
@@ -84,6 +87,7 @@ def _last_index_of(elements: list[Any], value: Any) -> int:
 
 
 def _slice(elements: list[Any], start: int, end: int) -> list[Any] | Fault:
+    """Unlike Python's, a slice beyond the end is an error."""
     asked = f"cannot slice({start}, {end})"
     if start < 0 or end < 0:
         return Fault(f"{asked}, negative indexes not supported")

@@ -114,6 +114,7 @@ def _contains_ip(network: Network, other: Address | str) -> bool | Fault:
 
 
 def _contains_network(network: Network, other: Network | str) -> bool | Fault:
+    """A network contains another of the same family that starts inside it and is not larger."""
     inner = network_of(other) if isinstance(other, str) else other
     if isinstance(inner, Fault):
         return inner
@@ -222,6 +223,7 @@ class _UrlFault(Exception):
 
 
 def url_of(text: str) -> Url | Fault:
+    """`url(text)`; the message of a Fault is Go's."""
     try:
         return _parse(text)
     except _UrlFault as fault:
@@ -265,6 +267,7 @@ def _parse(text: str) -> Url:
 
 
 def _host(authority: str) -> str:
+    """The host of an authority, unescaped, without user information. Raises _UrlFault."""
     host = authority.rpartition("@")[2]
     if " " in host:
         raise _UrlFault('invalid character " " in host name')

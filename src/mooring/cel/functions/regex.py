@@ -215,6 +215,7 @@ def _sequence(program: RegexProgram, items: Any, flags: int) -> None:
 
 
 def _item(program: RegexProgram, op: Any, value: Any, flags: int) -> None:
+    """Adds the instructions of one item of Python's parse tree."""
     if op is ops.LITERAL or op is ops.NOT_LITERAL:
         program.letters[program.add()] = _literal(chr(value), op is ops.NOT_LITERAL, flags)
     elif op is ops.ANY:
@@ -300,6 +301,7 @@ _CATEGORIES = {
 
 
 def _range(op: Any, value: Any) -> Letter:
+    """One item of a class. Classes such as \\d are ASCII, as in RE2."""
     if op is ops.LITERAL:
         return lambda letter: ord(letter) == value
     if op is ops.RANGE:

@@ -52,6 +52,8 @@ def _remainder(one: int, other: int) -> int | Fault:
 
 
 def _unsigned(act: Callable[[int, int], int | Fault]) -> Callable[[int, int], Any]:
+    """An operation of signed integers for unsigned ones, with the check of the result."""
+
     def run(one: int, other: int) -> Any:
         found = act(int(one), int(other))
         return found if isinstance(found, Fault) else unsigned(found)
@@ -73,6 +75,7 @@ def _sum_of_lists(one: list[Any], other: list[Any]) -> list[Any]:
 
 
 def _arithmetic() -> Iterator[Overload]:
+    """Operators of numbers, and `+` of texts and lists."""
     yield plain("add_int64", "_+_", "int, int", "int", lambda a, b: whole(a + b))
     yield plain("add_uint64", "_+_", "uint, uint", "uint", lambda a, b: unsigned(int(a) + int(b)))
     yield plain("add_double", "_+_", "double, double", "double", lambda a, b: a + b)
@@ -106,6 +109,8 @@ _NUMBERS = {"int": "int64", "uint": "uint64", "double": "double"}
 
 
 def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Any]:
+    """A comparison of numbers; NaN cannot be ordered."""
+
     def run(one: Any, other: Any) -> Any:
         if one.__class__ is float and other.__class__ is float and (isnan(one) or isnan(other)):
             return Fault("NaN values cannot be ordered")
@@ -119,6 +124,7 @@ def _by_order(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]
 
 
 def _comparisons() -> Iterator[Overload]:
+    """Each order for each type, and for each pair of number types."""
     for function, (name, compare) in _ORDERS.items():
         yield plain(f"{name}_bool", function, "bool, bool", "bool", compare)
         for kind, short in _NUMBERS.items():
@@ -166,6 +172,7 @@ Here they are declared for the checker."""
 
 
 def _relations() -> Iterator[Overload]:
+    """Logic, equality, membership and indexes."""
     for line in _PLANNED.strip().splitlines():
         id, function, params, result = re.split(r"\s{2,}", line.strip())
         yield plain(id, function, params, result, _unused)
@@ -207,6 +214,7 @@ def _read_uint(text: str) -> Uint | Fault:
 
 
 def _read_double(text: str) -> float | Fault:
+    """Python's float() also accepts spaces and underscores, which CEL does not."""
     try:
         return float(text) if text.strip() == text and "_" not in text else _not_converted("double")
     except ValueError:
@@ -244,6 +252,7 @@ def type_of(value: Any) -> TypeName:
 
 
 def _conversions() -> Iterator[Overload]:
+    """Functions named after types: `int(x)`, `string(x)`."""
     yield plain("type", "type", "A", "type(A)", type_of)
     yield plain("to_dyn", "dyn", "A", "dyn", lambda a: a)
     yield plain("bool_to_bool", "bool", "bool", "bool", lambda a: a)
@@ -292,6 +301,7 @@ def _unwrapped(optionals: list[Maybe]) -> list[Any]:
 
 
 def _others() -> Iterator[Overload]:
+    """Sizes, texts, optionals, and first and last elements."""
     for kind in ("string", "bytes", "list(A)", "map(A, B)"):
         short = kind.partition("(")[0]
         yield plain(f"size_{short}", "size", kind, "int", len)

@@ -49,6 +49,7 @@ def _index_of(text: str, part: str, start: int = 0) -> int | Fault:
 
 
 def _last_index_of(text: str, part: str, start: int | None = None) -> int | Fault:
+    """Parity: a start beyond the end finds nothing, and an empty part is found at the start."""
     if start is None:
         return text.rfind(part)
     if not part:
@@ -75,6 +76,7 @@ def _split(text: str, separator: str, count: int = -1) -> list[str]:
 
 
 def _substring(text: str, start: int, end: int | None = None) -> str | Fault:
+    """Unlike Python's, a range outside of the text is an error."""
     if end is not None and start > end:
         return Fault(f"invalid substring range. start: {start}, end: {end}")
     for place in (start, end):
@@ -84,6 +86,7 @@ def _substring(text: str, start: int, end: int | None = None) -> str | Fault:
 
 
 def _join(texts: list[Any], separator: str = "") -> str | Fault:
+    """Lists of dynamic type may have elements that are not texts."""
     for text in texts:
         if text.__class__ is not str:
             return Fault(f"join: invalid input: {text}")
@@ -104,6 +107,7 @@ class FormatFault(Exception):
 
 
 def _format(text: str, args: list[Any]) -> str | Fault:
+    """Too few arguments are an error; surplus ones are checked only for literals, at compile time."""
     parts: list[str] = []
     used = 0
     try:
@@ -221,6 +225,8 @@ def _of(kinds: tuple[type, ...], what: str, shown: Callable[[Any, int], str]) ->
 
 
 def _fixed(letter: str) -> Callable[[Any, int], str]:
+    """`%f` and `%e`, with the precision of the clause; infinities as upstream writes them."""
+
     def shown(value: float, precision: int) -> str:
         if not isfinite(value):
             return "NaN" if isnan(value) else "∞" if value > 0 else "-∞"

@@ -24,6 +24,8 @@ _FIRST, _LAST = -62135596800 * SECOND, 253402300800 * SECOND
 
 @dataclass(frozen=True, slots=True)
 class CelDuration(Extension):
+    """A span of time, positive or negative."""
+
     nanoseconds: int
     type: ClassVar[Type] = DURATION
 
@@ -33,6 +35,8 @@ class CelDuration(Extension):
 
 @dataclass(frozen=True, slots=True)
 class Timestamp(Extension):
+    """A moment."""
+
     nanoseconds: int
     """Since 1970."""
     type: ClassVar[Type] = TIMESTAMP
@@ -78,6 +82,7 @@ def read_timestamp(text: str) -> Timestamp | Fault:
 
 
 def shown_timestamp(moment: Timestamp) -> str:
+    """In RFC 3339 and UTC; the fraction has as many digits as it needs."""
     seconds, rest = divmod(moment.nanoseconds, SECOND)
     base = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
     fraction = f".{rest:09}".rstrip("0") if rest else ""
@@ -119,6 +124,8 @@ def _in_zone(moment: Timestamp, zone: str) -> datetime:
 
 
 def _part(read: Callable[[datetime], int]) -> Callable[..., Any]:
+    """A part of a moment, such as its hour, in UTC or in a named zone."""
+
     def part(moment: Timestamp, zone: str = "UTC") -> int | Fault:
         try:
             return read(_in_zone(moment, zone))

@@ -57,6 +57,7 @@ class _Checker:
         self.known = Substitutions()
 
     def check(self, node: SyntaxNode) -> Type:
+        """The type of a node. The depth is limited, because macros can nest expansions in expansions."""
         if not node.is_checked:
             self._depth += 1
             if self._depth > 2 * MAX_DEPTH:  # twice, because macros nest what they expand to
@@ -67,6 +68,7 @@ class _Checker:
         return node.type
 
     def _type_of(self, node: SyntaxNode) -> Type:
+        """The type of a node by its kind; the counterpart in the planner is `_plan`."""
         match node:
             case Literal():
                 return Type(_LITERALS[node.value.__class__])
@@ -87,6 +89,7 @@ class _Checker:
     # ---- names
 
     def _lookup(self, name: str) -> Type | None:
+        """The type of a name: inner scopes first, then variables, then names of types."""
         for scope in reversed(self._scopes):
             if name in scope:
                 return scope[name]
@@ -116,6 +119,7 @@ class _Checker:
         return optional_of(found) if is_optional else found
 
     def _field_of(self, target: Type, name: str, at: SyntaxNode) -> Type:
+        """The type of a field: of a map its values' type, of a declared type that of the field; otherwise unknown."""
         if target.name == "map":
             return target.params[1]
         fields = self._declared.fields.get(target.name)
@@ -132,6 +136,7 @@ class _Checker:
     # ---- calls
 
     def _called(self, node: CallExpression) -> Type:
+        """The type of a call. `a.?b` is a call in the tree, but selects a field."""
         if node.function == "_?._":
             name = node.args[1]
             assert isinstance(name, Literal)
@@ -148,6 +153,7 @@ class _Checker:
         return self._resolved(node, overloads)
 
     def _check_args(self, node: CallExpression) -> None:
+        """Arguments before the target, as cel-go checks them: the order decides which error is reported."""
         self._mixed += node.function == "format"
         for arg in node.args:
             self.check(arg)
@@ -165,6 +171,7 @@ class _Checker:
         return True
 
     def _logical(self, node: CallExpression, overloads: Sequence[Overload]) -> Type:
+        """`&&` and `||` have any number of terms, so that no overload fits them."""
         for arg in node.args:
             if not self.known.unify(arg.type, BOOL):
                 raise SyntaxFault(f"expected type 'bool' but found '{self.known.substituted(arg.type)}'", arg.position)
@@ -197,6 +204,7 @@ class _Checker:
     # ---- lists, maps and comprehensions
 
     def _list(self, node: ListLiteral) -> Type:
+        """The type of the elements is their common type; of an empty list it is open."""
         joined: Type | None = None
         for i, element in enumerate(node.elements):
             joined = self._joined(joined, self._element(element, i in node.optional), element)
@@ -235,6 +243,7 @@ class _Checker:
         return self.known.more_general(before, now)
 
     def _folded(self, node: Fold) -> Type:
+        """A comprehension: the step must have the type of the accumulator, the condition must be a bool."""
         ranged = self.known.substituted(self.check(node.range))
         accu = self.check(node.init)
         self._scopes.append({node.accu: accu})

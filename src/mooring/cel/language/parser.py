@@ -44,6 +44,7 @@ class _Parser:
         self._depth = 0
 
     def whole(self) -> SyntaxNode:
+        """The expression, which must end where the text ends."""
         node = self._expression()
         if self._token.kind != "end":
             raise self._unexpected()
@@ -61,6 +62,7 @@ class _Parser:
         return token
 
     def _takes(self, sign: str) -> bool:
+        """Consumes the next token if it is this sign."""
         if self._token.kind == "sign" and self._token.text == sign:
             self._next += 1
             return True
@@ -106,6 +108,8 @@ class _Parser:
         return self._logical("&&", "_&&_")
 
     def _binary(self, level: int) -> SyntaxNode:
+        """Operators of one level, from left to right. Each counts as a level of nesting, because the tree nests to the
+        left."""
         if level == len(_LEVELS):
             return self._unary()
         node, deeper = self._binary(level + 1), 0
@@ -141,6 +145,7 @@ class _Parser:
     # ---- operands
 
     def _members(self, node: SyntaxNode) -> SyntaxNode:
+        """What follows an operand: fields, calls and indexes."""
         deeper = 0
         while self._token.kind == "sign" and self._token.text in (".", "["):
             self._deeper()
@@ -157,6 +162,7 @@ class _Parser:
         return CallExpression(at, function, None, (node, key))
 
     def _member(self, node: SyntaxNode, at: int) -> SyntaxNode:
+        """`.name`, `.?name` or `.name(arguments)`, with macros expanded."""
         is_optional = self._takes("?")
         name = self._identifier()
         if is_optional:
@@ -174,6 +180,7 @@ class _Parser:
         return token.text
 
     def _primary(self) -> SyntaxNode:
+        """A literal, a name, a group, a list or a map."""
         token = self._take()
         if token.kind == "literal":
             if token.value.__class__ is int and token.value > MAX_INT64:
@@ -200,6 +207,7 @@ class _Parser:
         return node
 
     def _named(self, token: Token) -> SyntaxNode:
+        """A name or a call of a function without a receiver."""
         if token.text in RESERVED:
             raise SyntaxFault(f"reserved identifier: {token.text}", token.position)
         at_call = self._token.position
@@ -220,6 +228,7 @@ class _Parser:
         return args
 
     def _list(self, at: int) -> SyntaxNode:
+        """A list literal; a comma may follow the last element."""
         elements: list[SyntaxNode] = []
         optional = set()
         while not self._takes("]"):
@@ -232,6 +241,7 @@ class _Parser:
         return ListLiteral(at, elements, frozenset(optional))
 
     def _map(self, at: int) -> SyntaxNode:
+        """A map literal; a comma may follow the last entry."""
         entries: list[tuple[SyntaxNode, SyntaxNode, bool]] = []
         while not self._takes("}"):
             is_optional = self._takes("?")

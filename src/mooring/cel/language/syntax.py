@@ -57,6 +57,8 @@ class Ident(SyntaxNode):
 
 @dataclass(slots=True, eq=False)
 class Select(SyntaxNode):
+    """A field of a value, or the test for it."""
+
     operand: SyntaxNode
     name: str
     is_test: bool = False
@@ -81,6 +83,8 @@ class CallExpression(SyntaxNode):
 
 @dataclass(slots=True, eq=False)
 class ListLiteral(SyntaxNode):
+    """`[a, ?b]`."""
+
     elements: Sequence[SyntaxNode]
     optional: frozenset[int] = frozenset()
     """The indexes of optional elements (`[?a]`)."""
@@ -88,6 +92,8 @@ class ListLiteral(SyntaxNode):
 
 @dataclass(slots=True, eq=False)
 class MapLiteral(SyntaxNode):
+    """`{a: b, ?c: d}`."""
+
     entries: Sequence[tuple[SyntaxNode, SyntaxNode, bool]]
     """Key, value, and whether the entry is optional."""
 
@@ -140,6 +146,8 @@ MAX_DIGITS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Token:
+    """A token and where it starts; `value` is that of a literal."""
+
     kind: str
     """name, literal, sign, or end."""
     text: str
@@ -153,6 +161,7 @@ def tokens_of(source: str) -> list[Token]:
 
 
 def _tokens(source: str) -> Iterator[Token]:
+    """Tokens without spaces and comments. Raises SyntaxFault at a character that starts none."""
     position = 0
     while position < len(source):
         found = _PATTERN.match(source, position)
@@ -175,6 +184,7 @@ def _named(text: str, position: int) -> Token:
 
 
 def _literal(kind: str, text: str, position: int) -> Any:
+    """The value of a number or a string. Integers must fit into 64 bits."""
     if kind == "string":
         return _text_of(text, position)
     if kind == "double":
@@ -196,6 +206,7 @@ def _literal(kind: str, text: str, position: int) -> Any:
 
 
 def _text_of(text: str, position: int) -> str | bytes:
+    """A string or bytes literal: the prefixes b and r, one or three quotes."""
     prefix = re.match("[bBrR]*", text)
     marks = prefix.group().lower() if prefix is not None else ""
     body = text[len(marks) :]
@@ -208,6 +219,7 @@ def _text_of(text: str, position: int) -> str | bytes:
 
 
 def _unescaped(text: str, is_bytes: bool, position: int) -> str | bytes:
+    """Works on bytes, because an escape in a bytes literal may be a part of a character."""
     parts: list[bytes] = []
     end = 0
     for found in _ESCAPE.finditer(text):

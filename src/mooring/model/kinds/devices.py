@@ -20,6 +20,7 @@ def _complete_template(template: JsonObject) -> None:
 
 
 def _complete_requests(spec: JsonObject) -> None:
+    """Both forms of a request, exact and prioritised, get the mode ExactCount and the count 1."""
     for request in spec.get("devices", {}).get("requests", ()):
         for asked in (*([request["exactly"]] if "exactly" in request else ()), *request.get("firstAvailable", ())):
             fill(asked, {"allocationMode": EXACT_COUNT})

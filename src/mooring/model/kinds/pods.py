@@ -42,6 +42,7 @@ class PodState:
 
 
 def pod_state(pod: JsonObject) -> PodState:
+    """The state of a pod. Restarts of init containers count only until the pod is initialised, as upstream prints it."""
     state = PodState(at(pod, "status.reason") or at(pod, "status.phase", ""))
     if any(_is_gate(condition) for condition in at(pod, "status.conditions", ())):
         state.reason = "SchedulingGated"
@@ -107,6 +108,7 @@ def _end(ended: JsonObject) -> str:
 
 
 def _mark_deleted(pod: JsonObject, state: PodState) -> None:
+    """A pod that is being deleted is Terminating, or Unknown if its node is lost."""
     if at(pod, "status.reason") == "NodeLost":
         state.reason = "Unknown"
     elif at(pod, "status.phase") not in FINISHED:

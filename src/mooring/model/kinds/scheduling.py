@@ -29,6 +29,7 @@ def _complete_priority_class(priority_class: JsonObject) -> None:
 
 
 def _priority_class_changes(old: JsonObject, new: JsonObject) -> list[Cause]:
+    """Pods have copied value and policy, so that a change would contradict them."""
     faults = []
     if old.get("value", 0) != new.get("value", 0):
         faults.append(field_forbidden("value", "may not be changed in an update."))
@@ -38,6 +39,7 @@ def _priority_class_changes(old: JsonObject, new: JsonObject) -> list[Cause]:
 
 
 def _check_priority_class(priority_class: PriorityClass) -> Problems:
+    """Names with the prefix system- are reserved for the two system classes, with fixed values."""
     system = SYSTEM_PRIORITIES.get(priority_class.name)
     if system is not None:
         if priority_class.value != system:

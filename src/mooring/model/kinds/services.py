@@ -27,6 +27,7 @@ def _cluster_ip(service: JsonObject, _: int) -> Cell:
 
 
 def _external_ip(service: JsonObject, _: int) -> Cell:
+    """Upstream's getServiceExternalIP: names and load balancers by the type of the Service."""
     type = at(service, "spec.type", "ClusterIP")
     if type == "ExternalName":
         return str(at(service, "spec.externalName", ""))
@@ -37,6 +38,7 @@ def _external_ip(service: JsonObject, _: int) -> Cell:
 
 
 def _ports(service: JsonObject, _: int) -> Cell:
+    """`80:30080/TCP`: port, node port if any, and protocol."""
     shown = []
     for port in at(service, "spec.ports", ()):
         number = f"{port['port']}:{port['nodePort']}" if port.get("nodePort") else str(port["port"])

@@ -36,6 +36,7 @@ def _if_bound(cell: Callable[[JsonObject, int], Cell]) -> Callable[[JsonObject, 
 
 
 def _class_of(item: JsonObject, _: int) -> Cell:
+    """The deprecated annotation wins over the field, as everywhere."""
     old = at(item, "metadata.annotations", {}).get("volume.beta.kubernetes.io/storage-class")
     return str(at(item, "spec.storageClassName", "") if old is None else old)
 
@@ -46,6 +47,7 @@ def _claim_of(volume: JsonObject, _: int) -> Cell:
 
 
 def _class_name(storage_class: JsonObject, _: int) -> Cell:
+    """A class that is marked as default has `(default)` behind its name; the beta annotation counts, too."""
     annotations = at(storage_class, "metadata.annotations", {})
     prefixes = ("storageclass.kubernetes.io", "storageclass.beta.kubernetes.io")
     default = any(annotations.get(f"{prefix}/is-default-class") == "true" for prefix in prefixes)

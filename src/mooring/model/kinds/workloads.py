@@ -57,6 +57,7 @@ def _complete_daemon_set(daemon_set: JsonObject) -> None:
 
 
 def _complete_replication_controller(controller: JsonObject) -> None:
+    """Without a selector it selects the labels of its template."""
     labels = controller["spec"]["template"]["metadata"].get("labels")
     if labels:
         controller["spec"].setdefault("selector", dict(labels))
@@ -88,6 +89,7 @@ def _job_status(job: JsonObject, _: int) -> Cell:
 
 
 def _job_completions(job: JsonObject, _: int) -> Cell:
+    """A work queue has no number of completions: `0/1 of 3` for a parallelism of 3."""
     done, parallel = at(job, "status.succeeded", 0), at(job, "spec.parallelism", 0)
     work_queue = f"1 of {parallel}" if parallel > 1 else "1"
     return f"{done}/{at(job, 'spec.completions', work_queue)}"

@@ -42,6 +42,7 @@ DEVICE_EFFECTS = ("None", NO_SCHEDULE, NO_EXECUTE)
 
 
 def check_volume(volume: PersistentVolume) -> Problems:
+    """Capacity and access modes are required, as in the API server."""
     spec = volume.spec
     yield from _access_modes("spec.accessModes", spec.access_modes)
     yield from rules.quantities("spec.capacity", spec.capacity)
@@ -111,6 +112,7 @@ def check_device_class(device_class: DeviceClass) -> Problems:
 
 
 def _device_claim(path: str, claim: DeviceClaim) -> Problems:
+    """Request names are unique, because constraints and allocations refer to them."""
     for i, request in enumerate(claim.requests or ()):
         yield from _request(f"{path}.requests[{i}]", request)
     names = ((f"{path}.requests[{i}].name", request.name) for i, request in enumerate(claim.requests or ()))
@@ -157,6 +159,7 @@ def _selectors(path: str, selectors: Collection[DeviceSelector] | None) -> Probl
 
 
 def check_resource_slice(written: ResourceSlice) -> Problems:
+    """A slice says for all devices which nodes can use them, or leaves that to each device."""
     spec = written.spec
     yield from rules.object_name("spec.driver", spec.driver)
     yield from rules.required("spec.pool.name", spec.pool.name, "the name of a pool")
@@ -177,6 +180,7 @@ def check_resource_slice(written: ResourceSlice) -> Problems:
 
 
 def _device(path: str, device: Device) -> Problems:
+    """An attribute has exactly one of four types."""
     yield from rules.short_name(f"{path}.name", device.name)
     yield from rules.taints(f"{path}.taints", device.taints, DEVICE_EFFECTS)
     for name, attribute in (device.attributes or {}).items():

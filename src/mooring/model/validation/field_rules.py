@@ -91,6 +91,7 @@ def label_value(path: str, text: str) -> Problems:
 
 
 def labels(path: str, written: Mapping[str, str] | None) -> Problems:
+    """Hot: nearly all labels are valid, so that paths are built only for those with a fault."""
     for key, value in (written or {}).items():
         if _key_faults(key) or _value_faults(value):
             place = at_key(path, key)
@@ -140,6 +141,7 @@ def node_term(path: str, term: NodeSelectorTerm) -> Problems:
 
 
 def _field_requirement(path: str, line: Requirement) -> Problems:
+    """The only field of nodes that a selector can read is metadata.name."""
     if line.key != "metadata.name":
         yield Problem(f"{path}.key", show_text(line.key), "metadata.name")
     if line.operator not in FIELD_OPERATORS:
@@ -205,6 +207,7 @@ def _within_limits(path: str, written: ResourceRequirements) -> Problems:
 
 
 def taints(path: str, written: Collection[Taint] | None, effects: Collection[str] = EFFECTS) -> Problems:
+    """A node may have a key several times, but each time with another effect."""
     for i, taint in enumerate(written or ()):
         yield from label_key(f"{path}[{i}].key", taint.key)
         yield from label_value(f"{path}[{i}].value", taint.value)
@@ -221,6 +224,7 @@ def tolerations(path: str, written: Collection[Toleration] | None, effects: Coll
 
 
 def _toleration(path: str, toleration: Toleration, effects: Collection[str]) -> Problems:
+    """An empty key needs Exists and covers every taint; tolerationSeconds is for NoExecute only."""
     operator = toleration.operator or "Equal"
     if toleration.key:
         yield from label_key(f"{path}.key", toleration.key)

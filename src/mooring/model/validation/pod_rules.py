@@ -38,6 +38,7 @@ def check_pod(pod: Pod) -> Problems:
 
 
 def check_pod_spec(path: str, spec: PodSpec) -> Problems:
+    """The spec of a pod, also of one that a template describes; `path` is where it is."""
     yield from _containers(path, spec)
     yield from _placement(path, spec)
     yield from _gates(path, spec)
@@ -57,6 +58,7 @@ def _placement(path: str, spec: PodSpec) -> Problems:
 
 
 def _containers(path: str, spec: PodSpec) -> Problems:
+    """Names are unique over containers and init containers together."""
     yield from rules.required(f"{path}.containers", spec.containers, "one container or more")
     placed = [(f"{path}.initContainers[{i}]", container) for i, container in enumerate(spec.init_containers or ())]
     placed += [(f"{path}.containers[{i}]", container) for i, container in enumerate(spec.containers)]
@@ -147,6 +149,7 @@ def _pod_affinity(path: str, affinity: PodAffinity) -> Problems:
 
 
 def _pod_term(path: str, term: PodAffinityTerm) -> Problems:
+    """matchLabelKeys and mismatchLabelKeys need a selector that they are merged into, and must not share a key."""
     yield from rules.label_key(f"{path}.topologyKey", term.topology_key)
     yield from rules.label_selector(f"{path}.labelSelector", term.label_selector)
     yield from rules.label_selector(f"{path}.namespaceSelector", term.namespace_selector)
@@ -176,6 +179,7 @@ def _spread(path: str, constraints: Iterable[TopologySpreadConstraint]) -> Probl
 
 
 def _constraint(path: str, constraint: TopologySpreadConstraint) -> Problems:
+    """minDomains is for DoNotSchedule only: with ScheduleAnyway it would have no meaning."""
     yield from rules.in_range(f"{path}.maxSkew", constraint.max_skew, 1)
     yield from rules.label_key(f"{path}.topologyKey", constraint.topology_key)
     actions = (DO_NOT_SCHEDULE, "ScheduleAnyway")
@@ -194,6 +198,7 @@ def _constraint(path: str, constraint: TopologySpreadConstraint) -> Problems:
 
 
 def _gates(path: str, spec: PodSpec) -> Problems:
+    """A pod with gates cannot be on a node already."""
     gates = spec.scheduling_gates or []
     for i, gate in enumerate(gates):
         yield from rules.label_key(f"{path}.schedulingGates[{i}].name", gate.name)
@@ -217,6 +222,7 @@ def _volumes(path: str, volumes: Iterable[Volume]) -> Problems:
 
 
 def _claims(path: str, spec: PodSpec) -> Problems:
+    """An entry names a claim or a template, not both."""
     claims = spec.resource_claims or []
     for i, claim in enumerate(claims):
         yield from rules.short_name(f"{path}[{i}].name", claim.name)

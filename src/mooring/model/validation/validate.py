@@ -30,6 +30,7 @@ def validate(checked: KubeObject) -> list[Problem]:
 
 
 def _metadata(checked: KubeObject) -> Problems:
+    """A name may be missing if generateName is there: the server completes it."""
     meta = checked.metadata
     name_rule = rules.short_name if isinstance(checked, workloads.Namespace) else rules.object_name
     if meta.name or not meta.generate_name:
@@ -53,6 +54,7 @@ def _workload(workload: workloads.Workload) -> Problems:
 
 
 def _template_is_selected(workload: workloads.Workload) -> Problems:
+    """A workload whose selector does not match its template would create pods without end."""
     spec = workload.spec
     if spec.replicas == 0 and not spec.template.spec.containers:
         return  # snapshots leave out the template of a workload without replicas
