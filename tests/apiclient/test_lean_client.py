@@ -1,4 +1,4 @@
-"""The quick client against a server in this process: connections, turns, retries, credentials, and answers that are lost."""
+"""The lean client against a server in this process: connections, turns, retries, credentials, and answers that are lost."""
 
 import asyncio
 import ssl

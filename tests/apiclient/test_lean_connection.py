@@ -1,4 +1,4 @@
-"""One quick connection and its reader: answers in any pieces, answers that are none, and answers that nobody waits for."""
+"""One lean connection and its reader: answers in any pieces, answers that are none, and answers that nobody waits for."""
 
 import asyncio
 from collections.abc import Coroutine
