@@ -91,6 +91,7 @@ def _general_path(root: Run, steps: Sequence[AccessStep], cost: int) -> Run:
         """The three ways out: an error, a missing optional, and the answer of a test. Each charges `cost`, as cel-go
         does."""
         value = root(frame)
+        # An optional at the start makes the whole path optional; a missing value ends it at once.
         is_optional = value.__class__ is Maybe and bool(steps)
         if is_optional:
             if not value.has_value:

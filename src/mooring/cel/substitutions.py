@@ -96,6 +96,7 @@ class Substitutions:
                 return True, True
             if not self._assign(type, bound):
                 return False, True
+            # Both fit: the variable stands for the one that allows more, such as dyn, from now on.
             general = self.more_general(type, bound)
             if not self._mentions(general, variable):
                 self._bind(variable, general)

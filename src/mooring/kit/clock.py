@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Protocol
 
 NS_PER_S = 1_000_000_000
+"""Nanoseconds in a second: names of moments end in `_ns`, those of settings in `_s`."""
 
 
 class Clock(Protocol):

@@ -150,6 +150,7 @@ def _preferred(group: PodAffinity | None, namespace: str, sign: int) -> tuple[We
 
 def _compile(term: PodAffinityTerm, namespace: str) -> AffinityTerm:
     """A term without namespaces and without namespace selector means the pod's own namespace."""
+    # An empty namespace selector ({}) selects all namespaces, a missing one none.
     names = frozenset(term.namespaces or ())
     if not names and term.namespace_selector is None:
         names = frozenset((namespace,))

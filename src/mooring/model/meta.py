@@ -9,6 +9,7 @@ from msgspec import field
 
 MIN_INT32, MAX_INT32 = -(1 << 31), (1 << 31) - 1
 MAX_INT64 = (1 << 63) - 1
+"""The ranges of Go's int32 and int64, with which upstream declares nearly all integers of the API."""
 
 
 def int32(value: int) -> int:

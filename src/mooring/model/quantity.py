@@ -26,8 +26,10 @@ _MAX_TEXT = 64
 """Longer texts are not cached: a cache of 65,536 texts of a megabyte would be larger than the cluster."""
 
 _SYNTAX = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]+))?")
+"""The syntax of a quantity, from upstream's documentation of resource.Quantity: sign, digits, and a suffix or an exponent."""
 _DECIMAL = {"n": -9, "u": -6, "m": -3, None: 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+"""The powers of ten and of two that suffixes stand for."""
 
 QuantityText = str | int | float
 
@@ -74,6 +76,7 @@ def _parse_any(text: QuantityText) -> int:
 
 
 _parse_cached = lru_cache(maxsize=65536)(_parse_any)
+"""Hot: a cluster has few distinct quantities, and every pod and node repeats them."""
 
 
 def _written(text: QuantityText) -> str:

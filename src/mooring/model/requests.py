@@ -23,6 +23,7 @@ DEFAULT_MEMORY_BYTES = 200 * 1024 * 1024
 """Upstream's defaults for scoring (DefaultMilliCPURequest, DefaultMemoryRequest): containers without requests count for
 something, or else scores would pile all of them onto one node."""
 NON_ZERO: Mapping[str, int] = {"cpu": DEFAULT_CPU_MILLI * 1_000_000, "memory": DEFAULT_MEMORY_BYTES * 1_000_000_000}
+"""The same in nano-units."""
 
 
 @dataclass(frozen=True, slots=True)

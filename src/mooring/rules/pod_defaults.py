@@ -24,6 +24,7 @@ _CONTAINER = {"terminationMessagePath": "/dev/termination-log", "terminationMess
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
 _FILE_MODE = 0o644
+"""Upstream's mode of files that the kubelet projects into volumes; in JSON it is the decimal 420."""
 _WITH_FILES = {"defaultMode": _FILE_MODE}
 _VOLUMES: Mapping[str, JsonObject] = {
     **dict.fromkeys(("secret", "configMap", "downwardAPI", "projected"), _WITH_FILES),

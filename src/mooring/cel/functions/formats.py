@@ -90,6 +90,7 @@ def _uri_faults(text: str) -> Sequence[str]:
     return () if why is None else (why,)
 
 
+# The numbers are upstream's MaxRegexSize of each format: its cost, not a limit of ours.
 FORMATS: dict[str, NamedFormat] = {
     "dns1123Label": NamedFormat("DNS1123Label", dns_label_faults, 30),
     "dns1123Subdomain": NamedFormat("DNS1123Subdomain", subdomain_faults, 60),

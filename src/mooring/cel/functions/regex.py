@@ -137,7 +137,7 @@ def _search(program: RegexProgram, text: str, start: int) -> tuple[int, int] | N
     threads: list[tuple[int, int]] = []
     best: tuple[int, int] | None = None
     for at in range(start, len(text) + 1):
-        if best is None:
+        if best is None:  # once there is a match, a later start cannot be leftmost
             threads.append((program.start, at))
         reached = program.closed(threads, text, at)
         WORK.spend(len(reached) + 1)

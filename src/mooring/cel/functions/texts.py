@@ -21,10 +21,12 @@ from mooring.cel.language.syntax import CallExpression, ListLiteral, Literal, Sy
 from mooring.cel.library import Overload, member, plain
 from mooring.cel.values import Fault, TypeName, Uint, keys_of, size_of
 
+# What Go's strings.TrimSpace removes (unicode.IsSpace); Python's strip() removes a few more.
 _SPACE = " \t\n\v\f\r\x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 _QUOTED = {
     "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\\": "\\\\", '"': '\\"'
 }  # fmt: skip
+# lowerAscii and upperAscii change ASCII letters only; Python's lower() would change others, and even lengths.
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _UPPER = {code + 32: code for code in range(ord("A"), ord("Z") + 1)}
 PRECISION = 6

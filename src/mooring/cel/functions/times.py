@@ -11,6 +11,7 @@ from mooring.cel.library import Overload, member, plain
 from mooring.cel.values import DURATION, MAX_INT64, MIN_INT64, OVERFLOW, TIMESTAMP, Extension, Fault, Type
 
 SECOND = 1_000_000_000
+"""In nanoseconds, the unit of both types."""
 MAX_DIGITS = 100
 """The longest number in a duration; 64 bits of nanoseconds have 19 digits."""
 _UNITS = {"ns": 1, "us": 1000, "µs": 1000, "μs": 1000, "ms": 10**6, "s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND}
@@ -135,6 +136,7 @@ def _part(read: Callable[[datetime], int]) -> Callable[..., Any]:
     return part
 
 
+# CEL counts months, days of the month (getDayOfMonth) and of the year from 0, and Sunday is day 0 of the week.
 _PARTS: dict[str, Callable[[datetime], int]] = {
     "getFullYear": lambda at: at.year,
     "getMonth": lambda at: at.month - 1,

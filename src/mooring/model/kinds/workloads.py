@@ -34,6 +34,7 @@ from mooring.model.validation.problem import Problems
 from mooring.model.workloads import ReplicaSet, ReplicationController, StatefulSet, Workload
 
 _SCALED = ("status", "scale")
+"""The subresources of workloads with replicas: `kubectl scale` uses the second."""
 
 
 def _update(where: str, rolling: Mapping[str, Any], workload: JsonObject) -> None:
@@ -107,6 +108,8 @@ def _suspended(cron: JsonObject, _: int) -> Cell:
 
 
 _READY = Column("Ready", ratio("status.readyReplicas", "spec.replicas"))
+# The defaults below are those of upstream's pkg/apis/apps/v1/defaults.go and pkg/apis/batch/v1/defaults.go.
+
 _REPLICAS = (
     *(NAME, number("Desired", "spec.replicas", 1), number("Current", "status.replicas")),
     *(number("Ready", "status.readyReplicas"), AGE),
