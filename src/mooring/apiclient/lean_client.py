@@ -22,7 +22,7 @@ from mooring.kit.clock import NS_PER_S
 from mooring.kit.fence import NO_FENCE, Fence
 
 _CONNECT_S = 30.0
-"""client-go's limit for a connection, TLS included."""
+"""How long a connection may take to open: the limit of client-go's dialer."""
 
 
 class LeanClient:

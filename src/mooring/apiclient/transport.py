@@ -29,7 +29,7 @@ _IDLE_S = 60.0
 """How long a connection may be idle before it is closed: less than the 90 s after which API servers close it. A POST on a
 connection that the server closes at the same moment is lost."""
 _CONNECT_S = 30.0
-"""client-go's limit for a connection, TLS included."""
+"""How long a connection may take to open: the limit of client-go's dialer."""
 _READ_BUFFER_BYTES = 4 << 20
 """aiohttp reads ahead up to twice this on each connection; then the server has to wait. 8 MiB hold about 5,000 events of
 pods, which is what a busy server sends in seconds."""
