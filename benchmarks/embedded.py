@@ -22,8 +22,8 @@ from mooring.app.own_cluster import own_connection
 from mooring.controllers.nodes.simulated_nodes import make_nodes
 from mooring.embedded.cluster import EmbeddedCluster
 from mooring.embedded.seeding import seed
-from mooring.kit.collector import relax_collector
-from mooring.model.resources import RESOURCES
+from mooring.kit.process import relax_collector
+from mooring.model.kinds import RESOURCES
 
 PODS = RESOURCES["", "v1", "pods"]
 POD = {

@@ -8,7 +8,7 @@ Prints one line of JSON: microseconds of CPU for each answer, the best of five t
 import json
 import time
 
-from mooring.apiclient.lean_answers import AnswerReader
+from mooring.apiclient.lean_connection import AnswerReader
 
 ANSWERS, TURNS = 10_000, 5
 BODY = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}\n'

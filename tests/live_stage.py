@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from build import a_node, a_pod
-from mooring.apiclient.unanswered import ConnectionLost
+from mooring.apiclient.request_errors import ConnectionLost
 from mooring.framework import config
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.live.driver import LiveDriver

@@ -11,7 +11,7 @@ from mooring.controllers.control_loop import Controller, ControlLoop
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
-from mooring.model.resources import RESOURCES
+from mooring.model.kinds import RESOURCES
 
 _MOST_STEPS = 10_000
 

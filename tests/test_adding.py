@@ -13,12 +13,11 @@ KIND = '''
 
 from msgspec import field
 
-from mooring.model.field_labels import OF_METADATA, labels_at
+from mooring.model.kind_spec import OF_METADATA, labels_at
 from mooring.model.kind_spec import KindSpec, Watch
-from mooring.model.merge_rules import BY_NAME
+from mooring.model.kind_spec import BY_NAME
 from mooring.model.meta import KubeObject, Wire
-from mooring.model.tables.cells import field_cell
-from mooring.model.tables.columns import AGE, NAME, Column
+from mooring.model.table_columns import AGE, NAME, Column, field_cell
 from mooring.model.validation.field_rules import in_range
 from mooring.model.validation.problem import Problems
 

@@ -17,8 +17,7 @@ from mooring.cli.commands.simulate import DUMP_COMMAND
 from mooring.cli.main import main
 from mooring.framework import config as configuration
 from mooring.framework.registry import load_file
-from mooring.model.kinds import KINDS
-from mooring.model.resources import RESOURCES
+from mooring.model.kinds import KINDS, RESOURCES
 from mooring.scheduler.assembly import all_plugins
 
 ROOT = Path(__file__).parent.parent

@@ -5,7 +5,7 @@ from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.selectors import compile_node_selector, compile_selector
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
-from mooring.model.volume_claims import SELECTED_NODE, is_fully_bound
+from mooring.model.volumes import SELECTED_NODE, is_fully_bound
 
 AFFINITY = "node(s) didn't match PersistentVolume's node affinity"
 NO_VOLUME = "node(s) didn't find available persistent volumes to bind"

@@ -10,7 +10,7 @@ from mooring.controllers.assembly import workload_controllers
 from mooring.controllers.control_loop import ControlLoop
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.kind_spec import KindSpec
-from mooring.model.resources import RESOURCES
+from mooring.model.kinds import RESOURCES
 
 Json = dict[str, Any]
 NAMESPACE = "default"

@@ -10,8 +10,14 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from mooring.apiclient.credentials.certificate_files import CertificateFiles
-from mooring.apiclient.credentials.certificates import ALWAYS_NAMED, KeyPair, new_authority, sign_client, sign_server
+from mooring.apiclient.credentials.certificates import (
+    ALWAYS_NAMED,
+    CertificateFiles,
+    KeyPair,
+    new_authority,
+    sign_client,
+    sign_server,
+)
 from mooring.kit.clock import NS_PER_S, VirtualClock, WallClock
 
 DAY_NS = 86_400 * NS_PER_S

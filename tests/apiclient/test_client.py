@@ -15,15 +15,11 @@ import pytest
 from aiohttp import web
 
 from mooring.apiclient.client import ApiClient, Limits
-from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.credentials.certificate_files import CertificateFiles
-from mooring.apiclient.credentials.certificates import KeyPair
+from mooring.apiclient.connection_settings import ConnectionSettings, proxy_of
+from mooring.apiclient.credentials.certificates import CertificateFiles, KeyPair
 from mooring.apiclient.credentials.credentials import Grant, Identity, RereadFile
 from mooring.apiclient.kubeconfig.writing import Login, write_kubeconfig
-from mooring.apiclient.lines import LineSplitter
-from mooring.apiclient.proxies import proxy_of
-from mooring.apiclient.throttle import Throttle, Timing
-from mooring.apiclient.unanswered import (
+from mooring.apiclient.request_errors import (
     ConnectionLost,
     ConnectionRefused,
     NotTrusted,
@@ -32,6 +28,8 @@ from mooring.apiclient.unanswered import (
     Unanswered,
     Unreadable,
 )
+from mooring.apiclient.throttle import Throttle, Timing
+from mooring.apiclient.transport import LineSplitter
 from mooring.kit.clock import VirtualClock
 from mooring.model.api_errors import ApiError, Cause, conflict, not_found, too_many_requests
 
@@ -446,7 +444,7 @@ def test_a_body_that_is_too_large_is_not_read(is_chunked: bool) -> None:
     async def main() -> None:
         async with a_server(handle) as (url, _), a_client(url, limits=Limits(answer_bytes=1000)) as client:
             with pytest.raises(
-                TooLarge, match=f"GET {PODS}: the answer is larger than 1000 bytes, which is all we read"
+                TooLarge, match=f"GET {PODS}: the answer is larger than 1000 bytes, the limit of this client"
             ):
                 await client.get_bytes(PODS)
 

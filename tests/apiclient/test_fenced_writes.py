@@ -15,7 +15,7 @@ import uvloop
 
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.credentials.certificate_files import CertificateFiles
+from mooring.apiclient.credentials.certificates import CertificateFiles
 from mooring.apiclient.lean_client import LeanClient
 from mooring.apiclient.lean_connection import LeanConnection
 from mooring.apiclient.transport import OutgoingRequest

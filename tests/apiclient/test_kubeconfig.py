@@ -16,9 +16,13 @@ from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.certificates import KeyPair
 from mooring.apiclient.credentials.credentials import CredentialsError, Grant, Identity, RereadFile
 from mooring.apiclient.credentials.exec_plugin import V1, V1BETA1, ExecCredentials, ExecPlugin
-from mooring.apiclient.credentials.in_cluster import in_cluster, is_in_cluster
 from mooring.apiclient.kubeconfig.files import KubeconfigError
-from mooring.apiclient.kubeconfig.loading import Surroundings, find_connection, read_kubeconfig
+from mooring.apiclient.kubeconfig.loading import (
+    Surroundings,
+    find_connection,
+    in_cluster,
+    is_in_cluster,
+)
 from mooring.apiclient.kubeconfig.writing import Login, write_kubeconfig
 from mooring.kit.clock import NS_PER_S, VirtualClock
 
@@ -46,7 +50,7 @@ def written(path: Path, content: Any) -> Path:
 
 
 def read(tmp_path: Path, content: Any) -> ConnectionSettings:
-    return read_kubeconfig(written(tmp_path / "config", content))
+    return find_connection(written(tmp_path / "config", content))
 
 
 def granted(access: ConnectionSettings) -> Grant:
@@ -63,7 +67,7 @@ def encoded(text: str) -> str:
 def test_what_is_written_can_be_read(tmp_path: Path) -> None:
     path = tmp_path / "new" / "config"
     write_kubeconfig(path, Login(SERVER, b"the CA", SECRET, "prod", "web"))
-    access = read_kubeconfig(path)
+    access = find_connection(path)
     assert (access.server, access.authority_pem, access.namespace) == (SERVER, b"the CA", "web")
     assert granted(access).authorization == f"Bearer {SECRET}"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -72,7 +76,7 @@ def test_what_is_written_can_be_read(tmp_path: Path) -> None:
 
 def test_a_client_certificate_is_written(tmp_path: Path) -> None:
     write_kubeconfig(tmp_path / "config", Login(SERVER, b"the CA", KeyPair(b"cert", b"key")))
-    assert granted(read_kubeconfig(tmp_path / "config")) == Grant("", KeyPair(b"cert", b"key"))
+    assert granted(find_connection(tmp_path / "config")) == Grant("", KeyPair(b"cert", b"key"))
 
 
 def test_an_open_file_becomes_private_and_a_link_stays_one(tmp_path: Path) -> None:
@@ -82,7 +86,7 @@ def test_an_open_file_becomes_private_and_a_link_stays_one(tmp_path: Path) -> No
     write_kubeconfig(tmp_path / "link", Login(SERVER))
     assert (tmp_path / "link").is_symlink()
     assert stat.S_IMODE(real.stat().st_mode) == 0o600
-    assert read_kubeconfig(real).server == SERVER
+    assert find_connection(real).server == SERVER
 
 
 # Found and merged
@@ -129,7 +133,7 @@ def test_nothing_is_found(tmp_path: Path) -> None:
     with pytest.raises(KubeconfigError) as told:
         find_connection(around=around(HOME=str(tmp_path)))
     assert str(told.value) == (
-        "kubeconfig: none was given, $KUBECONFIG and ~/.kube/config name no file that exists, and this is no pod"
+        "kubeconfig: none is given, neither $KUBECONFIG nor ~/.kube/config is a file that exists, and this is not a pod"
     )
 
 
@@ -191,7 +195,7 @@ FAULTS: dict[str, tuple[Any, str]] = {
     "a list": ("[1]", "Expected `object`, got `array`"),
     "another kind": (
         {"kind": "Pod", "apiVersion": "v1"},
-        "kind: this is no kubeconfig, which has kind Config and apiVersion v1",
+        "kind: is not a kubeconfig, which has kind Config and apiVersion v1",
     ),
     "empty": ("", "current-context: is not set (there are none)"),
     "no current context": (
@@ -235,12 +239,12 @@ FAULTS: dict[str, tuple[Any, str]] = {
     ),
     "an authority that is not asked": (
         a_kubeconfig({"insecure-skip-tls-verify": True, "certificate-authority-data": encoded("CA")}),
-        "clusters[one].cluster.insecure-skip-tls-verify: cannot be true where a certificate authority is given: "
-        "that would not be asked",
+        "clusters[one].cluster.insecure-skip-tls-verify: cannot be true with a certificate authority, "
+        "which would have no effect",
     ),
     "an auth provider": (
         a_kubeconfig(user={"auth-provider": {"name": "gcp", "config": {"access-token": SECRET}}}),
-        "users[one].user.auth-provider: 'gcp' is gone from Kubernetes since 1.26; "
+        "users[one].user.auth-provider: 'gcp' was removed in Kubernetes 1.26; "
         "use an exec plugin (kubelogin, gke-gcloud-auth-plugin)",
     ),
     "two ways to log in": (
@@ -249,7 +253,7 @@ FAULTS: dict[str, tuple[Any, str]] = {
     ),
     "half a certificate": (
         a_kubeconfig(user={"client-certificate-data": encoded("C")}),
-        "users[one].user.client-key: neither client-key nor client-key-data is set, but its other half is",
+        "users[one].user.client-key: neither client-key nor client-key-data is set, but its counterpart is",
     ),
     "groups of nobody": (
         a_kubeconfig(user={"as-groups": ["g"]}),
@@ -266,11 +270,11 @@ FAULTS: dict[str, tuple[Any, str]] = {
     ),
     "exec that is silent about terminals": (
         a_kubeconfig(user={"exec": EXEC | {"interactiveMode": ""}}),
-        "users[one].user.exec.interactiveMode: is not set, and v1 asks for it: Never, IfAvailable or Always",
+        "users[one].user.exec.interactiveMode: is not set, and v1 requires it: Never, IfAvailable or Always",
     ),
     "exec that needs a terminal": (
         a_kubeconfig(user={"exec": EXEC | {"interactiveMode": "Always"}}),
-        "users[one].user.exec.interactiveMode: is Always, but a scheduler has no terminal to ask at",
+        "users[one].user.exec.interactiveMode: is Always, but a scheduler has no terminal",
     ),
 }
 
@@ -291,7 +295,7 @@ def test_files_that_are_missing_are_named(tmp_path: Path) -> None:
         read(tmp_path, a_kubeconfig(user={"tokenFile": "gone"}))
     assert str(told.value) == place
     with pytest.raises(KubeconfigError, match="nowhere: there is no such file"):
-        read_kubeconfig(tmp_path / "nowhere")
+        find_connection(tmp_path / "nowhere")
 
 
 def test_no_secret_shows_in_a_repr(tmp_path: Path) -> None:
@@ -362,7 +366,7 @@ def test_a_pod_uses_its_service_account(host: str, server: str, tmp_path: Path) 
 
 def test_outside_a_pod_there_is_no_service_account(tmp_path: Path) -> None:
     assert not is_in_cluster({}, a_mount(tmp_path))
-    with pytest.raises(CredentialsError, match="this is no pod of a cluster"):
+    with pytest.raises(CredentialsError, match="this is not a pod"):
         in_cluster({}, tmp_path)
 
 
@@ -443,12 +447,12 @@ def test_a_kubeconfig_tells_its_plugin_what_it_asks_for(tmp_path: Path) -> None:
 
 
 PLUGIN_FAULTS: dict[str, tuple[str, str]] = {
-    "fails": ("sys.exit('log in first')", "failed with exit code 1; it said: log in first"),
+    "fails": ("sys.exit('log in first')", "failed with exit code 1; its error output: log in first"),
     "prints no JSON": (
         f"print('{SECRET}')",
         "did not print an ExecCredential: JSON is malformed: invalid character (byte 0)",
     ),
-    "prints another kind": (answer(kind="Pod"), "did not print an ExecCredential: kind is something else"),
+    "prints another kind": (answer(kind="Pod"), "did not print an ExecCredential: its output has another kind"),
     "prints another version": (
         answer(V1BETA1, token=SECRET),
         f"printed another version than {V1}, which the kubeconfig asks for",

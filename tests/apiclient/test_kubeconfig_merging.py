@@ -13,9 +13,8 @@ import pytest
 import yaml
 
 from mooring.apiclient.kubeconfig.files import KubeconfigError
-from mooring.apiclient.kubeconfig.loading import find_connection, read_kubeconfig
-from mooring.apiclient.kubeconfig.merging import add_context, remove_context
-from mooring.apiclient.kubeconfig.writing import Login
+from mooring.apiclient.kubeconfig.loading import find_connection
+from mooring.apiclient.kubeconfig.writing import Login, add_context, remove_context
 
 OTHERS = """\
 apiVersion: v1
@@ -76,7 +75,7 @@ def test_the_context_is_the_current_one_and_works(config: Path) -> None:
     with a_server() as url:
         assert add_context(config, Login(url, b"CA", "secret"), "id") == "mooring"
         assert written(config)["current-context"] == "mooring"
-        access = read_kubeconfig(config)
+        access = find_connection(config)
         assert (access.server, access.authority_pem) == (url, b"CA")
         assert find_connection(config, context="prod").server == "https://prod.example:6443"
 
@@ -96,7 +95,7 @@ def test_a_json_file_stays_json(tmp_path: Path) -> None:
     path.write_text('{"kind": "Config", "contexts": null, "users": [{"name": "u", "user": {"token": "1"}}]}')
     with a_server() as url:
         name = add_context(path, Login(url, secret="secret"), "id")
-        assert read_kubeconfig(path).server == url
+        assert find_connection(path).server == url
         remove_context(path, name, "id")
     assert written(path)["users"] == [{"name": "u", "user": {"token": "1"}}]
 
@@ -115,10 +114,10 @@ def test_two_clusters_share_a_file(first: int, config: Path) -> None:
     with a_server() as one, a_server() as two:
         names = [add_context(config, Login(one), "id-1"), add_context(config, Login(two), "id-2")]
         assert names == ["mooring", "mooring-2"]
-        assert read_kubeconfig(config).server == two
-        assert read_kubeconfig(config, "mooring").server == one
+        assert find_connection(config).server == two
+        assert find_connection(config, "mooring").server == one
         remove_context(config, names[first], f"id-{first + 1}")
-        assert read_kubeconfig(config).server == (two, one)[first]
+        assert find_connection(config).server == (two, one)[first]
         remove_context(config, names[1 - first], f"id-{2 - first}")
     assert written(config)["current-context"] == "prod"
     assert contexts(config) == ["prod", "2024-01-02"]
@@ -159,7 +158,7 @@ def test_a_killed_cluster_at_the_same_address_is_replaced(config: Path) -> None:
         add_context(config, Login(url), "killed")
         assert add_context(config, Login(url), "id") == "mooring"
         remove_context(config, "mooring", "killed")  # it comes to its end late: the context is no longer its own
-        assert read_kubeconfig(config).server == url
+        assert find_connection(config).server == url
 
 
 def test_all_that_killed_clusters_left_goes(config: Path) -> None:
@@ -198,7 +197,7 @@ def test_a_new_file_that_someone_else_wrote_to_stays(tmp_path: Path) -> None:
         add_context(path, Login(one), "id-1")
         add_context(path, Login(two), "id-2")
         remove_context(path, "mooring", "id-1", removes_empty=True)
-        assert read_kubeconfig(path).server == two
+        assert find_connection(path).server == two
         remove_context(path, "mooring-2", "id-2")
     assert written(path)["contexts"] == [] and written(path)["current-context"] == ""
 
@@ -225,7 +224,7 @@ def test_a_link_stays_one(config: Path) -> None:
     [
         ("a: [", "is not valid YAML at line"),
         ("- a list", "Expected `object`"),
-        ("kind: Pod\napiVersion: v1\n", "this is no kubeconfig"),
+        ("kind: Pod\napiVersion: v1\n", "is not a kubeconfig"),
         ("contexts: {}\n", "contexts: Expected `array`"),
         ("kind: Config\n---\nkind: Config\n", "is not valid YAML"),
     ],
@@ -248,6 +247,6 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 def test_the_lock_of_another_program_is_respected(config: Path) -> None:
     lock = config.with_name("config.lock")
     os.close(os.open(lock, os.O_CREAT | os.O_EXCL))
-    with pytest.raises(KubeconfigError, match="another program changes the file"):
+    with pytest.raises(KubeconfigError, match="another program is changing the file"):
         add_context(config, Login("https://127.0.0.1:1"), "id", patience_s=0)
     assert config.read_text() == OTHERS and lock.exists()

@@ -14,23 +14,19 @@ from hypothesis import strategies as st
 from build import a_pod
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.reflectors.known import MAX_GRAVES, Known
+from mooring.apiclient.reflectors.known import MAX_GRAVES, Known, is_later
 from mooring.apiclient.reflectors.mirror import Mirror
-from mooring.apiclient.reflectors.reflector import Reflector, ReflectorOptions
-from mooring.apiclient.reflectors.reflectors import Reflectors
-from mooring.apiclient.reflectors.retry_backoff import RetryBackoff
-from mooring.apiclient.reflectors.unserved import advice
-from mooring.apiclient.reflectors.versions import is_later
+from mooring.apiclient.reflectors.reflector import Reflector, ReflectorOptions, Reflectors
 from mooring.apiclient.reflectors.watch_lines import LineDecoder, MalformedObject
-from mooring.apiclient.reflectors.watched import WATCHED, Watched
-from mooring.apiclient.throttle import Timing
-from mooring.apiclient.unanswered import ConnectionLost, Unreadable
+from mooring.apiclient.reflectors.watched import WATCHED, Watched, advice
+from mooring.apiclient.request_errors import ConnectionLost, Unreadable
+from mooring.apiclient.throttle import RetryBackoff, Timing
 from mooring.apiserver.server.http import HttpServer
 from mooring.embedded.cluster import EmbeddedCluster
 from mooring.model.api_errors import ApiError, expired, forbidden, not_found
+from mooring.model.kinds import RESOURCES
 from mooring.model.meta import KubeObject, ObjectMeta
 from mooring.model.pod import Pod
-from mooring.model.resources import RESOURCES
 from mooring.model.storage import CSINode, StorageClass
 
 PODS = next(watched for watched in WATCHED if watched.plural == "pods")
@@ -217,7 +213,7 @@ def test_a_list_that_is_older_than_asked_for_is_refused() -> None:
     with pytest.raises(ApiError) as refusal:
         relist(mirror, 50, not_older_than="100")
     assert refusal.value.code == 410
-    assert str(refusal.value) == "the list is of version 50, older than 100, which was seen before"
+    assert str(refusal.value) == "the list has version 50, older than 100, which this client has seen"
     assert replay.told == [] and mirror.is_listing
 
 
@@ -240,7 +236,7 @@ def test_objects_that_cannot_be_read_are_reported_once_and_stay_as_they_were() -
     mirror.take(line("MODIFIED", {**broken, "metadata": {**broken["metadata"], "resourceVersion": "11"}}))
     relist(mirror, 12, broken)
     assert reports == [
-        "pods x: skipped, because it cannot be read: spec.containers[0].resources: Invalid value: 7: must be an object"
+        "pods x: skipped, because it cannot be decoded: spec.containers[0].resources: Invalid value: 7: must be an object"
     ]
     assert replay.told == [] and "x" in mirror.known.objects
     assert mirror.statistics.malformed == 3 and not mirror.is_in_doubt
@@ -263,7 +259,9 @@ def test_an_unreadable_line_is_skipped_and_leaves_a_doubt() -> None:
     mirror.take(line("ADDED", seen("y", 11)))
     assert replay.told == ["+y@11"]
     assert mirror.statistics.malformed == 5 and mirror.is_in_doubt
-    assert len(reports) == 1 and reports[0].startswith("pods: skipped, because it cannot be read: a line of the watch")
+    assert len(reports) == 1 and reports[0].startswith(
+        "pods: skipped, because it cannot be decoded: a line of the watch"
+    )
 
 
 def test_a_deeply_nested_line_is_no_danger() -> None:
@@ -320,7 +318,7 @@ def test_a_listener_that_fails_does_not_stop_the_others_changes() -> None:
     relist(mirror, 9, seen("x", 1), seen("y", 2))
     assert replay.told == ["+y@2"]
     [(text, fault)] = reports
-    assert text == "pods x: a change could not be taken in" and isinstance(fault, ValueError)
+    assert text == "pods x: the scheduler could not process a change" and isinstance(fault, ValueError)
 
 
 # What is watched, and what is said where it is not served

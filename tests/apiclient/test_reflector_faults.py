@@ -7,8 +7,7 @@ from aiohttp import web
 
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.reflectors.reflector import Reflector, ReflectorOptions
-from mooring.apiclient.reflectors.reflectors import Reflectors
+from mooring.apiclient.reflectors.reflector import Reflector, ReflectorOptions, Reflectors
 from mooring.apiclient.reflectors.watched import WATCHED, Watched
 from mooring.apiclient.throttle import Timing
 from mooring.model.api_errors import (

@@ -7,8 +7,7 @@ import pytest
 from aiohttp import web
 
 from mooring.apiclient.reflectors.reflector import TURN
-from mooring.apiclient.reflectors.silence import SilenceLimit
-from mooring.apiclient.reflectors.watch_record import WatchEnd, WatchRecord
+from mooring.apiclient.reflectors.watch_ends import SilenceLimit, WatchEnd, WatchRecord
 from mooring.apiclient.throttle import Timing
 from mooring.model.api_errors import expired, too_many_requests
 from scripted_watches import (
@@ -148,7 +147,7 @@ def test_a_server_that_does_not_even_answer_is_trouble() -> None:
             stage.time.let_pass(180)
             asked = await stage.asked(3)
             assert asked[1:] == [{**WATCH, "resourceVersion": "7"}] * 2
-            assert stage.story.reports == ["Failed to watch pods: GET /api/v1/pods: nothing was heard for 180 s"]
+            assert stage.story.reports == ["Failed to watch pods: GET /api/v1/pods: nothing arrived for 180 s"]
             ends = {end.value: count for end, count in stage.reflector.record.ends.items()}
             assert ends == {"after_events": 1, "silent": 1}
             assert stage.time.slept_s == [0.8]

@@ -20,7 +20,7 @@ from asking import (
 from cluster_api import an_api
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.model.api_errors import ApiError
-from mooring.model.resources import RESOURCES
+from mooring.model.kinds import RESOURCES
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"

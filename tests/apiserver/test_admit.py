@@ -12,7 +12,7 @@ import pytest
 from mooring.apiserver.admission.admit import prepare_create, prepare_status, prepare_update
 from mooring.model.api_errors import ApiError
 from mooring.model.kind_spec import KindSpec
-from mooring.model.resources import RESOURCES
+from mooring.model.kinds import RESOURCES
 
 JsonObject = dict[str, Any]
 RECORDED = json.loads((Path(__file__).parent / "data/admission.json").read_text())

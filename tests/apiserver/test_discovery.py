@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mooring.apiserver.schema import discovery
-from mooring.model.resources import RESOURCES
+from mooring.model.kinds import RESOURCES
 
 RECORDED: dict[str, list[dict[str, Any]]] = json.loads((Path(__file__).parent / "data/discovery.json").read_text())
 PATHS = [path for path in RECORDED if path.startswith("/")]

@@ -27,7 +27,7 @@ from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.server.request import Answer
 from mooring.apiserver.store import Store, key_of, version_of
 from mooring.model.kind_spec import KindSpec
-from mooring.model.resources import RESOURCES
+from mooring.model.kinds import RESOURCES
 
 ALL = sorted(RESOURCES.values(), key=lambda r: (r.group, r.plural))
 STORAGES = {resource.storage for resource in ALL}

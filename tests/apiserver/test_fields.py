@@ -14,7 +14,7 @@ from mooring.apiserver.schema.fields import (
     type_of,
 )
 from mooring.model.kind_spec import KindSpec
-from mooring.model.resources import REQUESTS, RESOURCES
+from mooring.model.kinds import REQUESTS, RESOURCES
 
 PLAIN = {
     *("string", "integer", "boolean", "object"),

@@ -132,7 +132,7 @@ def test_what_is_no_http_is_told_in_one_line_and_without_the_token(capfd: pytest
     malformed = b"GET / HTTP/1.1\r\nAuthorization: Bearer secret-token-1234567890\x01\r\n\r\n"
     replies = told.exchange(*[malformed] * 20)
     assert all(b" 400 " in reply.splitlines()[0] for reply in replies)
-    assert told.reports == ["rejected a request from 127.0.0.1 that is no proper HTTP (BadHttpMessage): None"]
+    assert told.reports == ["rejected a request from 127.0.0.1 that is not valid HTTP (BadHttpMessage): None"]
     assert capfd.readouterr() == ("", "")
 
 

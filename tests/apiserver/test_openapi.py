@@ -8,7 +8,7 @@ import pytest
 from mooring.apiserver.patches.merge_keys import list_rule
 from mooring.apiserver.schema import openapi
 from mooring.model.kind_spec import KindSpec
-from mooring.model.resources import REQUESTS, RESOURCES
+from mooring.model.kinds import REQUESTS, RESOURCES
 
 SCHEMAS = "#/components/schemas/"
 

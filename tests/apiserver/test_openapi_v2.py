@@ -9,7 +9,7 @@ import pytest
 from asking import ask
 from cluster_api import an_api
 from mooring.apiserver.schema.openapi_v2 import PROTOBUF
-from mooring.model.resources import RESOURCES
+from mooring.model.kinds import RESOURCES
 
 PATH = "/openapi/v2"
 KUBECTL_ACCEPTS = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"

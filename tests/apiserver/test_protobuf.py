@@ -21,7 +21,7 @@ from mooring.apiserver.server.dispatch import answer
 from mooring.apiserver.server.forms import PROTOBUF
 from mooring.apiserver.server.http import HttpServer
 from mooring.apiserver.server.request import Answer, Request
-from mooring.model.resources import RESOURCES
+from mooring.model.kinds import RESOURCES
 
 Wire = tuple[tuple[int, Any], ...]
 """A message: numbers, each with an integer, a text, bytes or another message."""

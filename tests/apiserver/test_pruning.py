@@ -19,7 +19,7 @@ from asking import (
 from cluster_api import an_api
 from mooring.apiserver.schema.fields import pruned
 from mooring.model.kind_spec import KindSpec
-from mooring.model.resources import RESOURCES
+from mooring.model.kinds import RESOURCES
 
 POD = the("pods")
 

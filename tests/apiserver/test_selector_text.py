@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mooring.apiserver.selector_text import parse_field_selector, parse_label_selector, parse_selectors
 from mooring.model.api_errors import ApiError
-from mooring.model.field_labels import FieldLabels
+from mooring.model.kind_spec import FieldLabels
 from mooring.model.kinds import SPECS
 from mooring.model.kinds.pods import POD
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mooring.apiserver.schema import strict
 from mooring.model.kind_spec import KindSpec
-from mooring.model.resources import RESOURCES
+from mooring.model.kinds import RESOURCES
 
 PODS, DEPLOYMENTS = RESOURCES["", "v1", "pods"], RESOURCES["apps", "v1", "deployments"]
 SLICES, REVISIONS = RESOURCES["resource.k8s.io", "v1", "resourceslices"], RESOURCES["apps", "v1", "controllerrevisions"]

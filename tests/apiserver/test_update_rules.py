@@ -7,7 +7,7 @@ import pytest
 from asking import MERGE_PATCH, PODS, a_body, a_manifest, ask, path_of, the
 from cluster_api import an_api
 from mooring.model.kind_spec import KindSpec
-from mooring.model.resources import RESOURCES
+from mooring.model.kinds import RESOURCES
 
 WRITTEN = [r for r in RESOURCES.values() if r.group != "events.k8s.io"]
 WITH_STATUS = [r for r in RESOURCES.values() if "status" in r.subresources]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mooring.apiclient.credentials.in_cluster import in_cluster
+from mooring.apiclient.kubeconfig.loading import in_cluster
 from mooring.cli.commands import run as command
 
 FLAG = "--authorization-kubeconfig"

@@ -20,7 +20,7 @@ from mooring.cluster.nodes.order import NodeOrder
 from mooring.cluster.nodes.ports import PortUse
 from mooring.cluster.nodes.table import NOWHERE, ClusterError, NodeTable, cells
 from mooring.model.affinity import PodPredicate
-from mooring.model.label_set import kin_of
+from mooring.model.label_set import label_set_of
 from mooring.model.meta import LabelSelector
 from mooring.model.node import ContainerImage, Node
 from mooring.model.pod import Pod
@@ -326,7 +326,7 @@ def assert_tally(table: NodeTable, model: Model, app: str, namespace: str, with_
 def assert_terms(table: NodeTable, model: Model, app: str, namespace: str) -> None:
     """The terms that speak of a pod are those of the pods of its namespace, if it is labelled app=web."""
     found = Counter[tuple[str, str]]()
-    for concern, tally in table.tallies.terms_about(kin_of(namespace, {"app": app}), {}, 0):
+    for concern, tally in table.tallies.terms_about(label_set_of(namespace, {"app": app}), {}, 0):
         for row in np.flatnonzero(tally.counts):
             node, count = table.names[row], int(tally.counts[row])
             found.update({("anti", node): count * sum(concern.anti.values())})
@@ -646,7 +646,7 @@ def pods_that_prefer(*weights: int) -> list[Pod]:
 
 def weights_about(table: NodeTable) -> dict[int, int]:
     """The weights of the terms that speak of a pod labelled app=web, with the number of pods that have them."""
-    found = table.tallies.terms_about(kin_of("default", {"app": "web"}), {}, 0)
+    found = table.tallies.terms_about(label_set_of("default", {"app": "web"}), {}, 0)
     return {weight: tally.total for concern, tally in found if tally.total for weight in concern.preferred.values()}
 
 

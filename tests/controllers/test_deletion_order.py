@@ -6,8 +6,7 @@ import pytest
 
 from cluster_api import START_NS
 from mooring.controllers.workloads.owned_pods import first_to_go
-from mooring.kit.clock import NS_PER_S
-from mooring.kit.rfc3339 import in_seconds
+from mooring.kit.clock import NS_PER_S, in_seconds
 
 Json = dict[str, Any]
 NOW_NS = START_NS + 100_000 * NS_PER_S

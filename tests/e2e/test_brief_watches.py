@@ -17,10 +17,10 @@ from fault_proxy import CALM, FaultProxy, Faults
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.reflectors.reflector import Reflector, ReflectorOptions
-from mooring.apiclient.reflectors.watch_record import WatchEnd
+from mooring.apiclient.reflectors.watch_ends import WatchEnd
 from mooring.apiclient.throttle import Timing
 from mooring.framework import config
-from mooring.kit import loops
+from mooring.kit import process
 from mooring.kit.clock import WallClock
 from mooring.live.service import LiveScheduler
 from mooring.scheduler.assembly import build_scheduler
@@ -125,7 +125,7 @@ def pods_per_s(outcome: Outcome) -> float:
 
 def on_a_new_cluster(faults: Faults) -> Outcome:
     with a_process("--plain-http", "--no-scheduler", "--nodes", str(max(30, PODS // 50))) as cluster:
-        outcome = loops.run(bind_them_all(cluster.server, faults))
+        outcome = process.run_event_loop(bind_them_all(cluster.server, faults))
     ends, gap_s = dict(outcome.pods.record.ends), outcome.pods.record.gap_s()
     print(f"{pods_per_s(outcome):.0f} pods/s, {ends}, {gap_s:.2f} s without, {outcome.pods.statistics}")
     return outcome

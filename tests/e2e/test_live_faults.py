@@ -20,7 +20,7 @@ from mooring.apiclient.reflectors.reflector import ReflectorOptions
 from mooring.apiclient.throttle import Timing
 from mooring.cluster.nodes.table import CPU
 from mooring.framework import config
-from mooring.kit import loops
+from mooring.kit import process
 from mooring.kit.clock import WallClock
 from mooring.live.service import ClientLimits, LiveScheduler
 from mooring.scheduler.assembly import build_scheduler
@@ -347,7 +347,7 @@ def test_whatever_goes_wrong_every_pod_is_bound_once() -> None:
     """One test, so that those who run tests in parallel run it once."""
     nodes = ARENAS + max(30, PODS // 80)
     with a_process("--plain-http", "--no-scheduler", "--nodes", str(nodes)) as cluster:
-        outcome = loops.run(soak(cluster.server, seed=int(os.environ.get("MOORING_SEED", "1"))))
+        outcome = process.run_event_loop(soak(cluster.server, seed=int(os.environ.get("MOORING_SEED", "1"))))
     show(outcome)
     for check in CHECKS:
         check(outcome)

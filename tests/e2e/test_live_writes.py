@@ -15,7 +15,7 @@ from fault_proxy import CALM, FaultProxy
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.framework import config
-from mooring.kit import loops
+from mooring.kit import process
 from mooring.kit.clock import WallClock
 from mooring.live.service import LiveScheduler
 from mooring.scheduler.assembly import build_scheduler
@@ -140,7 +140,7 @@ async def live_through(server: str) -> Day:
 @pytest.fixture(scope="module")
 def day() -> Day:
     with a_process("--plain-http", "--no-scheduler", "--nodes", "2") as cluster:
-        return loops.run(live_through(cluster.server))
+        return process.run_event_loop(live_through(cluster.server))
 
 
 def uid(day: Day, name: str) -> str:

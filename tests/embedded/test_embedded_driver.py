@@ -4,9 +4,9 @@ from asking import PODS, ask
 from mooring.apiserver.admission.object_meta import Deletion
 from mooring.framework.intents import Evict, PatchStatus, Record
 from mooring.live.periodic_tasks import FLUSH_NS
+from mooring.model.kinds import RESOURCES
 from mooring.model.meta import Condition
 from mooring.model.pod import Pod
-from mooring.model.resources import RESOURCES
 from virtual_cluster import VirtualCluster
 
 RESOURCE = RESOURCES["", "v1", "pods"]

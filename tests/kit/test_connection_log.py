@@ -2,7 +2,7 @@
 
 import logging
 
-from mooring.kit.connection_log import QUIET_S, connection_log
+from mooring.kit.listener import QUIET_S, connection_log
 
 
 class FaultLog:
@@ -24,7 +24,7 @@ class FaultLog:
 def test_a_fault_is_one_line_without_what_was_sent() -> None:
     log = FaultLog()
     log.fail()
-    assert log.lines == ["rejected a request from 10.0.0.1 that is no proper HTTP (ValueError)"]
+    assert log.lines == ["rejected a request from 10.0.0.1 that is not valid HTTP (ValueError)"]
 
 
 def test_others_are_counted_for_a_while() -> None:
@@ -37,7 +37,7 @@ def test_others_are_counted_for_a_while() -> None:
     log.now_s += 0.1
     log.fail("10.0.0.2")
     assert log.lines[1:] == [
-        "rejected a request from 10.0.0.2 that is no proper HTTP (ValueError); 5 more were rejected before"
+        "rejected a request from 10.0.0.2 that is not valid HTTP (ValueError); 5 more were rejected before"
     ]
     log.now_s += QUIET_S
     log.fail()
@@ -47,7 +47,7 @@ def test_others_are_counted_for_a_while() -> None:
 def test_a_fault_of_which_nothing_is_known() -> None:
     log = FaultLog()
     log.logger.exception("Unhandled exception")
-    assert log.lines == ["rejected a request that is no proper HTTP (unknown fault)"]
+    assert log.lines == ["rejected a request that is not valid HTTP (unknown fault)"]
 
 
 def test_what_is_not_worth_a_line_is_none() -> None:

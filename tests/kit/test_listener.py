@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from mooring.kit.listener import Listener, Room
+from mooring.kit.listener import ConnectionLimits, Listener
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 both_loops = pytest.mark.parametrize("make_loop", LOOPS.values(), ids=LOOPS.keys())
@@ -43,7 +43,7 @@ def run(make_loop: Callable[[], asyncio.AbstractEventLoop], main: Coroutine[Any,
 
 @asynccontextmanager
 async def listening(connections: int, of_one_remote: int = 1000) -> AsyncIterator[tuple[Listener, int]]:
-    listener = Listener(Echo, Room(connections, of_one_remote))
+    listener = Listener(Echo, ConnectionLimits(connections, of_one_remote))
     port = await listener.start(HOST, 0)
     try:
         yield listener, port
@@ -87,13 +87,13 @@ def test_the_longest_idle_leaves_first(make_loop: Any) -> None:
             listener.idle(Echo.made[0])  # it has just been used
             fourth = await connected(port)
             assert [await answers(pair) for pair in (first, second, third, fourth)] == [True, False, True, True]
-            assert listener.count == 3 and listener.turned_away == 0
+            assert listener.count == 3 and listener.rejected == 0
 
     run(make_loop, main())
 
 
 @both_loops
-def test_the_busy_stay_and_the_new_one_is_turned_away(make_loop: Any) -> None:
+def test_the_busy_stay_and_the_new_one_is_closed(make_loop: Any) -> None:
     async def main() -> None:
         async with listening(2) as (listener, port):
             first, second = [await connected(port) for _ in range(2)]
@@ -101,7 +101,7 @@ def test_the_busy_stay_and_the_new_one_is_turned_away(make_loop: Any) -> None:
                 listener.busy(echo)
             assert not await answers(await opened(port))
             assert [await answers(pair) for pair in (first, second)] == [True, True]
-            assert listener.turned_away == 1
+            assert listener.rejected == 1
             listener.idle(Echo.made[1])
             third = await connected(port)
             assert [await answers(pair) for pair in (first, second, third)] == [True, False, True]
@@ -155,7 +155,7 @@ def test_a_listener_that_is_closed_accepts_nobody_and_leaves_the_open_alone(make
 def test_an_address_that_is_taken_is_an_error_and_leaves_no_socket_behind(make_loop: Any) -> None:
     async def main() -> None:
         with socket.create_server((HOST, 0)) as taken:
-            listener = Listener(Echo, Room(1, 1))
+            listener = Listener(Echo, ConnectionLimits(1, 1))
             with pytest.raises(OSError):
                 await listener.start(HOST, taken.getsockname()[1])
             assert listener._sockets == []

@@ -10,7 +10,7 @@ import pytest
 from build import a_pod
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.lean_client import LeanClient
-from mooring.apiclient.unanswered import ConnectionLost, ConnectionRefused, Unreadable
+from mooring.apiclient.request_errors import ConnectionLost, ConnectionRefused, Unreadable
 from mooring.live.api_writer import ApiWriter
 from mooring.model.api_errors import ApiError, conflict, internal_error, invalid, not_found, too_many_requests
 from recording_server import Answer, Recorder, Time, a_recorder, always, nowhere, refused, said, script

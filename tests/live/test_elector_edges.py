@@ -12,8 +12,8 @@ import pytest
 from electing import LEASE, TIMES, a_lease
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.credentials import CredentialsError
+from mooring.apiclient.request_errors import Unanswered
 from mooring.apiclient.throttle import Timing
-from mooring.apiclient.unanswered import Unanswered
 from mooring.framework.config import default as default_configuration
 from mooring.kit.fence import Fence, elapsed_s
 from mooring.kit.logs import Logs, start_logs

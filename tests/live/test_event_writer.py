@@ -10,7 +10,7 @@ import pytest
 
 from build import a_pod
 from mooring.apiclient.credentials.credentials import CredentialsError
-from mooring.apiclient.unanswered import ConnectionRefused
+from mooring.apiclient.request_errors import ConnectionRefused
 from mooring.framework.intents import Record
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.live import event_writer

@@ -10,7 +10,7 @@ from cluster_api import an_api
 from electing import LEASE, SILENT, a_lease
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.unanswered import ConnectionRefused
+from mooring.apiclient.request_errors import ConnectionRefused
 from mooring.apiserver.server.http import HttpServer
 from mooring.framework.config import default as default_configuration
 from mooring.kit.clock import WallClock

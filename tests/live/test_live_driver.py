@@ -9,8 +9,8 @@ import pytest
 from build import a_node
 from live_stage import DONE_ALL_THE_SAME, Fault, P, Stage, a_stage, on, pod, run
 from mooring.apiclient.credentials.credentials import CredentialsError
+from mooring.apiclient.request_errors import ConnectionLost, ConnectionRefused, TimedOut
 from mooring.apiclient.throttle import Timing
-from mooring.apiclient.unanswered import ConnectionLost, ConnectionRefused, TimedOut
 from mooring.framework.intents import Evict
 from mooring.live import driver as live_driver
 from mooring.live.driver import LOOKUP_WAITS_S

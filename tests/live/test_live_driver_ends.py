@@ -8,7 +8,7 @@ import pytest
 
 from build import a_node
 from live_stage import P, Stage, a_stage, pod, run
-from mooring.apiclient.unanswered import ConnectionLost
+from mooring.apiclient.request_errors import ConnectionLost
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.fence import Fence, FencedOff
 from mooring.model.api_errors import ApiError, internal_error

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from mooring.apiclient.unanswered import TimedOut
+from mooring.apiclient.request_errors import TimedOut
 from mooring.kit.logs import Log
 from mooring.live.endpoints.access import AccessSettings, RequestAuthorizer, ReviewFailed, open_door
 from mooring.live.endpoints.callers import ANONYMOUS, Caller, CallingUser, certified_user, is_loopback

@@ -16,8 +16,7 @@ import pytest
 
 from cluster_api import an_api
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.credentials.certificate_files import CertificateFiles
-from mooring.apiclient.credentials.certificates import KeyPair
+from mooring.apiclient.credentials.certificates import CertificateFiles, KeyPair
 from mooring.apiclient.credentials.credentials import Identity
 from mooring.apiserver.server.http import HttpServer
 from mooring.kit.clock import WallClock
@@ -30,7 +29,7 @@ from mooring.live.endpoints.reviews import review_client
 from mooring.live.endpoints.server import ListenError, WebLimits, WebServer
 from mooring.live.endpoints.server_tls import CertificateError, ServerTls, serving_pair
 from mooring.model.api_errors import not_found
-from mooring.model.resources import RESOURCES
+from mooring.model.kinds import RESOURCES
 
 SILENT = Log(logging.Logger("silent", logging.CRITICAL + 1))
 HOST = "127.0.0.1"

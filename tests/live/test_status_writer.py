@@ -10,7 +10,7 @@ import pytest
 
 from build import a_pod
 from mooring.apiclient.credentials.credentials import CredentialsError
-from mooring.apiclient.unanswered import TimedOut
+from mooring.apiclient.request_errors import TimedOut
 from mooring.framework.intents import PatchStatus
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.live.dry_run import DryWriter

@@ -7,8 +7,7 @@ import pytest
 
 from mooring.model import kinds
 from mooring.model.kind_spec import POSTED, KindSpec
-from mooring.model.kinds import KINDS, SPECS, WATCHED
-from mooring.model.resources import BY_KIND, REQUESTS, RESOURCES
+from mooring.model.kinds import BY_KIND, KINDS, REQUESTS, RESOURCES, SPECS, WATCHED
 
 METADATA = {"labels", "annotations", "finalizers", "ownerReferences"}
 

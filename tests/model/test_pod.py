@@ -84,7 +84,7 @@ def test_what_changes_requests_is_worked_out_anew(new: Pod) -> None:
     assert "shape" not in new.__dict__ and "label_set" not in new.__dict__
 
 
-def test_a_new_label_is_another_kin_of_the_same_shape() -> None:
+def test_a_new_label_makes_another_label_set_of_the_same_shape() -> None:
     old, new = a_pod(cpu="1"), a_pod(cpu="1", labels={"a": "b"})
     assert old.shape and old.label_set
     new.inherit(old)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.model.selector_index import SelectorIndex
+from mooring.model.label_set import SelectorIndex
 from mooring.model.selectors import EVERYTHING, NOTHING, LabelRule, Selector
 
 KEYS, VALUES = st.sampled_from("abc"), st.sampled_from("xyz")

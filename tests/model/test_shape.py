@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from build import a_pod
-from mooring.model.label_set import kin_of
+from mooring.model.label_set import label_set_of
 from mooring.model.shape import tagged
 
 MI = 1 << 20
@@ -51,10 +51,10 @@ def test_what_does_not_make_another_shape(difference: dict[str, Any]) -> None:
 
 
 def test_kin_are_namespace_and_labels_in_any_order() -> None:
-    label_set = kin_of("n", {"a": "1", "b": "2"})
-    assert kin_of("n", {"b": "2", "a": "1"}) is label_set
-    assert kin_of("m", {"a": "1", "b": "2"}) is not label_set
-    assert kin_of("n", {"a": "1"}) is not label_set
+    label_set = label_set_of("n", {"a": "1", "b": "2"})
+    assert label_set_of("n", {"b": "2", "a": "1"}) is label_set
+    assert label_set_of("m", {"a": "1", "b": "2"}) is not label_set
+    assert label_set_of("n", {"a": "1"}) is not label_set
 
 
 def test_amounts_in_table_units() -> None:

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.model.node import Taint
+from mooring.model.node import HARD_EFFECTS, Taint, Tolerance, covers, tolerates_hard
 from mooring.model.pod_spec import Toleration
-from mooring.model.tolerations import HARD_EFFECTS, Tolerance, covers, tolerates_hard
 
 GPU = Taint(key="gpu", value="a100", effect="NoSchedule")
 

@@ -10,9 +10,9 @@ from mooring.apiserver.admission.lookups import StoreLookups
 from mooring.apiserver.store import Store
 from mooring.model.decode import decode
 from mooring.model.json_objects import JsonObject
+from mooring.model.kinds import RESOURCES
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.model.resources import RESOURCES
 from mooring.sim.reading.admission import apply_defaults
 
 CONTAINER = {"name": "c", "image": "nginx"}

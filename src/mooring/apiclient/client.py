@@ -1,4 +1,4 @@
-"""A client of the Kubernetes API: JSON in and out, refusals as ApiError, retries and limits as client-go has them."""
+"""A client of the Kubernetes API: JSON in and out, errors of the server as ApiError, retries and limits as in client-go."""
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -13,16 +13,13 @@ import msgspec
 
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.credentials import Grant
-from mooring.apiclient.lines import LineSplitter
-from mooring.apiclient.refusals import failed_status, refusal
+from mooring.apiclient.request_errors import ConnectionLost, TooLarge, Unanswered, Unreadable, failed_status, refusal
 from mooring.apiclient.throttle import Throttle, Timing
-from mooring.apiclient.transport import OutgoingRequest, Params, Transport
-from mooring.apiclient.unanswered import ConnectionLost, TooLarge, Unanswered, Unreadable
+from mooring.apiclient.transport import LineSplitter, OutgoingRequest, Params, Transport
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.fence import NO_FENCE, Fence
 from mooring.model.api_errors import ApiError
-from mooring.model.json_objects import JsonObject
-from mooring.model.media_types import STRATEGIC_MERGE_PATCH
+from mooring.model.json_objects import STRATEGIC_MERGE_PATCH, JsonObject
 
 log = logging.getLogger(__name__)
 
@@ -31,15 +28,17 @@ JSON = "application/json"
 MAX_RETRIES = 10
 LOST_CONNECTION_WAIT_S = 1.0
 PAGE_SIZE = 500
+"""client-go's numbers: retries of a request, the pause after a lost connection, and objects in a page of a list."""
 _TOLD_WAIT_S, _LOUD_WAIT_S = 0.05, 1.0
+"""Longer waits for the rate limit are logged at DEBUG, and at INFO, as in client-go."""
 _WATCH_GRACE_S = 30.0
-"""How much longer than the server promised a watch may last before we take it for dead."""
+"""How much longer than requested a watch may last before the client ends it."""
 
 NO_ANSWER = "<error>"
-"""In the place of a status where there was none."""
+"""The status code of an attempt without an answer, in metrics: client-go's word."""
 
 Observe = Callable[[str, str, str, int], None]
-"""Told of every attempt that is over: its status, method, host, and how long it took (ns)."""
+"""Called after every attempt, with its status, method, host and duration in nanoseconds."""
 
 Lines = list[bytes]
 Pages = list[bytes]
@@ -48,26 +47,27 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one client takes from a server, and how long it waits."""
+    """How much one client reads of an answer, and how long it waits. A server must not be able to exhaust its memory."""
 
     request_s: float = 60.0
-    """One attempt with its body; watches last as long as they are asked to."""
+    """For one attempt with its body. A watch lasts as long as it was requested for."""
     answer_bytes: int = 64 << 20
-    """A page of 500 objects at etcd's limit of 1.5 MiB would be larger, but pages in practice are a few MiB."""
+    """A page of 500 objects at etcd's limit of 1.5 MiB would be larger, but pages in practice have a few MiB."""
     error_bytes: int = 1 << 20
     line_bytes: int = 16 << 20
+    """An event of a watch is one object, at most 1.5 MiB."""
     connections: int = 100
 
 
 class _Refused(Exception):
-    """A refusal with what decides whether to ask again."""
+    """An error of the server, with what decides whether to try again."""
 
     def __init__(self, error: ApiError, grant: Grant, wait_s: int | None) -> None:
         super().__init__()
         self.error = error
         self.grant = grant
         self.wait_s = wait_s
-        """How long the server asks us to wait; None: it does not want to be asked again."""
+        """How long the server asks the client to wait (Retry-After); None if a retry is not allowed."""
 
 
 class _PageMetadata(msgspec.Struct):
@@ -81,8 +81,8 @@ class _ListPage(msgspec.Struct):
 class ApiClient:
     """Use it with `async with`. All requests, retries included, share one token bucket; a negative qps is no limit.
 
-    Besides ApiError (the server refuses), calls raise Unanswered (no answer), CredentialsError, and FencedOff for a
-    write after the lease has run out.
+    Calls raise ApiError (the server answers with an error), Unanswered (no usable answer), CredentialsError, and
+    FencedOff for a write after the lease has run out.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class ApiClient:
         observe: Observe | None = None,
         fence: Fence = NO_FENCE,
     ) -> None:
-        """`fence` is asked directly before each write is sent; reads need none."""
+        """The client checks `fence` directly before it sends a write."""
         self._observe = observe
         self._host = urlsplit(access.server).netloc
         self._credentials = access.credentials
@@ -118,7 +118,7 @@ class ApiClient:
     ) -> None:
         await self._transport.close()
 
-    # The verbs, with JSON
+    # ---- the verbs, with JSON
 
     async def get(self, path: str, params: Params | None = None) -> Any:
         return _parsed(await self.get_bytes(path, params), f"GET {path}")
@@ -135,11 +135,11 @@ class ApiClient:
         return await self._write("PATCH", path, body, params, patch_type)
 
     async def delete(self, path: str, options: Any = None, params: Params | None = None) -> Any:
-        """`options` is a DeleteOptions; without it the object's own grace period counts."""
+        """`options` is a DeleteOptions; without it the object's own grace period applies."""
         return await self._write("DELETE", path, options, params)
 
     async def list(self, path: str, params: Params | None = None, limit: int = PAGE_SIZE) -> JsonObject:
-        """The whole list, as if it had come in one page."""
+        """The whole list, as if it were one page."""
         pages = [_parsed(page, f"GET {path}") for page in await self.list_pages(path, params, limit)]
         whole: JsonObject = pages[0]
         whole["items"] = [item for page in pages for item in page.get("items") or ()]
@@ -148,13 +148,14 @@ class ApiClient:
         whole["metadata"] = {name: value for name, value in metadata.items() if name not in of_one_page}
         return whole
 
-    # Bytes, for callers who decode into types of their own
+    # ---- bytes, for callers that decode into structs of their own
 
     async def get_bytes(self, path: str, params: Params | None = None) -> bytes:
         return await self.send(self._request("GET", path, None, params))
 
     async def list_pages(self, path: str, params: Params | None = None, limit: int = PAGE_SIZE) -> Pages:
-        """All pages of a list; 0 asks for a single one. Pages that expire on the way are asked for anew, in one."""
+        """All pages of a list; a limit of 0 requests a single page. If the list expires between two pages, the client
+        requests it again as one page, as client-go's pager does."""
         asked = dict(params or {})
         pages = [await self.get_bytes(path, {**asked, "limit": str(limit)} if limit else asked)]
         try:
@@ -167,7 +168,7 @@ class ApiClient:
         return pages
 
     async def send(self, request: OutgoingRequest) -> bytes:
-        """One request with its retries; the bytes of the answer."""
+        """Send one request, with retries. Returns the bytes of the answer."""
 
         async def once() -> bytes:
             async with self._attempt(request) as answer:
@@ -176,11 +177,12 @@ class ApiClient:
         return await self._repeat(request, once)
 
     async def watch(self, path: str, params: Params | None = None) -> AsyncIterator[Lines]:
-        """The events of a watch, raw and without line ends, as many at a time as have come; ends as the watch ends.
+        """The events of a watch as raw lines, as many at a time as have arrived, until the watch ends.
 
-        None come at first, once the server has answered. `watch=true` is added. A connection that breaks raises
-        ConnectionLost; the events until then were handed out. What comes while others are taken in is read ahead.
-        Who stops early closes it (`contextlib.aclosing`), or else the connection stays until the garbage is collected.
+        The first item is empty: the server has answered. `watch=true` is added. A connection that breaks raises
+        ConnectionLost, after the events before it. Events that arrive while the caller is busy are read ahead. A caller
+        that stops early must close the iterator (`contextlib.aclosing`), or the connection stays open until garbage
+        collection.
         """
         asked = {**(params or {}), "watch": "true"}
         request = OutgoingRequest("GET", path, asked, time_limit_s=_watch_limit_s(asked))
@@ -194,7 +196,7 @@ class ApiClient:
             if _is_json(rest := splitter.rest()):
                 yield [rest]
 
-    # How a request is made
+    # ---- how a request is sent
 
     def _request(
         self, method: str, path: str, body: Any, params: Params | None, content_type: str = ""
@@ -209,7 +211,7 @@ class ApiClient:
         return _parsed(await self.send(request), str(request))
 
     async def _repeat(self, request: OutgoingRequest, once: Callable[[], Awaitable[T]]) -> T:
-        """Ask until there is an answer that counts: new credentials once, and else as often as client-go would."""
+        """Try until there is a final answer: once more with new credentials after a 401, otherwise as often as client-go."""
         retries, is_renewed = 0, False
         while True:
             error: Exception
@@ -222,7 +224,7 @@ class ApiClient:
                     continue
                 error, wait_s = refused.error, refused.wait_s
             except ConnectionLost as lost:
-                # The server may have closed a connection that we kept just as we used it: at first, ask again at once.
+                # The server may have closed an idle connection just as the request used it: the first retry is at once.
                 error, wait_s = lost, (LOST_CONNECTION_WAIT_S if retries else 0.0) if request.method == "GET" else None
             if wait_s is None or retries == MAX_RETRIES:
                 raise error from None
@@ -233,7 +235,7 @@ class ApiClient:
 
     @asynccontextmanager
     async def _attempt(self, request: OutgoingRequest) -> AsyncIterator[aiohttp.ClientResponse]:
-        """An answer that says success; any other raises."""
+        """One attempt. The answer is a success; any other raises _Refused."""
         _tell_wait(await self._throttle.take(), request)
         grant = await self._credentials.grant()
         began_s = self._timing.monotonic_s()
@@ -247,7 +249,7 @@ class ApiClient:
 
     @asynccontextmanager
     async def _counted(self, request: OutgoingRequest, began_s: float) -> AsyncIterator[None]:
-        """An attempt that ends before there is an answer counts as well."""
+        """Count an attempt that ends before there is an answer."""
         try:
             yield
         except Unanswered:
@@ -273,11 +275,11 @@ async def _body(answer: aiohttp.ClientResponse, max_bytes: int, request: Outgoin
 
 
 def _too_large(request: OutgoingRequest, max_bytes: int) -> TooLarge:
-    return TooLarge(f"{request}: the answer is larger than {max_bytes} bytes, which is all we read")
+    return TooLarge(f"{request}: the answer is larger than {max_bytes} bytes, the limit of this client")
 
 
 def _retry_after_s(answer: aiohttp.ClientResponse) -> int | None:
-    """Parity: only 429 and 5xx are repeated, and a date in the header counts as none."""
+    """The seconds of Retry-After. Parity: client-go retries only 429 and 5xx, and ignores a date in the header."""
     written = answer.headers.get("Retry-After", "")
     is_repeated = answer.status == 429 or answer.status >= 500
     return int(written) if is_repeated and written.isascii() and written.isdigit() else None
@@ -291,7 +293,7 @@ def _watch_limit_s(params: Params) -> float | None:
 def _tell_wait(waited_s: float, request: OutgoingRequest) -> None:
     if waited_s > _TOLD_WAIT_S:
         level = logging.INFO if waited_s > _LOUD_WAIT_S else logging.DEBUG
-        log.log(level, "Waited before sending request: %s, %.3f s by our own rate limit", request, waited_s)
+        log.log(level, "Waited before sending request: %s, %.3f s for the client's own rate limit", request, waited_s)
 
 
 def _parsed(body: bytes, request: str) -> Any:
@@ -313,13 +315,13 @@ def _continue_token(page: bytes, path: str) -> str:
 
 
 def _next_page(asked: Params, limit: int, token: str) -> Params:
-    """A server refuses a version together with a token, which has its own."""
+    """The parameters of the next page. Servers reject a resourceVersion beside a continue token, which has its own."""
     rest = {name: value for name, value in asked.items() if not name.startswith("resourceVersion")}
     return {**rest, "limit": str(limit), "continue": token} if limit else {**rest, "continue": token}
 
 
 def _is_json(line: bytes) -> bool:
-    """A last line without its end counts if it is whole."""
+    """Whether a last line without a line end is complete."""
     try:
         msgspec.json.decode(line, type=msgspec.Raw)
     except (msgspec.DecodeError, UnicodeDecodeError):

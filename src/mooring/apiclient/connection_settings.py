@@ -1,24 +1,140 @@
-"""How to reach a cluster, and as whom: what kubeconfig files and service accounts are read into."""
+"""How to reach an API server, and as whom: what kubeconfig files and service accounts are read into, and what TLS and
+proxies follow from it.
+"""
 
+import ipaddress
+import os
+import ssl
+import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+from urllib.parse import urlsplit
 
-from mooring.apiclient.credentials.credentials import ANONYMOUS, Credentials
+from mooring.apiclient.credentials.certificates import KeyPair
+from mooring.apiclient.credentials.credentials import ANONYMOUS, Credentials, CredentialsError
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings:
-    """Everything a client needs to know. No secret shows in its repr."""
+    """Everything that a client needs to know. Its repr shows no secret, because logs may contain it."""
 
     server: str
-    """The URL without a slash at its end; it may have a path of its own."""
+    """The URL without a slash at the end; it may have a path."""
     authority_pem: bytes = field(default=b"", repr=False)
-    """Who signs the server's certificate; empty: whoever this machine trusts."""
+    """The certificate authorities to trust; empty for those that this machine trusts."""
     skips_verification: bool = False
     server_name: str = ""
-    """What the server's certificate must say, when that is not the host of the URL."""
+    """The name to expect in the server's certificate, if it is not the host of the URL."""
     proxy_url: str = field(default="", repr=False)
-    """Empty: as HTTPS_PROXY, HTTP_PROXY and NO_PROXY say."""
+    """Empty: HTTPS_PROXY, HTTP_PROXY and NO_PROXY decide."""
     credentials: Credentials = field(default=ANONYMOUS, repr=False)
     impersonation: tuple[tuple[str, str], ...] = ()
-    """Headers by which one user acts as another."""
+    """Headers for user impersonation."""
     namespace: str = ""
+
+
+# ---- TLS
+
+
+def client_context(access: ConnectionSettings, pair: KeyPair | None) -> ssl.SSLContext:
+    """A context that trusts the given authority alone, or the authorities of this machine if none is given."""
+    # Not create_default_context: since Python 3.13 it rejects authorities of old clusters, which Go accepts.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    if access.skips_verification:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif access.authority_pem:
+        _trust(context, access)
+    else:
+        context.load_default_certs()
+    if pair is not None:
+        _show(context, pair)
+    return context
+
+
+def _trust(context: ssl.SSLContext, access: ConnectionSettings) -> None:
+    # As in Go, a certificate in the list is trusted even if the authority that signed it is not in the list.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    try:
+        context.load_verify_locations(cadata=access.authority_pem.decode("ascii", errors="replace"))
+    except (ssl.SSLError, ValueError):
+        raise CredentialsError(f"the certificate authority of {access.server} is not PEM") from None
+
+
+def _show(context: ssl.SSLContext, pair: KeyPair) -> None:
+    """Set the client certificate. Python reads certificates from files only, so they are written to a private directory
+    for a moment."""
+    with tempfile.TemporaryDirectory(prefix="mooring-") as scratch:
+        certificate, key = Path(scratch, "client.crt"), Path(scratch, "client.key")
+        certificate.write_bytes(pair.certificate_pem)
+        key.write_bytes(pair.key_pem)
+        try:
+            context.load_cert_chain(certificate, key, password=_no_password)
+        except (ssl.SSLError, ValueError):
+            raise CredentialsError(
+                "the client certificate and its key are not PEM, or do not belong together"
+            ) from None
+
+
+def _no_password() -> NoReturn:
+    """Without this, OpenSSL would ask for a password at the terminal."""
+    raise CredentialsError("the key of the client certificate is encrypted; use a key without a password")
+
+
+# ---- proxies
+
+
+def proxy_of(server: str, environment: Mapping[str, str] = os.environ) -> str:
+    """The URL of the proxy by the environment, as Go's HTTP client reads it; empty for a direct connection, as to this
+    machine itself."""
+    parts = urlsplit(server)
+    host = parts.hostname or ""
+    proxy = _variable(environment, f"{parts.scheme}_proxy")
+    if not proxy or _is_local(host) or _is_exempt(host, parts.port, _variable(environment, "no_proxy")):
+        return ""
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def _variable(environment: Mapping[str, str], name: str) -> str:
+    return environment.get(name.upper()) or environment.get(name) or ""
+
+
+def _is_local(host: str) -> bool:
+    address = _address(host)
+    return address.is_loopback if address else host == "localhost"
+
+
+def _is_exempt(host: str, port: int | None, no_proxy: str) -> bool:
+    return any(_matches(entry.strip().lower(), host, port) for entry in no_proxy.split(",") if entry.strip())
+
+
+def _matches(entry: str, host: str, port: int | None) -> bool:
+    """Whether an entry of NO_PROXY covers the host: `*`, an address, a network, a host with its subdomains, or
+    `.subdomains-only`; a port may follow."""
+    if entry == "*":
+        return True
+    address = _address(host)
+    if address and "/" in entry:
+        try:
+            return address in ipaddress.ip_network(entry, strict=False)
+        except ValueError:
+            return False
+    if entry.count(":") == 1:
+        entry, _, entry_port = entry.partition(":")
+        if entry_port != str(port):
+            return False
+    if address:
+        return _address(entry.strip("[]")) == address
+    suffix = entry.removeprefix("*")
+    return host == entry or host.endswith(suffix if suffix.startswith(".") else f".{suffix}")
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None

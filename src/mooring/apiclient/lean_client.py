@@ -1,4 +1,6 @@
-"""Short writes to an API server, many at a time: binds, events, status patches, each kind with its own connections."""
+"""Short writes to an API server, many at a time: binds, events, status patches. Each kind of write has a client of its own,
+so that a flood of events does not delay binds.
+"""
 
 import asyncio
 import errno
@@ -9,28 +11,25 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from mooring.apiclient.client import MAX_RETRIES, NO_ANSWER, ApiClient, Limits, Observe
-from mooring.apiclient.connection_settings import ConnectionSettings
+from mooring.apiclient.connection_settings import ConnectionSettings, client_context, proxy_of
 from mooring.apiclient.credentials.certificates import KeyPair
 from mooring.apiclient.credentials.credentials import Grant
-from mooring.apiclient.lean_answers import Reply
-from mooring.apiclient.lean_connection import LeanConnection
-from mooring.apiclient.proxies import proxy_of
-from mooring.apiclient.refusals import refusal
+from mooring.apiclient.lean_connection import LeanConnection, Reply
+from mooring.apiclient.request_errors import ConnectionRefused, TimedOut, Unanswered, refusal, unanswered
 from mooring.apiclient.throttle import Throttle, Timing
-from mooring.apiclient.tls import client_context
 from mooring.apiclient.transport import OutgoingRequest
-from mooring.apiclient.unanswered import ConnectionRefused, TimedOut, Unanswered, unanswered
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.fence import NO_FENCE, Fence
 
 _CONNECT_S = 30.0
+"""How long a connection may take to open: the limit of client-go's dialer."""
 
 
 class LeanClient:
-    """Use it with `async with`. Raises ApiError where the server refuses, Unanswered where no answer came,
-    CredentialsError where there is nothing to say who we are, FencedOff for a write after the lease has run out.
+    """Use it with `async with`. Calls raise ApiError (the server answers with an error), Unanswered (no usable answer),
+    CredentialsError, and FencedOff for a write after the lease has run out.
 
-    Behind a proxy everything goes through the general client, which knows proxies.
+    Behind a proxy it sends everything through the general client, which supports proxies.
     """
 
     def __init__(
@@ -45,7 +44,7 @@ class LeanClient:
         observe: Observe | None = None,
         fence: Fence = NO_FENCE,
     ) -> None:
-        """`fence` is asked directly before each write is sent; reads need none."""
+        """The client checks `fence` directly before it sends a write."""
         self._observe = observe
         self._fence = fence
         self._access = access
@@ -84,7 +83,7 @@ class LeanClient:
             await self._general.__aexit__(kind, error, trace)
 
     async def send(self, method: str, path: str, body: bytes, content_type: str = "application/json") -> bytes:
-        """One write, repeated as the server asks for with Retry-After, and once with new credentials."""
+        """Send one write. It is repeated after the delay of a Retry-After header, and once with new credentials."""
         if self._general is not None:
             return await self._general.send(
                 OutgoingRequest(method, path, body=body, content_type=content_type, time_limit_s=self._time_limit_s)
@@ -140,7 +139,10 @@ class LeanClient:
             self._give_place()
 
     def _common_head(self, grant: Grant) -> bytes:
-        """The headers that are the same for every request; made anew only when the credentials change."""
+        """The headers that all requests share; built only when the credentials change.
+
+        A new client certificate makes idle connections useless: TLS has authenticated them as the old one.
+        """
         if grant != self._grant:
             lines = [f"Host: {self._netloc}", f"User-Agent: {self._user_agent}", "Accept: application/json"]
             if grant.authorization:
@@ -153,7 +155,7 @@ class LeanClient:
         return self._head
 
     def _put_back(self, connection: LeanConnection, grant: Grant) -> None:
-        """One that was made with another certificate speaks for someone whom we no longer are."""
+        """Keep a connection for the next request, unless it was authenticated with another certificate."""
         if connection.is_usable and self._grant is not None and self._grant.pair == grant.pair:
             self._idle.append(connection)
         else:
@@ -178,13 +180,13 @@ class LeanClient:
         return connection
 
     def _context(self, pair: KeyPair | None) -> ssl.SSLContext:
-        """Hot: made once for each certificate; 20 ms, where this machine's own authorities are trusted."""
+        """Hot: built once for each certificate; it takes 20 ms to load the authorities of the machine."""
         if self._tls is None or self._tls[0] != pair:
             self._tls = (pair, client_context(self._access, pair))
         return self._tls[1]
 
     async def _take_place(self) -> None:
-        """So many requests at a time as there may be connections; others wait in turn."""
+        """Wait until fewer requests are under way than there may be connections; first come, first served."""
         if self._free:
             self._free -= 1
             return
@@ -207,7 +209,7 @@ class LeanClient:
 
 
 def _is_refused(error: Exception) -> bool:
-    """Of a host with several addresses asyncio tells all failures in one text."""
+    """For a host with several addresses asyncio raises one OSError with all failures in its text."""
     return isinstance(error, ConnectionRefusedError) or f"[Errno {errno.ECONNREFUSED}]" in str(error)
 
 

@@ -1,37 +1,140 @@
-"""One HTTP/1.1 connection for short writes: a request goes out as one piece, its answer is read with little ado.
+"""One HTTP/1.1 connection for short writes, and the reader of its answers (httptools, ADR 11).
 
-Hot: a bind costs a quarter of what the general client takes for it. What this does not do (redirects, proxies,
-compression, streaming) no answer to a write needs.
+Hot: a bind costs a quarter of what it costs with the general client. Redirects, proxies, compression and streaming are
+missing: answers to writes do not need them.
 """
 
 import asyncio
 import ssl
-from typing import cast
+from dataclasses import dataclass
+from typing import Any, cast
 
-from mooring.apiclient.lean_answers import AnswerReader, Reply
-from mooring.apiclient.unanswered import ConnectionLost, TooLarge, Unreadable
+import httptools
+
+from mooring.apiclient.request_errors import ConnectionLost, TooLarge, Unreadable
 from mooring.kit.fence import NO_FENCE, Fence
 
+# ---- answers
+
+
+MAX_ANSWER_BYTES = 4 << 20
+"""The largest object that an API server stores has 1.5 MiB; a body without a limit could take all memory."""
+_MAX_HEAD_BYTES = 64 << 10
+"""The limit for status line and headers; API servers send a few hundred bytes."""
+_CHUNK_BYTES = 5
+"""What a chunk counts for beside its content: a digit and two line ends. Without this, empty chunks would be free."""
+_LENGTHS = (b"content-length", b"transfer-encoding")
+
+
+@dataclass(slots=True)
+class Reply:
+    """An answer: status, the seconds of Retry-After (None without that header), and body."""
+
+    status: int
+    retry_after_s: int | None
+    body: bytes
+
+
+class AnswerReader:
+    """Reads answers from the bytes of a connection, one at a time. It does no I/O."""
+
+    def __init__(self) -> None:
+        self._parser: Any = httptools.HttpResponseParser(self)
+        self.is_last = False
+        """Whether the server closes the connection after this answer."""
+        self._reply: Reply | None = None
+        self._head_bytes = 0
+        """Bytes received of a head that is not complete."""
+        self._fault: Exception | None = None
+        self.on_message_begin()
+
+    def take(self, data: bytes) -> Reply | None:
+        """The answer, once it is complete. Raises ValueError for what is not HTTP, and TooLarge above the limit."""
+        self._head_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            raise self._fault or ValueError("not HTTP/1") from error
+        if self._fault is not None:
+            raise self._fault
+        if self._is_in_head and self._head_bytes > _MAX_HEAD_BYTES:
+            raise ValueError("no end of headers")
+        reply, self._reply = self._reply, None
+        return reply
+
+    def end(self) -> Reply | None:
+        """The server has closed the connection: that ends an answer without a length."""
+        return None if self._is_in_head or self._has_length else self._made()
+
+    def _made(self) -> Reply:
+        return Reply(self._parser.get_status_code(), self._retry_after_s, b"".join(self._parts))
+
+    # ---- httptools calls these. It replaces exceptions of callbacks by its own, so they store a fault instead.
+
+    def on_message_begin(self) -> None:
+        if self._reply is not None:
+            self._fault = ValueError("more than one answer")
+        self._parts: list[bytes] = []
+        self._body_bytes = 0
+        self._retry_after_s: int | None = None
+        self._is_in_head, self._has_length = True, False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        name = name.lower()
+        if name in _LENGTHS:
+            self._has_length = True
+            if value.isdigit():
+                self._check_size(int(value))
+        elif name == b"retry-after" and value.strip().isdigit():
+            self._retry_after_s = int(value)
+
+    def on_headers_complete(self) -> None:
+        self._is_in_head = False
+        self._head_bytes = 0
+        if self._parser.get_status_code() < 100:
+            self._fault = ValueError("no status of HTTP")
+
+    def on_chunk_header(self) -> None:
+        self._body_bytes += _CHUNK_BYTES
+
+    def on_body(self, body: bytes) -> None:
+        self._body_bytes += len(body)
+        self._check_size(self._body_bytes)
+        if self._fault is None:
+            self._parts.append(body)
+
+    def on_message_complete(self) -> None:
+        self._is_in_head = True
+        if self._parser.get_status_code() >= 200:  # below it, such as 100 Continue, the answer follows
+            self._reply = self._made()
+            self.is_last = not self._parser.should_keep_alive()
+
+    def _check_size(self, length: int) -> None:
+        if length > MAX_ANSWER_BYTES:
+            self._fault = TooLarge(f"the answer is larger than {MAX_ANSWER_BYTES} bytes, the limit of this client")
+
+
 AT_ONCE_BYTES = 16 << 10
-"""What an empty socket takes in one piece: the least that Linux starts a send buffer with (tcp_wmem)."""
+"""What an empty socket accepts in one piece: the smallest initial send buffer of Linux (tcp_wmem)."""
 _DRAIN_POLL_S = 0.005
+"""How often to look whether the socket has sent a large request; asyncio has no call that waits for an empty buffer."""
 
 
 class LeanConnection(asyncio.Protocol):
-    """Carries one request at a time. When it is lost, whoever waits for an answer hears of it.
+    """A connection with one request at a time. If the connection is lost, the caller that waits gets ConnectionLost.
 
-    Once something went wrong it is never used again: an answer must not be taken for that to a later request.
+    After any fault the connection is not used again: a late answer must not be taken for the answer to a later request.
     """
 
     def __init__(self) -> None:
         self._socket: asyncio.Transport | None = None
-        """What bytes leave through; below TLS, where there is TLS."""
+        """The lowest transport, below TLS if there is TLS: its buffer shows whether bytes have left."""
         self._transport: asyncio.Transport | None = None
         self._waiting: asyncio.Future[Reply] | None = None
         self._reader = AnswerReader()
 
     async def secure(self, context: ssl.SSLContext, server_name: str) -> None:
-        """Put TLS on the connection; raises OSError. Not done by `create_connection`: it would hide the lower transport."""
+        """Do the TLS handshake; raises OSError. `create_connection` could do it, but hides the lower transport."""
         assert self._socket is not None
         loop = asyncio.get_running_loop()
         secured = await loop.start_tls(self._socket, self, context, server_hostname=server_name)
@@ -44,7 +147,7 @@ class LeanConnection(asyncio.Protocol):
         return self._transport is not None and not self._reader.is_last and not self._transport.is_closing()
 
     async def ask(self, request: bytes, fence: Fence = NO_FENCE) -> Reply:
-        """Raises FencedOff if the lease runs out before the request is sent."""
+        """Send a request and wait for its answer. Raises FencedOff if the lease runs out before the request is sent."""
         assert self._transport is not None and self._waiting is None
         waiting: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._waiting = waiting
@@ -57,30 +160,31 @@ class LeanConnection(asyncio.Protocol):
         finally:
             self._waiting = None
             if not waiting.done() or waiting.cancelled():
-                self.abort()  # given up: whatever answer comes now is nobody's
+                self.abort()  # the caller gave up: an answer that arrives later belongs to no request
 
     async def _send_all_but_the_end(self, request: bytes, waiting: "asyncio.Future[Reply]") -> bytes:
-        """Bytes that do not fit into the socket stay in buffers and leave at any later time, when no check is made.
+        """Send all but the last byte, and return that byte.
 
-        A server acts on no request that it has only a part of. So the last byte is kept back until the rest has left.
+        Bytes that do not fit into the socket stay in buffers and are sent later, without a check of the fence. A server
+        does not act on an incomplete request, so the last byte is kept until all others have been sent.
         """
         assert self._transport is not None
         self._transport.write(request[:-1])
         while self._unsent() and not waiting.done():
             await asyncio.sleep(_DRAIN_POLL_S)
         if waiting.done():
-            self.abort()  # an answer to a part of the request: the server reads no more of it
+            self.abort()  # the server answered before it had the whole request, and reads no more of it
         return request[-1:]
 
     def _send_end(self, end: bytes, fence: Fence) -> None:
-        """Nothing waits between the check and the socket, and nothing is left behind for the event loop to send later."""
+        """Check the fence and send, without an await between the two, and leave no byte for the event loop to send later."""
         if self._transport is None or self._transport.is_closing():
             raise ConnectionLost("the connection was lost")
         fence.check()
         self._transport.write(end)
         if self._unsent():
             self.abort()
-            raise ConnectionLost("the socket takes no more bytes")
+            raise ConnectionLost("the socket accepts no more bytes")
 
     def _unsent(self) -> int:
         layers = {self._transport, self._socket}
@@ -91,15 +195,15 @@ class LeanConnection(asyncio.Protocol):
             self._transport.close()
 
     def abort(self) -> None:
-        """Close, and drop what is not sent yet."""
+        """Close at once, and drop bytes that are not sent."""
         if self._transport is not None:
             self._transport.abort()
 
     # ---- asyncio calls these
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._socket = self._transport = cast(asyncio.Transport, transport)  # uvloop's are none by inheritance
-        self._socket.set_write_buffer_limits(high=0)  # with it, every version of uvloop writes at once
+        self._socket = self._transport = cast(asyncio.Transport, transport)  # uvloop's do not inherit from it
+        self._socket.set_write_buffer_limits(high=0)  # makes every version of uvloop write at once
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = self._socket = None
@@ -109,7 +213,7 @@ class LeanConnection(asyncio.Protocol):
         self._fail(ConnectionLost("the connection was lost"))
 
     def data_received(self, data: bytes) -> None:
-        if self._waiting is None or self._waiting.done():  # nobody asked: the server speaks out of turn
+        if self._waiting is None or self._waiting.done():  # bytes without a request: the connection is out of step
             self.close()
             return
         try:

@@ -1,27 +1,31 @@
-"""How fast one client may ask: a token bucket like client-go's, in time that is handed in."""
+"""How fast a client may send requests (a token bucket), and how long it waits after failures (exponential backoff).
+
+Both follow client-go, and take the passing of time as an argument, so that tests run without waiting.
+"""
 
 import asyncio
+import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 DEFAULT_QPS, DEFAULT_BURST = 5.0, 10
-"""Parity: what client-go takes for zero."""
+"""Parity: client-go uses these for a qps or burst of zero."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """The passing of time, so that tests need not wait for it."""
+    """A clock and a way to sleep. Tests pass virtual ones."""
 
     monotonic_s: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
 
 class Throttle:
-    """`burst` requests at once, `qps` of them a second in the long run; a negative qps stands for no limit.
+    """A token bucket: `burst` requests at once, `qps` of them a second in the long run; a negative qps is no limit.
 
-    Whoever comes while the bucket is empty takes a token that is not there yet and sleeps until it is,
-    so requests go out in the order in which they came.
+    A request that finds the bucket empty takes a future token and sleeps until that exists, so that requests are sent in
+    the order in which they came.
     """
 
     def __init__(self, qps: float, burst: int, timing: Timing) -> None:
@@ -32,7 +36,7 @@ class Throttle:
         self._filled_at_s = timing.monotonic_s()
 
     async def take(self) -> float:
-        """Wait for one's turn; returns the seconds waited."""
+        """Take a token and wait until the request may be sent. Returns the seconds waited."""
         if self._qps < 0:
             return 0.0
         self._fill()
@@ -43,7 +47,7 @@ class Throttle:
         try:
             await self._timing.sleep(wait_s)
         except asyncio.CancelledError:
-            self._tokens += 1
+            self._tokens += 1  # the request is not sent, so the token goes back
             raise
         return wait_s
 
@@ -51,3 +55,48 @@ class Throttle:
         now_s = self._timing.monotonic_s()
         self._tokens = min(self._burst, self._tokens + (now_s - self._filled_at_s) * self._qps)
         self._filled_at_s = now_s
+
+
+# ---- backoff
+
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.8, 30.0
+RESET_AFTER_S = 120.0
+"""Parity: the backoff of client-go's reflector. Without a failure for RESET_AFTER_S, it starts over."""
+
+_MOST_FAILURES = 30
+"""Failures are counted up to here: the pause is at its maximum long before, and 2.0 ** n must stay finite."""
+
+Random = Callable[[], float]
+"""Draws from [0, 1)."""
+
+
+class RetryBackoff:
+    """The pause doubles from one failure to the next; up to as much again is added at random, so that many clients do not
+    come back at the same moment after an outage.
+
+    It starts over after `forget`, or after two minutes without a failure.
+    """
+
+    def __init__(self, timing: Timing, draw: Random = random.random) -> None:
+        self._timing = timing
+        self._draw = draw
+        self._failures = 0
+        self._paused_until_s = timing.monotonic_s()
+
+    def failures(self) -> int:
+        """How many failures there were in a row."""
+        if self._timing.monotonic_s() - self._paused_until_s > RESET_AFTER_S:
+            self._failures = 0
+        return self._failures
+
+    def forget(self) -> None:
+        """Report a success: the next failure counts as the first."""
+        self._failures = 0
+
+    def wait_s(self) -> float:
+        """Report a failure. Returns how long to wait."""
+        pause_s = min(FIRST_PAUSE_S * 2.0 ** self.failures(), LONGEST_PAUSE_S) * (1 + self._draw())
+        self._failures = min(self._failures + 1, _MOST_FAILURES)
+        self._paused_until_s = self._timing.monotonic_s() + pause_s
+        return pause_s

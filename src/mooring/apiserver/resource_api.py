@@ -29,8 +29,7 @@ from mooring.apiserver.patches.apply_patch import FieldWriter, apply_configurati
 from mooring.apiserver.patches.managed_fields import bare
 from mooring.apiserver.store import Exists, Key, Store
 from mooring.apiserver.watch import Backlog
-from mooring.kit.clock import Clock
-from mooring.kit.rfc3339 import in_seconds
+from mooring.kit.clock import Clock, in_seconds
 from mooring.model.api_errors import already_exists, bad_request, conflict, not_found
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec

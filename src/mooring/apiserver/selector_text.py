@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mooring.model.api_errors import ApiError, bad_request, quoted
-from mooring.model.field_labels import OF_METADATA, FieldLabels, FieldReader
 from mooring.model.json_objects import JsonObject
+from mooring.model.kind_spec import OF_METADATA, FieldLabels, FieldReader
 from mooring.model.meta import LabelSelector
 from mooring.model.names import label_value_faults, qualified_name_faults
 from mooring.model.selectors import NOTHING, LabelRule, Selector, SelectorError, compile_selector, parse_int64

@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator
 from mooring.apiclient.client import ApiClient
 from mooring.controllers.nodes.simulated_nodes import FAILED, more_nodes
 from mooring.model.api_errors import ApiError
-from mooring.model.json_objects import JsonObject
-from mooring.model.media_types import MERGE_PATCH
+from mooring.model.json_objects import MERGE_PATCH, JsonObject
 
 NODES = "/api/v1/nodes"
 _RETRY_S = 1.0

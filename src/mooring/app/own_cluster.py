@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.unanswered import Unreadable
+from mooring.apiclient.request_errors import Unreadable
 from mooring.apiserver.identity import ROOT, id_in, prefix_of
 from mooring.model.api_errors import ApiError
 

@@ -16,10 +16,9 @@ from mooring.framework.config.settings import as_object
 from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.registry import Registry
 from mooring.kit.clock import WallClock
-from mooring.kit.collector import relax_collector
-from mooring.kit.descriptors import raise_limit
 from mooring.kit.fence import NO_FENCE, Fence
 from mooring.kit.logs import Log, Logs, ObjectRef
+from mooring.kit.process import raise_descriptor_limit, relax_collector
 from mooring.kit.tasks import first_of
 from mooring.live.dump import compare, dump
 from mooring.live.endpoints.access import AccessSettings, open_door
@@ -261,7 +260,7 @@ class Running:
         )
         tls = ServerTls(pair, authorities.pem if authorities.has_sources else None, log)
         door = open_door(serving.access, authentication, authorization, time.monotonic, log)
-        server = WebServer(self._pages(), door, log, WebLimits.within(raise_limit()))
+        server = WebServer(self._pages(), door, log, WebLimits.within(raise_descriptor_limit()))
         await server.start(serving.address, serving.port, tls.context())
         stack.push_async_callback(server.stop)
 

@@ -9,15 +9,13 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, supp
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mooring.apiclient.credentials.certificate_files import CertificateFiles
-from mooring.apiclient.credentials.certificates import KeyPair
+from mooring.apiclient.credentials.certificates import CertificateFiles, KeyPair
 from mooring.apiclient.credentials.private_files import write_private
 from mooring.apiclient.kubeconfig.files import KubeconfigError
-from mooring.apiclient.kubeconfig.merging import add_context, remove_context
-from mooring.apiclient.kubeconfig.writing import Login, write_kubeconfig
+from mooring.apiclient.kubeconfig.writing import Login, add_context, remove_context, write_kubeconfig
 from mooring.apiserver.server.http import HttpLimits, HttpServer
 from mooring.embedded.cluster import EmbeddedCluster, Report
-from mooring.kit.descriptors import raise_limit
+from mooring.kit.process import raise_descriptor_limit
 
 LOOPBACK = "127.0.0.1"
 
@@ -57,7 +55,7 @@ async def serving(
         home = settings.data_dir or Path(scratch)
         files = CertificateFiles(home / "pki")
         token = "" if settings.is_plain else _token(home / "token")
-        limits = HttpLimits.within(raise_limit())
+        limits = HttpLimits.within(raise_descriptor_limit())
         server = HttpServer(cluster.api, token, cluster.flush, report, limits=limits)
         tls = None if settings.is_plain else _server_context(files.server(), Path(scratch))
         ending.callback(cluster.close)

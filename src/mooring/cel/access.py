@@ -1,4 +1,7 @@
-"""Steps from a value to what is in it: fields, keys and positions, and whether they are there."""
+"""Access to what is in a value: `device.attributes["x"].b`, optional access, and tests for presence.
+
+A chain of fields and indexes is planned as one path, because that is how cel-go evaluates and charges it.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,6 +11,7 @@ from mooring.cel.budget import Exceeded, Frame
 from mooring.cel.values import NOTHING, Defaulting, Extension, Fault, Maybe, TypeName, Uint, key_of
 
 Run = Callable[[Frame], Any]
+"""Evaluates a planned part of an expression. An error is returned as a Fault, never raised."""
 
 NAMES: dict[type, str] = {
     bool: "bool", int: "int", Uint: "uint", float: "double", str: "string", bytes: "bytes", list: "list",
@@ -17,28 +21,29 @@ NAMES: dict[type, str] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AccessStep:
-    """One step of a path. It costs 1; where the key is computed that has its own cost, which includes the step's."""
+    """One step of a path: a field, a key or an index."""
 
     key: Any
-    """What it is, where it is a constant."""
+    """The key, if it is a constant."""
     run: Run | None = None
-    """How to compute it, where it is none."""
+    """Computes the key, if it is not."""
     cost: int = 1
+    """What the step costs beside the key: 1, or 0 where the computed key is a path, which has charged it already."""
     is_optional: bool = False
-    """`a.?b`: from here on everything is optional."""
+    """`a.?b`: this and all following steps are optional."""
     is_test: bool = False
-    """`has(a.b)`."""
+    """`has(a.b)`: the path evaluates to whether the step exists."""
 
 
 def path_of(root: Run, steps: Sequence[AccessStep], cost: int) -> Run:
-    """A function that goes the whole way; `cost` is what that costs besides the steps."""
+    """A function that evaluates the whole path; `cost` is charged in addition to the steps."""
     if all(step.run is None and not step.is_optional and not step.is_test for step in steps):
         return _plain_path(root, [step.key for step in steps], cost)
     return _general_path(root, steps, cost)
 
 
 def _plain_path(root: Run, keys: Sequence[Any], cost: int) -> Run:
-    """Hot: most paths consist of names alone, and most variables of a comprehension are used as they are."""
+    """A path of constant keys. Hot: most paths are such, and most variables of a comprehension have no step at all."""
 
     def alone(frame: Frame) -> Any:
         frame.cost += cost
@@ -63,6 +68,7 @@ def _plain_path(root: Run, keys: Sequence[Any], cost: int) -> Run:
 
 
 def _through_optional(frame: Frame, start: Maybe, keys: Sequence[Any], cost: int) -> Any:
+    """Steps into an optional: a missing key gives an empty optional instead of an error."""
     value, taken = start, cost
     if value.has_value:
         held = value.value
@@ -78,8 +84,14 @@ def _through_optional(frame: Frame, start: Maybe, keys: Sequence[Any], cost: int
 
 
 def _general_path(root: Run, steps: Sequence[AccessStep], cost: int) -> Run:
+    """A path with computed keys, optional steps or a test. Each step is charged before the next, as cel-go does: the
+    limit may be reached halfway."""
+
     def run(frame: Frame) -> Any:
+        """The three ways out: an error, a missing optional, and the answer of a test. Each charges `cost`, as cel-go
+        does."""
         value = root(frame)
+        # An optional at the start makes the whole path optional; a missing value ends it at once.
         is_optional = value.__class__ is Maybe and bool(steps)
         if is_optional:
             if not value.has_value:
@@ -116,7 +128,7 @@ def _general_path(root: Run, steps: Sequence[AccessStep], cost: int) -> Run:
 
 
 def at(value: Any, key: Any) -> Any:
-    """What the key leads to, or a Fault."""
+    """The value under a key or an index, or a Fault in cel-go's words."""
     if isinstance(value, dict):
         try:
             return value[key_of(key)]
@@ -133,7 +145,7 @@ def at(value: Any, key: Any) -> Any:
 
 
 def find(value: Any, key: Any) -> Maybe | Fault | None:
-    """What the key leads to; None: there is no such thing."""
+    """As `at`, for optional access and tests: a Maybe, or None if there is no such key or index."""
     if isinstance(value, Defaulting):
         return Maybe(value[key], True)
     if isinstance(value, dict):
@@ -148,17 +160,19 @@ def find(value: Any, key: Any) -> Maybe | Fault | None:
 
 
 def _place(key: Any) -> int | None:
+    """An index of a list. Parity: a double without a fraction is one, too."""
     if key.__class__ in (int, Uint):
         return int(key)
     return int(key) if key.__class__ is float and key == int(key) else None
 
 
 def told(key: Any) -> str:
+    """A key in an error message."""
     return str(key).lower() if key.__class__ is bool else str(key)
 
 
 def type_name(value: Any) -> str:
-    """As errors name it."""
+    """The name of a value's type, as in error messages and in `type(x)`."""
     if isinstance(value, Extension):
         return value.type.name
     return "map" if isinstance(value, dict) else NAMES[value.__class__]

@@ -1,4 +1,8 @@
-"""What calls cost when they are evaluated: the rules of cel-go and of Kubernetes' functions, to the unit."""
+"""The cost of calls at run time: the rules of cel-go and of Kubernetes' functions, exact to the unit.
+
+Upstream aborts an evaluation that exceeds its cost limit, so that a cost that is off by one can change a decision.
+Sources: cel-go's interpreter/runtimecost.go and ext packages, apiserver's cel/library/cost.go.
+"""
 
 from collections.abc import Callable, Sequence
 from math import ceil
@@ -10,11 +14,17 @@ Cost = Callable[[Sequence[Any], Any], int]
 """Arguments and result in, cost out."""
 
 TRAVERSAL, PATTERN = 0.1, 0.25
-"""Of a text for each of its characters; of a regular expression for each of its own."""
+"""The cost of a text for each character, and of a regular expression for each character of the pattern
+(StringTraversalCostFactor, RegexStringLengthCostFactor)."""
 LIST_LITERAL, MAP_LITERAL = 10, 30
+"""ListCreateBaseCost and MapCreateBaseCost."""
 CALL = 1
+"""The cost of a call that has no rule of its own."""
 COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 """Types whose lists can be sorted, by their names in overloads."""
+
+
+# ---- rules
 
 
 def nominal(args: Sequence[Any], result: Any) -> int:
@@ -62,7 +72,7 @@ def _validated(args: Sequence[Any], result: Any) -> int:
 
 
 def _within(has_prefix: bool, is_text: bool) -> Cost:
-    """Whether an address or a network is in a network."""
+    """The cost of containsIP (`has_prefix` false) and containsCIDR, with a text or a parsed value as argument."""
 
     def cost(args: Sequence[Any], result: Any) -> int:
         own = size_of(args[0])
@@ -92,7 +102,7 @@ def _flattened(args: Sequence[Any], result: Any) -> int:
 
 
 def _against_itself(place: int) -> Cost:
-    """As if each element were compared with each."""
+    """Upstream charges as if each element of the argument at `place` were compared with each other one."""
 
     def cost(args: Sequence[Any], result: Any) -> int:
         elements = args[place]
@@ -101,6 +111,8 @@ def _against_itself(place: int) -> Cost:
 
     return cost
 
+
+# ---- which rule is for which call; `cost_of` has the order of the three tables
 
 BY_OVERLOAD: dict[str, Cost] = {
     "list_sets_contains_list": _of_sets(1),
@@ -148,5 +160,5 @@ STANDARD: dict[str, Cost] = {
 
 
 def cost_of(function: str, overload: str) -> Cost:
-    """`overload` is empty where the types do not tell which one it is."""
+    """The rule for a call. `overload` is empty if the types allow several: cel-go then falls back to the function."""
     return BY_OVERLOAD.get(overload) or BY_FUNCTION.get(function) or STANDARD.get(overload) or nominal

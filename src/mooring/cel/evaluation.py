@@ -1,4 +1,4 @@
-"""The parts that plans are made of: what is done when an expression is evaluated."""
+"""The building blocks of plans: functions that evaluate a kind of node, made once by the planner (cel/plan.py)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,16 +13,21 @@ Run = Callable[[Frame], Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EvaluationPlan:
+    """A planned node: how to evaluate it, and its value if that is already known."""
+
     run: Run
     is_constant: bool = False
     value: Any = None
-    """Of a constant."""
+    """The value of a constant."""
     bare: Run | None = None
-    """How a conditional reads what it chooses: without the cost of the variable."""
+    """Evaluates a path without the cost of its variable. Parity: cel-go does not charge the variable that a conditional
+    chooses."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Loop:
+    """The loop of a comprehension. Variables live in slots of the frame, by number."""
+
     accu: int
     var: int
     var2: int | None
@@ -31,7 +36,7 @@ class Loop:
 
     def run(self, frame: Frame, elements: list[Any] | dict[Any, Any]) -> None:
         if self.condition.is_constant and not self.condition.value:
-            return  # `cel.bind`
+            return  # the expansion of `cel.bind`, which only names a value
         slots, goes_on, step = frame.slots, self.condition.run, self.step
         for first, second in self._pairs(elements):
             slots[self.var] = first
@@ -42,20 +47,22 @@ class Loop:
             slots[self.accu] = step(frame)
 
     def _pairs(self, elements: list[Any] | dict[Any, Any]) -> Any:
+        """The values of both variables: index and element of a list, or key and value of a map. With one variable it is
+        the element or the key."""
         if isinstance(elements, dict):
             return zip(keys_of(elements), elements.values(), strict=True)
         return enumerate(elements) if self.var2 is not None else zip(elements, elements, strict=True)
 
 
 def no_overload(function: str, values: Sequence[Any]) -> Fault:
-    """Parity: operators do not tell what they were used for; functions do."""
+    """The error of a call without a matching overload. Parity: only functions name their arguments, operators do not."""
     if not function[0].isalpha():
         return NO_OVERLOAD
     return Fault(f"no such overload: {function}({', '.join(type_name(value) for value in values)})")
 
 
 def fresh(init: EvaluationPlan) -> Run:
-    """A result that starts as a constant list or map must not be the constant itself: it is changed in place."""
+    """The start value of a comprehension. A constant list or map is copied, because steps change the result in place."""
     value = init.value
     if init.is_constant and isinstance(value, list | dict):
         return lambda frame: value.copy()
@@ -63,9 +70,11 @@ def fresh(init: EvaluationPlan) -> Run:
 
 
 def appending(accu: int, listed: Run) -> Run:
+    """The step `result + [x]`, in place."""
+
     def run(frame: Frame) -> Any:
         so_far, more = frame.slots[accu], listed(frame)
-        frame.charge(2)  # the result so far, and the sum
+        frame.charge(2)  # cel-go's costs of reading the result and of `+`
         for value in (so_far, more):
             if value.__class__ is Fault:
                 return value
@@ -78,6 +87,8 @@ def appending(accu: int, listed: Run) -> Run:
 
 
 def inserting(accu: int, args: Sequence[Run]) -> Run:
+    """The step that inserts an entry, or the entries of a map, into the result, in place."""
+
     def run(frame: Frame) -> Any:
         so_far, values = frame.slots[accu], [arg(frame) for arg in args]
         frame.charge(2)
@@ -99,7 +110,7 @@ def _shown(key: Any) -> str:
 
 
 def logical(terms: Sequence[Run], decisive: bool) -> Run:
-    """`a && b` is false if one of them is, even where the other fails."""
+    """`a && b` and `a || b`. A decisive term wins even if another term is an error, as the specification says."""
 
     def run(frame: Frame) -> Any:
         fault: Fault | None = None
@@ -115,6 +126,8 @@ def logical(terms: Sequence[Run], decisive: bool) -> Run:
 
 
 def conditional(condition: Run, then: Run, otherwise: Run) -> Run:
+    """`a ? b : c`; only one of the two is evaluated."""
+
     def run(frame: Frame) -> Any:
         WORK.spend(1)
         chosen = condition(frame)
@@ -128,7 +141,7 @@ def conditional(condition: Run, then: Run, otherwise: Run) -> Run:
 
 
 def alternative(optional: Run, other: Run, is_value: bool) -> Run:
-    """`a.or(b)` and `a.orValue(b)`: b is evaluated only where it is needed."""
+    """`a.or(b)` and `a.orValue(b)`: b is evaluated only if a has no value."""
 
     def run(frame: Frame) -> Any:
         value = optional(frame)
@@ -144,6 +157,8 @@ def alternative(optional: Run, other: Run, is_value: bool) -> Run:
 
 
 def not_strictly_false(condition: Run) -> Run:
+    """The condition of `all` and `exists`: the loop goes on after an error, because a later element may be decisive."""
+
     def run(frame: Frame) -> Any:
         value = condition(frame)
         frame.charge(1)
@@ -153,6 +168,7 @@ def not_strictly_false(condition: Run) -> Run:
 
 
 def listed(values: list[Any], optional: frozenset[int]) -> Any:
+    """A list literal; optional elements (`[?a]`) without a value are left out."""
     made = []
     for i, value in enumerate(values):
         if value.__class__ is Fault:
@@ -167,6 +183,7 @@ def listed(values: list[Any], optional: frozenset[int]) -> Any:
 
 
 def mapped(entries: Sequence[tuple[Any, Any, bool]]) -> Any:
+    """A map literal of (key, value, whether the entry is optional)."""
     made: dict[Any, Any] = {}
     for key, value, is_optional in entries:
         if key.__class__ is Fault or value.__class__ is Fault:
@@ -187,6 +204,7 @@ _GO_NAMES = {int: "types.Int", bool: "types.Bool", str: "types.String", float: "
 
 
 def not_iterable(value: Any, has_two: bool) -> Fault:
+    """The error of a comprehension over a value that is neither list nor map. Parity: it names the type of Go."""
     name = _GO_NAMES.get(value.__class__) or f"cel.{value.__class__.__name__}"
     return Fault(
         f"unsupported comprehension range type: {name}" if has_two else f"got '{name}', expected iterable type"

@@ -1,4 +1,8 @@
-"""A compiled expression: text in, value and cost out."""
+"""A compiled CEL expression: text in, value and cost out. This is the entrance to the package.
+
+Compiling parses the text, checks its types and plans its evaluation. An expression is compiled once and evaluated for each
+device.
+"""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -11,23 +15,26 @@ from mooring.cel.language.checker import Declarations, check
 from mooring.cel.language.parser import parse
 from mooring.cel.language.syntax import SyntaxFault
 from mooring.cel.plan import PlanFault, Program, plan
-from mooring.cel.types import Type
+from mooring.cel.values import Type
 
 STACK = 8_000
-"""Calls that may nest: an expression nests 250 deep at most, and each level takes some eight calls to parse."""
+"""How deep Python calls may nest: an expression nests at most 250 deep, and each level takes about eight calls to parse;
+the rest is reserve for the callers."""
 
 
 class CompileFault(Exception):
-    """The expression cannot be evaluated at all; the text is upstream's as far as possible."""
+    """The expression does not compile; the text is upstream's as far as possible."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expression:
+    """A compiled expression and its type."""
+
     program: Program
     type: Type
 
     def evaluate(self, variables: Mapping[str, Any], limit: int) -> tuple[Any, int]:
-        """The value, which is a Fault where the evaluation fails, and what it cost. Raises Exceeded."""
+        """The value and its cost. The value is a Fault if the evaluation fails. Raises Exceeded above `limit`."""
         frame = Frame(dict(variables), self.program.slots, limit)
         WORK.begin()
         with _deep_stack():
@@ -35,7 +42,7 @@ class Expression:
 
 
 def compile_expression(text: str, declarations: Declarations) -> Expression:
-    """Raises CompileFault."""
+    """An expression over the declared variables and functions. Raises CompileFault."""
     with _deep_stack():
         try:
             root = parse(text)
@@ -50,7 +57,8 @@ def compile_expression(text: str, declarations: Declarations) -> Expression:
 
 @contextmanager
 def _deep_stack() -> Iterator[None]:
-    """Python stops at 1000 nested calls; they take no room on the machine's stack, so that more do no harm."""
+    """Raise Python's limit of 1,000 nested calls. Calls of Python functions take no space on the machine's stack (since
+    Python 3.11), so that a higher limit is safe."""
     before = sys.getrecursionlimit()
     if before >= STACK:
         yield

@@ -1,19 +1,18 @@
-"""Functions that expressions may call: each has overloads, which differ by the types of their parameters."""
+"""The functions that expressions may call. Each has overloads, which differ by the types of their parameters."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from mooring.cel.types import Type, read_type, read_types
-from mooring.cel.values import Defaulting, Extension, Maybe, Uint
+from mooring.cel.values import Defaulting, Extension, Fault, Maybe, Type, Uint, read_type, read_types
 
 Act = Callable[..., Any]
-"""Arguments in, value or Fault out. None of the arguments is a Fault."""
+"""Arguments in, value or Fault out. Evaluation never calls it with a Fault as an argument."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Overload:
-    """`id` is cel-go's: what a call costs may depend on it."""
+    """One signature of a function. `id` is cel-go's, because costs are looked up by it."""
 
     id: str
     function: str
@@ -24,17 +23,23 @@ class Overload:
 
     @property
     def is_generic(self) -> bool:
+        """Whether a type variable is in its signature, so that each call needs fresh variables."""
         return any(_has_variable(type) for type in (*self.params, self.result))
 
 
 def plain(id: str, function: str, params: str, result: str, act: Act) -> Overload:
-    """`function(a, b)`."""
+    """An overload that is called as `function(a, b)`; types are written as in `map(string, list(A))`."""
     return Overload(id, function, read_types(params), read_type(result), act)
 
 
 def member(id: str, function: str, params: str, result: str, act: Act) -> Overload:
-    """`a.function(b)`: the first parameter is the receiver."""
-    return Overload(id, function, read_types(params), read_type(result), act, is_member=True)
+    """An overload that is called as `a.function(b)`: the first parameter is the receiver."""
+    return replace(plain(id, function, params, result, act), is_member=True)
+
+
+def succeeds(read: Act) -> Act:
+    """The function `isX` of a function that reads an X: whether it returns no Fault."""
+    return lambda *args: read(*args).__class__ is not Fault
 
 
 def _has_variable(type: Type) -> bool:
@@ -42,7 +47,7 @@ def _has_variable(type: Type) -> bool:
 
 
 class Library:
-    """All functions by name. Later ones add overloads to earlier ones."""
+    """All functions by name. Several groups may declare overloads of one function."""
 
     def __init__(self, overloads: Iterable[Overload]) -> None:
         self._functions: dict[str, list[Overload]] = {}
@@ -54,9 +59,9 @@ class Library:
         return self._functions.get(function)
 
     def act_of(self, function: str, is_member: bool, args: Sequence[Any]) -> Act | None:
-        """What to do with these very arguments; None: nothing is declared for them.
+        """The implementation for these arguments, by their types at run time; None if no overload accepts them.
 
-        Hot: asked for at every call of an expression; remembered for each combination of types.
+        Hot: every call of an expression asks, so that the answer is kept for each combination of types.
         """
         key = (function, is_member, *map(_kind_of, args))
         try:
@@ -68,7 +73,8 @@ class Library:
 
 
 def _kind_of(value: Any) -> Any:
-    """What decides which overload a value is for. An element stands for its list: lists have one type of elements."""
+    """The part of a value that decides between overloads. For a list, its first element stands for all: overloads tell
+    lists apart by the type of their elements."""
     kind = value.__class__
     if kind is list:
         return (list, value[0].__class__ if value else None)
@@ -98,6 +104,7 @@ _CLASSES: dict[str, tuple[type, ...]] = {
 
 
 def _is_of(type: Type, value: Any) -> bool:
+    """Whether a value has a type. A list is judged by its first element, and an empty list has every list type."""
     if type.is_variable or type.name in ("dyn", "any"):
         return True
     if isinstance(value, Extension):

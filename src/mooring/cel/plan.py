@@ -1,7 +1,8 @@
-"""From a checked tree to functions that evaluate it: planned once, run for each device.
+"""The planner: from a checked tree to nested functions that evaluate it. An expression is planned once and run for each
+device.
 
-Costs are cel-go's: reading a variable and each step from there costs 1, constants are free, and so is what is made of
-constants alone. Parity: presence tests cost what they read, and a variable that a conditional chooses costs nothing.
+Costs are cel-go's: reading a variable and each further step costs 1; constants, and literals of constants alone, cost
+nothing. Parity: a presence test costs what it reads, and a variable that a conditional chooses costs nothing.
 """
 
 from collections.abc import Sequence
@@ -43,24 +44,27 @@ from mooring.cel.library import Library
 from mooring.cel.values import Fault, TypeName, Uint, equal, key_of
 
 _PLAIN = frozenset((bool, int, Uint, float, str, bytes))
-"""Types whose class alone tells which function is meant."""
+"""Types for which the Python class alone decides between overloads."""
 FOLD_STEPS = 5
-"""What a comprehension counts for by itself: it costs nothing, but it takes some microseconds."""
+"""The work that a comprehension counts for (budget.Work): cel-go charges nothing for it, but it takes microseconds."""
 _CONVERSIONS = frozenset(["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"])
+"""Functions that cel-go evaluates at compile time if their argument is a constant."""
 
 
 class PlanFault(Exception):
-    """A constant part of the expression cannot be evaluated."""
+    """A constant part of the expression fails to evaluate, so that the expression does not compile."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
+    """A planned expression, and how many slots its comprehensions need in a frame."""
+
     run: Run
     slots: int
 
 
 def plan(root: SyntaxNode, library: Library) -> Program:
-    """Raises PlanFault."""
+    """The program of a checked tree. Raises PlanFault."""
     planner = _Planner(library)
     return Program(planner.plan(root).run, planner.slots)
 
@@ -70,21 +74,24 @@ def _constant(value: Any) -> EvaluationPlan:
 
 
 class _Planner:
+    """Plans the nodes of one tree. `_scopes` has the slots of the variables of enclosing comprehensions."""
+
     def __init__(self, library: Library) -> None:
         self._library = library
         self._scopes: list[dict[str, int]] = []
         self._planned: dict[int, EvaluationPlan] = {}
-        """By the identity of the node; the tree outlives the plan."""
+        """Plans by the identity of their node; the tree lives longer than the planner."""
         self.slots = 0
 
     def plan(self, node: SyntaxNode) -> EvaluationPlan:
-        """A macro may use a node twice, and those in it again: each is planned once."""
+        """The plan of a node. Macros can use a node twice, and nested macros a node 2^n times: each is planned once."""
         planned = self._planned.get(id(node))
         if planned is None:
             planned = self._planned[id(node)] = self._plan(node)
         return planned
 
     def _plan(self, node: SyntaxNode) -> EvaluationPlan:
+        """A plan by the kind of the node; the counterpart in the checker is `_type_of`."""
         match node:
             case Literal():
                 return _constant(node.value)
@@ -103,12 +110,12 @@ class _Planner:
         raise AssertionError(node)
 
     def _is_type(self, node: Ident | Select) -> bool:
-        """Whether the name is that of a type."""
+        """Whether the name is that of a type, as in `type(x) == int`."""
         if isinstance(node, Select):
             return node.qualified is not None
         return node.type.name == "type" and not any(node.name in scope for scope in self._scopes)
 
-    # ---- variables, and the way from there
+    # ---- variables and paths
 
     def _path(self, node: SyntaxNode) -> EvaluationPlan:
         """`device.attributes["x"].b` is one variable with three steps."""
@@ -131,7 +138,7 @@ class _Planner:
         return EvaluationPlan(run, bare=path_of(root, steps, 0) if cost and not is_test else run)
 
     def _root(self, node: SyntaxNode) -> tuple[Run, int]:
-        """How to get at the first value, and what that costs besides."""
+        """How to evaluate the first value of a path, and what that costs in addition."""
         if isinstance(node, Ident) and not self._is_type(node):
             return self._variable(node), 1
         planned = self.plan(node)
@@ -140,6 +147,7 @@ class _Planner:
         return planned.run, 1
 
     def _variable(self, node: Ident) -> Run:
+        """Reads a slot for a variable of a comprehension, or a variable of the evaluation."""
         name = node.name
         for scope in reversed(self._scopes):
             if name in scope:
@@ -148,6 +156,7 @@ class _Planner:
         return lambda frame: frame.variables[name]
 
     def _index(self, key: SyntaxNode, is_optional: bool) -> AccessStep:
+        """A step with a key. If the key is a path itself, that path has charged the step already."""
         planned = self.plan(key)
         if planned.is_constant:
             return AccessStep(planned.value, is_optional=is_optional)
@@ -157,6 +166,7 @@ class _Planner:
     # ---- calls
 
     def _call(self, node: CallExpression) -> EvaluationPlan:
+        """Operators and functions that do not evaluate all arguments are planned here, all others by `_declared`."""
         function = node.function
         if function in ("_[_]", "_[?_]", "_?._"):
             return self._path(node)
@@ -174,6 +184,7 @@ class _Planner:
         return self._declared(node, args)
 
     def _equality(self, function: str, args: Sequence[EvaluationPlan]) -> Run:
+        """`==` and `!=` accept values of any types, so that they need no overload."""
         one, other = args[0].run, args[1].run
         cost, wanted = cost_of(function, "equals"), function == "_==_"
 
@@ -187,6 +198,7 @@ class _Planner:
         return run
 
     def _declared(self, node: CallExpression, args: Sequence[EvaluationPlan]) -> EvaluationPlan:
+        """A call of a function of the library. Constant patterns and conversions are evaluated now, as in cel-go."""
         function = node.function
         overload = node.overloads[0].id if len(node.overloads) == 1 else ""
         if overload == "in_list" and args[1].is_constant:
@@ -197,8 +209,8 @@ class _Planner:
             pattern = compiled(args[1].value)
             if isinstance(pattern, Fault):
                 raise PlanFault(pattern.text)
-        calling = self._calling_two if len(args) == 2 else self._calling
-        run = calling(node, [arg.run for arg in args], cost_of(function, overload))
+        runs, cost = [arg.run for arg in args], cost_of(function, overload)
+        run = self._calling_two(node, cost, *runs) if len(runs) == 2 else self._calling(node, runs, cost)
         if function in _CONVERSIONS and len(args) == 1 and args[0].is_constant:
             value = run(Frame({}, 0, 1 << 62))
             if value.__class__ is Fault:
@@ -207,6 +219,7 @@ class _Planner:
         return EvaluationPlan(run)
 
     def _calling(self, node: CallExpression, args: Sequence[Run], cost: Cost) -> Run:
+        """Evaluates arguments and calls the overload for them. Parity: a call with an error as argument is charged, too."""
         function, is_member, act_of = node.function, node.target is not None, self._library.act_of
 
         def run(frame: Frame) -> Any:
@@ -223,10 +236,10 @@ class _Planner:
 
         return run
 
-    def _calling_two(self, node: CallExpression, args: Sequence[Run], cost: Cost) -> Run:
-        """Hot: as above for two arguments, with the functions at hand that were found for plain types before."""
+    def _calling_two(self, node: CallExpression, cost: Cost, one: Run, other: Run) -> Run:
+        """Hot: as above for two arguments. It remembers the function for each pair of plain types, without the library's
+        lookup."""
         function, is_member, act_of = node.function, node.target is not None, self._library.act_of
-        one, other = args
         known: dict[tuple[type, type], Any] = {}
 
         def run(frame: Frame) -> Any:
@@ -252,6 +265,7 @@ class _Planner:
     # ---- lists and maps
 
     def _list(self, node: ListLiteral) -> EvaluationPlan:
+        """A list of constants is a constant itself, and free."""
         plans = [self.plan(element) for element in node.elements]
         if not node.optional and all(each.is_constant for each in plans):
             return _constant([each.value for each in plans])
@@ -265,6 +279,7 @@ class _Planner:
         return EvaluationPlan(run)
 
     def _map(self, node: MapLiteral) -> EvaluationPlan:
+        """A map of constants is a constant itself; an invalid key is an error now."""
         plans = [(self.plan(key), self.plan(value), is_optional) for key, value, is_optional in node.entries]
         if all(key.is_constant and value.is_constant and not is_optional for key, value, is_optional in plans):
             made = mapped([(key.value, value.value, False) for key, value, _ in plans])
@@ -283,6 +298,8 @@ class _Planner:
     # ---- comprehensions
 
     def _fold(self, node: Fold) -> EvaluationPlan:
+        """A comprehension. Its variables get slots of their own, so that nested ones do not overwrite each other; the
+        result sees the accumulator, but not the variables."""
         ranged, init = self.plan(node.range).run, self.plan(node.init)
         accu, var, var2 = self.slots, self.slots + 1, self.slots + 2
         self.slots += 3
@@ -309,10 +326,10 @@ class _Planner:
         return EvaluationPlan(run)
 
     def _step(self, node: Fold, step: SyntaxNode, accu: int) -> Run:
-        """What a step makes of the result so far.
+        """The step of a comprehension: from the result so far to the next.
 
-        Hot: `result + [x]` and the insertion into a map are done in place, or the work would grow with the square of
-        the elements: nothing else can see the result before it is done.
+        Hot: `result + [x]` and the insertion into a map change the result in place, or the work would grow with the
+        square of the elements. Nothing else can see the result before the loop ends.
         """
         if isinstance(step, CallExpression) and step.function == "_?_:_" and step.type.name in ("list", "map"):
             condition, then, other = step.args
@@ -334,7 +351,8 @@ def _is_ident(nodes: Sequence[SyntaxNode], name: str) -> bool:
 
 
 def _membership(value: EvaluationPlan, elements: list[Any]) -> EvaluationPlan | None:
-    """`x in [1, 2]` with constants: a look into a set, which costs nothing."""
+    """`x in [1, 2]` with constants: a lookup in a set, for which cel-go charges nothing. None if an element does not fit
+    into a set."""
     if not elements:
         return _constant(False)
     if any(element.__class__ is bytes or isinstance(element, list | dict) for element in elements):

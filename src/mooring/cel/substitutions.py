@@ -1,19 +1,23 @@
-"""What is known of type variables, and whether one type may stand for another."""
+"""Type variables of the checker: what each stands for, and whether a type may be used where another is wanted.
+
+The rules are those of cel-go's checker (checker/types.go: isAssignable), with its order of cases.
+"""
 
 from collections.abc import Sequence
 
 from mooring.cel.library import Overload
-from mooring.cel.types import DYN, Type, is_dynamic
+from mooring.cel.values import DYN, Type, is_dynamic
 
 _PLAIN = frozenset(("bool", "int", "uint", "double", "string", "bytes", "list", "map", "type"))
 
 
 class Substitutions:
-    """Type variables with what they stand for. Trials that fail leave no trace."""
+    """What type variables stand for. A unification that fails leaves no trace: the checker tries overload by overload."""
 
     def __init__(self) -> None:
         self._bound: dict[str, Type] = {}
         self._trail: list[tuple[str, Type | None]] = []
+        """Bindings in order, each with the one before it, to undo them."""
         self._count = 0
 
     def new_variable(self) -> Type:
@@ -21,13 +25,14 @@ class Substitutions:
         return Type(f"_var{self._count}", (), True)
 
     def fresh(self, overload: Overload) -> tuple[Sequence[Type], Type]:
-        """Parameters and result of an overload, with variables of this call."""
+        """Parameters and result of an overload, with fresh variables: two calls of a function must not share them."""
         if not overload.is_generic:
             return overload.params, overload.result
         own: dict[str, Type] = {}
         return [self._renamed(param, own) for param in overload.params], self._renamed(overload.result, own)
 
     def _renamed(self, type: Type, own: dict[str, Type]) -> Type:
+        """The type with this call's own variables instead of the declared ones."""
         if type.is_variable:
             if type.name not in own:
                 own[type.name] = self.new_variable()
@@ -35,12 +40,13 @@ class Substitutions:
         return Type(type.name, tuple(self._renamed(each, own) for each in type.params)) if type.params else type
 
     def substituted(self, type: Type) -> Type:
+        """The type with all variables replaced that stand for something."""
         while type.is_variable and type.name in self._bound:
             type = self._bound[type.name]
         return Type(type.name, tuple(map(self.substituted, type.params))) if type.params else type
 
     def settled(self, type: Type) -> Type:
-        """With `dyn` for variables of which nothing is known."""
+        """As `substituted`, with `dyn` for variables that stand for nothing: for error messages."""
         type = self.substituted(type)
         if type.is_variable:
             return DYN
@@ -50,7 +56,7 @@ class Substitutions:
         return self.unify_all((one,), (other,))
 
     def unify_all(self, types: Sequence[Type], others: Sequence[Type]) -> bool:
-        """Whether the first may be used where the others are wanted."""
+        """Whether `types` may be used where `others` are wanted; binds variables if so."""
         mark = len(self._trail)
         if len(types) == len(others) and all(map(self._assign, types, others)):
             return True
@@ -63,6 +69,7 @@ class Substitutions:
         return False
 
     def _assign(self, one: Type, other: Type) -> bool:
+        """cel-go's isAssignable, case by case in its order: variables, dynamic types, null, then names and parameters."""
         if other.is_variable:
             is_valid, is_bound = self._substitute(one, other)
             if is_valid or is_bound:
@@ -80,7 +87,7 @@ class Substitutions:
         return len(one.params) == len(other.params) and all(map(self._assign, one.params, other.params))
 
     def _substitute(self, type: Type, variable: Type) -> tuple[bool, bool]:
-        """Whether the variable may stand for the type, and whether it stood for something already."""
+        """(whether the variable may stand for the type, whether it stood for something before)."""
         if type == variable:
             return True, True
         bound = self._bound.get(variable.name)
@@ -89,6 +96,7 @@ class Substitutions:
                 return True, True
             if not self._assign(type, bound):
                 return False, True
+            # Both fit: the variable stands for the one that allows more, such as dyn, from now on.
             general = self.more_general(type, bound)
             if not self._mentions(general, variable):
                 self._bind(variable, general)
@@ -103,6 +111,7 @@ class Substitutions:
         self._bound[variable.name] = type
 
     def _mentions(self, type: Type, variable: Type) -> bool:
+        """Whether the variable occurs in the type: binding it would make an infinite type."""
         if type == variable:
             return True
         if type.is_variable:
@@ -111,10 +120,12 @@ class Substitutions:
         return any(self._mentions(each, variable) for each in type.params)
 
     def more_general(self, one: Type, other: Type) -> Type:
+        """Of two types that unify, the one that allows more: `dyn` rather than `int`."""
         return one if _is_no_more_specific(one, other) else other
 
 
 def _is_no_more_specific(one: Type, other: Type) -> bool:
+    """Whether the first type allows at least what the second does."""
     if is_dynamic(one) or one.is_variable:
         return True
     if is_dynamic(other) or other.is_variable or one.name != other.name or len(one.params) != len(other.params):
@@ -123,5 +134,5 @@ def _is_no_more_specific(one: Type, other: Type) -> bool:
 
 
 def _is_nullable(type: Type) -> bool:
-    """Parity: null may stand for values of types that are not CEL's own."""
+    """Parity: null may be used for values of types that are not CEL's own, such as timestamps."""
     return type.name not in _PLAIN

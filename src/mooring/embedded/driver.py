@@ -21,11 +21,10 @@ from mooring.live.periodic_tasks import PeriodicTasks
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import Watch
-from mooring.model.kinds import WATCHED
+from mooring.model.kinds import RESOURCES, WATCHED
 from mooring.model.meta import Condition, KubeObject, ObjectMeta
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import FINISHED_PHASES, PodSpec, PodStatus
-from mooring.model.resources import RESOURCES
 from mooring.rules.conditions import with_condition
 from mooring.scheduler.inputs import (
     BindAnswered,

@@ -7,8 +7,8 @@ from mooring.apiserver.resource_api import ResourceApi
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
+from mooring.model.kinds import BY_KIND, RESOURCES
 from mooring.model.pod_spec import FINISHED_PHASES
-from mooring.model.resources import BY_KIND, RESOURCES
 
 _SERVER_OWNED = ("uid", "resourceVersion", "generation", "creationTimestamp", "selfLink", "managedFields")
 """What the other cluster's server set: this one sets its own."""

@@ -1,1 +1,1 @@
-"""What any program could use: seeded choice and field problems. Knows nothing of Kubernetes."""
+"""Code that any program could use: time, heaps, seeded choice, logs, metrics, connections. It does not know Kubernetes."""

@@ -1,6 +1,7 @@
-"""Seeded choice without a generator object: the same attempt always draws the same number."""
+"""Seeded choice without a generator object: the same attempt always draws the same number, so that it can be repeated."""
 
 _MASK = (1 << 64) - 1
+"""splitmix64 computes modulo 2^64."""
 
 
 def mix(seed: int) -> int:

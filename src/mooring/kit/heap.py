@@ -1,6 +1,7 @@
-"""A priority queue of items that have a name: an item can be found, replaced and removed by it.
+"""A priority queue of named items: callers can find, replace and remove an item by its name.
 
-Order is by a sort key, then by the sequence in which names came in, so it never depends on hashing.
+Items are ordered by a sort key, then by the order in which their names were first pushed, so that the order never depends
+on hashing.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,16 +17,17 @@ _Record = tuple[Any, int, int, str, T]
 class KeyedHeap(Generic[T]):
     """A binary heap with an index from name to item. `push`, `pop` and `remove` take O(log n), amortised.
 
-    `order` gives the sort key of an item; it is asked once for each `push`, so whoever changes an item pushes it again.
+    `order` gives the sort key of an item. The heap calls it once for each `push`, so code that changes an item must push
+    the item again.
 
-    Hot: what was replaced or removed stays behind in the heap until it surfaces or outnumbers the rest. With heapq in C
-    10,000 items are pushed and popped in 1.4 µs each; sifting in Python with an index of positions took 4.8.
+    Hot: records that were replaced or removed stay in the heap until they reach the top or outnumber the live ones. With
+    heapq in C 10,000 items are pushed and popped in 1.4 µs each; sifting in Python with an index of positions took 4.8.
     """
 
     __slots__ = ("_heap", "_live", "_name", "_order", "_versions")
 
     SLACK = 32
-    """How many leftovers are always tolerated: below this, cleaning up costs more than it saves."""
+    """How many dead records the heap always tolerates: below this, cleaning up costs more than it saves."""
 
     def __init__(self, name: Callable[[T], str], order: Callable[[T], Any]) -> None:
         self._name = name
@@ -41,7 +43,7 @@ class KeyedHeap(Generic[T]):
         return name in self._live
 
     def __iter__(self) -> Iterator[T]:
-        """All items, in the sequence in which their names came in."""
+        """All items, in the order in which their names were first pushed."""
         return (record[4] for record in self._live.values())
 
     def sorted(self) -> list[T]:
@@ -53,14 +55,14 @@ class KeyedHeap(Generic[T]):
         return record[4] if record is not None else None
 
     def push(self, item: T) -> None:
-        """Add an item, or replace the one of its name, which then moves to where it belongs and keeps its sequence."""
+        """Add an item, or replace the item of the same name, which keeps its place among items with an equal sort key."""
         name = self._name(item)
         self._versions = version = self._versions + 1
         old = self._live.get(name)
         record = (self._order(item), version if old is None else old[1], version, name, item)
         try:
             heappush(self._heap, record)
-        except BaseException:  # sort keys that cannot be compared: the record must not stay halfway in
+        except BaseException:  # sort keys that cannot be compared: the record must not stay in the heap alone
             self._rebuild()
             raise
         self._live[name] = record
@@ -96,7 +98,7 @@ class KeyedHeap(Generic[T]):
         return record[4]
 
     def _tidy(self) -> None:
-        """Drop the leftovers once they outnumber the items: their number pays for the work."""
+        """Drop dead records once they outnumber the items: that many pushes have paid for the O(n) rebuild."""
         if len(self._heap) > 2 * len(self._live) + self.SLACK:
             self._rebuild()
 
@@ -105,7 +107,7 @@ class KeyedHeap(Generic[T]):
         heapify(self._heap)
 
     def check(self) -> list[str]:
-        """What is wrong with it: nothing."""
+        """The invariants that do not hold, as text; empty if all is well. Tests and simulations call it after each step."""
         heap = self._heap
         problems = [
             f"heap: {name} is filed under {record[3]}" for name, record in self._live.items() if record[3] != name

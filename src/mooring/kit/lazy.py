@@ -1,4 +1,4 @@
-"""Values that are worked out when first asked for, and kept."""
+"""A property whose value is computed on the first access and then kept in the object."""
 
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, overload
@@ -7,9 +7,13 @@ T = TypeVar("T")
 
 
 class lazy(Generic[T]):
-    """Like functools.cached_property, for one thread.
+    """Like functools.cached_property, for use by one thread.
 
-    Hot: before Python 3.12 that one takes a lock for every first look, which costs more than most of our values.
+    The value replaces the descriptor in the object's `__dict__`, so that later accesses do not come here. The class must
+    therefore have a `__dict__`, and what the value depends on must not change.
+
+    Hot: before Python 3.12 cached_property takes a lock on every first access, which costs more than computing most of
+    the values here.
     """
 
     def __init__(self, work_out: Callable[[Any], T]) -> None:

@@ -1,13 +1,17 @@
-"""Accepts connections within a limit, so that callers cannot take the descriptors that this process needs for its own work.
+"""Accepts connections within limits, so that clients cannot take the descriptors that this process needs for its own work.
 
-The server of asyncio accepts without limit, and a protocol is only asked after the TLS handshake: who connects and says
-nothing costs a descriptor. Here a connection counts from the moment at which it is accepted. When there is no room, the
-one that has been idle for longest has to leave; when all are busy, the new one is closed.
+The server of asyncio accepts without limit, and calls a protocol only after the TLS handshake, so that a client that
+connects and sends nothing holds a descriptor. Here a connection counts as soon as it is accepted. At the limit, the
+listener closes the connection that has been idle for longest; if all are busy, it closes the new one.
+
+The module also has the logger for connections that do not speak HTTP: see `connection_log`.
 """
 
 import asyncio
+import logging
 import socket
 import ssl
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,25 +19,28 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _PAUSE_S = 0.1
-"""After a failed accept, such as for want of descriptors: a connection may end meanwhile."""
+"""The pause after an accept that failed, for instance because the process has no descriptor left: without it the loop
+would spin until a connection ends."""
 BACKLOG = 512
+"""Connections that the system keeps until the listener accepts them: a burst of clients must not see resets."""
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class ConnectionLimits:
     """How many connections there may be at a time."""
 
     connections: int
     of_one_remote: int
-    """Of one address: no single caller may take the place of all others."""
+    """The limit for one address: a single client cannot displace all others."""
     handshake_s: float = 10.0
+    """A TLS handshake that takes longer fails. Clients need well under a second."""
     first_request_s: float = 32.0
     """From the connection to its first whole request, as upstream gives for headers."""
 
 
 @dataclass(eq=False)
-class _Guest:
-    """A connection that was accepted. It opens until its TLS handshake is done, then it has a transport."""
+class _Connection:
+    """A connection that was accepted. `opening` runs until the TLS handshake is done; then there is a transport."""
 
     remote: str
     opening: "asyncio.Task[None] | None" = None
@@ -43,12 +50,12 @@ class _Guest:
     """Whether it has made a request."""
 
     @property
-    def is_gone(self) -> bool:
+    def is_closed(self) -> bool:
         if self.transport is not None:
             return self.transport.is_closing()
         return self.opening is not None and self.opening.done()
 
-    def leave(self) -> None:
+    def close(self) -> None:
         if self.transport is not None:
             self.transport.abort()
         elif self.opening is not None:
@@ -57,20 +64,25 @@ class _Guest:
 
 @dataclass(eq=False)
 class Listener:
-    """`start` it, tell it of each request with `busy` and `idle`, and `close` it; connections that are open stay."""
+    """A server socket with limits.
+
+    Its owner calls `start`, then `busy` and `idle` around each request, and `close` at the end. `close` stops accepting
+    and leaves open connections alone: the owner decides how long requests may take to finish.
+    """
 
     make_protocol: Callable[[], asyncio.Protocol]
-    room: Room
+    limits: ConnectionLimits
     tls: ssl.SSLContext | None = None
     _sockets: list[socket.socket] = field(default_factory=list)
     _accepting: list["asyncio.Task[None]"] = field(default_factory=list)
-    _guests: OrderedDict[_Guest, None] = field(default_factory=OrderedDict)
-    """The longest idle first."""
-    _of_protocol: dict[Any, _Guest] = field(default_factory=dict)
-    turned_away: int = 0
+    _connections: OrderedDict[_Connection, None] = field(default_factory=OrderedDict)
+    """In the order in which they became idle, the longest idle first."""
+    _of_protocol: dict[Any, _Connection] = field(default_factory=dict)
+    rejected: int = 0
+    """New connections that the listener closed because all others were busy."""
 
     async def start(self, host: str, port: int) -> int:
-        """Listen on all addresses of a host, and return the port: that which was asked for, or any free one for 0."""
+        """Listen on all addresses of a host. Returns the port: the one that was asked for, or a free one for 0."""
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         try:
@@ -84,31 +96,32 @@ class Listener:
         return bound
 
     async def close(self) -> None:
-        """Accept no more."""
+        """Accept no more, and cancel TLS handshakes that are under way."""
         for task in self._accepting:
             task.cancel()
         if self._accepting:
             await asyncio.wait(self._accepting)
         self._close_sockets()
-        for guest in [*self._guests]:
-            if guest.transport is None:
-                guest.leave()
+        for connection in [*self._connections]:
+            if connection.transport is None:
+                connection.close()
 
     @property
     def count(self) -> int:
-        self._forget_the_gone()
-        return len(self._guests)
+        self._forget_closed()
+        return len(self._connections)
 
     def busy(self, protocol: object) -> None:
-        """A request has come in on this connection: it is not closed for want of room."""
-        if guest := self._of_protocol.get(protocol):
-            guest.is_busy = guest.has_asked = True
+        """A request arrived on this connection, so the listener must not close it to make room."""
+        if connection := self._of_protocol.get(protocol):
+            connection.is_busy = connection.has_asked = True
 
     def idle(self, protocol: object) -> None:
-        if guest := self._of_protocol.get(protocol):
-            guest.is_busy = False
-            if guest in self._guests:
-                self._guests.move_to_end(guest)
+        """The request is answered: the connection is the last in line to be closed."""
+        if connection := self._of_protocol.get(protocol):
+            connection.is_busy = False
+            if connection in self._connections:
+                self._connections.move_to_end(connection)
 
     # ---- accepting
 
@@ -124,54 +137,56 @@ class Listener:
 
     def _receive(self, accepted: socket.socket, remote: str) -> None:
         if not self._make_room(remote):
-            self.turned_away += 1
+            self.rejected += 1
             accepted.close()
             return
-        guest = _Guest(remote)
-        self._guests[guest] = None
-        guest.opening = asyncio.create_task(self._open(guest, accepted))
+        connection = _Connection(remote)
+        self._connections[connection] = None
+        connection.opening = asyncio.create_task(self._open(connection, accepted))
 
-    async def _open(self, guest: _Guest, accepted: socket.socket) -> None:
-        """The loop closes the socket of a connection that fails: it may be at work with it still."""
+    async def _open(self, connection: _Connection, accepted: socket.socket) -> None:
+        """Do the TLS handshake. If it fails, the event loop closes the socket, because it may still be using it."""
         loop = asyncio.get_running_loop()
 
         def connect() -> asyncio.Protocol:
             protocol = self.make_protocol()
-            self._of_protocol[protocol] = guest
-            loop.call_later(self.room.first_request_s, self._close_silent, guest)
+            self._of_protocol[protocol] = connection
+            loop.call_later(self.limits.first_request_s, self._close_silent, connection)
             return protocol
 
-        handshake_s = self.room.handshake_s if self.tls is not None else None
+        handshake_s = self.limits.handshake_s if self.tls is not None else None
         with suppress(OSError, TimeoutError):  # the other side is gone, or speaks no TLS
-            guest.transport, _ = await loop.connect_accepted_socket(
+            connection.transport, _ = await loop.connect_accepted_socket(
                 connect, accepted, ssl=self.tls, ssl_handshake_timeout=handshake_s
             )
 
-    def _close_silent(self, guest: _Guest) -> None:
-        """A caller that connects and sends nothing, or a request one letter at a time, does not keep its place."""
-        if not guest.has_asked:
-            guest.leave()
+    def _close_silent(self, connection: _Connection) -> None:
+        """A client that connects and sends nothing, or a request one letter at a time, does not keep its place."""
+        if not connection.has_asked:
+            connection.close()
 
     def _make_room(self, remote: str) -> bool:
-        """Whether there is, if need be because somebody idle has left."""
-        self._forget_the_gone()
-        of_remote = [guest for guest in self._guests if guest.remote == remote]
-        if len(of_remote) >= self.room.of_one_remote:
-            return self._dismiss_one_of(of_remote)
-        return len(self._guests) < self.room.connections or self._dismiss_one_of([*self._guests])
+        """Whether the new connection may stay. Closes an idle connection where that is necessary."""
+        self._forget_closed()
+        of_remote = [connection for connection in self._connections if connection.remote == remote]
+        if len(of_remote) >= self.limits.of_one_remote:
+            return self._close_one_idle(of_remote)
+        return len(self._connections) < self.limits.connections or self._close_one_idle([*self._connections])
 
-    def _dismiss_one_of(self, guests: list[_Guest]) -> bool:
-        for guest in guests:
-            if not guest.is_busy:
-                guest.leave()
-                del self._guests[guest]
+    def _close_one_idle(self, connections: list[_Connection]) -> bool:
+        for connection in connections:
+            if not connection.is_busy:
+                connection.close()
+                del self._connections[connection]
                 return True
         return False
 
-    def _forget_the_gone(self) -> None:
-        for guest in [guest for guest in self._guests if guest.is_gone]:
-            del self._guests[guest]
-        for protocol in [protocol for protocol, guest in self._of_protocol.items() if guest not in self._guests]:
+    def _forget_closed(self) -> None:
+        for connection in [connection for connection in self._connections if connection.is_closed]:
+            del self._connections[connection]
+        for protocol in [
+            protocol for protocol, connection in self._of_protocol.items() if connection not in self._connections
+        ]:
             del self._of_protocol[protocol]
 
     def _close_sockets(self) -> None:
@@ -184,3 +199,52 @@ def _listening(family: int, address: Any) -> socket.socket:
     made = socket.create_server(address[:2], family=family, backlog=BACKLOG)
     made.setblocking(False)
     return made
+
+
+# ---- connections that do not speak HTTP
+
+
+QUIET_S = 10.0
+"""For so long after a line, further faults are only counted, so that a client cannot fill the disk with log lines."""
+
+Tell = Callable[[str], None]
+
+
+class _Teller(logging.Handler):
+    """Logs the kind of the fault and the remote address, and nothing that the client sent."""
+
+    def __init__(self, tell: Tell, now_s: Callable[[], float]) -> None:
+        super().__init__()
+        self._tell = tell
+        self._now_s = now_s
+        self._quiet_until_s = float("-inf")
+        self._untold = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        now_s = self._now_s()
+        if now_s < self._quiet_until_s:
+            self._untold += 1
+            return
+        more = f"; {self._untold} more were rejected before" if self._untold else ""
+        self._quiet_until_s, self._untold = now_s + QUIET_S, 0
+        error = record.exc_info[1] if record.exc_info else None
+        kind = type(error).__name__ if error is not None else "unknown fault"
+        self._tell(f"rejected a request{_origin(record)} that is not valid HTTP ({kind}){more}")
+
+
+def _origin(record: logging.LogRecord) -> str:
+    """The remote address: where aiohttp knows one, it is the only argument of its message."""
+    remote = record.args[0] if isinstance(record.args, tuple) and len(record.args) == 1 else None
+    return f" from {remote}" if isinstance(remote, str) else ""
+
+
+def connection_log(tell: Tell, now_s: Callable[[], float] = time.monotonic) -> logging.Logger:
+    """A logger for `web.Server(logger=...)` that writes one short line for each fault, at most every QUIET_S.
+
+    aiohttp itself logs each invalid request with a traceback and with the bytes that it could not read. Any client can
+    send such bytes without a token, and a malformed header that aiohttp shows may hold a token. The logger is not
+    registered under a name, so that no other handler receives these records.
+    """
+    logger = logging.Logger("connections", logging.WARNING)
+    logger.addHandler(_Teller(tell, now_s))
+    return logger

@@ -1,4 +1,9 @@
-"""The two forms of a log line: klog's text, and JSON. Both are kube-scheduler's, because people grep and parse them."""
+"""The two formats of a log line: klog's text, and JSON. Both are those of kube-scheduler, because operators grep and
+parse them.
+
+Values come from outside (names, error texts of servers), so that every format escapes what could forge a line or control
+a terminal, and replaces what looks like a credential.
+"""
 
 import json
 import logging
@@ -14,6 +19,7 @@ import msgspec
 Keys = Mapping[str, Any]
 
 HIDDEN = "--- HIDDEN ---"
+"""What the log shows instead of a credential."""
 _SECRET_KEY = re.compile(r"token|password|passwd|secret|authorization|credential|private.?key", re.IGNORECASE)
 _SECRET_TEXT = re.compile(
     r"(?i)\bauthorization['\"]?\s*[:=]\s*['\"]?\S+(?:[ \t]+[^\s'\"]+)?"
@@ -29,7 +35,7 @@ _PLAIN = (bool, int, float, type(None))
 
 @dataclass(frozen=True, slots=True)
 class ObjectRef:
-    """An object by its name: `ns/name` in text, two fields in JSON."""
+    """An object by its name: `ns/name` in text, two fields in JSON (klog.KRef)."""
 
     name: str
     namespace: str = ""
@@ -42,7 +48,7 @@ class ObjectRef:
 
 
 def verbosity_of(level: int) -> int:
-    """V(n) is the level n below INFO, so DEBUG stands for V(10)."""
+    """V(n) is the standard level INFO - n, so that DEBUG lines of libraries count as V(10)."""
     return max(0, logging.INFO - level)
 
 
@@ -86,16 +92,16 @@ def quoted(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Text for a terminal or a plain log: what would end the line, or move the cursor, is shown as Go shows it.
+    """Text for a terminal or a plain log: characters that end a line or move the cursor are escaped as in Go.
 
-    Names and paths come from outside: without this they forge lines.
+    Without this, names and paths from outside can forge lines.
     """
     safe = _free_of_secrets(text)
     return safe if safe.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in safe)
 
 
 def _printable_json(text: str) -> str:
-    """JSON escapes only the first 32 characters; others control terminals too, or end lines for some readers."""
+    """JSON has to escape only the first 32 characters; other characters control terminals too (C1), or end lines."""
     return text if text.isprintable() else "".join(map(_json_letter, text))
 
 
@@ -122,7 +128,7 @@ def _caller(record: logging.LogRecord) -> str:
     return f"{'/'.join(record.pathname.replace(chr(92), '/').split('/')[-2:])}:{max(record.lineno, 0)}"
 
 
-# What a line carries besides its message
+# ---- the keys of a line, in the order of klog: logger name, context, error, call
 
 
 def _named(record: logging.LogRecord) -> Keys:
@@ -141,7 +147,7 @@ def _call_keys(record: logging.LogRecord) -> Keys:
 
 
 def _error_keys(record: logging.LogRecord) -> Keys:
-    """An exception as `err`; one that nobody foresaw comes with the way it took."""
+    """An exception as `err`. One that a library logged has its traceback too; `Log.error` is for expected errors."""
     if not record.exc_info or record.exc_info[1] is None:
         return {}
     error = record.exc_info[1]
@@ -163,11 +169,11 @@ def _without_doubles(*groups: Keys) -> dict[str, Any]:
 
 
 def _free_of_secrets(text: str) -> str:
-    """A last net under callers, who are not meant to log secrets in the first place."""
+    """Replace what looks like a credential. Callers must not log secrets; this is the second line of defence."""
     return _SECRET_TEXT.sub(HIDDEN, text)
 
 
-# Values
+# ---- values
 
 
 def _text_value(value: Any) -> str:
@@ -178,12 +184,13 @@ def _text_value(value: Any) -> str:
 
 
 def _in_lines(text: str) -> str:
-    """Lines are indented by a tab and the end by a space, so that no line of a value looks like its end."""
+    """klog's form of a value of several lines. A tab indents each line and a space the end, so that no line of the value
+    can look like its end."""
     return "=<\n" + "".join(f"\t{_visible(line)}\n" for line in text.removesuffix("\n").split("\n")) + " >"
 
 
 def _visible(line: str) -> str:
-    """A line as it is, but for what controls terminals. A tab only indents."""
+    """A line with everything escaped that controls terminals. Tabs stay: they only indent."""
     return line if line.isprintable() else "".join(c if c.isprintable() or c == "\t" else _escaped(c) for c in line)
 
 
@@ -210,7 +217,7 @@ def _json_value(value: Any) -> Any:
 
 
 def _told(value: Any) -> str:
-    """Logging must not fail, whatever a value's own `__str__` does."""
+    """A value as text. Logging must not fail, even if the value's `__str__` raises."""
     try:
         return value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
     except Exception as error:

@@ -1,7 +1,7 @@
-"""Structured logs on top of the standard logging module: a message, keys with values, and a verbosity.
+"""Structured logs on top of the standard logging module: a message, keys with values, and a verbosity (klog's V).
 
-V(0) is what everybody sees; higher numbers are for whoever looks for something. `Log` is what code writes to; a logger of
-the standard module writes into the same stream, so that libraries and older modules need not know of any of this.
+V(0) is always shown; higher numbers are for debugging. Code writes to a `Log`. Loggers of the standard module write into
+the same stream, so that libraries need no adapter.
 """
 
 import logging
@@ -21,7 +21,7 @@ LogFormat = Literal["text", "json"]
 FORMATS: tuple[LogFormat, ...] = get_args(LogFormat)
 
 _MAX_VERBOSITY = logging.INFO - 1
-"""Level 0 would stand for "ask the parent", so nothing is quieter than 1."""
+"""The lowest level is 1: in the standard module, level 0 means "use the parent's level"."""
 
 _carried: ContextVar[Mapping[str, Any]] = ContextVar("mooring_log_keys")
 _NO_KEYS: Mapping[str, Any] = {}
@@ -29,7 +29,10 @@ _NO_KEYS: Mapping[str, Any] = {}
 
 @contextmanager
 def carrying(**keys: Any) -> Iterator[None]:
-    """Inside, every line carries these keys, in tasks that are started there too: `with carrying(pod=…, attempt=…)`."""
+    """Add these keys to every line inside, also in tasks that start inside: `with carrying(pod=…, attempt=…)`.
+
+    Lines of libraries get them too, so that a connection error names the pod that it delays.
+    """
     token = _carried.set({**_carried.get(_NO_KEYS), **keys})
     try:
         yield
@@ -39,7 +42,7 @@ def carrying(**keys: Any) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Where one part of the program writes. It is cheap to pass on with more keys, and costs little while it is off."""
+    """What one part of the program writes to. Deriving one with more keys is cheap, and so is a line that is not shown."""
 
     logger: logging.Logger
     keys: Mapping[str, Any] = field(default_factory=dict)
@@ -53,14 +56,14 @@ class Log:
         return replace(self, name=f"{self.name}.{name}" if self.name else name)
 
     def shows(self, verbosity: int) -> bool:
-        """Whether V(n) is on: to be asked before values are made for a line only."""
+        """Whether V(n) is on. Ask before computing values that only a log line needs."""
         return self.logger.isEnabledFor(_level(verbosity))
 
     def info(self, message: str, /, **keys: Any) -> None:
         self._write(logging.INFO, message, None, keys)
 
     def v(self, verbosity: int, message: str, /, **keys: Any) -> None:
-        """A line that is shown from this verbosity on."""
+        """Write a line that is shown at this verbosity and above."""
         level = _level(verbosity)
         if self.logger.isEnabledFor(level):
             self._write(level, message, None, keys)
@@ -83,7 +86,7 @@ class Log:
 
 
 class Logs:
-    """The stream that lines go to, and how many of them."""
+    """A started log: its stream, and the verbosity, which can change while the program runs."""
 
     def __init__(self, logger: logging.Logger, handler: logging.Handler) -> None:
         self._logger = logger
@@ -98,7 +101,7 @@ class Logs:
         return verbosity_of(self._logger.level)
 
     def set_verbosity(self, verbosity: int) -> None:
-        """While running too: `/debug/flags/v` does so."""
+        """`/debug/flags/v` calls this in a running scheduler."""
         if verbosity < 0:
             raise ValueError(f"verbosity must not be negative: {verbosity}")
         self._logger.setLevel(_level(verbosity))
@@ -109,7 +112,7 @@ class Logs:
 
 
 def check_format(written: str) -> LogFormat:
-    """What `--logging-format` says; raises ValueError."""
+    """The value of `--logging-format`, checked. Raises ValueError for an unknown format."""
     for known in FORMATS:
         if written == known:
             return known
@@ -123,9 +126,10 @@ def start_logs(
     stream: TextIO | None = None,
     pid: int | None = None,
 ) -> Logs:
-    """Send what a logger and those below it write to a stream, stderr if none is given.
+    """Send the lines of a logger and of its children to a stream, by default stderr.
 
-    The caller names the logger (`logging.getLogger("mooring")`); lines do not go on to those above it.
+    The caller passes the logger (`logging.getLogger("mooring")`). Its lines do not propagate to parents, which would
+    write them a second time.
     """
     handler = _Stream(stream or sys.stderr)
     handler.setFormatter(JsonFormat() if log_format == "json" else TextFormat(os.getpid() if pid is None else pid))
@@ -138,8 +142,10 @@ def start_logs(
 
 
 class _Stream(logging.StreamHandler[TextIO]):
+    """A handler that drops lines that it cannot write."""
+
     def handleError(self, record: logging.LogRecord) -> None:
-        """A stream that is gone or full must not take the scheduler with it; there is nobody left to tell."""
+        """A closed pipe or a full disk must not stop the scheduler, and there is no other place to report it."""
 
 
 def _level(verbosity: int) -> int:

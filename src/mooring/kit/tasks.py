@@ -1,5 +1,8 @@
-"""Waiting for several tasks. `asyncio.wait` refuses an empty collection, and a collection that tasks leave as they end
-may be empty by the time at which it is looked at."""
+"""Waiting for several asyncio tasks.
+
+`asyncio.wait` raises for an empty collection. Owners of tasks remove each one as it ends, so that a collection may be
+empty by the time at which they wait for it: these functions accept that.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Iterable
@@ -9,18 +12,18 @@ T = TypeVar("T")
 
 
 async def settle(tasks: Iterable["asyncio.Future[Any]"], patience_s: float | None = None) -> None:
-    """Return when all have ended, however they ended, or when the time has passed. None to wait for is fine."""
+    """Return when all tasks have ended, in whatever way, or after `patience_s`. An empty collection returns at once."""
     if waited := {*tasks}:
         await asyncio.wait(waited, timeout=patience_s)
 
 
 async def first_of(*tasks: "asyncio.Future[Any]") -> None:
-    """Return when one of them has ended; at least one has to be given. The others go on."""
+    """Return when one of the tasks has ended; at least one must be given. The others keep running."""
     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
 
 async def sooner(work: Awaitable[T], end: Awaitable[object]) -> T | None:
-    """The result of the work, or None if the end comes first. The work is cancelled in that case."""
+    """The result of the work, or None if `end` completes first: the work is cancelled then, and not awaited."""
     doing, ending = asyncio.ensure_future(work), asyncio.ensure_future(end)
     try:
         await first_of(doing, ending)

@@ -7,12 +7,10 @@ from typing import Protocol
 import msgspec
 
 from mooring.apiclient.lean_client import LeanClient
-from mooring.apiclient.reflectors.retry_backoff import Random
-from mooring.apiclient.throttle import Timing
-from mooring.apiclient.unanswered import ConnectionLost, ConnectionRefused, Unreadable
+from mooring.apiclient.request_errors import ConnectionLost, ConnectionRefused, Unreadable
+from mooring.apiclient.throttle import Random, Timing
 from mooring.model.api_errors import ApiError
-from mooring.model.json_objects import JsonObject
-from mooring.model.media_types import STRATEGIC_MERGE_PATCH
+from mooring.model.json_objects import STRATEGIC_MERGE_PATCH, JsonObject
 from mooring.model.pod import Pod
 
 STATUS_WAITS_S = (0.01, 0.05, 0.25)

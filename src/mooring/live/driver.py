@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from mooring.apiclient.credentials.credentials import CredentialsError
+from mooring.apiclient.request_errors import ConnectionRefused, Unanswered
 from mooring.apiclient.throttle import Timing
-from mooring.apiclient.unanswered import ConnectionRefused, Unanswered
 from mooring.framework.intents import Bind, Call, Evict, Intent, PatchStatus, Record, Write, WriteFault
 from mooring.kit.clock import NS_PER_S, Clock
 from mooring.kit.fence import NO_FENCE, Fence

@@ -4,8 +4,7 @@ import uuid
 from dataclasses import dataclass, field
 
 from mooring.framework.intents import Record
-from mooring.kit.clock import NS_PER_S
-from mooring.kit.rfc3339 import in_micros
+from mooring.kit.clock import NS_PER_S, in_micros
 from mooring.model.json_objects import JsonObject
 
 Identity = tuple[str | None, ...]

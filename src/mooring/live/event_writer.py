@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mooring.apiclient.credentials.credentials import CredentialsError
-from mooring.apiclient.reflectors.retry_backoff import Random
-from mooring.apiclient.throttle import Timing
-from mooring.apiclient.unanswered import Unanswered
+from mooring.apiclient.request_errors import Unanswered
+from mooring.apiclient.throttle import Random, Timing
 from mooring.framework.intents import Record
 from mooring.kit.clock import Clock
 from mooring.kit.tasks import settle

@@ -14,14 +14,13 @@ from typing import Any, Literal, Protocol, TypeVar
 from mooring.apiclient.client import ApiClient, Limits
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.credentials import CredentialsError
+from mooring.apiclient.request_errors import Unanswered
 from mooring.apiclient.throttle import Timing
 from mooring.apiclient.transport import Params
-from mooring.apiclient.unanswered import Unanswered
 from mooring.framework.config.types import ClientConnectionConfiguration, LeaderElectionConfiguration
-from mooring.kit.clock import Clock, WallClock
+from mooring.kit.clock import Clock, WallClock, in_micros, in_seconds
 from mooring.kit.fence import Fence, elapsed_s
 from mooring.kit.logs import Log
-from mooring.kit.rfc3339 import in_micros, in_seconds
 from mooring.kit.tasks import settle, sooner
 from mooring.live.leader_election import (
     Ask,

@@ -8,10 +8,9 @@ from mooring.apiserver.patches.json_patch import apply_merge_patch
 from mooring.apiserver.patches.strategic_merge import apply_strategic_merge_patch
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.framework.intents import Write
-from mooring.model.json_objects import JsonObject
+from mooring.model.json_objects import MERGE_PATCH, STRATEGIC_MERGE_PATCH, JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.kinds import BY_STRUCT
-from mooring.model.media_types import MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from mooring.model.meta import KubeObject
 
 JSON = "application/json"

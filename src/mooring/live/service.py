@@ -13,8 +13,7 @@ from typing import Any, Self
 from mooring.apiclient.client import ApiClient, Observe
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.lean_client import LeanClient
-from mooring.apiclient.reflectors.reflector import ReflectorOptions, WatchSource
-from mooring.apiclient.reflectors.reflectors import Reflectors
+from mooring.apiclient.reflectors.reflector import ReflectorOptions, Reflectors, WatchSource
 from mooring.apiclient.reflectors.watched import WATCHED, WATCHED_FOR_GROUPS
 from mooring.kit.clock import Clock, WallClock
 from mooring.kit.fence import NO_FENCE, Fence

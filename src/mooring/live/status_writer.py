@@ -5,10 +5,9 @@ import logging
 from dataclasses import dataclass
 
 from mooring.apiclient.credentials.credentials import CredentialsError
-from mooring.apiclient.unanswered import Unanswered
+from mooring.apiclient.request_errors import Unanswered
 from mooring.framework.intents import PatchStatus
-from mooring.kit.clock import Clock
-from mooring.kit.rfc3339 import in_seconds
+from mooring.kit.clock import Clock, in_seconds
 from mooring.kit.tasks import settle
 from mooring.live.api_writer import Writer
 from mooring.live.status_patches import status_patch, with_patch

@@ -1,12 +1,11 @@
-"""Pod affinity terms, compiled: which pods a term speaks of, in which namespaces, over which topology."""
+"""Pod affinity and anti-affinity terms, compiled: which pods a term selects, in which namespaces, over which topology."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
 from mooring.kit.lazy import lazy
-from mooring.model.label_set import LabelSet
-from mooring.model.label_set_cases import LabelSetCases
+from mooring.model.label_set import LabelSet, LabelSetCases
 from mooring.model.meta import int32
 from mooring.model.pod_spec import Affinity, PodAffinity, PodAffinityTerm
 from mooring.model.selectors import EVERYTHING, NOTHING, Selector, SelectorError, compile_selector
@@ -17,7 +16,8 @@ NO_LABELS: Labels = {}
 
 @dataclass(frozen=True, slots=True)
 class AffinityTerm:
-    """One term, its namespaces resolved as far as the pod that has it can tell."""
+    """One compiled term. `namespaces` holds the names that the term lists, or the pod's own namespace if it lists none and
+    has no namespace selector. The selector still has to be tried on the labels of namespaces."""
 
     selector: Selector
     namespaces: frozenset[str]
@@ -25,7 +25,7 @@ class AffinityTerm:
     topology_key: str
 
     def speaks_of(self, namespace: str, labels: Labels, namespace_labels: Labels) -> bool:
-        """Whether a pod with these labels, in a namespace with those, is meant."""
+        """Whether the term selects a pod with these labels, in a namespace with those labels."""
         return (
             namespace in self.namespaces or self.namespace_selector.matches(namespace_labels)
         ) and self.selector.matches(labels)
@@ -33,13 +33,15 @@ class AffinityTerm:
 
 @dataclass(frozen=True, slots=True)
 class WeightedTerm:
+    """A preferred term; the weight is negative for anti-affinity."""
+
     weight: int
     term: AffinityTerm
 
 
 @dataclass(frozen=True, slots=True)
 class CarriedTerm:
-    """A term by which a pod on a node can concern others: `kind` is affinity, anti or preferred."""
+    """A term of a pod on a node, which can affect where other pods go: `kind` is affinity, anti or preferred."""
 
     kind: str
     term: AffinityTerm
@@ -48,9 +50,9 @@ class CarriedTerm:
 
 @dataclass(frozen=True, eq=False)
 class PodTerms:
-    """The four lists of a pod. A list that cannot be compiled is left empty and its fault noted.
+    """The four lists of terms of a pod. A list that does not compile is empty, and `faults` has the reason.
 
-    There is one for each shape and namespace, so identity is equality.
+    There is one object for each shape and namespace (`PodShape.terms`), so identity is equality.
     """
 
     affinity: tuple[AffinityTerm, ...] = ()
@@ -61,7 +63,7 @@ class PodTerms:
 
     @lazy
     def carried(self) -> tuple[CarriedTerm, ...]:
-        """All of them, as the pods that are on nodes carry them; one that is listed twice is there twice."""
+        """All terms, as tallies count them for pods on nodes. A term that the pod lists twice counts twice, as upstream."""
         return (
             *(CarriedTerm("anti", term) for term in self.anti_affinity),
             *(CarriedTerm("affinity", term) for term in self.affinity),
@@ -77,14 +79,14 @@ class PodTerms:
         return frozenset(term.topology_key for term in self.anti_affinity)
 
     def want(self, label_set: LabelSet) -> bool:
-        """Whether there are affinity terms, and all of them mean pods of this label set.
+        """Whether there are required affinity terms, and all of them select pods of this label set.
 
-        Namespace selectors are tried against no labels at all: this is for hints, see there.
+        For queueing hints. Parity: upstream's hints try namespace selectors on a namespace without labels.
         """
         return bool(self.affinity) and self._wanted.get(label_set, lambda: _all_speak_of(self.affinity, label_set))
 
     def avoid(self, label_set: LabelSet) -> bool:
-        """The same for anti-affinity terms."""
+        """The same for required anti-affinity terms."""
         return bool(self.anti_affinity) and self._avoided.get(
             label_set, lambda: _all_speak_of(self.anti_affinity, label_set)
         )
@@ -99,7 +101,7 @@ class PodTerms:
 
     @property
     def fault(self) -> str | None:
-        """The faults as upstream prints them, or None."""
+        """The faults in the form of Go's aggregated errors, or None."""
         if not self.faults:
             return None
         return self.faults[0] if len(self.faults) == 1 else f"[{', '.join(self.faults)}]"
@@ -113,7 +115,7 @@ T = TypeVar("T")
 
 
 def compile_terms(affinity: Affinity | None, namespace: str) -> PodTerms:
-    """The terms of a pod that lives in `namespace`."""
+    """The terms of a pod in `namespace`, which is what a term without namespaces means."""
     if affinity is None:
         return PodTerms()
     faults: list[str] = []
@@ -122,7 +124,7 @@ def compile_terms(affinity: Affinity | None, namespace: str) -> PodTerms:
         try:
             return build()
         except SelectorError as fault:
-            if str(fault) not in faults:  # at most four
+            if str(fault) not in faults:  # one for each list at most, so a list is enough
                 faults.append(str(fault))
             return ()
 
@@ -147,6 +149,8 @@ def _preferred(group: PodAffinity | None, namespace: str, sign: int) -> tuple[We
 
 
 def _compile(term: PodAffinityTerm, namespace: str) -> AffinityTerm:
+    """A term without namespaces and without namespace selector means the pod's own namespace."""
+    # An empty namespace selector ({}) selects all namespaces, a missing one none.
     names = frozenset(term.namespaces or ())
     if not names and term.namespace_selector is None:
         names = frozenset((namespace,))
@@ -157,7 +161,7 @@ def _compile(term: PodAffinityTerm, namespace: str) -> AffinityTerm:
 
 @dataclass(frozen=True, slots=True)
 class PodPredicate:
-    """A question about a pod that only its namespace and labels answer, so it is asked once for each label set."""
+    """A predicate on the namespace and labels of a pod alone, so that tallies evaluate it once for each label set."""
 
     selector: Selector
     namespaces: frozenset[str]
@@ -168,10 +172,10 @@ class PodPredicate:
 
 
 def predicate_of(term: AffinityTerm, namespaces: Mapping[str, Labels]) -> PodPredicate:
-    """An incoming pod's term against existing pods, its namespace selector resolved to names.
+    """The term of an incoming pod as a predicate on existing pods: its namespace selector is resolved to names.
 
-    Parity: after resolving, upstream still tries the namespace selector against no labels at all, so one built only
-    from NotIn and DoesNotExist reaches every namespace, those it excludes included.
+    Parity: after resolving, upstream also tries the namespace selector on empty labels. A selector of only NotIn and
+    DoesNotExist matches those, so that it selects every namespace, also the ones that it is meant to exclude.
     """
     wanted = term.namespace_selector
     if wanted == EVERYTHING:

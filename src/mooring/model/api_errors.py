@@ -1,6 +1,7 @@
-"""Refusals of an API server: an exception that turns into a Status body, and a constructor for each usual one.
+"""Errors of an API server: an exception that becomes a Status body, and a constructor for each of the usual errors.
 
-The texts are kube-apiserver's, because clients show them to users and some take decisions by them.
+The texts are kube-apiserver's, because clients show them to users and some match them. The embedded server raises these,
+and the client raises the same class for a Status that it receives.
 """
 
 import json
@@ -22,7 +23,7 @@ _GO_KINDS = {dict: "object", list: "array", str: "string", bool: "bool"}
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One of the things that are wrong; `field` is spelt as in the manifest."""
+    """One fault of a request; `field` is a path as in the manifest."""
 
     reason: str = ""
     message: str = ""
@@ -37,7 +38,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class StatusDetails:
-    """What a refusal is about. `kind` is a resource (`pods`), or a kind (`Pod`) where the object itself is invalid."""
+    """The object of an error. `kind` is a resource (`pods`), or a kind (`Pod`) where the object itself is invalid."""
 
     name: str = ""
     group: str = ""
@@ -53,7 +54,7 @@ class StatusDetails:
 
 
 class ApiError(Exception):
-    """A request that is refused. `continue_token` is for a list that can go on, though not consistently."""
+    """A request that failed. `continue_token` lets a client continue a list that has expired, without consistency."""
 
     def __init__(
         self, code: int, reason: str, message: str, details: StatusDetails | None = None, continue_token: str = ""
@@ -90,45 +91,52 @@ def _qualified(resource: str, group: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """A string as Go's %q shows it, but for characters that nobody names objects with."""
+    """A string as Go's %q writes it; the two differ only for characters that names of objects cannot have."""
     return json.dumps(text, ensure_ascii=False)
 
 
 _LONGEST_SHOWN = 253
-"""What the longest names have that Kubernetes knows."""
+"""The longest name that Kubernetes allows (a DNS subdomain)."""
 
 
 def shortened(text: str) -> str:
-    """A part of a message that clients choose: one that is too long for a name is cut."""
+    """Text of a client, for a message: what is too long to be a name is cut, so that messages and logs stay bounded."""
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
-# The object and its state
+# ---- the object and its state
 
 
 def not_found(resource: str, name: str, group: str = "") -> ApiError:
-    message = f"{_qualified(resource, group)} {quoted(name)} not found"
-    return ApiError(404, "NotFound", message, StatusDetails(name, group, resource))
+    return _of_object(404, "NotFound", StatusDetails(name, group, resource), "not found")
 
 
 def already_exists(resource: str, name: str, group: str = "") -> ApiError:
-    message = f"{_qualified(resource, group)} {quoted(name)} already exists"
-    return ApiError(409, "AlreadyExists", message, StatusDetails(name, group, resource))
+    return _of_object(409, "AlreadyExists", StatusDetails(name, group, resource), "already exists")
+
+
+def _of_object(code: int, reason: str, details: StatusDetails, what: str) -> ApiError:
+    return ApiError(code, reason, f"{_named(details)} {what}", details)
 
 
 def conflict(resource: str, name: str, why: str = MODIFIED, group: str = "") -> ApiError:
-    """An update that does not fit the object as it is now."""
-    message = f"Operation cannot be fulfilled on {_qualified(resource, group)} {quoted(name)}: {why}"
-    return ApiError(409, "Conflict", message, StatusDetails(name, group, resource))
+    """An update that does not fit the present state of the object."""
+    details = StatusDetails(name, group, resource)
+    return ApiError(409, "Conflict", f"Operation cannot be fulfilled on {_named(details)}: {why}", details)
+
+
+def _named(details: StatusDetails) -> str:
+    """The object in a message: `deployments.apps "web"`."""
+    return f"{_qualified(details.kind, details.group)} {quoted(details.name)}"
 
 
 def apply_conflict(message: str, causes: Sequence[Cause]) -> ApiError:
-    """A server-side apply that would take fields away from other managers."""
+    """A server-side apply that would change fields that other managers own."""
     return ApiError(409, "Conflict", message, StatusDetails(causes=tuple(causes)))
 
 
 def invalid(kind: str, name: str, faults: Sequence[Cause], group: str = "") -> ApiError:
-    """An object that fails validation; all its faults are told at once, each once in the message."""
+    """An object that fails validation. The error has all faults; the message repeats none."""
     texts = list(dict.fromkeys(map(str, faults)))
     listed = f": {texts[0] if len(texts) == 1 else '[' + ', '.join(texts) + ']'}" if texts else ""
     message = f"{_qualified(kind, group)} {quoted(name)} is invalid{listed}"
@@ -144,7 +152,7 @@ def expired(message: str, continue_token: str = "") -> ApiError:
 
 
 def version_too_old(requested: int, oldest: int) -> ApiError:
-    """A watch from a version of which the history is no longer kept; `oldest` is the first that could be watched from."""
+    """A watch from a version that the history no longer has; `oldest` is the first version to watch from."""
     return expired(f"too old resource version: {requested} ({oldest})")
 
 
@@ -154,7 +162,7 @@ def version_too_large(requested: int, current: int) -> ApiError:
     return timeout(f"Too large resource version: {requested}, current: {current}", 1, (cause,))
 
 
-# The request
+# ---- the request
 
 
 def bad_request(message: str) -> ApiError:
@@ -162,13 +170,13 @@ def bad_request(message: str) -> ApiError:
 
 
 def undecodable(value: object, go_place: str, prefix: str = "") -> ApiError:
-    """A part of a body that has the wrong JSON type, in the words of Go's decoder, which clients get to see."""
+    """A part of a body that has the wrong JSON type, in the words of Go's decoder, which kube-apiserver passes on."""
     found = "null" if value is None else _GO_KINDS.get(type(value), "number")
     return bad_request(f"{prefix}json: cannot unmarshal {found} into Go {go_place}")
 
 
 def unprocessable() -> ApiError:
-    """Parity: a patch that does not fit the object is refused without saying why, and with empty details."""
+    """Parity: kube-apiserver rejects a patch that does not apply without a reason, and with empty details."""
     message = "the server rejected our request due to an error in our request"
     return ApiError(422, "Invalid", message, StatusDetails())
 
@@ -189,7 +197,7 @@ def method_not_supported(resource: str, action: str, group: str = "") -> ApiErro
 
 
 def not_acceptable(offered: Sequence[str]) -> ApiError:
-    """No media type of the Accept header can be had."""
+    """The server can produce no media type of the Accept header."""
     return ApiError(406, "NotAcceptable", f"only the following media types are accepted: {', '.join(offered)}")
 
 
@@ -205,19 +213,19 @@ def request_entity_too_large(message: str) -> ApiError:
 
 @contextmanager
 def shallow_enough() -> Iterator[None]:
-    """Inside, data nested deeper than Python can follow is refused; nothing that Kubernetes knows comes near."""
+    """Turn Python's RecursionError into a bad request: a body of a thousand nested lists must not stop the server. No
+    object of Kubernetes is nested that deep."""
     try:
         yield
     except RecursionError:
         raise bad_request("exceeded max depth") from None
 
 
-# The server
+# ---- the server
 
 
 def too_many_requests(message: str, retry_after_s: int = 0, causes: Sequence[Cause] = ()) -> ApiError:
-    details = StatusDetails(causes=tuple(causes), retry_after_s=retry_after_s)
-    return ApiError(429, "TooManyRequests", message, details)
+    return ApiError(429, "TooManyRequests", message, _to_retry(retry_after_s, causes))
 
 
 def budget_exhausted(budget: str, needed: int, healthy: int) -> ApiError:
@@ -227,8 +235,12 @@ def budget_exhausted(budget: str, needed: int, healthy: int) -> ApiError:
 
 
 def timeout(message: str, retry_after_s: int = 0, causes: Sequence[Cause] = ()) -> ApiError:
-    details = StatusDetails(causes=tuple(causes), retry_after_s=retry_after_s)
-    return ApiError(504, "Timeout", f"Timeout: {message}", details)
+    return ApiError(504, "Timeout", f"Timeout: {message}", _to_retry(retry_after_s, causes))
+
+
+def _to_retry(retry_after_s: int, causes: Sequence[Cause]) -> StatusDetails:
+    """Details of an error after which the client may try again; 0 gives no delay."""
+    return StatusDetails(causes=tuple(causes), retry_after_s=retry_after_s)
 
 
 def internal_error(message: str) -> ApiError:
@@ -237,16 +249,16 @@ def internal_error(message: str) -> ApiError:
 
 
 def unexplained(message: str) -> ApiError:
-    """Parity: an error that no layer of kube-apiserver dressed up: 500 without a reason (a Binding without a target)."""
+    """Parity: an error that no layer of kube-apiserver converts: 500 without a reason (a Binding without a target)."""
     return ApiError(500, "", message)
 
 
 def object_too_large() -> ApiError:
-    """Parity: as etcd refuses what is too large for it, which kube-apiserver passes on undressed."""
+    """Parity: etcd's error for a request that is too large, which kube-apiserver passes on as it is."""
     return unexplained("etcdserver: request is too large")
 
 
-# Faults of one field, the causes of `invalid`
+# ---- faults of one field, the causes of `invalid`: upstream's field.Error
 
 
 def field_required(field: str, detail: str = "") -> Cause:

@@ -1,4 +1,8 @@
-"""In-tree volume plugins that CSI drivers have taken over: how their volumes are known to the drivers."""
+"""CSI migration: how the volumes of in-tree plugins are translated to the CSI drivers that have replaced the plugins.
+
+Upstream: k8s.io/csi-translation-lib. The scheduler needs the driver and its volume handle to count attached volumes, and
+the translated node affinity to know where a volume can be used.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,25 +12,27 @@ import msgspec
 from mooring.model.meta import Requirement
 from mooring.model.pod_spec import NodeSelector, NodeSelectorTerm, Volume
 from mooring.model.storage import CSINode, PersistentVolume, PersistentVolumeSpec, VolumeNodeAffinity
-from mooring.model.topology_labels import BETA_REGION, BETA_ZONE, DELIMITER, REGION, ZONE
+from mooring.model.volumes import BETA_REGION, BETA_ZONE, DELIMITER, REGION, ZONE
 
 MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
+"""The annotation of a CSINode that lists the in-tree plugins that the kubelet leaves to drivers."""
 
 _UNSPECIFIED = "UNSPECIFIED"
+"""Upstream's placeholder for a project or zone that the in-tree volume does not name."""
 _AWS_PREFIX = "aws://"
 
 
 @dataclass(frozen=True, slots=True)
 class InTree:
-    """An in-tree plugin: its field in volumes, its name, the driver in its place, and that driver's zone label."""
+    """An in-tree plugin: its field in volumes, its name, the driver that replaces it, and that driver's zone label."""
 
     field: str
     plugin: str
     driver: str
     is_on: bool = True
-    """Parity: volumes of some plugins could be translated, but the scheduler never does."""
+    """Whether the scheduler translates it. Parity: upstream has translators for two more that the scheduler never uses."""
     zone_label: str = ""
-    """Empty: node affinity stays as it is."""
+    """The driver's own label for zones; empty if translation leaves node affinity as it is."""
 
 
 _IN_TREE = (
@@ -52,12 +58,12 @@ _BY_PLUGIN = {each.plugin: each for each in _IN_TREE}
 
 
 def in_tree_of(source: Volume | PersistentVolumeSpec) -> InTree | None:
-    """The in-tree plugin of a volume, if it is one that a driver has taken over."""
+    """The in-tree plugin of a volume, if a driver has replaced it."""
     return next((each for each in _IN_TREE if getattr(source, each.field) is not None), None)
 
 
 def driver_of_provisioner(provisioner: str) -> str:
-    """The driver that provisions; empty where an in-tree plugin does that is not translated."""
+    """The driver that provisions for this provisioner; empty for an in-tree plugin that is not translated."""
     known = _BY_PLUGIN.get(provisioner)
     if known is None:
         return provisioner
@@ -65,13 +71,13 @@ def driver_of_provisioner(provisioner: str) -> str:
 
 
 def is_migrated(node: CSINode | None, in_tree: InTree) -> bool:
-    """Whether the node leaves volumes of the plugin to the driver."""
+    """Whether the kubelet of the node leaves volumes of the plugin to the driver."""
     listed = ((node.metadata.annotations or {}) if node is not None else {}).get(MIGRATED_PLUGINS, "")
     return in_tree.is_on and in_tree.plugin in listed.split(",")
 
 
 def handle_of(in_tree: InTree, source: Volume | PersistentVolumeSpec, zones: Sequence[str] = ()) -> str:
-    """What the driver calls a volume; empty where it cannot be translated."""
+    """The driver's volume handle; empty if the volume cannot be translated, in which case it is not counted."""
     if not in_tree.is_on:
         return ""
     if source.aws_elastic_block_store is not None:
@@ -91,10 +97,12 @@ def zones_of(volume: PersistentVolume) -> list[str]:
 
 
 def _ebs_handle(volume_id: str) -> str:
+    """`aws://zone/vol-1` and `vol-1` are the same volume."""
     return volume_id.rpartition("/")[2] if volume_id.startswith(_AWS_PREFIX) else volume_id
 
 
 def _gce_handle(disk: str, zones: Sequence[str]) -> str:
+    """A disk in several zones is a regional disk. Its zones must be of one region (`us-east1-b` is in `us-east1`)."""
     if len(zones) > 1:
         regions = {zone.rpartition("-")[0] for zone in zones}
         region = regions.pop()
@@ -103,7 +111,10 @@ def _gce_handle(disk: str, zones: Sequence[str]) -> str:
 
 
 def translated_affinity(volume: PersistentVolume, in_tree: InTree) -> VolumeNodeAffinity | None:
-    """The node affinity that the driver's form of an in-tree volume has: zones under the driver's own label."""
+    """The node affinity of an in-tree volume after translation: zones are under the driver's own label.
+
+    Zones come from the affinity itself, or from the labels of the volume if the affinity names none.
+    """
     affinity = volume.spec.node_affinity
     if not in_tree.zone_label:
         return affinity
@@ -123,7 +134,7 @@ def translated_affinity(volume: PersistentVolume, in_tree: InTree) -> VolumeNode
 
 
 def _topology_labels(volume: PersistentVolume, terms: Sequence[NodeSelectorTerm]) -> tuple[str, str]:
-    """The generation of zone and region labels that a volume uses: the present one, or the one before."""
+    """The labels for zone and region that a volume uses, the present or the deprecated ones; its affinity comes first."""
     if _has_key(terms, ZONE):
         return ZONE, REGION
     if _has_key(terms, BETA_ZONE):

@@ -1,4 +1,8 @@
-"""From plain data to typed objects. A refused object is walked once more, so that all its faults are told at once."""
+"""Decoding: from plain data to typed objects.
+
+msgspec decodes fast and stops at the first fault. An object that it rejects is walked a second time beside its schema, so
+that a user learns all faults at once, each with its path, and so that null means what it means in Kubernetes.
+"""
 
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
@@ -20,11 +24,11 @@ _SCALARS: Mapping[type, tuple[type, str, Any]] = {
     inspect.FloatType: (float, "a number", 0),
     inspect.BoolType: (bool, "true or false", False),
 }
-"""Type of the schema -> (type in Python, how people call it, what null stands for)."""
+"""Type of the schema -> (type in Python, its name in messages, what null stands for)."""
 
 
 def decode(kind: str, written: Any) -> tuple[KubeObject | None, list[Problem]]:
-    """The object of a known kind, or every mismatch between what is written and the form of that kind."""
+    """The object of a known kind, or every mismatch between the data and the form of that kind."""
     known = kind_of(kind)
     if known is None:
         return None, [Problem("kind", show(kind), "a kind that Mooring reads")]
@@ -32,7 +36,7 @@ def decode(kind: str, written: Any) -> tuple[KubeObject | None, list[Problem]]:
 
 
 def decode_as(struct: type[T], written: Any) -> tuple[T | None, list[Problem]]:
-    """As `decode`, with the form given. A null means the same as leaving the field out, as it does in Kubernetes."""
+    """As `decode`, for a given struct. As in Kubernetes, null means the same as leaving the field out."""
     try:
         return msgspec.convert(written, struct), []
     except msgspec.ValidationError:
@@ -43,16 +47,21 @@ def decode_as(struct: type[T], written: Any) -> tuple[T | None, list[Problem]]:
     try:
         return msgspec.convert(cleaned, struct), []
     except msgspec.ValidationError as error:
-        # The walk covers all that our structs use; what slips through is told in msgspec's words rather than lost.
+        # The walk covers all types that our structs use; for anything else the message is msgspec's.
         return None, [Problem("", f"does not have the form of a {struct.__name__}: {error}")]
 
 
 def misspelt_fields(struct: type[Wire], written: Any) -> list[Problem]:
-    """Fields that differ from one we read only in case or in `_` and `-`: a server drops them, and so would we."""
+    """Fields that differ from a known field only in case or in `_` and `-`.
+
+    A server drops unknown fields without an error, and so does decoding: `nodeselector` would silently place a pod
+    anywhere.
+    """
     return [*_misspelt(written, _form(struct), "")]
 
 
 def _misspelt(value: Any, form: inspect.Type, path: str) -> Problems:
+    """Walks data and schema side by side, into the fields that hold structs."""
     if isinstance(value, list) and isinstance(form, inspect.ListType):
         for i, item in enumerate(value):
             yield from _misspelt(item, form.item_type, f"{path}[{i}]")
@@ -70,7 +79,7 @@ def _misspelt(value: Any, form: inspect.Type, path: str) -> Problems:
 
 @cache
 def _spellings(struct: type) -> tuple[Mapping[str, str], Mapping[str, inspect.Type]]:
-    """Field names by their folded form, and the forms of those fields in which there is more to look at."""
+    """Field names by their folded form; and the forms of the fields that hold structs, which have fields of their own."""
     form = _form(struct)
     fields = form.fields if isinstance(form, inspect.StructType) else ()
     names = {_fold(field.encode_name): field.encode_name for field in fields}
@@ -100,7 +109,10 @@ def _fold(name: str) -> str:
 
 
 def decode_json(raw: bytes | msgspec.Raw, kind: str) -> KubeObject:
-    """Hot: straight from JSON text to the struct, for input that is trusted. Raises msgspec's errors."""
+    """The object in a JSON text. Raises msgspec's errors, without the second walk.
+
+    Hot: decoding straight from text to struct; watch events of a live server take this way.
+    """
     return _decoder(kind).decode(raw)
 
 
@@ -118,12 +130,13 @@ def _form(struct: type) -> inspect.Type:
 
 
 class _Walk:
-    """One walk over an object beside its schema: collects problems, returns the object with its nulls resolved."""
+    """A walk over an object beside its schema. It collects problems, and returns the object without nulls."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
 
     def take(self, value: Any, form: inspect.Type, path: str) -> Any:
+        """The value as the schema wants it; what does not fit becomes a problem and None."""
         match form:
             case inspect.StructType():
                 return self._take_struct(value, form, path)
@@ -138,6 +151,7 @@ class _Walk:
         return self._take_scalar(value, form, (form,), path)
 
     def _take_struct(self, value: Any, form: inspect.StructType, path: str) -> Any:
+        """Unknown fields are skipped, and null counts as missing."""
         if not isinstance(value, dict):
             return self._refuse(path, value, form)
         present = [field for field in form.fields if value.get(field.encode_name) is not None]
@@ -172,7 +186,7 @@ class _Walk:
         return self._take_scalar(value, form, choices, path)
 
     def _take_scalar(self, value: Any, form: inspect.Type, choices: Sequence[inspect.Type], path: str) -> Any:
-        """A float without fraction passes for an integer, because YAML and JSON writers do not keep the two apart."""
+        """A float without a fraction passes for an integer: not every writer of YAML and JSON tells the two apart."""
         if any(_is_scalar(value, choice) for choice in choices):
             return value
         if isinstance(value, float) and value.is_integer() and any(_is_scalar(0, choice) for choice in choices):
@@ -191,7 +205,7 @@ def _is_scalar(value: Any, form: inspect.Type) -> bool:
 
 
 def _null(form: inspect.Type) -> Any:
-    """What null stands for inside a list or map, where it cannot be left out."""
+    """The value for a null inside a list or a map, where leaving it out would shift or lose entries: Go's zero value."""
     match form:
         case inspect.StructType() | inspect.DictType():
             return {}
@@ -203,6 +217,7 @@ def _null(form: inspect.Type) -> Any:
 
 
 def _describe(form: inspect.Type) -> str:
+    """What a schema allows, in the words of a message."""
     match form:
         case inspect.StructType() | inspect.DictType():
             return "an object"

@@ -1,4 +1,8 @@
-"""Dynamic resources (resource.k8s.io/v1): devices, the classes and claims that ask for them, and their allocations."""
+"""Dynamic resource allocation (resource.k8s.io/v1): devices, the classes and claims that request them, and allocations.
+
+A ResourceSlice publishes the devices of a driver's pool. A ResourceClaim requests devices by class and CEL selectors. The
+scheduler writes the devices that it allocates into the claim's status.
+"""
 
 from typing import Any
 
@@ -34,10 +38,14 @@ class OpaqueConfiguration(Wire):
 
 
 class CapacityRequirements(Wire):
+    """How much of a device that several claims share; by name of the capacity."""
+
     requests: dict[str, QuantityText] | None = None
 
 
 class ExactDeviceRequest(Wire):
+    """How many devices of a class, which CEL selectors must hold, and which taints are tolerated."""
+
     device_class_name: str = ""
     selectors: list[DeviceSelector] | None = None
     allocation_mode: str = ""
@@ -48,7 +56,7 @@ class ExactDeviceRequest(Wire):
 
 
 class DeviceSubRequest(Wire):
-    """One alternative of a prioritised list; it is known as `<request>/<name>`."""
+    """One alternative of a prioritised list. Constraints and allocations name it `<request>/<name>`."""
 
     name: str = ""
     device_class_name: str = ""
@@ -60,7 +68,7 @@ class DeviceSubRequest(Wire):
 
 
 class DeviceRequest(Wire):
-    """Either `exactly` or `first_available`."""
+    """A request has either `exactly`, or `first_available`: alternatives in the order of preference."""
 
     name: str = ""
     exactly: ExactDeviceRequest | None = None
@@ -68,12 +76,16 @@ class DeviceRequest(Wire):
 
 
 class DeviceConstraint(Wire):
+    """All devices of these requests (of all, if it names none) agree in an attribute, or all differ in it."""
+
     requests: list[str] | None = None
     match_attribute: str | None = None
     distinct_attribute: str | None = None
 
 
 class DeviceClaimConfiguration(Wire):
+    """Parameters of the claim's author for the drivers of these requests; of all requests, if it names none."""
+
     requests: list[str] | None = None
     opaque: OpaqueConfiguration | None = None
 
@@ -89,6 +101,8 @@ class ResourceClaimSpec(Wire):
 
 
 class AllocationConfiguration(Wire):
+    """A configuration in an allocation; `source` says whether it came from the class or from the claim."""
+
     source: str = ""
     requests: list[str] | None = None
     opaque: OpaqueConfiguration | None = None
@@ -115,12 +129,16 @@ class AllocatedDevices(Wire):
 
 
 class Allocation(Wire):
+    """What the scheduler writes: the devices, and the nodes that can use them."""
+
     devices: AllocatedDevices = field(default_factory=AllocatedDevices)
     node_selector: NodeSelector | None = None
     allocation_timestamp: str | None = None
 
 
 class ClaimConsumer(Wire):
+    """An entry of reservedFor: a pod that may use the claim. The claim can be deallocated when there is none."""
+
     api_group: str = ""
     resource: str = ""
     name: str = ""
@@ -128,7 +146,7 @@ class ClaimConsumer(Wire):
 
 
 class DeviceStatus(Wire):
-    """What a driver reports of an allocated device. Its data is kept so that any change of a status is seen as one."""
+    """What a driver reports of an allocated device. Its data is decoded so that a change of it counts as a change."""
 
     driver: str = ""
     pool: str = ""
@@ -146,6 +164,8 @@ class ResourceClaimStatus(Wire):
 
 
 class ResourceClaim(KubeObject):
+    """A claim for devices. It is allocated if status.allocation is set, and in use while reservedFor has entries."""
+
     spec: ResourceClaimSpec = field(default_factory=ResourceClaimSpec)
     status: ResourceClaimStatus = field(default_factory=ResourceClaimStatus)
 
@@ -156,6 +176,8 @@ class ResourceClaimTemplateSpec(Wire):
 
 
 class ResourceClaimTemplate(KubeObject):
+    """The template of claims that a controller creates for each pod that names it."""
+
     spec: ResourceClaimTemplateSpec = field(default_factory=ResourceClaimTemplateSpec)
 
 
@@ -164,6 +186,8 @@ class ClassConfiguration(Wire):
 
 
 class DeviceClassSpec(Wire):
+    """What all requests of the class have in common. Pods can request the class as an extended resource, too."""
+
     selectors: list[DeviceSelector] | None = None
     config: list[ClassConfiguration] | None = None
     extended_resource_name: str | None = None
@@ -174,7 +198,7 @@ class DeviceClass(KubeObject):
 
 
 class DeviceAttribute(Wire):
-    """A value of one of four types; two attributes are equal only if their types are."""
+    """A value of one of four types; attributes of different types are never equal."""
 
     int_value: int | None = field(default=None, name="int")
     bool_value: bool | None = field(default=None, name="bool")
@@ -183,12 +207,16 @@ class DeviceAttribute(Wire):
 
 
 class CapacityRange(Wire):
+    """The amounts that a request may have: from min to max, in steps."""
+
     min: QuantityText | None = None
     max: QuantityText | None = None
     step: QuantityText | None = None
 
 
 class CapacityPolicy(Wire):
+    """How a request for a shared capacity is rounded up: to a valid value, or to a step of the range."""
+
     default: QuantityText | None = None
     valid_values: list[QuantityText] | None = None
     valid_range: CapacityRange | None = None
@@ -204,16 +232,22 @@ class DeviceCounter(Wire):
 
 
 class CounterSet(Wire):
+    """Counters that several devices of a pool draw from, such as the memory of a GPU that can be partitioned."""
+
     name: str = ""
     counters: dict[str, DeviceCounter] | None = None
 
 
 class CounterConsumption(Wire):
+    """How much a device takes of the counters of a set while it is allocated."""
+
     counter_set: str = ""
     counters: dict[str, DeviceCounter] | None = None
 
 
 class Device(Wire):
+    """One device of a slice. Node fields say where it can be used, if the slice leaves that to its devices."""
+
     name: str = ""
     attributes: dict[str, DeviceAttribute] | None = None
     capacity: dict[str, DeviceCapacity] | None = None
@@ -229,12 +263,17 @@ class Device(Wire):
 
 
 class ResourcePool(Wire):
+    """The pool of a slice. A pool is complete when all its slices of the highest generation are there; until then the
+    scheduler must not allocate from it."""
+
     name: str = ""
     generation: int = 0
     resource_slice_count: int = 0
 
 
 class ResourceSliceSpec(Wire):
+    """Exactly one of the four node fields says which nodes can use the devices."""
+
     driver: str = ""
     pool: ResourcePool = field(default_factory=ResourcePool)
     node_name: str | None = None

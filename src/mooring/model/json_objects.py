@@ -1,4 +1,7 @@
-"""Objects as plain JSON: what the API server keeps, with the fields that no scheduler reads."""
+"""Objects as plain JSON, as the API server stores them, with the fields that no scheduler reads; and media types.
+
+Typed structs (`model/meta.py`) drop unknown fields, so everything that writes an object back works on this form.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +10,7 @@ JsonObject = dict[str, Any]
 
 
 def at(item: Mapping[str, Any], path: str, otherwise: Any = None) -> Any:
-    """What stands at a dotted path; `otherwise` where nothing, or an empty text, does."""
+    """The value at a dotted path; `otherwise` where it is missing, null or an empty text, which Go does not tell apart."""
     found: Any = item
     for name in path.split("."):
         found = found.get(name) if isinstance(found, Mapping) else None
@@ -15,7 +18,23 @@ def at(item: Mapping[str, Any], path: str, otherwise: Any = None) -> Any:
 
 
 def fill(target: JsonObject, defaults: Mapping[str, Any]) -> None:
-    """Set what is missing; an empty string counts as missing, as it does to the server."""
+    """Set the fields that are missing. An empty text counts as missing, as it does in upstream's defaulting."""
     for key, value in defaults.items():
         if target.get(key) in (None, ""):
             target[key] = value
+
+
+# ---- media types
+
+
+APPLY_PATCH = "application/apply-patch+yaml"
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+PATCHES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, APPLY_PATCH)
+"""The patches that the API server accepts, in the order in which its error message lists them."""
+
+
+def media_type(content_type: str) -> str:
+    """The type without its parameters: `application/json; charset=utf-8` is JSON."""
+    return content_type.partition(";")[0].strip().lower()

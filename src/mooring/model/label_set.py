@@ -1,11 +1,18 @@
-"""A namespace with a set of labels, interned, so identity is equality: no selector tells two pods of one label set apart."""
+"""Label sets, and ways to avoid trying every selector on every pod.
 
-from collections.abc import Mapping
+Selectors read only the namespace and the labels of a pod. So an answer about one pod holds for all pods of the same label
+set, and for all that agree in the labels that the selectors read; and of many selectors most need not be tried at all.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Generic, TypeVar
 from weakref import WeakValueDictionary
+
+from mooring.model.selectors import Selector
 
 
 class LabelSet:
-    """A namespace and a set of labels."""
+    """A namespace and a set of labels. Interned (`label_set_of`), so that identity is equality and keys are cheap."""
 
     __slots__ = ("__weakref__", "labels", "namespace")
 
@@ -15,11 +22,112 @@ class LabelSet:
 
 
 _label_sets: WeakValueDictionary[tuple[str, tuple[tuple[str, str], ...]], LabelSet] = WeakValueDictionary()
+"""Weak, so that a label set is forgotten with the last pod that has it: jobs make new ones all the time."""
 
 
-def kin_of(namespace: str, labels: Mapping[str, str]) -> LabelSet:
+def label_set_of(namespace: str, labels: Mapping[str, str]) -> LabelSet:
+    """The one LabelSet of this namespace and these labels, in whatever order they are written."""
     key = (namespace, tuple(sorted(labels.items())))
     label_set = _label_sets.get(key)
     if label_set is None:
         label_set = _label_sets[key] = LabelSet(namespace, labels)
     return label_set
+
+
+# ---- answers that depend on some labels only
+
+
+T = TypeVar("T")
+
+
+class LabelSetCases(Generic[T]):
+    """Keeps answers that depend on the namespace of a pod and on the labels that some selectors read.
+
+    Each pod of a StatefulSet has a label set of its own (its pod name is a label), but all of them are one case here. A
+    pod with thousands of selectors tries them once for each case.
+    """
+
+    LIMIT = 256
+    """Cases kept at once; beyond it all are dropped. More cases than that have labels with arbitrary values, such as ids,
+    for which keeping answers does not help."""
+
+    def __init__(self, selectors: Iterable[Selector]) -> None:
+        self._keys = frozenset(rule.key for selector in selectors for rule in selector.rules)
+        self._answers: dict[tuple[int, str, frozenset[tuple[str, str]]], T] = {}
+
+    def get(self, label_set: LabelSet, build: Callable[[], T], version: int = 0) -> T:
+        """The answer for a label set, from `build` if it is not known. `version` must change with everything else that
+        the answer depends on, for instance the labels of namespaces."""
+        keys, labels = self._keys, label_set.labels
+        if len(keys) < len(labels):
+            asked = frozenset((key, labels[key]) for key in keys if key in labels)
+        else:
+            asked = frozenset(pair for pair in labels.items() if pair[0] in keys)
+        case = (version, label_set.namespace, asked)
+        if case not in self._answers:
+            if len(self._answers) >= self.LIMIT:
+                self._answers.clear()
+            self._answers[case] = build()
+        return self._answers[case]
+
+
+# ---- many selectors at once
+
+
+H = TypeVar("H", bound=Hashable)
+
+
+class SelectorIndex(Generic[H]):
+    """Items by labels that their selectors require.
+
+    A pod has few labels, so of ten thousand selectors that each require a label of their own it meets few. Items with a
+    selector that requires no particular label have to be tried on every pod.
+    """
+
+    def __init__(self) -> None:
+        self._by_label: dict[tuple[str, str], dict[H, None]] = {}
+        self._others: dict[H, None] = {}
+        self._labels_of: dict[H, set[tuple[str, str]]] = {}
+
+    def add(self, item: H, selectors: Iterable[Selector]) -> None:
+        """An item that may be meant by labels that any of its selectors matches."""
+        labels: set[tuple[str, str]] = set()
+        for selector in selectors:
+            required = required_labels(selector)
+            if required is None:
+                self._others[item] = None
+                return
+            labels.update(required)
+        self._labels_of[item] = labels
+        for label in labels:
+            self._by_label.setdefault(label, {})[item] = None
+
+    def remove(self, item: H) -> None:
+        """Nothing happens where the item is not there."""
+        self._others.pop(item, None)
+        for label in self._labels_of.pop(item, ()):
+            items = self._by_label[label]
+            del items[item]
+            if not items:
+                del self._by_label[label]
+
+    def candidates(self, labels: Mapping[str, str]) -> list[H]:
+        """The items that may be meant, each once; no other is."""
+        found = dict(self._others)
+        for label in labels.items():
+            items = self._by_label.get(label)
+            if items:
+                found.update(items)
+        return list(found)
+
+
+def required_labels(selector: Selector) -> list[tuple[str, str]] | None:
+    """Labels of which the selector requires one: those of the requirement that names the fewest values.
+
+    None: the selector requires no particular label.
+    """
+    if selector.is_nothing:
+        return []
+    named = [rule for rule in selector.rules if rule.operator == "In"]
+    rule = min(named, key=lambda rule: len(rule.values), default=None)
+    return None if rule is None else [(rule.key, value) for value in rule.values]

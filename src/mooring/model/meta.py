@@ -1,17 +1,22 @@
-"""The parts that all kinds share: object metadata, owner references and label selectors as they are written."""
+"""The parts that all kinds share: object metadata, owner references, conditions, and label selectors as written.
+
+Structs of the model hold only the fields that a scheduler reads. msgspec skips all others when it decodes, which makes
+decoding fast and objects small. What has to keep unknown fields works on plain JSON (`model/json_objects.py`).
+"""
 
 import msgspec
 from msgspec import field
 
 MIN_INT32, MAX_INT32 = -(1 << 31), (1 << 31) - 1
 MAX_INT64 = (1 << 63) - 1
+"""The ranges of Go's int32 and int64, with which upstream declares nearly all integers of the API."""
 
 
 def int32(value: int) -> int:
-    """An integer of the API in the range that Go declares for it.
+    """An integer of the API, clamped to the range that Go declares for the field.
 
-    JSON has integers of any size, and a server need not be one that refuses them. Whoever computes with one takes it
-    through here: products and sums of such numbers fit the columns. Validation sees it as it is written.
+    JSON integers have any size, and not every server rejects what does not fit. Code that computes with such a field
+    clamps it here first, so that products and sums fit the columns. Validation reads the field as it is written.
     """
     return value if MIN_INT32 <= value <= MAX_INT32 else (MIN_INT32 if value < 0 else MAX_INT32)
 
@@ -22,10 +27,12 @@ def int64(value: int) -> int:
 
 
 class Wire(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
-    """A piece of a Kubernetes object: the fields that a scheduler reads; all others are skipped when decoding."""
+    """The base of all structs: camelCase names in JSON, and default values are left out when encoding, as in Go."""
 
 
 class OwnerReference(Wire):
+    """The owner of an object, by name and uid; deletion cascades along it."""
+
     api_version: str = ""
     kind: str = ""
     name: str = ""
@@ -34,6 +41,8 @@ class OwnerReference(Wire):
 
 
 class ObjectMeta(Wire):
+    """The metadata that a scheduler reads. managedFields, often the largest part of an object, is skipped."""
+
     name: str = ""
     generate_name: str | None = None
     namespace: str = ""
@@ -49,7 +58,7 @@ class ObjectMeta(Wire):
 
 
 class Requirement(Wire):
-    """One line of matchExpressions or matchFields, in label and node selectors alike."""
+    """One entry of matchExpressions or matchFields, in label and node selectors alike."""
 
     key: str = ""
     operator: str = ""
@@ -62,6 +71,8 @@ class LabelSelector(Wire):
 
 
 class Condition(Wire):
+    """A condition in a status; pods, nodes, claims and pod groups share the form."""
+
     type: str = ""
     status: str = ""
     reason: str | None = None
@@ -71,7 +82,7 @@ class Condition(Wire):
 
 
 class KubeObject(Wire):
-    """What has metadata."""
+    """An API object. Kinds that cannot change a decision are read into this struct itself, without spec and status."""
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
 
@@ -98,5 +109,5 @@ class KubeObject(Wire):
         return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
 
     def controller(self) -> OwnerReference | None:
-        """The owner that manages this object, if any."""
+        """The owner that controls this object (a ReplicaSet, say); the API server allows at most one."""
         return next((owner for owner in self.metadata.owner_references or () if owner.controller), None)

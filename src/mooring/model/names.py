@@ -1,4 +1,8 @@
-"""The syntax of names, label keys and label values, with the texts users know from the API server."""
+"""The syntax of names, label keys and label values, with the texts of the API server.
+
+Upstream: apimachinery's pkg/util/validation. The limits of 63 and 253 bytes are those of DNS labels and DNS names. The
+double spaces in the texts are upstream's.
+"""
 
 import re
 
@@ -38,7 +42,7 @@ _dns_1035 = re.compile(_DNS_1035)
 
 
 def qualified_name_faults(text: str) -> list[str]:
-    """What is wrong with a label key or a resource name: `name` or `dns.prefix/name`."""
+    """The faults of a label key or a resource name, which is `name` or `dns.prefix/name`; empty if there are none."""
     prefix, slash, name = text.partition("/")
     faults = []
     if not slash:
@@ -63,7 +67,7 @@ def qualified_name_faults(text: str) -> list[str]:
 
 
 def subdomain_faults(text: str) -> list[str]:
-    """What is wrong with the name of most kinds of objects."""
+    """The faults of a name, for most kinds of objects."""
     faults = ["must be no more than 253 bytes"] if len(text) > 253 else []
     if not _subdomain.fullmatch(text):
         faults.append(_SUBDOMAIN_RULE)
@@ -71,7 +75,7 @@ def subdomain_faults(text: str) -> list[str]:
 
 
 def dns_label_faults(text: str) -> list[str]:
-    """What is wrong with the name of a namespace or a container."""
+    """The faults of a name of a namespace or a container."""
     faults = ["must be no more than 63 bytes"] if len(text) > 63 else []
     if not _dns_label.fullmatch(text):
         faults.append(_DNS_LABEL_RULE)
@@ -79,7 +83,7 @@ def dns_label_faults(text: str) -> list[str]:
 
 
 def dns_1035_faults(text: str) -> list[str]:
-    """What is wrong with the name of a service."""
+    """The faults of a name of a Service: environment variables are made of it, so that it starts with a letter."""
     faults = ["must be no more than 63 bytes"] if len(text) > 63 else []
     if not _dns_1035.fullmatch(text):
         faults.append(_DNS_1035_RULE)
@@ -98,14 +102,17 @@ def is_qualified_name(text: str) -> bool:
 
 
 def is_extended_resource(name: str) -> bool:
-    """Whether a resource is neither native nor a quota name: `example.com/gpu`."""
+    """Whether a resource is extended, such as `example.com/gpu`: with a domain that is not Kubernetes' own.
+
+    Parity: upstream forbids the prefix `requests.`, and then checks the name with that prefix, because quotas add it.
+    """
     if "/" not in name or "kubernetes.io/" in name or name.startswith("requests."):
         return False
     return is_qualified_name("requests." + name)
 
 
 def is_scalar_resource(name: str) -> bool:
-    """Whether a resource is counted beside cpu, memory, ephemeral-storage and pods; all other names are ignored."""
+    """Whether the scheduler counts a resource beside cpu, memory, ephemeral-storage and pods. It ignores other names."""
     return (
         name.startswith(("hugepages-", "attachable-volumes-")) or "kubernetes.io/" in name or is_extended_resource(name)
     )

@@ -1,4 +1,4 @@
-"""Spec and status of a pod, as far as a scheduler reads them."""
+"""Spec and status of a pod, as far as a scheduler reads them. Names and meaning of the fields are upstream's core/v1."""
 
 from typing import Protocol
 
@@ -25,10 +25,14 @@ class ContainerPort(Wire):
 
 
 class RestartRule(Wire):
+    """Only validated; it affects no decision."""
+
     action: str = ""
 
 
 class Container(Wire):
+    """A container; an init container with restart policy Always is a sidecar, and runs beside the others."""
+
     name: str = ""
     image: str = ""
     resources: ResourceRequirements | None = None
@@ -38,6 +42,8 @@ class Container(Wire):
 
 
 class NodeSelectorTerm(Wire):
+    """All requirements of a term must hold; one term of a selector is enough."""
+
     match_expressions: list[Requirement] | None = None
     match_fields: list[Requirement] | None = None
 
@@ -59,6 +65,8 @@ class NodeAffinitySpec(Wire):
 
 
 class PodAffinityTerm(Wire):
+    """Pods that the selector selects, in these namespaces, on nodes with an equal label `topology_key`."""
+
     label_selector: LabelSelector | None = None
     namespaces: list[str] | None = None
     namespace_selector: LabelSelector | None = None
@@ -73,7 +81,7 @@ class WeightedPodAffinityTerm(Wire):
 
 
 class PodAffinity(Wire):
-    """podAffinity and podAntiAffinity: they have the same form."""
+    """podAffinity or podAntiAffinity: both have the same form."""
 
     required: list[PodAffinityTerm] | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
     preferred: list[WeightedPodAffinityTerm] | None = field(
@@ -88,6 +96,8 @@ class Affinity(Wire):
 
 
 class Toleration(Wire, frozen=True):  # type: ignore[misc]  # mypy takes a Struct for a dataclass
+    """Frozen, so that it can be a member of a set."""
+
     key: str = ""
     operator: str = ""
     value: str = ""
@@ -96,6 +106,8 @@ class Toleration(Wire, frozen=True):  # type: ignore[misc]  # mypy takes a Struc
 
 
 class TopologySpreadConstraint(Wire):
+    """Limits how unevenly matching pods spread over the values of the label `topology_key`."""
+
     max_skew: int = 0
     topology_key: str = ""
     when_unsatisfiable: str = ""
@@ -107,6 +119,8 @@ class TopologySpreadConstraint(Wire):
 
 
 class SchedulingGate(Wire):
+    """While a pod has one, it is not scheduled."""
+
     name: str = ""
 
 
@@ -122,7 +136,7 @@ class ClaimVolume(Wire):
 
 
 class ClaimSpec(Wire):
-    """What a PersistentVolumeClaim asks for. A class that is null differs from one that is empty."""
+    """What a PersistentVolumeClaim asks for. A storage class that is null means the default class, an empty one none."""
 
     access_modes: list[str] | None = None
     selector: LabelSelector | None = None
@@ -139,12 +153,14 @@ class ClaimTemplate(Wire):
 
 
 class EphemeralVolume(Wire):
-    """A generic ephemeral volume; its claim is named after the pod and the volume."""
+    """A generic ephemeral volume. A controller creates its claim, which is named `<pod>-<volume>`."""
 
     volume_claim_template: ClaimTemplate | None = None
 
 
 class ImageVolume(Wire):
+    """An image that is mounted as a volume; ImageLocality counts it like the image of a container."""
+
     reference: str = ""
 
 
@@ -162,7 +178,7 @@ class AzureDisk(Wire):
 
 
 class VolumeById(Wire):
-    """awsElasticBlockStore, cinder and portworxVolume: a scheduler reads no more than the id."""
+    """awsElasticBlockStore, cinder or portworxVolume: a scheduler reads only the id."""
 
     volume_id: str = field(default="", name="volumeID")
 
@@ -180,19 +196,14 @@ class RbdVolume(Wire):
 
 
 class OpaqueVolume(Wire):
-    """A source of which only its being there matters: azureFile and vsphereVolume."""
+    """azureFile or vsphereVolume: a scheduler reads only whether the volume has this source."""
 
 
-class Volume(Wire):
-    name: str = ""
-    persistent_volume_claim: ClaimVolume | None = None
-    ephemeral: EphemeralVolume | None = None
-    image: ImageVolume | None = None
-    csi: CsiVolume | None = None
+class InTreeSources(Wire):
+    """The sources that pods and persistent volumes share and that CSI drivers have replaced (model/csi_migration.py)."""
+
     gce_persistent_disk: GceDisk | None = None
     aws_elastic_block_store: VolumeById | None = None
-    iscsi: IscsiVolume | None = None
-    rbd: RbdVolume | None = None
     azure_disk: AzureDisk | None = None
     azure_file: OpaqueVolume | None = None
     cinder: VolumeById | None = None
@@ -200,13 +211,27 @@ class Volume(Wire):
     vsphere_volume: OpaqueVolume | None = None
 
 
+class Volume(InTreeSources):
+    name: str = ""
+    persistent_volume_claim: ClaimVolume | None = None
+    ephemeral: EphemeralVolume | None = None
+    image: ImageVolume | None = None
+    csi: CsiVolume | None = None
+    iscsi: IscsiVolume | None = None
+    rbd: RbdVolume | None = None
+
+
 class PodResourceClaim(Wire):
+    """An entry of spec.resourceClaims: names a claim, or a template that a controller creates a claim from."""
+
     name: str = ""
     resource_claim_name: str | None = None
     resource_claim_template_name: str | None = None
 
 
 class PodSpec(Wire):
+    """The fields that affect scheduling. `shape_of` must cover those that plugins read through the shape."""
+
     containers: list[Container] = field(default_factory=list)
     init_containers: list[Container] | None = None
     node_name: str = ""
@@ -230,19 +255,23 @@ class PodSpec(Wire):
 
 
 class ContainerStatus(Wire):
+    """The resources of a running container; they differ from its spec during a resize."""
+
     name: str = ""
     resources: ResourceRequirements | None = None
     allocated_resources: ResourceList | None = None
 
 
 class PodClaimStatus(Wire):
-    """Which ResourceClaim was made for an entry of spec.resourceClaims; null where none is needed."""
+    """The ResourceClaim that a controller created for an entry of spec.resourceClaims; null if the entry needs none."""
 
     name: str = ""
     resource_claim_name: str | None = None
 
 
 class RequestMapping(Wire):
+    """Which request of the claim serves which extended resource of which container."""
+
     container_name: str = ""
     resource_name: str = ""
     request_name: str = ""
@@ -256,6 +285,8 @@ class ExtendedClaimStatus(Wire):
 
 
 class PodStatus(Wire):
+    """The part of a status that scheduling reads: phase, nomination, resources in force, and claims."""
+
     phase: str = ""
     start_time: str | None = None
     nominated_node_name: str = ""
@@ -269,10 +300,11 @@ class PodStatus(Wire):
 
 
 FINISHED_PHASES = ("Succeeded", "Failed")
+"""Phases of pods that no longer hold resources of their node."""
 
 
 class SpecAndStatus(Protocol):
-    """What requests and the shape are computed from: a Pod has both, and so has a sample of many pods."""
+    """What requests and the shape are computed from. A Pod has both, and so does a PodShape, which stands for many pods."""
 
     spec: PodSpec
     status: PodStatus

@@ -1,6 +1,7 @@
-"""Exact Kubernetes quantities: a quantity is an integer count of nano-units (10^-9), never a float.
+"""Exact Kubernetes quantities: a quantity is an integer number of nano-units (10^-9), never a float.
 
-Quantities are exact, amounts are bounded: what enters a column of the node table is a whole number from 0 to MAX_AMOUNT.
+Quantities are exact, amounts are bounded: a column of the node table holds whole numbers from 0 to MAX_AMOUNT. Floats
+would make sums depend on the order in which pods come and go.
 """
 
 import re
@@ -9,28 +10,32 @@ from functools import lru_cache
 from mooring.model.meta import MAX_INT64
 
 NANO = 1_000_000_000
+"""Nano-units in one unit: the finest scale of upstream's resource.Quantity."""
+_MILLI = NANO // 1000
 MAX_AMOUNT = 1 << 53
-"""The largest amount of a resource that counts, of a pod as of a node: 8 PiB of memory, nine trillion CPUs.
+"""The largest amount of a resource of a pod or a node: 8 PiB of memory, nine trillion CPUs.
 
 Up to here a float64 is exact, a share in percent fits an int64 (scores multiply by 100), and so does the sum over a
 thousand pods. Beyond it upstream's own sums and scores wrap around.
 """
 _MAX_DIGITS = 400
-"""How many decimal digits of nano-units are kept: far more than any use of a quantity looks at. A text may name
-quantities with a billion digits (1e999999999), and such a number must not be worked out."""
+"""How many decimal digits of nano-units are kept, far more than any use needs. A text of a few bytes may name a quantity
+with a billion digits (1e999999999), which must not be computed."""
 _MOST: int = 10**_MAX_DIGITS
 _MAX_TEXT = 64
 """Longer texts are not cached: a cache of 65,536 texts of a megabyte would be larger than the cluster."""
 
 _SYNTAX = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]+))?")
+"""The syntax of a quantity, from upstream's documentation of resource.Quantity: sign, digits, and a suffix or an exponent."""
 _DECIMAL = {"n": -9, "u": -6, "m": -3, None: 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+"""The powers of ten and of two that suffixes stand for."""
 
 QuantityText = str | int | float
 
 
 class QuantityError(ValueError):
-    """Not a quantity; the text is the one users know from the API server."""
+    """A text that is not a quantity; the message is the API server's."""
 
     def __init__(self, text: object) -> None:
         super().__init__(
@@ -40,7 +45,7 @@ class QuantityError(ValueError):
 
 
 def parse(text: QuantityText) -> int:
-    """The quantity in nano-units, rounded away from zero where it is finer than that.
+    """The quantity in nano-units, rounded away from zero if it is finer. Raises QuantityError.
 
     | text    | nano-units          |
     | 1500m   | 1_500_000_000       |
@@ -53,6 +58,7 @@ def parse(text: QuantityText) -> int:
 
 
 def _parse_any(text: QuantityText) -> int:
+    """Parity: a quantity with a binary suffix is capped at 2^63 - 1, as in upstream."""
     found = _SYNTAX.fullmatch(_written(text).strip()) if not isinstance(text, bool) else None
     if found is None or not (found[2] or found[3]):
         raise QuantityError(text)
@@ -70,21 +76,22 @@ def _parse_any(text: QuantityText) -> int:
 
 
 _parse_cached = lru_cache(maxsize=65536)(_parse_any)
+"""Hot: a cluster has few distinct quantities, and every pod and node repeats them."""
 
 
 def _written(text: QuantityText) -> str:
-    """The text of a number. An integer of thousands of digits has none in Python; whole thousands say enough."""
+    """A quantity as text. Python raises for the text of an integer of thousands of digits, so that it is cut here."""
     if isinstance(text, int) and not isinstance(text, bool) and abs(text) >= _MOST:
         return f"{'-' if text < 0 else ''}1e{_MAX_DIGITS}"
     return str(text)
 
 
 def _scaled(digits: str, power: int, doublings: int = 0) -> int:
-    """digits * 2^doublings * 10^power, rounded up, at most 10^_MAX_DIGITS. The work is linear in the text."""
+    """digits * 2^doublings * 10^power, rounded up, at most 10^_MAX_DIGITS. The time is linear in the length of the text."""
     digits = digits.lstrip("0")
     if not digits:
         return 0
-    if len(digits) > _MAX_DIGITS:  # what is cut off counts only as "and a bit more"
+    if len(digits) > _MAX_DIGITS:  # what is cut off matters only for rounding up: one digit stands for it
         power += len(digits) - _MAX_DIGITS - 1
         digits = digits[:_MAX_DIGITS] + ("1" if digits[_MAX_DIGITS:].strip("0") else "0")
     if len(digits) + power > _MAX_DIGITS:
@@ -107,7 +114,8 @@ def to_milli_amount(nano: int) -> int:
 
 
 def parse_or(text: QuantityText, otherwise: int) -> int:
-    """As `parse`, with an answer for what is no quantity. A server lets none pass, but state must not depend on that."""
+    """As `parse`, with a value for a text that is not a quantity. A server rejects such a text, but the scheduler must
+    not fail if a server does not."""
     try:
         return parse(text)
     except QuantityError:
@@ -121,7 +129,7 @@ def to_int(nano: int) -> int:
 
 def to_milli(nano: int) -> int:
     """Thousandths, rounded away from zero: what upstream calls MilliValue()."""
-    return _away_from_zero(nano, NANO // 1000)
+    return _away_from_zero(nano, _MILLI)
 
 
 def _away_from_zero(nano: int, unit: int) -> int:
@@ -132,8 +140,20 @@ def _ceil_div(a: int, b: int) -> int:
     return -(-a // b)
 
 
+def round_up(amounts: dict[str, QuantityText] | None) -> None:
+    """Round the quantities of a resource list up to whole thousandths, in place, as the API server does before it stores
+    them. What is not a quantity stays: validation reports it."""
+    for name, text in (amounts or {}).items():
+        try:
+            nano = parse(text)
+        except QuantityError:
+            continue
+        if amounts is not None and nano % _MILLI:
+            amounts[name] = f"{to_milli(nano)}m"
+
+
 def show_cpu(milli: int) -> str:
-    """Milli-CPU as people write it: 1500 -> 1500m, 2000 -> 2."""
+    """Milli-CPU in the usual notation: 1500 -> 1500m, 2000 -> 2."""
     return str(milli // 1000) if milli % 1000 == 0 else f"{milli}m"
 
 

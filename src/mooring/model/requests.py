@@ -1,7 +1,8 @@
-"""Effective pod requests: what containers, sidecars, pod-level resources, resizes and overhead add up to.
+"""Effective requests of a pod: the sum over containers, sidecars, pod-level resources, resizes and overhead.
 
-All sums and maxima are exact (nano-units); conversion to the integers of the node table happens once, at the end, and
-bounds them. So a pod counts with the same amounts when it comes and when it goes, however large its requests are.
+Upstream: component-helpers' resource.PodRequests. All sums and maxima are exact (nano-units). The conversion to the bounded
+integers of the node table happens once, at the end, so that a pod has the same amounts when it arrives and when it leaves,
+however large its requests are.
 """
 
 from collections.abc import Mapping
@@ -15,29 +16,38 @@ Amounts = dict[str, int]
 """Resource name to nano-units."""
 
 _UNREADABLE = MAX_AMOUNT * NANO
-"""What a request asks for that is no quantity: more than any node has, so that it overcommits none."""
+"""The amount of a request that is not a quantity: more than any node has, so that the pod fits nowhere."""
 
 DEFAULT_CPU_MILLI = 100
 DEFAULT_MEMORY_BYTES = 200 * 1024 * 1024
+"""Upstream's defaults for scoring (DefaultMilliCPURequest, DefaultMemoryRequest): containers without requests count for
+something, or else scores would pile all of them onto one node."""
 NON_ZERO: Mapping[str, int] = {"cpu": DEFAULT_CPU_MILLI * 1_000_000, "memory": DEFAULT_MEMORY_BYTES * 1_000_000_000}
+"""The same in nano-units."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accounting:
-    """Which of upstream's several ways of adding up a pod is meant."""
+    """Which of upstream's ways of adding up a pod to use (PodResourcesOptions)."""
 
     use_status: bool = False
+    """Whether a resize that the kubelet has not finished counts: the larger of spec, allocated and actual resources."""
     pod_level: bool = True
+    """Whether `spec.resources` of the pod replaces the sum over its containers."""
     defaults: Mapping[str, int] | None = None
+    """Requests, in nano-units, of containers that name none."""
 
 
 FILTER = Accounting()
+"""What must fit on a node."""
 FIT_SCORE = Accounting(pod_level=False, defaults=NON_ZERO)
+"""What NodeResourcesFit scores an incoming pod by."""
 HELD = Accounting(use_status=True)
+"""What a pod takes from its node."""
 
 
 def effective_requests(pod: SpecAndStatus, accounting: Accounting) -> Amounts:
-    """What the pod asks for, by resource, in nano-units."""
+    """What the pod requests, by resource, in nano-units."""
     total = _container_requests(pod, accounting)
     if accounting.pod_level and has_pod_level_requests(pod):
         total.update(_pod_level_requests(pod, accounting))
@@ -61,9 +71,9 @@ def held_non_zero(pod: SpecAndStatus) -> Amounts:
 
 
 def to_units(amounts: Amounts) -> dict[str, int]:
-    """Integers as the node table holds them: cpu in milli, all else whole, none beyond MAX_AMOUNT.
+    """Integers as the node table has them: cpu in milli, all else in whole units, at most MAX_AMOUNT.
 
-    Resources that are not counted are left out.
+    Resources that the scheduler does not count are left out.
     """
     units = {}
     for name, nano in amounts.items():
@@ -75,7 +85,7 @@ def to_units(amounts: Amounts) -> dict[str, int]:
 
 
 def are_readable(spec: PodSpec) -> bool:
-    """Whether all that the containers request are quantities."""
+    """Whether all requests of the containers are quantities."""
     held = (c.resources.requests or {} for c in (*spec.containers, *(spec.init_containers or ())) if c.resources)
     return all(_is_quantity(text) for requests in held for text in requests.values())
 
@@ -86,6 +96,8 @@ def has_pod_level_requests(pod: SpecAndStatus) -> bool:
 
 
 def _container_requests(pod: SpecAndStatus, accounting: Accounting) -> Amounts:
+    """Containers and sidecars run together; other init containers run before them, one after another. So the request
+    is the larger of the sum and of the highest peak during initialisation."""
     status = _statuses(pod) if accounting.use_status else {}
     infeasible = accounting.use_status and _resize_is_infeasible(pod)
 
@@ -102,8 +114,8 @@ def _container_requests(pod: SpecAndStatus, accounting: Accounting) -> Amounts:
     peak: Amounts = {}
     for container in pod.spec.init_containers or ():
         asked = of(container)
-        # While a container starts, the sidecars before it run. Only what it asks for itself can raise the peak: all
-        # else is as high as it was.
+        # While an init container runs, the sidecars before it run too. Only the resources that it requests itself can
+        # raise the peak, so the loop stays linear in the number of requests.
         if container.restart_policy == ALWAYS:
             _add(regular, asked)
             _add(sidecars, asked)
@@ -115,6 +127,8 @@ def _container_requests(pod: SpecAndStatus, accounting: Accounting) -> Amounts:
 
 
 def _pod_level_requests(pod: SpecAndStatus, accounting: Accounting) -> Amounts:
+    """The requests of the pod as a whole, which replace the sum over its containers; during a resize the largest of
+    asked, allocated and actual."""
     assert pod.spec.resources is not None
     asked = _amounts(pod.spec.resources.requests)
     wanted = [name for name in asked if _is_pod_level(name)]
@@ -127,6 +141,8 @@ def _pod_level_requests(pod: SpecAndStatus, accounting: Accounting) -> Amounts:
 
 
 def _with_status(container: Container, status: ContainerStatus | None, infeasible: bool) -> Amounts:
+    """The requests of a container during a resize: the largest of what is asked, allocated and in force. A resize that
+    the kubelet reports as infeasible will not happen, so the asked amounts do not count."""
     asked = _amounts(container.resources.requests if container.resources else None)
     if status is None or status.resources is None:
         return asked
@@ -138,7 +154,7 @@ def _with_status(container: Container, status: ContainerStatus | None, infeasibl
 
 
 def _statuses(pod: SpecAndStatus) -> dict[str, ContainerStatus]:
-    """Statuses by container name, of those containers whose running resources count: regular ones and sidecars."""
+    """Statuses by container name, of the containers that can be resized: regular ones and sidecars."""
     plain = {c.name for c in pod.spec.init_containers or () if c.restart_policy != ALWAYS}
     every = [*(pod.status.container_statuses or ()), *(pod.status.init_container_statuses or ())]
     return {status.name: status for status in every if status.name not in plain}
@@ -151,6 +167,7 @@ def _resize_is_infeasible(pod: SpecAndStatus) -> bool:
 
 
 def _is_pod_level(name: str) -> bool:
+    """Resources that `spec.resources` of a pod may have."""
     return name in ("cpu", "memory") or name.startswith("hugepages-")
 
 
@@ -168,7 +185,7 @@ def _add(total: Amounts, more: Amounts) -> None:
 
 
 def _raise(total: Amounts, other: Amounts) -> None:
-    """Raise each resource of `total` to at least what `other` has."""
+    """Raise each resource of `total` to at least the amount in `other`; a resource of amount 0 stays named."""
     for name, amount in other.items():
         if amount > total.get(name, amount - 1):
             total[name] = amount

@@ -1,4 +1,8 @@
-"""Label selectors and node selectors, compiled: hashable values that say whether labels, or a node, match."""
+"""Label selectors and node selectors, compiled: hashable values that say whether labels, or a node, match.
+
+Compiling validates as upstream does at scheduling time, with upstream's error texts: a selector from a server may be one
+that an older version admitted.
+"""
 
 import json
 import re
@@ -16,7 +20,7 @@ _ORDER_OPERATORS = ("Gt", "Lt")
 
 
 class SelectorError(ValueError):
-    """A selector that upstream refuses to compile; the text is upstream's."""
+    """A selector that upstream does not compile; the text is upstream's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +31,13 @@ class LabelRule:
     operator: str
     values: frozenset[str] = frozenset()
     bound: int = 0
+    """The number that Gt and Lt compare with."""
 
     def admits(self, value: str | None) -> bool:
-        """Whether a label with this value (None: without the label) meets the requirement."""
+        """Whether a label with this value meets the requirement; None stands for an object without the label.
+
+        Parity: NotIn admits objects without the label; Gt and Lt admit no value that is not an integer.
+        """
         match self.operator:
             case "In":
                 return value in self.values
@@ -49,7 +57,7 @@ class LabelRule:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """A compiled label selector. Without rules it matches everything, unless it `is_nothing`."""
+    """A compiled label selector: all rules must hold. Without rules it matches everything, unless it `is_nothing`."""
 
     rules: tuple[LabelRule, ...] = ()
     is_nothing: bool = False
@@ -75,7 +83,7 @@ EVERYTHING = Selector()
 
 
 def compile_selector(written: LabelSelector | None) -> Selector:
-    """Null matches nothing, `{}` matches everything."""
+    """A label selector. Null matches nothing, `{}` matches everything. Raises SelectorError."""
     if written is None:
         return NOTHING
     rules = [compile_rule(key, "In", [value]) for key, value in (written.match_labels or {}).items()]
@@ -87,7 +95,7 @@ def compile_selector(written: LabelSelector | None) -> Selector:
 
 
 def compile_rule(key: str, operator: str, values: Sequence[str]) -> LabelRule:
-    """One requirement; raises SelectorError with every fault it has."""
+    """One requirement. Raises SelectorError with all its faults, in the form of upstream's aggregated errors."""
     faults = [f'key: Invalid value: "{key}": {fault}' for fault in qualified_name_faults(key)]
     shown = json.dumps(list(values), separators=(",", ":")) if values else "null"
     bound = 0
@@ -114,7 +122,7 @@ def compile_rule(key: str, operator: str, values: Sequence[str]) -> LabelRule:
 
 
 def parse_int64(text: str | None) -> int | None:
-    """A base-10 int64 as Go's ParseInt reads it, or None."""
+    """A decimal int64 as Go's ParseInt reads it, or None: Python's int() accepts more (spaces, underscores, any size)."""
     if text is None or not _INTEGER.fullmatch(text):
         return None
     number = int(text)
@@ -123,7 +131,7 @@ def parse_int64(text: str | None) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class FieldRule:
-    """One requirement on a node field; the only known field is metadata.name, any other reads as empty."""
+    """One requirement on a field of a node. The only field is metadata.name; upstream reads any other as empty."""
 
     key: str
     value: str
@@ -135,13 +143,15 @@ class FieldRule:
 
 @dataclass(frozen=True, slots=True)
 class NodeTerm:
-    """One term of a node selector. A term with a fault matches no node; the fault is kept for those who must tell."""
+    """One term of a node selector: all its requirements must hold. A term with a fault matches no node, and the plugins
+    report the fault."""
 
     labels: tuple[LabelRule, ...] = ()
     fields: tuple[FieldRule, ...] = ()
     fault: str | None = None
 
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether a node matches. With an empty name the fields are not compared (see `without_fields`)."""
         if self.fault is not None:
             return False
         return all(rule.admits(labels.get(rule.key)) for rule in self.labels) and (
@@ -151,7 +161,7 @@ class NodeTerm:
 
 @dataclass(frozen=True, slots=True)
 class NodeMatcher:
-    """Terms of which one must match; without terms it matches no node."""
+    """A compiled node selector: one of its terms must match. Without terms it matches no node."""
 
     terms: tuple[NodeTerm, ...]
 
@@ -168,12 +178,12 @@ def compile_node_selector(written: NodeSelector) -> NodeMatcher:
 
 
 def without_fields(matcher: NodeMatcher) -> NodeMatcher:
-    """The same for a node of which only the labels are known."""
+    """The same selector without its requirements on fields, for callers that know only the labels of a node."""
     return NodeMatcher(tuple(NodeTerm(term.labels, fault=term.fault) for term in matcher.terms))
 
 
 def compile_node_term(written: NodeSelectorTerm) -> NodeTerm | None:
-    """A term; None for one that is empty, which upstream drops."""
+    """A compiled term; None for an empty one, which upstream drops (it does not match every node)."""
     if not written.match_expressions and not written.match_fields:
         return None
     try:
@@ -192,6 +202,7 @@ def _node_label_rule(line: Requirement) -> LabelRule:
 
 
 def _field_rule(line: Requirement) -> FieldRule:
+    """Parity: a field has exactly one value, and only In and NotIn."""
     values = line.values or []
     if line.operator not in _SET_OPERATORS:
         raise SelectorError(f'"{line.operator}" is not a valid node field selector operator')

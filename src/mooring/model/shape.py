@@ -1,7 +1,7 @@
-"""Pod shapes: what pods of one template have in common, worked out once and shared by all of them.
+"""Pod shapes: what pods of one template have in common, computed once and shared by all of them.
 
-A *shape* is the scheduling-relevant part of a pod's template, without its labels (label set.py). Shapes are interned, so
-identity is equality.
+A *shape* is the part of a pod's template that scheduling reads, without the labels (model/label_set.py has those). Shapes
+are interned, so identity is equality, and plugins' answers can be kept by shape.
 """
 
 from collections.abc import Callable
@@ -13,6 +13,7 @@ import msgspec
 from mooring.kit.lazy import lazy
 from mooring.model.affinity import PodTerms, compile_terms
 from mooring.model.meta import int32
+from mooring.model.node import Tolerance
 from mooring.model.pod_spec import (
     ALWAYS,
     Container,
@@ -33,18 +34,23 @@ from mooring.model.requests import (
     to_units,
 )
 from mooring.model.selectors import NodeMatcher, NodeTerm, compile_node_selector, compile_node_term
-from mooring.model.tolerations import Tolerance
 
 HostPort = tuple[str, str, int]
-"""(ip, protocol, port), with upstream's defaults filled in."""
+"""(ip, protocol, port), with upstream's defaults: ANY_IP and TCP."""
 
 ANY_IP = "0.0.0.0"
+"""A port on this address conflicts with the same port on every address of the node."""
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _shapes: "WeakValueDictionary[bytes, PodShape]" = WeakValueDictionary()
 
 
 def shape_of(pod: SpecAndStatus) -> "PodShape":
+    """The one shape of pods that agree in these fields.
+
+    The key must hold every field that a plugin reads through the shape: a field that is missing here makes pods share
+    answers that differ. Encoding the fields is faster than hashing the structs.
+    """
     status = _resize_status(pod.status)
     spec = pod.spec
     key = _encode(
@@ -85,7 +91,8 @@ _NO_STATUS = PodStatus()
 
 
 def _resize_status(status: PodStatus) -> PodStatus:
-    """The part of a status that changes what a pod holds: resources in force, and a resize that cannot be done."""
+    """The part of a status that changes what a pod holds: resources in force, and a resize that is pending. Everything
+    else (phase, IPs, readiness) differs between pods of a template and must not be part of the shape."""
     if not status.container_statuses and not status.conditions and status.resources is None:
         return _NO_STATUS
     return PodStatus(
@@ -118,7 +125,7 @@ _parts: "WeakValueDictionary[tuple[PodPart, bytes], ShapePart]" = WeakValueDicti
 
 
 class PodShape:
-    """What follows from a pod's template alone. Everything is worked out when first asked for."""
+    """Everything that follows from a pod's template alone. Each value is computed on first use."""
 
     def __init__(self, spec: PodSpec, status: PodStatus) -> None:
         self.spec, self.status = spec, status
@@ -144,7 +151,7 @@ class PodShape:
 
     @lazy
     def request(self) -> dict[str, int]:
-        """What must fit on a node, in table units."""
+        """What must fit on a node, in the units of the node table."""
         return to_units(effective_requests(self, FILTER))
 
     @lazy
@@ -154,14 +161,14 @@ class PodShape:
 
     @lazy
     def score_request(self) -> dict[str, int]:
-        """What NodeResourcesFit scores by: defaults where cpu or memory are missing, pod-level resources ignored."""
+        """What NodeResourcesFit scores by: with defaults for missing cpu or memory, and without pod-level resources."""
         return to_units(effective_requests(self, FIT_SCORE))
 
     @lazy
     def held(self) -> dict[str, tuple[int, int]]:
-        """What the pod takes from its node once it is there: (as requested, as scoring counts it).
+        """What the pod takes from its node: (as requested, as scoring counts it), in the units of the node table.
 
-        They differ for cpu and memory, where scoring counts a default for containers that name none.
+        The two differ for cpu and memory, where scoring counts a default for containers that name none.
         """
         # Hot: without a resize under way a pod holds what it asked for, and adding that up takes 10 µs each time.
         is_plain = self.status is _NO_STATUS and not has_pod_level_requests(self)
@@ -177,7 +184,7 @@ class PodShape:
 
     @lazy
     def host_ports(self) -> tuple[HostPort, ...]:
-        """Ports of the node that the pod occupies; those of plain init containers do not count."""
+        """Ports of the node that the pod occupies. Parity: ports of init containers count only for sidecars."""
         sidecars = [c for c in self.spec.init_containers or () if c.restart_policy == ALWAYS]
         return tuple(
             (port.host_ip or ANY_IP, port.protocol or "TCP", int32(port.host_port))
@@ -188,7 +195,7 @@ class PodShape:
 
     @lazy
     def images(self) -> tuple[str, ...]:
-        """Image names with their tag, one for each container and image volume."""
+        """Image names with their tags, one for each container and image volume: ImageLocality counts each."""
         volumes = (volume.image.reference for volume in self.spec.volumes or () if volume.image)
         return tuple(tagged(name) for name in (*(c.image for c in self.containers), *volumes))
 
@@ -198,12 +205,12 @@ class PodShape:
 
     @lazy
     def tolerance(self) -> Tolerance:
-        """The same, ready to be asked about taints."""
+        """The tolerations as a set to look taints up in."""
         return Tolerance(self.tolerations)
 
     @lazy
     def spread_label_keys(self) -> tuple[str, ...]:
-        """The labels of a pod that its own spread constraints go by (matchLabelKeys), constraint by constraint."""
+        """The labels of the pod itself that its spread constraints read (matchLabelKeys), constraint by constraint."""
         constraints = self.spec.topology_spread_constraints or ()
         return tuple(key for constraint in constraints for key in constraint.match_label_keys or ())
 
@@ -237,7 +244,7 @@ class PodShape:
         return tuple((weight, term) for weight, term in terms if term is not None)
 
     def terms(self, namespace: str) -> PodTerms:
-        """Pod affinity terms of a pod of this shape in `namespace`."""
+        """The pod affinity terms of a pod of this shape in `namespace`, which terms without namespaces mean."""
         terms = self._terms.get(namespace)
         if terms is None:
             terms = self._terms[namespace] = compile_terms(self.spec.affinity, namespace)
@@ -255,5 +262,5 @@ _WRITTEN: dict[PodPart, Callable[[PodShape], object]] = {
 
 
 def tagged(image: str) -> str:
-    """`nginx` -> `nginx:latest`; names with a tag or digest stay."""
+    """`nginx` -> `nginx:latest`, as nodes report images; names with a tag or digest stay."""
     return image if image.rfind(":") > image.rfind("/") else image + ":latest"

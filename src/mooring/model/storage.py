@@ -1,10 +1,10 @@
-"""Volumes, claims and what CSI drivers say of themselves, as far as a scheduler reads them."""
+"""Persistent volumes, claims, storage classes and the objects of CSI drivers, as far as a scheduler reads them."""
 
 from msgspec import field
 
 from mooring.kit.lazy import lazy
 from mooring.model.meta import KubeObject, LabelSelector, ObjectMeta, Wire
-from mooring.model.pod_spec import AzureDisk, ClaimSpec, GceDisk, NodeSelector, OpaqueVolume, ResourceList, VolumeById
+from mooring.model.pod_spec import ClaimSpec, InTreeSources, NodeSelector, ResourceList
 from mooring.model.quantity import QuantityText, parse, to_int
 from mooring.model.selectors import NodeMatcher, compile_node_selector, without_fields
 
@@ -13,10 +13,11 @@ IMMEDIATE = "Immediate"
 READ_WRITE_ONCE_POD = "ReadWriteOncePod"
 
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
+"""Deprecated, but upstream still reads it before the field."""
 
 
 def _class_name(metadata: ObjectMeta, written: str | None) -> str:
-    """The storage class: the old annotation wins over the field, even where it is empty."""
+    """The storage class. Parity: the annotation wins over the field, even if it is empty."""
     annotations = metadata.annotations or {}
     return annotations.get(CLASS_ANNOTATION, written or "")
 
@@ -35,7 +36,10 @@ class VolumeNodeAffinity(Wire):
 
 
 def reach_of(affinity: VolumeNodeAffinity | None) -> NodeMatcher | None:
-    """Parity: fields of nodes are not looked at, so a term that has nothing else holds everywhere."""
+    """The nodes that a volume with this affinity can be used on; None for all nodes.
+
+    Parity: upstream ignores matchFields here, so that a term with nothing else matches every node.
+    """
     if affinity is None or affinity.required is None:
         return None
     return without_fields(compile_node_selector(affinity.required))
@@ -46,7 +50,9 @@ class CsiSource(Wire):
     volume_handle: str = ""
 
 
-class PersistentVolumeSpec(Wire):
+class PersistentVolumeSpec(InTreeSources):
+    """A volume has exactly one source: CSI, or one of the in-tree sources."""
+
     capacity: ResourceList | None = None
     access_modes: list[str] | None = None
     claim_ref: ClaimReference | None = None
@@ -55,13 +61,6 @@ class PersistentVolumeSpec(Wire):
     volume_attributes_class_name: str | None = None
     node_affinity: VolumeNodeAffinity | None = None
     csi: CsiSource | None = None
-    gce_persistent_disk: GceDisk | None = None
-    aws_elastic_block_store: VolumeById | None = None
-    azure_disk: AzureDisk | None = None
-    azure_file: OpaqueVolume | None = None
-    cinder: VolumeById | None = None
-    portworx_volume: VolumeById | None = None
-    vsphere_volume: OpaqueVolume | None = None
 
 
 class PhaseStatus(Wire):
@@ -69,12 +68,14 @@ class PhaseStatus(Wire):
 
 
 class PersistentVolume(KubeObject, dict=True):
+    """A volume. Capacity and reach are computed once, because every attempt with delayed binding reads them."""
+
     spec: PersistentVolumeSpec = field(default_factory=PersistentVolumeSpec)
     status: PhaseStatus = field(default_factory=PhaseStatus)
 
     @lazy
     def reach(self) -> NodeMatcher | None:
-        """The nodes that can use the volume, by their labels alone; None: all of them."""
+        """The nodes that can use the volume, by their labels; None for all nodes."""
         return reach_of(self.spec.node_affinity)
 
     @lazy
@@ -87,6 +88,8 @@ class PersistentVolume(KubeObject, dict=True):
 
 
 class PersistentVolumeClaim(KubeObject):
+    """A request for storage; it is bound when it names a volume and has the annotation of the controller."""
+
     spec: ClaimSpec = field(default_factory=ClaimSpec)
     status: PhaseStatus = field(default_factory=PhaseStatus)
 
@@ -110,6 +113,8 @@ class TopologyTerm(Wire):
 
 
 class StorageClass(KubeObject):
+    """How volumes of a class are provisioned; with WaitForFirstConsumer the scheduler chooses the node first."""
+
     provisioner: str = ""
     volume_binding_mode: str | None = None
     allowed_topologies: list[TopologyTerm] | None = None
@@ -120,6 +125,8 @@ class DriverAllocatable(Wire):
 
 
 class NodeDriver(Wire):
+    """A CSI driver on a node; without allocatable it can attach any number of volumes."""
+
     name: str = ""
     allocatable: DriverAllocatable | None = None
 
@@ -129,7 +136,7 @@ class CSINodeSpec(Wire):
 
 
 class CSINode(KubeObject):
-    """Which CSI drivers run on the node of that name, and how many volumes each can attach there."""
+    """The CSI drivers on the node of the same name, and how many volumes each can attach there."""
 
     spec: CSINodeSpec = field(default_factory=CSINodeSpec)
 
@@ -140,11 +147,13 @@ class CSIDriverSpec(Wire):
 
 
 class CSIDriver(KubeObject):
+    """Settings of a driver: whether it reports capacity, and whether pods wait for it on each node."""
+
     spec: CSIDriverSpec = field(default_factory=CSIDriverSpec)
 
 
 class CSIStorageCapacity(KubeObject):
-    """How much a class can still provision in a part of the cluster."""
+    """How much storage of a class a driver can still provision in one topology segment of the cluster."""
 
     node_topology: LabelSelector | None = None
     storage_class_name: str = ""
@@ -153,7 +162,7 @@ class CSIStorageCapacity(KubeObject):
 
     @property
     def largest_volume_bytes(self) -> int | None:
-        """The largest volume that can be made; None: nobody knows."""
+        """The largest volume that the driver can provision, if it says so; maximumVolumeSize is more precise."""
         limit = self.maximum_volume_size if self.maximum_volume_size is not None else self.capacity
         return None if limit is None else to_int(parse(limit))
 
@@ -169,4 +178,6 @@ class VolumeAttachmentSpec(Wire):
 
 
 class VolumeAttachment(KubeObject):
+    """A volume that is being attached to a node, which counts against the limit of the driver."""
+
     spec: VolumeAttachmentSpec = field(default_factory=VolumeAttachmentSpec)

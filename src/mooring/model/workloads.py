@@ -1,4 +1,8 @@
-"""The kinds beside Pod and Node that shape a decision: namespaces, what owns pods, priorities and budgets."""
+"""Kinds beside Pod and Node that affect a decision: namespaces, owners of pods, priorities, budgets, pod groups.
+
+ReplicaSets, StatefulSets, ReplicationControllers and Services are here for their selectors: default spread constraints
+use them.
+"""
 
 from msgspec import field
 
@@ -8,7 +12,7 @@ from mooring.model.storage import PersistentVolumeClaim
 
 
 class Namespace(KubeObject):
-    pass
+    """Only its labels are read, by namespace selectors."""
 
 
 class SelectorMapSpec(Wire):
@@ -41,10 +45,12 @@ class StatefulSet(KubeObject):
 
 PREEMPT_LOWER_PRIORITY = "PreemptLowerPriority"
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-"""Priority classes that every cluster has."""
+"""The priority classes that every API server creates, with their values."""
 
 
 class PriorityClass(KubeObject):
+    """Admission copies value and policy into pods; the scheduler reads only the pods."""
+
     value: int = 0
     global_default: bool = False
     preemption_policy: str | None = None
@@ -57,6 +63,8 @@ class DisruptionBudgetSpec(Wire):
 
 
 class DisruptionBudgetStatus(Wire):
+    """disruptions_allowed is what preemption respects; a pod in disrupted_pods is already counted as evicted."""
+
     disruptions_allowed: int = 0
     disrupted_pods: dict[str, str] | None = None
     conditions: list[Condition] | None = None
@@ -68,13 +76,13 @@ class PodDisruptionBudget(KubeObject):
 
 
 class GangPolicy(Wire):
-    """All or nothing: none is scheduled until so many can be."""
+    """All or nothing: the scheduler places no pod of the group before it can place `min_count` of them."""
 
     min_count: int = 0
 
 
 class BasicPolicy(Wire):
-    """Each for itself."""
+    """The scheduler places the pods of the group independently."""
 
 
 class GroupPolicy(Wire):
@@ -91,7 +99,7 @@ class PodGroupStatus(Wire):
 
 
 class PodGroup(KubeObject):
-    """Pods that are scheduled together: those whose `schedulingGroup` names it."""
+    """A group of pods that are scheduled together: the pods whose `schedulingGroup` names it."""
 
     spec: PodGroupSpec = field(default_factory=PodGroupSpec)
     status: PodGroupStatus = field(default_factory=PodGroupStatus)
@@ -110,7 +118,7 @@ class LimitRangeSpec(Wire):
 
 
 class LimitRange(KubeObject):
-    """What containers of a namespace ask for when they do not say; only admission reads it."""
+    """Default requests and limits of containers in a namespace; only admission reads it."""
 
     spec: LimitRangeSpec = field(default_factory=LimitRangeSpec)
 
@@ -125,22 +133,28 @@ class RuntimeScheduling(Wire):
 
 
 class RuntimeClass(KubeObject):
-    """What a container runtime adds to the pods that name it; only admission reads it."""
+    """Overhead and placement of pods that name a container runtime; only admission reads it."""
 
     overhead: RuntimeOverhead | None = None
     scheduling: RuntimeScheduling | None = None
 
 
 class PodTemplate(Wire):
+    """The metadata and spec of the pods that a workload creates."""
+
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: PodSpec = field(default_factory=PodSpec)
 
 
 class Ordinals(Wire):
+    """The first number of the pods of a StatefulSet."""
+
     start: int = 0
 
 
 class WorkloadSpec(Wire):
+    """The union of what workloads have: replicas, or the counts of a Job, or the claim templates of a StatefulSet."""
+
     replicas: int | None = None
     parallelism: int | None = None
     completions: int | None = None
@@ -158,7 +172,7 @@ class WorkloadStatus(Wire):
 
 
 class Workload(KubeObject):
-    """Anything with a pod template, whatever its kind: only simulations, which have no controllers, read it."""
+    """Any kind with a pod template. Only simulations read it: they have no controllers, and create the pods themselves."""
 
     kind: str = ""
     spec: WorkloadSpec = field(default_factory=WorkloadSpec)

@@ -1,6 +1,7 @@
-"""Conditions as lists in a status: each type at most once, and a transition is a change of status.
+"""Conditions in the status of an object: each type stands in the list at most once, and its lastTransitionTime changes
+only when its status changes.
 
-All functions leave the lists that are there as they are.
+The functions return new lists and never change the one that they are given, because the store shares objects.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,19 +21,20 @@ def condition_of(item: JsonObject, type: str) -> JsonObject | None:
 
 
 def holds(item: JsonObject, type: str) -> bool:
+    """Whether the condition of that type is `True`; `Unknown` and a missing condition are not."""
     found = condition_of(item, type)
     return found is not None and found.get("status") == "True"
 
 
 def timed(held: JsonObject | None, new: JsonObject, now: str) -> JsonObject:
-    """The new condition, with the time of the one that it replaces if the status is the same."""
+    """The new condition with its lastTransitionTime: the one of `held`, which it replaces, if the status is the same."""
     is_same = held is not None and held.get("status") == new["status"]
     moment = held.get("lastTransitionTime") if held is not None and is_same else None
     return {**new, "lastTransitionTime": moment or now}
 
 
 def with_condition(conditions: Conditions, new: JsonObject, now: str) -> list[JsonObject]:
-    """The conditions with `new` in its place, or at the end, as pods and nodes have them."""
+    """The conditions with `new` instead of the one of its type, or at the end: upstream's order for pods and nodes."""
     listed = list(conditions)
     for i, held in enumerate(listed):
         if held.get("type") == new["type"]:
@@ -45,14 +47,18 @@ def with_condition(conditions: Conditions, new: JsonObject, now: str) -> list[Js
 
 
 def workload_condition(type: str, status: bool | str, now: str, reason: str = "", message: str = "") -> JsonObject:
-    """A condition without what is empty. `status` may also be `Unknown`."""
+    """A condition without empty fields, as Go writes it. `status` may also be `Unknown`."""
     told = status if isinstance(status, str) else str(bool(status))
     made = {"type": type, "status": told, "lastTransitionTime": now, "reason": reason, "message": message}
     return {key: value for key, value in made.items() if value}
 
 
 def with_workload_condition(conditions: Sequence[JsonObject], new: JsonObject) -> list[JsonObject]:
-    """Parity: the controllers of workloads put a condition at the end, and change none whose status and reason stay."""
+    """The conditions with `new`.
+
+    Parity: controllers of workloads move a changed condition to the end, and leave one alone if status and reason stay,
+    even if the message differs. Without that, each change of a counter in the message would write the status.
+    """
     held = find_condition(conditions, new["type"])
     if held is not None and (held["status"], held.get("reason")) == (new["status"], new.get("reason")):
         return list(conditions)
@@ -67,6 +73,9 @@ def without_condition(conditions: Conditions, type: str) -> list[JsonObject]:
 
 
 def disruption_target(reason: str, message: str, pod: JsonObject) -> JsonObject:
-    """The condition that tells why a pod is being deleted by somebody who is not its owner."""
+    """The condition for a pod that the control plane deletes, for instance by preemption, eviction or a node's taint.
+
+    Jobs read it: their pod failure policies can ignore such pods.
+    """
     target = {"type": "DisruptionTarget", "status": "True", "lastProbeTime": None}
     return {**target, "reason": reason, "message": message, "observedGeneration": pod["metadata"].get("generation", 1)}

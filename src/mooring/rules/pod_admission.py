@@ -1,7 +1,7 @@
-"""Admission: what the plugins of an API server add to a new pod, each given the objects of the cluster that it reads.
+"""Admission of pods: what the API server's admission plugins add to a new pod.
 
-Functions change plain JSON in place. What a server refuses they return as values: the API server refuses the request,
-a simulation reports the manifest.
+Callers pass the objects of the cluster that a plugin reads. Functions change plain JSON in place. What is wrong with a
+pod they return as a value: the API server rejects the request, a simulation reports the manifest.
 """
 
 import json
@@ -13,7 +13,9 @@ from mooring.model.node import NO_EXECUTE
 from mooring.model.workloads import PREEMPT_LOWER_PRIORITY, SYSTEM_PRIORITIES
 
 DEFAULT_TOLERATION_S = 300
+"""kube-apiserver's default of --default-not-ready-toleration-seconds and --default-unreachable-toleration-seconds."""
 NODE_TROUBLES = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+"""The keys of the NoExecute taints that the node lifecycle controller sets."""
 
 # ---- Priority
 
@@ -27,9 +29,10 @@ class PodPriority(NamedTuple):
 
 
 def priority_of(wanted: str, found: JsonObject | None, default: JsonObject | None) -> PodPriority | None:
-    """The priority of a pod that names the class `wanted`; None: there is no such class.
+    """The priority of a pod that names the class `wanted`; None if there is no such class.
 
-    `found` is the class of that name, `default` the one for pods that name none.
+    `found` is the class of that name, `default` the one for pods that name none. The two system classes always exist: a
+    server creates them at its start, and a simulation may come without them.
     """
     if not wanted:
         found = default or {"metadata": {"name": ""}}
@@ -42,7 +45,7 @@ def priority_of(wanted: str, found: JsonObject | None, default: JsonObject | Non
 
 
 def global_default(classes: Iterable[JsonObject]) -> JsonObject | None:
-    """The class for pods that name none: of several, the one with the lowest value."""
+    """The class for pods that name none. Of several that are marked, the one with the lowest value, as upstream."""
     marked = (held for held in classes if held.get("globalDefault"))
     return min(marked, key=lambda held: (held.get("value", 0), held["metadata"]["name"]), default=None)
 
@@ -51,7 +54,10 @@ def global_default(classes: Iterable[JsonObject]) -> JsonObject | None:
 
 
 def add_limits(spec: JsonObject, item: JsonObject) -> Iterator[str]:
-    """Give containers what they lack; yields what was given, in the words of LimitRanger's annotation."""
+    """Give containers the requests and limits that they lack; `item` is an item of a LimitRange.
+
+    Yields what it gave, in the words of LimitRanger's annotation. Call it before validation: limits that it gives count.
+    """
     if item.get("type") != "Container":
         return
     for group, what in (("containers", "container"), ("initContainers", "init container")):
@@ -69,7 +75,10 @@ def add_limits(spec: JsonObject, item: JsonObject) -> Iterator[str]:
 
 
 def add_tolerations(spec: JsonObject) -> None:
-    """A pod stays for five minutes on a node in trouble, unless it says otherwise."""
+    """A pod stays for five minutes on a node that is not ready or unreachable, unless its own tolerations cover that.
+
+    A toleration with an empty key or an empty effect covers every key or effect.
+    """
     held = list(spec.get("tolerations", ()))
     for trouble in NODE_TROUBLES:
         if not any(t.get("key", "") in (trouble, "") and t.get("effect", "") in (NO_EXECUTE, "") for t in held):
@@ -82,14 +91,14 @@ def add_tolerations(spec: JsonObject) -> None:
 
 
 def overhead_fault(own: JsonObject, given: JsonObject) -> str:
-    """Why a pod with the overhead `own` is refused whose class has the overhead `given`; empty: it is not."""
+    """Why a server rejects a pod with the overhead `own` whose class has the overhead `given`; empty if it does not."""
     if own and not given:
         return "Pod Overhead set without corresponding RuntimeClass defined Overhead"
     return "Pod's Overhead doesn't match RuntimeClass's defined Overhead" if own and own != given else ""
 
 
 def add_runtime(spec: JsonObject, runtime_class: JsonObject) -> None:
-    """Overhead, node selector and tolerations of the runtime class."""
+    """Add overhead, node selector and tolerations of the runtime class. Ask `selector_conflicts` before: this overrides."""
     overhead = overhead_of(runtime_class)
     if overhead:
         spec["overhead"] = dict(overhead)
@@ -101,23 +110,27 @@ def add_runtime(spec: JsonObject, runtime_class: JsonObject) -> None:
 
 
 def overhead_of(runtime_class: JsonObject) -> JsonObject:
+    """What the runtime itself takes for each pod, beside the containers."""
     found: JsonObject = (runtime_class.get("overhead") or {}).get("podFixed") or {}
     return found
 
 
 def selector_conflicts(spec: JsonObject, runtime_class: JsonObject) -> Iterator[tuple[str, str, str]]:
-    """(key, value of the class, value of the pod) of each label on which the two do not agree."""
+    """(key, value of the class, value of the pod) of each label on which the node selectors of the two differ."""
     own = spec.get("nodeSelector") or {}
     for key, value in ((runtime_class.get("scheduling") or {}).get("nodeSelector") or {}).items():
         if own.get(key, value) != value:
             yield key, value, own[key]
 
 
-# ---- the strategy's part
+# ---- what the API server's pod strategy adds
 
 
 def merge_label_keys(pod: JsonObject) -> None:
-    """matchLabelKeys and mismatchLabelKeys become lines of the selector: schedulers need read only that."""
+    """matchLabelKeys and mismatchLabelKeys become requirements of the selector, so that schedulers read only selectors.
+
+    A key that the pod has no label for adds nothing, and neither does a term without a selector.
+    """
     labels = pod["metadata"].get("labels") or {}
     for term in (*_pod_terms(pod["spec"]), *pod["spec"].get("topologySpreadConstraints", ())):
         if "labelSelector" not in term:
@@ -135,6 +148,7 @@ def _lines(labels: JsonObject, term: JsonObject, group: str, operator: str) -> I
 
 
 def _pod_terms(spec: JsonObject) -> Iterator[JsonObject]:
+    """All terms of pod affinity and anti-affinity, the required before the preferred."""
     for group in ("podAffinity", "podAntiAffinity"):
         held = spec.get("affinity", {}).get(group, {})
         yield from held.get("requiredDuringSchedulingIgnoredDuringExecution", ())
@@ -143,6 +157,7 @@ def _pod_terms(spec: JsonObject) -> Iterator[JsonObject]:
 
 
 def _joined(held: Iterable[JsonObject], added: Iterable[JsonObject]) -> list[JsonObject]:
-    """What is held, then what is added and not held yet. By text, because a pod may bring thousands."""
+    """`held`, then the lines of `added` that it lacks. Compared as text in a set: a pod may have thousands of lines, and
+    comparing each with each takes quadratic time."""
     known = {json.dumps(line, sort_keys=True) for line in held}
     return [*held, *(line for line in added if json.dumps(line, sort_keys=True) not in known)]

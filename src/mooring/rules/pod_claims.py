@@ -1,6 +1,7 @@
-"""The claims that controllers make for a pod, and what becomes of claims for devices when their users are gone.
+"""The claims that controllers create for a pod, and what they do with a claim for devices whose pods are gone.
 
-kube-controller-manager's rules (resourceclaim/controller.go, volume/ephemeral/controller.go).
+These are kube-controller-manager's rules (resourceclaim/controller.go, volume/ephemeral/controller.go), for the embedded
+controllers and the simulation. The functions return new objects and change none.
 """
 
 from collections.abc import Sequence
@@ -8,13 +9,14 @@ from collections.abc import Sequence
 from mooring.model.json_objects import JsonObject
 
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
-"""Which entry of spec.resourceClaims a claim was made for."""
+"""The annotation that names the entry of spec.resourceClaims that a claim was created for."""
 _LONGEST_STEM = 57
-"""So that a hyphen and five random characters still make a name of 63."""
+"""A name has at most 63 characters, of which the server adds a hyphen and five random ones."""
 
 
 def volume_claim_for(pod: JsonObject, volume: JsonObject) -> JsonObject:
-    """The claim of a generic ephemeral volume: the pod brings the template, and owns the claim."""
+    """The claim of a generic ephemeral volume, from the template in the pod. The pod owns the claim, which is deleted
+    with it. Its name is fixed: the kubelet and the scheduler look for `<pod>-<volume>`."""
     template = volume["ephemeral"].get("volumeClaimTemplate") or {}
     metadata = {
         **_given(template),
@@ -25,7 +27,7 @@ def volume_claim_for(pod: JsonObject, volume: JsonObject) -> JsonObject:
 
 
 def templates_waited_for(pod: JsonObject) -> dict[str, str]:
-    """Entries of the pod that no claim was made for yet: the name of the entry, and of its template."""
+    """Entries of the pod that lack a claim, as {name of the entry: name of its template}."""
     entries = pod["spec"].get("resourceClaims")
     if not entries:
         return {}
@@ -35,7 +37,8 @@ def templates_waited_for(pod: JsonObject) -> dict[str, str]:
 
 
 def device_claim_for(pod: JsonObject, entry: str, template: JsonObject) -> JsonObject:
-    """The claim for an entry of the pod, made from a template, with a name that is still to be completed."""
+    """The claim for an entry of the pod, from a ResourceClaimTemplate. The server completes its name, and the controller
+    records that name in status.resourceClaimStatuses of the pod."""
     given = _given(template["spec"])
     metadata = {
         "generateName": _stem(pod["metadata"]["name"], entry),
@@ -47,7 +50,7 @@ def device_claim_for(pod: JsonObject, entry: str, template: JsonObject) -> JsonO
 
 
 def _stem(pod: str, entry: str) -> str:
-    """Of two long names as much of each as their lengths are to each other."""
+    """The generateName. Long names are both cut in proportion to their lengths, so that both stay recognisable."""
     stem = f"{pod}-{entry}-"
     if len(stem) <= _LONGEST_STEM:
         return stem
@@ -56,6 +59,7 @@ def _stem(pod: str, entry: str) -> str:
 
 
 def _given(template: JsonObject) -> JsonObject:
+    """The labels and annotations of a template: the only metadata that an object takes from it."""
     held = template.get("metadata") or {}
     return {key: dict(held[key]) for key in ("labels", "annotations") if held.get(key)}
 
@@ -66,7 +70,7 @@ def _owner(pod: JsonObject) -> JsonObject:
 
 
 def owning_pod(claim: JsonObject) -> tuple[str, str] | None:
-    """Name and uid of the pod that a claim was made for; None: it was made for none, and stays."""
+    """Name and uid of the pod that a claim was created for; None if a user created it, so that no controller deletes it."""
     for owner in claim["metadata"].get("ownerReferences", ()):
         if owner.get("controller") and owner.get("kind") == "Pod" and owner.get("apiVersion", "v1") == "v1":
             return owner["name"], owner.get("uid", "")
@@ -74,7 +78,7 @@ def owning_pod(claim: JsonObject) -> tuple[str, str] | None:
 
 
 def with_users(status: JsonObject, users: Sequence[JsonObject]) -> JsonObject:
-    """The status of a claim for devices that some of its users left: the last one gives the devices back."""
+    """The status of a claim for devices with these pods left in reservedFor. Without any, the devices become free."""
     left = {name: value for name, value in status.items() if name != "reservedFor"}
     if users:
         return {**left, "reservedFor": list(users)}

@@ -1,6 +1,7 @@
-"""Defaulting: what every API server fills into a pod or a pod template, whatever else is in the cluster.
+"""Defaulting: what the API server fills into a pod or a pod template, independent of other objects of the cluster.
 
-All functions change plain JSON in place; the many fields that no scheduler reads are kept.
+The values are those of upstream's pkg/apis/core/v1/defaults.go. The functions change plain JSON in place, so that the
+many fields that no scheduler reads are kept.
 """
 
 from collections.abc import Iterator, Mapping
@@ -8,9 +9,8 @@ from collections.abc import Iterator, Mapping
 from mooring.model.decode import decode_as
 from mooring.model.json_objects import JsonObject, fill
 from mooring.model.pod import Pod
-from mooring.model.quantity import NANO, to_milli
+from mooring.model.quantity import NANO, round_up, to_milli
 from mooring.model.requests import Accounting, Amounts, are_readable, effective_requests
-from mooring.model.resource_lists import round_up
 
 DEFAULT_SCHEDULER = "default-scheduler"
 
@@ -24,6 +24,7 @@ _CONTAINER = {"terminationMessagePath": "/dev/termination-log", "terminationMess
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
 _FILE_MODE = 0o644
+"""Upstream's mode of files that the kubelet projects into volumes; in JSON it is the decimal 420."""
 _WITH_FILES = {"defaultMode": _FILE_MODE}
 _VOLUMES: Mapping[str, JsonObject] = {
     **dict.fromkeys(("secret", "configMap", "downwardAPI", "projected"), _WITH_FILES),
@@ -32,11 +33,11 @@ _VOLUMES: Mapping[str, JsonObject] = {
     "azureDisk": {"cachingMode": "ReadWrite", "fsType": "ext4", "readOnly": False, "kind": "Shared"},
     "scaleIO": {"storageMode": "ThinProvisioned", "fsType": "xfs"},
 }
-"""What a source of a volume has that does not say otherwise."""
+"""Defaults by the source of a volume."""
 
 
 def complete_pod(pod: JsonObject) -> None:
-    """Pods get more than the templates of what makes pods: requests, host ports and service links are theirs alone."""
+    """Default a pod. Requests, host ports and service links are set in pods only, never in templates of workloads."""
     spec = pod.setdefault("spec", {})
     fill(spec, {"enableServiceLinks": True})
     for container in containers_of(spec):
@@ -49,7 +50,7 @@ def complete_pod(pod: JsonObject) -> None:
 
 
 def complete_pod_spec(spec: JsonObject) -> None:
-    """For pods and for the templates of what makes pods."""
+    """Default what pods and pod templates share."""
     fill(spec, _SPEC)
     spec.setdefault("securityContext", {})
     if spec.get("serviceAccountName"):
@@ -68,7 +69,7 @@ def containers_of(spec: JsonObject) -> Iterator[JsonObject]:
 
 
 def complete_requests(resources: JsonObject) -> None:
-    """Requests that are not given are the limits, resource by resource."""
+    """A request that is missing is the limit, resource by resource."""
     if resources.get("limits"):
         resources["requests"] = {**resources["limits"], **resources.get("requests", {})}
 
@@ -80,6 +81,7 @@ def _round_resources(resources: JsonObject | None) -> None:
 
 
 def _take_host_ports(container: JsonObject) -> None:
+    """In the network of the node a container port is a port of the node, and NodePorts must count it."""
     for port in container.get("ports", ()):
         port["hostPort"] = port.get("hostPort") or port.get("containerPort", 0)
 
@@ -100,7 +102,7 @@ def _complete_container(container: JsonObject) -> None:
 
 
 def _pull_policy(image: str) -> str:
-    """A tag that may move (latest, or none) is pulled each time."""
+    """Images are pulled at each start if their tag may move (latest, or none); a digest never does."""
     name, _, digest = image.partition("@")
     tag = name.rpartition("/")[2].partition(":")[2]
     return "Always" if tag == "latest" or not (tag or digest) else "IfNotPresent"
@@ -129,8 +131,11 @@ def _complete_volume(volume: JsonObject) -> None:
 
 
 def _complete_whole(spec: JsonObject, whole: JsonObject) -> None:
-    """The pod as a whole has the hugepages that its containers are limited to. Where it has limits, requests that it
-    lacks are those of its containers, else the limits."""
+    """Default `spec.resources`, the resources of the pod as a whole.
+
+    Its hugepages limits include those of the containers. If it has limits, a missing request of cpu or memory is the sum
+    over the containers, and any other missing request is the limit.
+    """
     if not (whole.get("requests") or whole.get("limits")):
         return
     held = {**(whole.get("requests") or {}), **(whole.get("limits") or {})}
@@ -143,7 +148,8 @@ def _complete_whole(spec: JsonObject, whole: JsonObject) -> None:
 
 
 def _inside(spec: JsonObject, group: str) -> Amounts:
-    """What the containers ask for, or are limited to, as long as they run together; nothing where one is nonsense."""
+    """The containers' requests or limits (`group`), added up as the scheduler adds up requests: sidecars run beside the
+    containers, other init containers before them. Empty if a quantity is not readable; validation reports that."""
     bare = {
         kind: [
             {"restartPolicy": c.get("restartPolicy"), "resources": {"requests": c.get("resources", {}).get(group)}}
@@ -156,4 +162,5 @@ def _inside(spec: JsonObject, group: str) -> Amounts:
 
 
 def _write(nano: int) -> str:
+    """A quantity in whole units, or in thousandths, rounded up."""
     return str(nano // NANO) if nano % NANO == 0 else f"{to_milli(nano)}m"

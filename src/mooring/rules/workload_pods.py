@@ -1,6 +1,7 @@
-"""The pods that workloads have: what the controller of each kind makes of its pod template.
+"""The pods of workloads: what the controller of each kind makes of its pod template.
 
-Pure functions on plain JSON. What they make shares parts with the template: not to be changed in depth.
+Pure functions on plain JSON, for the embedded controllers and the simulation. The pods share parts with the template, so
+callers must not change them in depth.
 """
 
 import hashlib
@@ -16,10 +17,11 @@ REVISION_LABEL = "controller-revision-hash"
 INDEX = "batch.kubernetes.io/job-completion-index"
 
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-"""No vowels, and no digits that look like them: no name says something by accident."""
+"""Upstream's alphabet for generated names (apimachinery's rand.SafeEncodeString): without vowels and digits that look like
+them, no name contains a word by accident."""
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
-_DAEMON_TROUBLES = (
+_DAEMON_TAINTS = (
     ("not-ready", NO_EXECUTE),
     ("unreachable", NO_EXECUTE),
     ("disk-pressure", NO_SCHEDULE),
@@ -27,12 +29,14 @@ _DAEMON_TROUBLES = (
     ("pid-pressure", NO_SCHEDULE),
     ("unschedulable", NO_SCHEDULE),
 )
+"""Taints of node.kubernetes.io/ that daemon pods tolerate: a node in trouble needs its daemons most of all."""
 
 
 def template_hash(template: JsonObject, collisions: int = 0) -> str:
-    """A short name for what a template says: equal templates have equal names, in every run.
+    """A name of ten letters for the content of a template: equal templates have equal names, in every run.
 
-    Ten letters. `collisions` gives another name to the same template, where one turned out to be taken.
+    `collisions` gives the same template another name, for the case that an object of the first name already exists.
+    The digest is our own; upstream hashes Go's representation of the struct, which has no equivalent here.
     """
     text = json.dumps(template, sort_keys=True, separators=(",", ":"))
     digest = hashlib.blake2b(f"{text}{collisions or ''}".encode(), digest_size=10).digest()
@@ -40,7 +44,7 @@ def template_hash(template: JsonObject, collisions: int = 0) -> str:
 
 
 def owner_reference(resource: KindSpec, owner: JsonObject) -> JsonObject:
-    """That the owner manages what carries this, and is not deleted before it in the foreground."""
+    """The reference by which `owner` controls an object; a foreground deletion of the owner waits for that object."""
     return {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
@@ -52,7 +56,7 @@ def owner_reference(resource: KindSpec, owner: JsonObject) -> JsonObject:
 
 
 def pod_of(resource: KindSpec, owner: JsonObject, template: JsonObject) -> JsonObject:
-    """A pod as the template of a workload has it, with a name that is still to be completed."""
+    """A pod from the template of a workload. The server completes its name (generateName)."""
     held = template.get("metadata", {})
     metadata: JsonObject = {
         "generateName": f"{owner['metadata']['name']}-",
@@ -66,7 +70,7 @@ def pod_of(resource: KindSpec, owner: JsonObject, template: JsonObject) -> JsonO
 
 
 def identified(stateful_set: JsonObject, pod: JsonObject, revision: str, ordinal: int) -> JsonObject:
-    """A pod of the template with the identity of its ordinal: name, labels, host name, volumes."""
+    """The pod of a StatefulSet with the identity of its ordinal: name, labels, host name, volumes."""
     name = f"{stateful_set['metadata']['name']}-{ordinal}"
     metadata = {key: value for key, value in pod["metadata"].items() if key != "generateName"}
     identity = {
@@ -83,7 +87,7 @@ def identified(stateful_set: JsonObject, pod: JsonObject, revision: str, ordinal
 
 
 def claims_of(stateful_set: JsonObject, ordinal: int) -> Iterator[JsonObject]:
-    """The claims that the pod of an ordinal needs."""
+    """The claims that the pod of an ordinal needs. They have no owner: data stays when the pod is deleted."""
     labels = stateful_set["spec"].get("selector", {}).get("matchLabels", {})
     for template in stateful_set["spec"].get("volumeClaimTemplates", ()):
         held = template["metadata"]
@@ -99,7 +103,7 @@ def _claim_name(stateful_set: JsonObject, template: JsonObject, ordinal: int) ->
 
 
 def _with_claims(stateful_set: JsonObject, volumes: list[JsonObject], ordinal: int) -> list[JsonObject]:
-    """A claim takes the place of a volume of the same name."""
+    """The volumes of the pod with those of the claim templates, which replace volumes of the same name."""
     own = [
         {
             "name": template["metadata"]["name"],
@@ -115,7 +119,11 @@ def _with_claims(stateful_set: JsonObject, volumes: list[JsonObject], ordinal: i
 
 
 def meant_for(pod: JsonObject, node: str, digest: str) -> JsonObject:
-    """A pod of the template for a node; that requirement replaces any other that the template has of nodes."""
+    """The pod of a DaemonSet for one node.
+
+    Parity: the requirement of the node replaces the template's required node affinity, which the controller has already
+    evaluated when it chose the node. The scheduler still places the pod.
+    """
     spec, metadata = pod["spec"], pod["metadata"]
     affinity = spec.get("affinity", {})
     line = {"key": "metadata.name", "operator": "In", "values": [node]}
@@ -131,8 +139,8 @@ def meant_for(pod: JsonObject, node: str, digest: str) -> JsonObject:
 
 
 def daemon_tolerations(spec: JsonObject) -> list[JsonObject]:
-    """Those of the template and, where it does not have them, the ones that every daemon has."""
-    troubles = _DAEMON_TROUBLES + ((("network-unavailable", NO_SCHEDULE),) if spec.get("hostNetwork") else ())
+    """The tolerations of the template, and those of every daemon that the template lacks."""
+    troubles = _DAEMON_TAINTS + ((("network-unavailable", NO_SCHEDULE),) if spec.get("hostNetwork") else ())
     added = [{"key": f"node.kubernetes.io/{k}", "operator": "Exists", "effect": effect} for k, effect in troubles]
     held = spec.get("tolerations", [])
     return [*held, *(line for line in added if line not in held)]
@@ -142,16 +150,16 @@ def daemon_tolerations(spec: JsonObject) -> list[JsonObject]:
 
 
 def job_labels(name: str, uid: str) -> dict[str, str]:
-    """The labels that the server adds to the template of a new job, so that the job finds its pods.
+    """The labels that the API server adds to the template of a new job, by which the job selects its pods.
 
-    `uid` is empty for a job that no server has seen.
+    Each has an old name and one with a prefix. `uid` is empty for a job of a manifest, which no server has seen.
     """
     own = {"job-name": name} | ({"controller-uid": uid} if uid else {})
     return own | {f"batch.kubernetes.io/{key}": value for key, value in own.items()}
 
 
 def with_index(pod: JsonObject, job_name: str, index: int) -> JsonObject:
-    """A pod of the template for one index: in its name, labels, host name and the environment of its containers."""
+    """The pod of an indexed job: its index is in the name, labels, annotations, host name and environment variables."""
     metadata, spec, text = pod["metadata"], pod["spec"], str(index)
     return {
         "metadata": {
@@ -173,6 +181,7 @@ def with_index(pod: JsonObject, job_name: str, index: int) -> JsonObject:
 
 
 def _with_variable(container: JsonObject) -> JsonObject:
+    """The container with JOB_COMPLETION_INDEX, unless its author set that variable."""
     held = container.get("env", [])
     if any(variable["name"] == _INDEX_VARIABLE for variable in held):
         return container

@@ -17,7 +17,7 @@ from mooring.model.storage import (
     PhaseStatus,
     StorageClass,
 )
-from mooring.model.volume_claims import (
+from mooring.model.volumes import (
     is_fully_bound,
     is_kept_for,
     kept_for,
@@ -25,8 +25,7 @@ from mooring.model.volume_claims import (
 )
 from mooring.plugins.volumes.choice import fitting_ranks
 from mooring.plugins.volumes.claims import is_delayed
-from mooring.rules.volume_matching import binding_marks, chosen_volume, preference
-from mooring.rules.volume_provisioning import can_provision, provisioned
+from mooring.rules.persistent_volumes import binding_marks, can_provision, chosen_volume, preference, provisioned
 
 BOUND = PhaseStatus(phase="Bound")
 

@@ -1,1 +1,1 @@
-"""Who a client is: tokens, certificates, exec plugins, the service account of a pod."""
+"""Credentials of a client: tokens, passwords, certificates and exec plugins; and the private files that hold them."""

@@ -1,12 +1,16 @@
-"""Certificates for our own API server: an authority, the server's certificate, and those by which clients log in.
+"""Certificates of the embedded API server: an authority, the server's certificate, and client certificates; and the files
+that keep them from one start to the next.
 
-All keys are EC P-256. The extensions are those that Go's and OpenSSL's strict checks ask for.
+All keys are EC P-256. The extensions are those that the strict checks of Go and OpenSSL require.
 """
 
 import ipaddress
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import quote
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -14,14 +18,17 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 
-from mooring.kit.clock import NS_PER_S, Clock
+from mooring.apiclient.credentials.private_files import write_private
+from mooring.kit.clock import NS_PER_S, Clock, WallClock
 
 ALWAYS_NAMED = ("localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
-"""Names that every server certificate carries: local use, and those by which pods look for the API."""
+"""Names in every server certificate: for local use, and those by which pods find the API server."""
 
 AUTHORITY_LIFE = timedelta(days=3650)
 LEAF_LIFE = timedelta(days=365)
+"""As kubeadm: ten years and one year."""
 RENEWED_BEFORE_END = timedelta(days=30)
+"""A certificate that ends sooner is replaced at the next start."""
 _CLOCK_SKEW = timedelta(hours=1)
 """A certificate is valid from a little before it is made, for clients whose clocks are behind."""
 
@@ -35,7 +42,7 @@ class KeyPair:
 
 
 def new_authority(clock: Clock) -> KeyPair:
-    """A self-signed authority, which may sign leaves but no further authorities."""
+    """A self-signed authority, which may sign certificates but no further authorities."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "mooring-ca")])
     builder = (
@@ -47,21 +54,21 @@ def new_authority(clock: Clock) -> KeyPair:
 
 
 def sign_server(authority: KeyPair, hosts: Sequence[str], clock: Clock) -> KeyPair:
-    """A certificate for a server that is reached by these host names and addresses, and by those always named."""
+    """A certificate for a server with these host names and addresses, and with ALWAYS_NAMED."""
     names = x509.SubjectAlternativeName(_general_names(hosts))
     subject = [x509.NameAttribute(NameOID.COMMON_NAME, "mooring-apiserver")]
     return _sign_leaf(authority, subject, [ExtendedKeyUsageOID.SERVER_AUTH], clock, names)
 
 
 def sign_client(authority: KeyPair, user: str, groups: Sequence[str], clock: Clock) -> KeyPair:
-    """A certificate that says who a client is, as Kubernetes reads it: CN is the user, each O is a group."""
+    """A client certificate as Kubernetes reads it: CN is the user, each O is a group."""
     subject = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
     subject.append(x509.NameAttribute(NameOID.COMMON_NAME, user))
     return _sign_leaf(authority, subject, [ExtendedKeyUsageOID.CLIENT_AUTH], clock)
 
 
 def is_sound(pair: KeyPair, authority: KeyPair, clock: Clock) -> bool:
-    """Whether certificate and key belong together, the authority signed them, and they do not end soon."""
+    """Whether certificate and key belong together, the authority signed the certificate, and it does not end soon."""
     try:
         certificate, key = _parsed(pair)
         issuer, _ = _parsed(authority)
@@ -74,14 +81,14 @@ def is_sound(pair: KeyPair, authority: KeyPair, clock: Clock) -> bool:
 
 
 def covers(pair: KeyPair, hosts: Sequence[str]) -> bool:
-    """Whether a server certificate carries all these names, and those always named."""
+    """Whether a server certificate has all these names, and ALWAYS_NAMED."""
     certificate, _ = _parsed(pair)
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     return set(_general_names(hosts)) <= set(names)
 
 
 def names_client(pair: KeyPair, user: str, groups: Sequence[str]) -> bool:
-    """Whether a client certificate is for this user with just these groups."""
+    """Whether a client certificate is for this user with exactly these groups."""
     subject = _parsed(pair)[0].subject
     users = [attribute.value for attribute in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     told = [attribute.value for attribute in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
@@ -142,7 +149,7 @@ def _parsed(pair: KeyPair) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey
 
 
 def _general_names(hosts: Sequence[str]) -> list[x509.GeneralName]:
-    """Without doubles, in the order given."""
+    """The names of a server certificate, without repetitions, in the given order."""
     return [*dict.fromkeys(_general_name(host) for host in (*ALWAYS_NAMED, *hosts))]
 
 
@@ -150,7 +157,7 @@ def _general_name(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host.strip("[]").partition("%")[0]))
     except ValueError:
-        # The codec turns names in other scripts into their ASCII form, which is what certificates carry.
+        # Certificates hold the ASCII form (IDNA) of names in other scripts.
         return x509.DNSName(host.encode("idna").decode().lower())
 
 
@@ -170,3 +177,58 @@ def _key_usage(signs_certificates: bool) -> x509.KeyUsage:
 
 def _now(clock: Clock) -> datetime:
     return datetime.fromtimestamp(clock.now_ns() // NS_PER_S, UTC)
+
+
+# ---- files
+
+
+class CertificateFiles:
+    """An authority and the certificates that it signed, in a directory. Without a directory, all are new and in memory.
+
+    Each certificate is checked before use and replaced if it no longer fits: a new authority invalidates all others.
+    """
+
+    def __init__(self, directory: Path | None = None, clock: Clock | None = None) -> None:
+        self._directory = directory
+        self._clock = clock or WallClock()
+        self._authority = self._kept("ca", lambda pair: is_sound(pair, pair, self._clock), self._new_authority)
+
+    @property
+    def authority_pem(self) -> bytes:
+        """The certificate by which clients trust the server, and the server trusts clients."""
+        return self._authority.certificate_pem
+
+    def server(self, hosts: Sequence[str] = ()) -> KeyPair:
+        """The server's certificate. Hosts that the kept one lacks make a new one necessary."""
+        return self._kept(
+            "server",
+            lambda pair: self._is_sound(pair) and covers(pair, hosts),
+            lambda: sign_server(self._authority, hosts, self._clock),
+        )
+
+    def client(self, user: str, groups: Sequence[str] = ()) -> KeyPair:
+        return self._kept(
+            f"client-{quote(user, safe='')}",
+            lambda pair: self._is_sound(pair) and names_client(pair, user, groups),
+            lambda: sign_client(self._authority, user, groups, self._clock),
+        )
+
+    def _new_authority(self) -> KeyPair:
+        return new_authority(self._clock)
+
+    def _is_sound(self, pair: KeyPair) -> bool:
+        return is_sound(pair, self._authority, self._clock)
+
+    def _kept(self, name: str, still_does: Callable[[KeyPair], bool], make: Callable[[], KeyPair]) -> KeyPair:
+        if self._directory is None:
+            return make()
+        certificate, key = self._directory / f"{name}.crt", self._directory / f"{name}.key"
+        with suppress(FileNotFoundError):
+            pair = KeyPair(certificate.read_bytes(), key.read_bytes())
+            if still_does(pair):
+                return pair
+        pair = make()
+        # Two files cannot be replaced in one step. After a crash between them the pair does not match, and is replaced.
+        write_private(key, pair.key_pem)
+        write_private(certificate, pair.certificate_pem)
+        return pair

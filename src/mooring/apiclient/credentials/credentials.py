@@ -1,4 +1,4 @@
-"""Who a client says it is: tokens, passwords and certificates, fixed or read again as someone rotates their files."""
+"""Credentials of a client: tokens, passwords and certificates, fixed or in files that are read again after rotation."""
 
 import base64
 import logging
@@ -12,28 +12,30 @@ from mooring.kit.clock import NS_PER_S, Clock, WallClock
 log = logging.getLogger(__name__)
 
 REREAD_AFTER_S = 60
-"""As client-go does: the kubelet rotates tokens at 80 % of their life, so a minute late does no harm."""
+"""client-go's interval. The kubelet rotates tokens at 80 % of their lifetime, so that a delay of a minute does no harm."""
 
 
 class CredentialsError(Exception):
-    """Credentials cannot be had. The text says where they were looked for and never holds a secret."""
+    """There are no usable credentials. The text names the source and never contains a secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What one request shows: the Authorization header (empty: none) and a client certificate."""
+    """The credentials of one request: the Authorization header (empty for none) and a client certificate."""
 
     authorization: str = field(default="", repr=False)
     pair: KeyPair | None = None
 
 
 class Credentials(Protocol):
-    """Where grants come from."""
+    """A source of grants."""
 
-    async def grant(self) -> Grant: ...
+    async def grant(self) -> Grant:
+        """The present credentials. Raises CredentialsError."""
+        ...
 
     def reject(self, grant: Grant) -> bool:
-        """The server did not take this grant: whether asking again may give a better one."""
+        """Report that the server rejected this grant (401). Returns whether a new grant may differ from it."""
         ...
 
 
@@ -46,7 +48,7 @@ def basic(username: str, password: str) -> str:
 
 
 class RereadFile:
-    """The content of a file that someone else replaces now and then. `field` is for messages: who named the file."""
+    """The content of a file that another program rotates. `field` is for messages: the place that names the file."""
 
     def __init__(self, path: Path, field: str = "", clock: Clock | None = None) -> None:
         self._path = path
@@ -62,11 +64,12 @@ class RereadFile:
         return self._content
 
     def forget(self) -> None:
-        """The next reader looks at the file again, whatever its age."""
+        """Make the next call read the file."""
         self._read_at_ns = -REREAD_AFTER_S * NS_PER_S
 
     def _read(self) -> bytes:
-        """What is there now; while it cannot be read, what was there last."""
+        """The present content. While the file cannot be read, the last content stays in use: a rotation is not atomic
+        everywhere."""
         try:
             found = self._path.read_bytes()
             problem = "" if found.strip() else "is empty"
@@ -77,17 +80,17 @@ class RereadFile:
         told = " ".join(filter(None, (f"{self._field}:" if self._field else "", str(self._path), problem)))
         if self._content is None:
             raise CredentialsError(told)
-        log.warning("%s; what was read before is used", told)
+        log.warning("%s; the client continues with the previous content", told)
         return self._content
 
 
 Secret = bytes | RereadFile
-"""Written down, or in a file."""
+"""A fixed value, or a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Credentials that are written down or lie in files; any part may be missing."""
+    """Credentials that are fixed or in files; any part may be missing. A token wins over a password."""
 
     token: Secret | None = field(default=None, repr=False)
     certificate: Secret | None = field(default=None, repr=False)
@@ -99,7 +102,7 @@ class Identity:
         return self._now()
 
     def reject(self, grant: Grant) -> bool:
-        """True if a file has changed since: showing the same thing twice would not help."""
+        """True if a file has changed since then; sending the same credentials again would not help."""
         for secret in (self.token, self.certificate, self.key):
             if isinstance(secret, RereadFile):
                 secret.forget()

@@ -1,4 +1,6 @@
-"""Credentials from a program that a kubeconfig names (client.authentication.k8s.io): run, kept until they end, run again."""
+"""Credentials from an exec plugin: a program that a kubeconfig names (client.authentication.k8s.io). The client runs it, and
+runs it again when the credentials expire or the server rejects them.
+"""
 
 import asyncio
 import json
@@ -20,15 +22,18 @@ V1 = "client.authentication.k8s.io/v1"
 V1BETA1 = "client.authentication.k8s.io/v1beta1"
 VERSIONS = (V1, V1BETA1)
 TIME_LIMIT_S = 60.0
+"""How long a program may run. Without a limit a program that waits for input would stop the scheduler."""
 MAX_ANSWER_BYTES = 1 << 20
+"""An ExecCredential has a few KiB."""
 _SHOWN_STDERR_BYTES = 1000
+"""How much of the end of the program's stderr an error message shows."""
 _LAST_WORDS_S = 1.0
-"""How long a killed program's pipes may take to close."""
+"""How long the pipes of a killed program may take to close."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExecPlugin:
-    """What a kubeconfig says about the program. `place` is where it says so, for messages."""
+    """The program as the kubeconfig describes it. `place` is the field of the kubeconfig, for messages."""
 
     place: str
     command: str
@@ -37,7 +42,7 @@ class ExecPlugin:
     api_version: str = V1
     install_hint: str = ""
     cluster: Mapping[str, Any] | None = field(default=None, repr=False)
-    """Told to the program if it asks for it by provideClusterInfo."""
+    """The cluster for KUBERNETES_EXEC_INFO, if the kubeconfig sets provideClusterInfo."""
     time_limit_s: float = TIME_LIMIT_S
 
 
@@ -55,7 +60,7 @@ class _Answer(msgspec.Struct, rename="camel"):
 
 
 class ExecCredentials:
-    """Runs the program when there is no grant that still holds; requests that come meanwhile wait for the same run."""
+    """Runs the program when there is no valid grant. Requests that arrive meanwhile wait for the same run."""
 
     def __init__(self, plugin: ExecPlugin, clock: Clock | None = None) -> None:
         self._plugin = plugin
@@ -81,7 +86,7 @@ class ExecCredentials:
 
 
 async def _run(plugin: ExecPlugin) -> bytes:
-    """What the program prints. It gets no input and must not keep us waiting."""
+    """Run the program and return what it prints. It gets no input, and a limited time."""
     process = await _started(plugin)
     try:
         async with asyncio.timeout(plugin.time_limit_s):
@@ -117,7 +122,7 @@ async def _started(plugin: ExecPlugin) -> asyncio.subprocess.Process:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Leave neither the program nor its pipes behind."""
+    """Leave neither the process nor its pipes behind, whatever happened."""
     if process.returncode is None:
         _kill(process)
         with suppress(TimeoutError):
@@ -126,7 +131,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:
-    """The program with all that it started; its session is its own, so nothing else is hit."""
+    """Kill the program and its children. It has a session of its own, so that no other process is in the group."""
     if process.returncode is not None:
         return
     with suppress(ProcessLookupError):
@@ -134,7 +139,7 @@ def _kill(process: asyncio.subprocess.Process) -> None:
 
 
 async def _read_start(process: asyncio.subprocess.Process) -> bytes:
-    """What is printed, up to a little more than we take: who prints without end is stopped."""
+    """The output, up to a little more than the limit. A program that prints more is killed; its pipe is still drained."""
     assert process.stdout is not None
     found = bytearray()
     while chunk := await process.stdout.read(1 << 16):
@@ -146,7 +151,7 @@ async def _read_start(process: asyncio.subprocess.Process) -> bytes:
 
 
 async def _read_end(process: asyncio.subprocess.Process) -> bytes:
-    """The last words, where programs say what went wrong."""
+    """The end of stderr, where programs print what went wrong."""
     assert process.stderr is not None
     found = b""
     while chunk := await process.stderr.read(1 << 16):
@@ -162,13 +167,13 @@ def _request(plugin: ExecPlugin) -> str:
 
 
 def _parsed(plugin: ExecPlugin, output: bytes) -> _ExecStatus:
-    """The parser's own messages hold no values, so they may be shown."""
+    """The status of the ExecCredential. Messages of the JSON parser contain no values, so they can be shown."""
     try:
         answer = msgspec.json.decode(output, type=_Answer)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _error(plugin, f"did not print an ExecCredential: {error}") from None
     if answer.kind != "ExecCredential":
-        raise _error(plugin, "did not print an ExecCredential: kind is something else")
+        raise _error(plugin, "did not print an ExecCredential: its output has another kind")
     if answer.api_version != plugin.api_version:
         raise _error(plugin, f"printed another version than {plugin.api_version}, which the kubeconfig asks for")
     if answer.status is None:
@@ -199,5 +204,5 @@ def _error(plugin: ExecPlugin, what: str, complaint: bytes = b"", hint: str = ""
     told = complaint.decode(errors="replace").strip()
     message = f"{plugin.place}: the credential plugin {plugin.command!r} {what}"
     if told:
-        message += f"; it said: {told}"
+        message += f"; its error output: {told}"
     return CredentialsError(f"{message}\n\n{hint.strip()}" if hint.strip() else message)

@@ -1,1 +1,1 @@
-"""Reading, merging and writing kubeconfig files."""
+"""Reading, merging and writing kubeconfig files, and the connection settings that follow from them."""

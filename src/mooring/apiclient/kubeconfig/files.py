@@ -1,6 +1,6 @@
-"""Kubeconfig files as they are written: found, parsed, and merged by kubectl's rules.
+"""Kubeconfig files: finding, parsing and merging them by kubectl's rules.
 
-Of two entries with one name the one of the earlier file counts, as a whole; so does the first current-context.
+Of two entries with the same name, the one of the first file counts, as a whole; so does the first current-context.
 """
 
 import os
@@ -19,7 +19,7 @@ except ImportError:  # libyaml is an option of PyYAML
 
 
 class KubeconfigError(Exception):
-    """A kubeconfig cannot be used. The text names file and field, and shows no value that may be secret."""
+    """A kubeconfig that cannot be used. The text names file and field, and never shows a value that may be secret."""
 
     def __init__(self, file: str | Path, field: str, problem: str) -> None:
         super().__init__(": ".join(filter(None, (str(file), field, problem))))
@@ -29,7 +29,7 @@ class KubeconfigError(Exception):
 
 
 class _Written(msgspec.Struct, kw_only=True, rename="kebab"):
-    """A piece of a kubeconfig; unknown fields are skipped, as kubectl does."""
+    """The base of the structs of a kubeconfig; unknown fields are ignored, as in kubectl."""
 
 
 class KubeconfigExtension(_Written):
@@ -115,7 +115,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Entry(Generic[T]):
-    """A named thing and where it is written: relative paths start at that file."""
+    """A value of a kubeconfig with its file and place. Relative paths start at the directory of the file."""
 
     file: Path
     place: str
@@ -130,7 +130,7 @@ class Entry(Generic[T]):
 
 @dataclass(slots=True)
 class Kubeconfig:
-    """What the files say together."""
+    """The merged content of all files."""
 
     files: tuple[Path, ...]
     current_context: str = ""
@@ -140,7 +140,7 @@ class Kubeconfig:
 
 
 def kubeconfig_paths(explicit: Path | None, environment: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
-    """The files to read: the one given, which must exist; else those of $KUBECONFIG; else ~/.kube/config."""
+    """The files to read: the given one, which must exist; otherwise those of $KUBECONFIG; otherwise ~/.kube/config."""
     if explicit is not None:
         if not explicit.is_file():
             raise KubeconfigError(explicit, "", "there is no such file")
@@ -152,6 +152,7 @@ def kubeconfig_paths(explicit: Path | None, environment: Mapping[str, str] = os.
 
 
 def merged(paths: Sequence[Path]) -> Kubeconfig:
+    """The files as one kubeconfig, the first taking precedence. Raises KubeconfigError."""
     whole = Kubeconfig(tuple(paths))
     for path in paths:
         file = _parsed(path, _read(path))
@@ -172,7 +173,7 @@ def _add(entries: dict[str, Entry[T]], path: Path, section: str, items: Sequence
 
 
 def check_kubeconfig(path: Path) -> bytes:
-    """The text of a file that is a kubeconfig. Raises KubeconfigError."""
+    """The text of a file, if it is a kubeconfig. Raises KubeconfigError."""
     text = _read(path)
     _parsed(path, text)
     return text
@@ -182,16 +183,16 @@ def _parsed(path: Path, text: bytes) -> _File:
     try:
         file = msgspec.convert(_without_nulls(_yaml(path, text) or {}), _File)
     except msgspec.ValidationError as error:
-        # Safe to show: such a message tells types and the place, never the value.
+        # Safe to show: msgspec's messages have types and the place, never the value.
         problem, _, place = str(error).partition(" - at ")
         raise KubeconfigError(path, place.strip("`").removeprefix("$").removeprefix("."), problem) from None
     if file.kind not in ("", "Config") or file.api_version not in ("", "v1"):
-        raise KubeconfigError(path, "kind", "this is no kubeconfig, which has kind Config and apiVersion v1")
+        raise KubeconfigError(path, "kind", "is not a kubeconfig, which has kind Config and apiVersion v1")
     return file
 
 
 class _KubeconfigLoader(_BaseLoader):
-    """YAML in which a date is a text, as it is for kubectl: clusters may be named after days."""
+    """YAML in which a date is a text, as for kubectl: a cluster may be named `2026-11-15`."""
 
 
 _KubeconfigLoader.yaml_implicit_resolvers = {
@@ -208,7 +209,7 @@ def _read(path: Path) -> bytes:
 
 
 def _yaml(path: Path, text: bytes) -> Any:
-    """The parser's messages may quote the file, and so a secret: only the place of the fault is told."""
+    """The parsed YAML. The parser's messages can quote the file, and so a secret: errors name only the place."""
     try:
         return yaml.load(text, Loader=_KubeconfigLoader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -218,7 +219,7 @@ def _yaml(path: Path, text: bytes) -> Any:
 
 
 def _without_nulls(value: Any) -> Any:
-    """A null means the same as leaving the field out."""
+    """The value without nulls: null means the same as leaving the field out."""
     if isinstance(value, dict):
         return {str(key): _without_nulls(inner) for key, inner in value.items() if inner is not None}
     if isinstance(value, list):

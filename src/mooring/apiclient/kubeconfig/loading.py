@@ -1,17 +1,20 @@
-"""From kubeconfig files to a way into a cluster: one context is chosen, and its cluster and user are checked."""
+"""From kubeconfig files, or the service account of a pod, to ConnectionSettings.
+
+One context is chosen, and its cluster and user are checked. Errors name the field, so that a user can correct it.
+"""
 
 import base64
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.credentials.credentials import Credentials, Identity, RereadFile, Secret
+from mooring.apiclient.credentials.credentials import Credentials, CredentialsError, Identity, RereadFile, Secret
 from mooring.apiclient.credentials.exec_plugin import V1, VERSIONS, ExecCredentials, ExecPlugin
-from mooring.apiclient.credentials.in_cluster import in_cluster, is_in_cluster
 from mooring.apiclient.kubeconfig.files import (
     Context,
     Entry,
@@ -26,15 +29,15 @@ from mooring.kit.clock import Clock, WallClock
 
 T = TypeVar("T")
 
-_NOWHERE = "none was given, $KUBECONFIG and ~/.kube/config name no file that exists, and this is no pod"
+_NOWHERE = "none is given, neither $KUBECONFIG nor ~/.kube/config is a file that exists, and this is not a pod"
 
 _EXEC_EXTENSION = "client.authentication.k8s.io/exec"
-"""The extension of a cluster that is handed to exec plugins."""
+"""The extension of a cluster whose content goes to exec plugins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What of this machine and process is looked at."""
+    """What the settings depend on beside the files; tests pass their own."""
 
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     clock: Clock = field(default_factory=WallClock)
@@ -43,7 +46,10 @@ class Surroundings:
 def find_connection(
     path: Path | None = None, context: str = "", around: Surroundings | None = None
 ) -> ConnectionSettings:
-    """As kubectl finds its cluster: the file given, $KUBECONFIG, ~/.kube/config, and else the pod's service account."""
+    """As kubectl finds its cluster: the given file, $KUBECONFIG, ~/.kube/config, and finally the pod's service account.
+
+    Raises KubeconfigError, CredentialsError.
+    """
     around = around or Surroundings()
     found = kubeconfig_paths(path, around.environment)
     if not found and is_in_cluster(around.environment):
@@ -53,12 +59,8 @@ def find_connection(
     return access_of(merged(found), context, around)
 
 
-def read_kubeconfig(path: Path, context: str = "", around: Surroundings | None = None) -> ConnectionSettings:
-    return access_of(merged(kubeconfig_paths(path)), context, around or Surroundings())
-
-
 def access_of(config: Kubeconfig, context: str, around: Surroundings) -> ConnectionSettings:
-    """The way of one context; an empty name stands for the current one."""
+    """The settings of one context; an empty name means the current context."""
     chosen = _context(config, context)
     cluster = _named(config.clusters, chosen, "cluster", chosen.value.cluster)
     user = _named(config.users, chosen, "user", chosen.value.user) if chosen.value.user else None
@@ -100,7 +102,7 @@ def _there_are(entries: Mapping[str, Any]) -> str:
     return f" (there are: {', '.join(sorted(entries))})" if entries else " (there are none)"
 
 
-# The cluster
+# ---- the cluster
 
 
 def _check_cluster(cluster: Entry[KubeconfigCluster]) -> None:
@@ -113,12 +115,12 @@ def _check_cluster(cluster: Entry[KubeconfigCluster]) -> None:
     if value.proxy_url:
         _check_url(cluster, "proxy-url", value.proxy_url, ("http", "https"))
     if value.insecure_skip_tls_verify and (value.certificate_authority or value.certificate_authority_data):
-        problem = "cannot be true where a certificate authority is given: that would not be asked"
+        problem = "cannot be true with a certificate authority, which would have no effect"
         raise cluster.error("insecure-skip-tls-verify", problem)
 
 
 def _check_url(cluster: Entry[KubeconfigCluster], name: str, url: str, schemes: tuple[str, ...]) -> None:
-    """The URL itself is not shown: a proxy's may hold a password."""
+    """Check a URL without showing it: the URL of a proxy may contain a password."""
     try:
         parts = urlsplit(url)
         is_url = bool(parts.hostname) and parts.port != 0
@@ -131,7 +133,7 @@ def _check_url(cluster: Entry[KubeconfigCluster], name: str, url: str, schemes: 
 
 
 def _server_url(written: str) -> str:
-    """Without a scheme it is http, as for kubectl."""
+    """The URL of the server; without a scheme it is http, as for kubectl."""
     return (written if "://" in written else f"http://{written}").rstrip("/")
 
 
@@ -147,7 +149,7 @@ def _authority(cluster: Entry[KubeconfigCluster]) -> bytes:
 
 
 def _cluster_info(cluster: Entry[KubeconfigCluster], authority: bytes) -> dict[str, Any]:
-    """What a plugin with provideClusterInfo is told."""
+    """The cluster as a plugin with provideClusterInfo gets it."""
     value = cluster.value
     told: dict[str, Any] = {
         "server": _server_url(value.server),
@@ -161,16 +163,14 @@ def _cluster_info(cluster: Entry[KubeconfigCluster], authority: bytes) -> dict[s
     return {name: content for name, content in told.items() if content}
 
 
-# The user
+# ---- the user
 
 
 def _credentials(user: Entry[User], cluster: Mapping[str, Any], around: Surroundings) -> Credentials:
     value = user.value
     if value.auth_provider is not None:
         named = value.auth_provider.get("name", "")
-        problem = (
-            f"{named!r} is gone from Kubernetes since 1.26; use an exec plugin (kubelogin, gke-gcloud-auth-plugin)"
-        )
+        problem = f"{named!r} was removed in Kubernetes 1.26; use an exec plugin (kubelogin, gke-gcloud-auth-plugin)"
         raise user.error("auth-provider", problem)
     _check_methods(user)
     if value.exec is not None:
@@ -179,7 +179,7 @@ def _credentials(user: Entry[User], cluster: Mapping[str, Any], around: Surround
     key = _secret(user, "client-key", value.client_key_data, value.client_key, around)
     if (certificate is None) != (key is None):
         missing = "client-key" if key is None else "client-certificate"
-        raise user.error(missing, f"neither {missing} nor {missing}-data is set, but its other half is")
+        raise user.error(missing, f"neither {missing} nor {missing}-data is set, but its counterpart is")
     # Parity: a token file wins over a token, unlike the -data fields, which win over their files.
     token = _secret(user, "tokenFile", b"" if value.token_file else value.token.encode(), value.token_file, around)
     return Identity(token, certificate, key, (value.username, value.password) if value.username else None)
@@ -201,7 +201,7 @@ def _secret(user: Entry[User], name: str, data: bytes, path: str, around: Surrou
     if not path:
         return None
     file = RereadFile(user.path(path), f"{user.file}: {user.place}.{name}", around.clock)
-    file.content()  # so that a wrong path is told at once
+    file.content()  # so that a wrong path is an error now, not at the first request
     return file
 
 
@@ -215,9 +215,9 @@ def _plugin(user: Entry[User], cluster: Mapping[str, Any]) -> ExecPlugin:
     if settings.interactive_mode not in ("Never", "IfAvailable", "Always", ""):
         raise user.error("exec.interactiveMode", "must be Never, IfAvailable or Always")
     if not settings.interactive_mode and settings.api_version == V1:
-        raise user.error("exec.interactiveMode", "is not set, and v1 asks for it: Never, IfAvailable or Always")
+        raise user.error("exec.interactiveMode", "is not set, and v1 requires it: Never, IfAvailable or Always")
     if settings.interactive_mode == "Always":
-        raise user.error("exec.interactiveMode", "is Always, but a scheduler has no terminal to ask at")
+        raise user.error("exec.interactiveMode", "is Always, but a scheduler has no terminal")
     if not all(variable.name for variable in settings.env):
         raise user.error("exec.env", "has a variable without a name")
     has_directory = os.sep in settings.command
@@ -242,3 +242,45 @@ def _impersonation(user: Entry[User]) -> tuple[tuple[str, str], ...]:
     if headers and not value.as_user:
         raise user.error("as", "is not set, but as-uid, as-groups or as-user-extra is")
     return tuple(headers)
+
+
+# ---- the service account of a pod
+
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_HOST, _PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
+
+
+def names_cluster(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether the environment names an API server, as in every pod. A pod may still have no service account."""
+    return bool(environment.get(_HOST) and environment.get(_PORT))
+
+
+def is_in_cluster(environment: Mapping[str, str] = os.environ, mounted: Path = SERVICE_ACCOUNT) -> bool:
+    return names_cluster(environment) and (mounted / "token").is_file()
+
+
+def in_cluster(
+    environment: Mapping[str, str] = os.environ, mounted: Path = SERVICE_ACCOUNT, clock: Clock | None = None
+) -> ConnectionSettings:
+    """The settings of a pod. The token file is read again, because the kubelet rotates it.
+
+    Parity: without ca.crt the authorities of the machine count. Raises CredentialsError.
+    """
+    host, port = environment.get(_HOST), environment.get(_PORT)
+    if not host or not port:
+        raise CredentialsError(f"this is not a pod: {_HOST} and {_PORT} are not both set")
+    token = RereadFile(mounted / "token", "service account", clock)
+    token.content()  # so that a missing mount is an error now, not at the first request
+    return ConnectionSettings(
+        server=f"https://{f'[{host}]' if ':' in host else host}:{port}",
+        authority_pem=_content(mounted / "ca.crt"),
+        credentials=Identity(token),
+        namespace=_content(mounted / "namespace").decode().strip(),
+    )
+
+
+def _content(path: Path) -> bytes:
+    with suppress(FileNotFoundError):
+        return path.read_bytes()
+    return b""

@@ -1,1 +1,1 @@
-"""Lists and watches that keep a copy of what an API server has."""
+"""Reflectors: lists and watches that keep a copy of the objects of an API server."""

@@ -1,46 +1,85 @@
-"""The objects of one kind as a watch shows them, kept right though events come twice, late, or not at all."""
+"""The known objects of one kind, kept correct although events may come twice, late, or not at all; and the changes that a
+listener gets from them.
+"""
 
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from mooring.apiclient.reflectors.changes import ObjectChange
-from mooring.apiclient.reflectors.versions import is_later
 from mooring.apiclient.reflectors.watch_lines import DELETED
 from mooring.model.meta import KubeObject
 
 T = TypeVar("T", bound=KubeObject)
 
+
+class ChangeListener(Protocol):
+    """Receives every change, in the order in which changes come. A scheduler is one."""
+
+    def added(self, item: Any) -> None: ...
+
+    def updated(self, old: Any, new: Any) -> None:
+        """The two are forms of the same object: their uids are equal."""
+        ...
+
+    def removed(self, item: Any) -> None:
+        """`item` is the last form that the listener got."""
+        ...
+
+
+class ObjectChange(NamedTuple, Generic[T]):
+    """An object before and after: without `old` it is new, without `new` it is deleted.
+
+    If the uids differ, one object was deleted and another was created under its name.
+    """
+
+    old: T | None
+    new: T | None
+
+
+def tell(listener: ChangeListener, change: ObjectChange[T]) -> None:
+    """Call the method of the listener for a change."""
+    old, new = change
+    if old is None:
+        listener.added(new)
+    elif new is None:
+        listener.removed(old)
+    elif old.metadata.uid == new.metadata.uid:
+        listener.updated(old, new)
+    else:
+        listener.removed(old)
+        listener.added(new)
+
+
 MAX_GRAVES = 4096
-"""Deletions that are remembered. Events that come late come within seconds, so the oldest can be forgotten."""
+"""How many deletions are remembered. Late events come within seconds, so the oldest can be forgotten."""
 
 Inherit = Callable[[T, T], None]
-"""(new, old): the new form of an object takes over what was worked out of the old one."""
+"""(new, old): the new form of an object takes the computed values of the old one."""
 
 
 class Known(Generic[T]):
-    """Objects by key. These rules hold for every event, whatever its type claims:
+    """Objects by key. These rules apply to every event, whatever its type says:
 
-    1. It counts if its version is later than the one that is known of that name: of the object, of its deletion, or of
-       the list on which it was not. Anything else came twice or late, and is ignored. A deletion also counts at the
-       very version that is known.
-    2. ADDED and MODIFIED mean the same: this is how the object looks now. One with another uid has replaced it.
-    3. DELETED means that the name is free, also where the uid is another: we missed how that one came.
-       Of an unknown object only the version is kept, so that news of it that come late do not bring it back.
-    4. Versions that are no numbers cannot be compared: then what comes later is later.
+    1. An event counts if its version is later than the known version of that name: that of the object, of its deletion,
+       or of the list that did not contain it. Any other event came twice or late, and is ignored. A deletion also counts
+       at exactly the known version.
+    2. ADDED and MODIFIED mean the same: the object looks like this now. An object with another uid has replaced it.
+    3. DELETED means that the name is free, even if the uid differs: then an event in between was lost.
+       Of an unknown object only the version is kept, so that a late event does not bring the object back.
+    4. Versions that are not numbers cannot be compared: then the event that comes later is later.
     """
 
     def __init__(self, inherit: Inherit[T] | None = None) -> None:
         self.objects: dict[str, T] = {}
         self.unreadable: set[str] = set()
-        """Names that are taken by objects which we could not read; they may also be known as they were before."""
+        """Names of objects that cannot be decoded; `objects` may still have an earlier form."""
         self._graves: dict[str, str | None] = {}
-        """Versions at which names became free, the oldest first."""
+        """The versions of deletions by key, the oldest first."""
         self._listed_at: str | None = None
-        """The version of the last complete list: what is not known by then was not there by then."""
+        """The version of the last complete list. An object that is not known did not exist at that version."""
         self._inherit = inherit
 
     def take(self, event_type: str, item: T) -> ObjectChange[T] | None:
-        """What an event changes; None if nothing. Of a DELETED object no more than the metadata is read."""
+        """The change of an event; None if it changes nothing. Of a DELETED object only the metadata is read."""
         key, version = item.key, item.metadata.resource_version
         old = self.objects.get(key)
         if event_type == DELETED:
@@ -52,9 +91,10 @@ class Known(Generic[T]):
         return self._put(key, old, item)
 
     def replace(self, listed: "Known[T]", version: str) -> Iterator[ObjectChange[T]]:
-        """What a complete list of this version changes, deletions first: it is right, whatever its objects' versions.
+        """The changes of a complete list of this version, deletions first. The list counts whatever the versions of its
+        objects: a server that was restored from a backup has older ones.
 
-        Objects that are on the list but could not be read stay as they are.
+        Objects in the list that cannot be decoded keep their known form.
         """
         self._graves, self._listed_at = listed._graves, version
         for key in [key for key in self.objects if key not in listed.objects and key not in listed.unreadable]:
@@ -97,3 +137,20 @@ class Known(Generic[T]):
 def _is_same(old: KubeObject, new: KubeObject) -> bool:
     version = new.metadata.resource_version
     return old.metadata.uid == new.metadata.uid and bool(version) and version == old.metadata.resource_version
+
+
+# ---- resource versions
+
+
+def is_later(version: str | None, other: str | None) -> bool:
+    """Whether `version` comes after `other`.
+
+    Versions are growing numbers (guaranteed since Kubernetes 1.35, and true before). For a server that leaves them out
+    or writes something else, what it sends later is later, unless the versions are equal.
+    """
+    if version == other:
+        return not version
+    try:
+        return int(version or "") > int(other or "")
+    except ValueError:
+        return True

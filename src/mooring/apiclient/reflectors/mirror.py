@@ -1,12 +1,13 @@
-"""What we know of one resource: takes the lines and pages of a server, tells a listener what they change. No I/O."""
+"""The mirror of one resource: takes the lines and pages of a server, and calls a listener for what they change.
+
+It does no I/O: the reflector reads from the server and feeds the mirror, and tests feed it directly.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mooring.apiclient.reflectors.changes import ChangeListener, ObjectChange, tell
-from mooring.apiclient.reflectors.known import Known
-from mooring.apiclient.reflectors.versions import is_later
+from mooring.apiclient.reflectors.known import ChangeListener, Known, ObjectChange, is_later, tell
 from mooring.apiclient.reflectors.watch_lines import BOOKMARK, LineDecoder, MalformedObject
 from mooring.apiclient.reflectors.watched import Watched
 from mooring.model.api_errors import bad_request, expired
@@ -15,24 +16,26 @@ from mooring.model.pod import Pod
 Report = Callable[[str, Exception | None], None]
 
 SLICE = 256
-"""How many changes of a list are told before others get their turn on the event loop."""
+"""How many changes of a list the listener gets before other tasks run: a list of 100,000 pods must not block the lease."""
 
 MAX_TOLD = 1000
-"""Objects that cannot be read and are reported one by one; whoever has more knows by then."""
+"""How many objects that cannot be decoded are reported one by one. More would fill the log and say nothing new."""
 
 
 @dataclass(slots=True)
 class Statistics:
+    """Counters for metrics, and for tests that check how often a server is asked."""
+
     lists: int = 0
-    """Lists that were begun, streamed ones included."""
+    """Lists that were started, streamed ones included."""
     relists: int = 0
-    """Those that were completed after the first."""
+    """Lists that were completed after the first."""
     watches: int = 0
-    """Streams that were begun, those of streamed lists included."""
+    """Streams that were started, those of streamed lists included."""
     events: int = 0
-    """Lines of streams, whatever they say."""
+    """Lines of streams, of any kind."""
     delivered: int = 0
-    """Of those, what a watch told: changes and bookmarks, but neither errors nor what came twice, late or as garbage."""
+    """Events of watches that count: changes and bookmarks, but not errors, nor events that are late or malformed."""
     ignored: int = 0
     """Events that came twice or late."""
     malformed: int = 0
@@ -40,19 +43,19 @@ class Statistics:
 
 
 class Mirror:
-    """The objects of one resource. It is either reading a list, which counts once it is complete, or following a watch.
+    """The objects of one resource. It either reads a list, which counts once it is complete, or follows a watch.
 
-    The rules by which events count are those of `Known`.
+    `Known` has the rules for events.
     """
 
     def __init__(self, watched: Watched, listener: ChangeListener, report: Report) -> None:
         self.statistics = Statistics()
         self.version = ""
-        """The latest that was seen, from which a watch can go on."""
+        """The latest version seen: a watch can continue from it."""
         self.has_synced = False
-        """Whether the listener was told of a whole list."""
+        """Whether the listener has got a complete list."""
         self.is_in_doubt = False
-        """Whether a stream may have kept something from us, so that only a list can tell how things are."""
+        """Whether an event may be missing, so that only a new list shows the state of the cluster."""
         self._watched = watched
         self._listener = listener
         self._report = report
@@ -66,15 +69,15 @@ class Mirror:
     def is_listing(self) -> bool:
         return self._arriving is not None
 
-    # Lists
+    # ---- lists
 
     def begin_list(self) -> None:
-        """A list that had begun before is dropped."""
+        """Start to read a list. A list that is not complete is dropped."""
         self._arriving = self._nothing_known()
         self.is_in_doubt = False
 
     def take_page(self, page: bytes) -> str:
-        """Returns the version of the list. Raises Unreadable, and ApiError for a Status."""
+        """Take a page of a list. Returns the version of the list. Raises Unreadable, and ApiError for a Status."""
         assert self._arriving is not None
         version, items = self._decoder.page(page)
         for item in items:
@@ -85,14 +88,14 @@ class Mirror:
         return version
 
     def complete(self, version: str, not_older_than: str) -> Iterator[None]:
-        """A list is whole: tell how it differs from what was known. Pauses where others may have a turn.
+        """The list is complete: call the listener for its differences to the known objects. Yields every SLICE changes.
 
-        Raises 410 for a list that is older than what was asked for: it would take back what was told.
+        Raises 410 for a list that is older than requested: it would undo changes that the listener has got.
         """
         listed = self._arriving
         assert listed is not None
         if not_older_than and is_later(not_older_than, version):
-            raise expired(f"the list is of version {version}, older than {not_older_than}, which was seen before")
+            raise expired(f"the list has version {version}, older than {not_older_than}, which this client has seen")
         for count, change in enumerate(self.known.replace(listed, version), start=1):
             self._tell(change)
             if count % SLICE == 0:
@@ -102,12 +105,12 @@ class Mirror:
         self.statistics.relists += self.has_synced
         self.has_synced = True
 
-    # Watches
+    # ---- watches
 
     def take(self, line: bytes) -> str:
-        """Take in one line. Returns the version of the list that it completes, if it does.
+        """Take one line of a stream. Returns the version of the list that it completes, or an empty text.
 
-        Raises ApiError for an ERROR event, and where a server turns out to know nothing of streaming lists.
+        Raises ApiError for an ERROR event, and for a server that does not support streaming lists.
         """
         self.statistics.events += 1
         try:
@@ -123,7 +126,7 @@ class Mirror:
             return ""
         change = self.known.take(event.type, event.object)
         if not self._advance(version) and change is not None:
-            self.is_in_doubt = True  # events come out of order: some before this one may be yet to come
+            self.is_in_doubt = True  # events come out of order: some before this one may be missing
         if change is None:
             self.statistics.ignored += 1
         else:
@@ -137,7 +140,7 @@ class Mirror:
             self._advance(version)
             return ""
         if not ends_initial_list or not version:
-            raise bad_request("a streaming list has bookmarks before its end: the server does not know of such lists")
+            raise bad_request("a streaming list has a bookmark before its end: the server does not support such lists")
         return version
 
     def _advance(self, version: str) -> bool:
@@ -146,10 +149,10 @@ class Mirror:
             self.version = version
         return is_advance
 
-    # What goes wrong
+    # ---- faults
 
     def _skip(self, fault: MalformedObject) -> None:
-        """An object cannot be read: as far as we know it is as it was."""
+        """An object cannot be decoded: it keeps its known form. Without a name it may be any object, so a list follows."""
         self.statistics.malformed += 1
         key = fault.key
         if not key:
@@ -161,15 +164,15 @@ class Mirror:
         if key not in self._told_unreadable and len(self._told_unreadable) < MAX_TOLD:
             self._told_unreadable.add(key)
             whose = f"{self._watched.name} {key}" if key else self._watched.name
-            self._report(f"{whose}: skipped, because it cannot be read: {fault}", None)
+            self._report(f"{whose}: skipped, because it cannot be decoded: {fault}", None)
 
     def _tell(self, change: ObjectChange[Any]) -> None:
         try:
             tell(self._listener, change)
-        except Exception as fault:  # one object must not keep us from hearing of all others
+        except Exception as fault:  # a fault in one object must not stop the others
             item = change.new or change.old
             assert item is not None
-            self._report(f"{self._watched.name} {item.key}: a change could not be taken in", fault)
+            self._report(f"{self._watched.name} {item.key}: the scheduler could not process a change", fault)
 
     def _nothing_known(self) -> Known[Any]:
         return Known(Pod.inherit if self._watched.struct is Pod else None)

@@ -1,38 +1,49 @@
-"""Lists and watches one resource of an API server for as long as it is wanted, whatever goes wrong on the way."""
+"""Reflectors: each lists and watches one resource of an API server until it is cancelled, whatever fails on the way.
+
+As client-go's reflector, with two differences: the order of events is checked, and a watch that may have lost an event is
+followed by a list (see `known`).
+"""
 
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from mooring.apiclient.credentials.credentials import CredentialsError
-from mooring.apiclient.reflectors.changes import ChangeListener
+from mooring.apiclient.reflectors.known import ChangeListener
 from mooring.apiclient.reflectors.mirror import Mirror, Report, Statistics
-from mooring.apiclient.reflectors.retry_backoff import Random, RetryBackoff
-from mooring.apiclient.reflectors.silence import SilenceLimit, Silent
-from mooring.apiclient.reflectors.unserved import advice, is_definite
-from mooring.apiclient.reflectors.watch_faults import Restart, is_expired, restart_after, rules_out_streaming
-from mooring.apiclient.reflectors.watch_record import WatchEnd, WatchRecord, end_by
-from mooring.apiclient.reflectors.watched import Watched
-from mooring.apiclient.throttle import Timing
-from mooring.apiclient.unanswered import ConnectionLost, TimedOut, Unanswered
+from mooring.apiclient.reflectors.watch_ends import (
+    Restart,
+    SilenceLimit,
+    Silent,
+    WatchEnd,
+    WatchRecord,
+    end_by,
+    is_expired,
+    restart_after,
+    rules_out_streaming,
+)
+from mooring.apiclient.reflectors.watched import WATCHED, Watched, advice, is_definite
+from mooring.apiclient.request_errors import ConnectionLost, TimedOut, Unanswered
+from mooring.apiclient.throttle import Random, RetryBackoff, Timing
 from mooring.model.api_errors import ApiError
 from mooring.model.meta import KubeObject
 
 log = logging.getLogger(__name__)
 
 BOOKMARK_S = 60.0
-"""How often servers promise to tell where a watch stands, when nothing else is told."""
+"""API servers send a bookmark about once a minute if there is no other event."""
 UNSERVED_RETRY_S = 60.0
+"""How often to try an optional resource that the server does not serve or does not allow."""
 SHORTEST_S, LONGEST_S = 300, 600
-"""Parity: a watch is asked for this long, at random, so that those of many clients do not end together."""
+"""Parity: client-go requests watches for a random time in this range, so that those of many clients do not end together."""
 TURN = 64
-"""How many events are taken in before others get their turn on the event loop: some 4 ms."""
+"""How many events to process before other tasks run: about 4 ms of work."""
 SHORT_LIFE_S = 1.0
-"""Parity: a stream that ends sooner and told nothing says that its version is of no use. It is followed by a pause."""
+"""Parity: a stream that ends sooner and delivers nothing shows that its version is useless. A pause and a list follow."""
 
 
 class WatchSource(Protocol):
@@ -41,7 +52,7 @@ class WatchSource(Protocol):
     async def list_pages(self, path: str, params: Mapping[str, str] | None = None) -> list[bytes]: ...
 
     def watch(self, path: str, params: Mapping[str, str] | None = None) -> AsyncIterator[list[bytes]]:
-        """Lines, as many at a time as have come; none at first, to say that the server has answered."""
+        """Lines, as many at a time as have arrived; the first item is empty: the server has answered."""
         ...
 
 
@@ -51,22 +62,22 @@ def _log(text: str, fault: Exception | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ReflectorOptions:
-    """How reflectors pass time, draw lots and complain."""
+    """Time, random numbers and reports of reflectors; tests pass their own."""
 
     timing: Timing = field(default_factory=Timing)
     draw: Random = random.random
     silence_s: float = 120.0
-    """How much longer than bookmarks promise a watch may be silent before we take it for dead."""
+    """How much longer than BOOKMARK_S a watch may be silent before the reflector ends it."""
     report: Report = _log
-    """Hears of every trouble once, until it is over. The exception is given where it is a bug of ours."""
+    """Called once for each trouble, until it is over. The exception is given if it is a bug in Mooring."""
 
 
 class Reflector:
-    """One resource. `run` goes on until it is cancelled; no failure of the server ends it.
+    """One resource. `run` ends only when it is cancelled; no failure of the server ends it.
 
-    A list is streamed where the server can do that, and else comes in pages. Every list is compared with what was
-    known, so that changes which no watch has told come out all the same. What follows which failure is said in
-    `watch_faults`.
+    A list is streamed if the server supports that, otherwise it comes in pages. Every list is compared with the known
+    objects, so that the listener gets changes that no watch delivered. `watch_ends.restart_after` decides what follows
+    which failure.
     """
 
     def __init__(
@@ -78,9 +89,9 @@ class Reflector:
     ) -> None:
         self.watched = watched
         self.settled = asyncio.Event()
-        """Set once nobody needs to wait for this resource: it has synced, or is optional and was refused."""
+        """Set once scheduling need not wait for this resource: it has synced, or it is optional and the server rejects it."""
         self.refusal: ApiError | None = None
-        """Why the server does not show this resource at all; None while it does, or may."""
+        """Why the server does not show this resource; None while it does, or may."""
         self._source = source
         self._options = reflector_options or ReflectorOptions()
         self.record = WatchRecord(self._options.timing)
@@ -88,25 +99,25 @@ class Reflector:
         self._pace = RetryBackoff(self._options.timing, self._options.draw)
         self._must_list = True
         self._not_older_than: str | None = None
-        """Of the next list. None: any will do, as none was seen; empty: the newest."""
+        """The minimum version of the next list. None: any, because none was seen; empty: the newest."""
         self._can_stream = True
-        """Whether the server may know of streaming lists."""
+        """Whether the server may support streaming lists."""
         self._trouble = ""
-        """What was reported last and is not over."""
+        """The last report, while its trouble lasts."""
 
     @property
     def has_synced(self) -> bool:
-        """Whether the listener was told of a whole list."""
+        """Whether the listener has got a complete list."""
         return self._mirror.has_synced
 
     @property
     def version(self) -> str:
-        """The latest that was seen, from which a watch can go on."""
+        """The latest version seen: a watch can continue from it."""
         return self._mirror.version
 
     @property
     def objects(self) -> Mapping[str, KubeObject]:
-        """What is known, by key; not to be changed."""
+        """The known objects by key. Callers must not change it."""
         return self._mirror.known.objects
 
     @property
@@ -120,10 +131,10 @@ class Reflector:
             except (ApiError, Unanswered, CredentialsError) as fault:
                 await self._recover(fault)
 
-    # Lists
+    # ---- lists
 
     async def _list(self) -> None:
-        """A list, and the watch that a streamed one goes on as."""
+        """A list; a streamed one continues as a watch."""
         self.statistics.lists += 1
         self._mirror.begin_list()
         if self._can_stream:
@@ -132,7 +143,11 @@ class Reflector:
             except ApiError as refusal:
                 if not self._mirror.is_listing or not rules_out_streaming(refusal):
                     raise
-                log.info("%s: no streaming list, but one in pages: %s", self.watched.name, refusal)
+                log.info(
+                    "%s: the server rejects a streaming list, so the list comes in pages: %s",
+                    self.watched.name,
+                    refusal,
+                )
                 self._can_stream = refusal.code >= 500
                 self._mirror.begin_list()
         if self._mirror.is_listing:
@@ -157,7 +172,7 @@ class Reflector:
         self._is_well()
         self.settled.set()
 
-    # Watches
+    # ---- watches
 
     async def _watch(self) -> None:
         await self._stream({**self._lasting(), **_present(resourceVersion=self._mirror.version)})
@@ -168,10 +183,10 @@ class Reflector:
         return {**lasting, **_present(fieldSelector=self.watched.field_selector)}
 
     async def _stream(self, params: Mapping[str, str]) -> None:
-        """One stream to its end, and what that end means for the next.
+        """Follow one stream to its end, and decide how to continue.
 
-        A server may end a watch at any time, and ends those that fall behind. So one that told something is resumed at
-        once: with a pause we would fall behind further.
+        A server may end a watch at any time, and ends watches that fall behind. So a watch that delivered something is
+        resumed at once: with a pause the client would fall behind further.
         """
         was_listing, told, heard = self._mirror.is_listing, self.statistics.delivered, self.statistics.events
         began_s = self._options.timing.monotonic_s()
@@ -194,15 +209,15 @@ class Reflector:
             await self._pause()
 
     async def _follow_to_the_end(self, params: Mapping[str, str]) -> Exception | None:
-        """Returns how the connection of a watch broke, if the server did not end it in due form.
+        """Follow a stream. Returns the fault that broke the connection of a watch, or None if the server ended it.
 
-        Raises what calls for more than another watch.
+        Raises faults that need more than another watch.
         """
         try:
             await self._follow(params)
         except (ApiError, Unanswered, CredentialsError) as fault:
             is_listing, is_cut = self._mirror.is_listing, isinstance(fault, ConnectionLost | TimedOut)
-            # A list that went silent is one of which the server does not tell the end: pages have one.
+            # A streamed list that went silent has no end that the server reports; a list in pages does.
             self._can_stream &= not (is_listing and isinstance(fault, TimedOut))
             if is_listing or not is_cut or not self.record.is_watching:
                 self.record.ended(end_by(fault))
@@ -243,10 +258,10 @@ class Reflector:
         if self._trouble and not self._mirror.is_listing:
             self._is_well()
 
-    # Failures
+    # ---- failures
 
     async def _recover(self, fault: Exception) -> None:
-        """Tell what is wrong, choose where to start again, and wait as long as that calls for."""
+        """Report the fault, decide how to continue, and pause."""
         was_newest = self._not_older_than == ""
         restart = restart_after(fault, self._mirror.is_listing, self._pace.failures())
         self._list_next(restart)
@@ -285,8 +300,50 @@ class Reflector:
         self.refusal = None
         if self._trouble:
             self._trouble = ""
-            log.info("%s: watched again", self.watched.name)
+            log.info("Watching %s again", self.watched.name)
 
 
 def _present(**params: str | None) -> dict[str, str]:
     return {name: value for name, value in params.items() if value}
+
+
+# ---- all resources
+
+
+class Reflectors:
+    """One reflector for each resource, each with its own connection. Scheduling may begin when all have settled.
+
+    Lists arrive in any order, as in kube-scheduler: pods may come before their nodes.
+    """
+
+    def __init__(
+        self,
+        source: WatchSource,
+        listener: ChangeListener,
+        watched: Sequence[Watched] = WATCHED,
+        reflector_options: ReflectorOptions | None = None,
+    ) -> None:
+        self.members = tuple(Reflector(source, resource, listener, reflector_options) for resource in watched)
+
+    async def run(self) -> None:
+        """Run all reflectors until cancelled. A bug in one ends all, because a stale cache is worse than a restart."""
+        async with asyncio.TaskGroup() as tasks:
+            for member in self.members:
+                tasks.create_task(member.run(), name=f"reflector of {member.watched.name}")
+
+    async def settle(self) -> None:
+        """Return when each resource has synced, or is optional and the server rejects it."""
+        for member in self.members:
+            await member.settled.wait()
+
+    @property
+    def is_settled(self) -> bool:
+        return all(member.settled.is_set() for member in self.members)
+
+    def waited_for(self) -> list[str]:
+        """The resources that scheduling still waits for."""
+        return [member.watched.name for member in self.members if not member.settled.is_set()]
+
+    def refused(self) -> list[str]:
+        """For each resource that the server does not show: why, and what the operator can do."""
+        return [advice(member.watched, member.refusal) for member in self.members if member.refusal is not None]

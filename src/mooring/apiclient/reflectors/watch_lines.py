@@ -1,12 +1,13 @@
-"""From the bytes of lists and watches to typed objects; what cannot be read is told apart, never let through."""
+"""Decoding of lists and watches: from bytes to typed objects. An object that cannot be decoded is reported as such, with its
+name as far as possible, and never passes for another.
+"""
 
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 import msgspec
 
-from mooring.apiclient.refusals import failed_status
-from mooring.apiclient.unanswered import Unreadable
+from mooring.apiclient.request_errors import Unreadable, failed_status
 from mooring.model.api_errors import ApiError, internal_error
 from mooring.model.decode import decode_as
 from mooring.model.meta import KubeObject, ObjectMeta
@@ -18,11 +19,11 @@ _OF_OBJECTS = frozenset((ADDED, MODIFIED, DELETED, BOOKMARK))
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 _FAULTS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoding raises; the last for data that is nested deeper than anyone would."""
+"""The exceptions of decoding; the last is for data that is nested deeper than Python can follow."""
 
 
 class MalformedObject(Exception):
-    """An event, or an item of a list, that cannot be read. `metadata` is None where not even its name can be."""
+    """An event, or an item of a list, that cannot be decoded. `metadata` is None if even its name cannot."""
 
     def __init__(self, metadata: ObjectMeta | None, why: str) -> None:
         super().__init__(why)
@@ -34,14 +35,14 @@ class MalformedObject(Exception):
 
 
 class WatchEvent(msgspec.Struct, Generic[T]):
-    """One line of a watch. Of BOOKMARK and DELETED only the metadata counts."""
+    """One line of a watch. For BOOKMARK and DELETED only the metadata counts."""
 
     type: str
     object: T
 
     @property
     def ends_initial_list(self) -> bool:
-        """Whether this bookmark ends the objects that a streaming list begins with."""
+        """Whether this bookmark ends the initial objects of a streaming list."""
         return (self.object.metadata.annotations or {}).get(_INITIAL_EVENTS_END) == "true"
 
 
@@ -76,18 +77,18 @@ class _WatchPage(msgspec.Struct, Generic[T]):
 
 
 class LineDecoder(Generic[T]):
-    """Reads the lines and pages of one kind."""
+    """Decodes lines and pages of one kind. It tries the fast way first; only input with a fault takes the slow way."""
 
     def __init__(self, struct: type[T]) -> None:
         self._struct = struct
-        # The parameter of a generic struct is a value here, which types cannot say.
+        # The parameter of the generic struct is a value at run time, which type hints cannot express.
         self._events: msgspec.json.Decoder[WatchEvent[T]] = msgspec.json.Decoder(WatchEvent[struct])  # type: ignore[valid-type]
         self._pages: msgspec.json.Decoder[_WatchPage[T]] = msgspec.json.Decoder(_WatchPage[struct])  # type: ignore[valid-type]
 
     def event(self, line: bytes) -> WatchEvent[T]:
-        """Raises MalformedObject for what cannot be read, and ApiError for what an ERROR event tells.
+        """The event in a line. Raises MalformedObject, and ApiError for an ERROR event.
 
-        Hot: one pass over the bytes, in which fields that nobody reads are skipped.
+        Hot: one pass over the bytes, which skips the fields that the structs do not have.
         """
         try:
             event = self._events.decode(line)
@@ -100,7 +101,7 @@ class LineDecoder(Generic[T]):
         return event
 
     def page(self, page: bytes) -> tuple[str, Iterator[T | MalformedObject]]:
-        """The version of a list, and its items. Raises Unreadable for a page that is no list, ApiError for a Status."""
+        """The version of a list and its items. Raises Unreadable for a page that is not a list, ApiError for a Status."""
         try:
             read = self._pages.decode(page)
         except _FAULTS:
@@ -109,13 +110,13 @@ class LineDecoder(Generic[T]):
             return self._page_in_parts(page)
         return read.metadata.resource_version or "", (_named(item) for item in read.items)
 
-    # Where something is amiss: slowly, and looking at each part on its own
+    # ---- the slow way: each part is decoded separately, to find the one with the fault
 
     def _event_in_parts(self, line: bytes) -> WatchEvent[T]:
         try:
             raw = msgspec.json.decode(line, type=_RawEvent)
         except _FAULTS as fault:
-            raise MalformedObject(None, f"a line of the watch that is no event: {fault}") from None
+            raise MalformedObject(None, f"a line of the watch that is not an event: {fault}") from None
         if raw.type == ERROR:
             raise _error(raw.object)
         if raw.type not in _OF_OBJECTS:
@@ -131,7 +132,7 @@ class LineDecoder(Generic[T]):
             raise Unreadable(f"the answer is not a list of the API: {fault}") from None
         if error := failed_status(msgspec.json.decode(page)):
             raise error
-        if not read.kind.endswith("List"):  # or else an empty answer would look like an empty cluster
+        if not read.kind.endswith("List"):  # otherwise an empty answer would look like an empty cluster
             raise Unreadable(f"the answer is not a list of the API but of the kind {read.kind!r}")
         return read.metadata.resource_version or "", map(self._item_or_fault, read.items or ())
 
@@ -157,7 +158,7 @@ def _named(item: T) -> T | MalformedObject:
 
 
 def _metadata(raw: msgspec.Raw, may_lack_name: bool = False) -> ObjectMeta:
-    """All of the metadata, or at least what tells whose it is."""
+    """The metadata, or at least the name, namespace, uid and version, if another field of it has the fault."""
     try:
         metadata = msgspec.json.decode(raw, type=_Headed).metadata
     except _FAULTS:
@@ -171,7 +172,7 @@ def _identity(raw: msgspec.Raw) -> ObjectMeta:
     try:
         found = msgspec.json.decode(raw, type=_Identified).metadata
     except _FAULTS as fault:
-        raise MalformedObject(None, f"an object without metadata that could be read: {fault}") from None
+        raise MalformedObject(None, f"an object whose metadata cannot be decoded: {fault}") from None
     return ObjectMeta(
         name=found.name, namespace=found.namespace, uid=found.uid, resource_version=found.resource_version
     )
@@ -182,4 +183,4 @@ def _error(status: msgspec.Raw) -> ApiError:
         error = failed_status(msgspec.json.decode(status))
     except _FAULTS:
         error = None
-    return error or internal_error("the server ended the watch with an error that cannot be read")
+    return error or internal_error("the server ended the watch with an error that cannot be decoded")

@@ -1,15 +1,18 @@
-"""What a scheduler watches, in all namespaces: the kinds whose specs say so."""
+"""The resources that a scheduler watches, in all namespaces (the kinds whose specs say so), and the advice for operators if
+a server does not show one of them.
+"""
 
 from dataclasses import dataclass
 
 from mooring.model import kinds
+from mooring.model.api_errors import ApiError
 from mooring.model.kind_spec import KindSpec, Watch
 from mooring.model.meta import KubeObject
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """One resource: where it is served, and the struct that its objects are read into."""
+    """One resource: its URL, and the struct of its objects."""
 
     group: str
     version: str
@@ -17,7 +20,7 @@ class Watched:
     struct: type[KubeObject]
     field_selector: str = ""
     is_required: bool = False
-    """Whether nothing can be scheduled without it. All others are taken for empty while a server refuses them."""
+    """Whether the scheduler cannot work without it. Any other resource counts as empty while the server rejects it."""
 
     @property
     def api_version(self) -> str:
@@ -29,7 +32,7 @@ class Watched:
 
     @property
     def name(self) -> str:
-        """As people and RBAC call it: `pods`, `replicasets.apps`."""
+        """The name in messages and in RBAC: `pods`, `replicasets.apps`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
@@ -40,10 +43,44 @@ def _watched(spec: KindSpec, watch: Watch) -> Watched:
 _ALL = sorted(kinds.WATCHED.items(), key=lambda entry: not entry[1].is_required)
 
 WATCHED: tuple[Watched, ...] = tuple(_watched(spec, watch) for spec, watch in _ALL if not watch.needs_groups)
-"""What every scheduler watches, beginning with what is required.
+"""What every scheduler watches, the required resources first.
 
 Later: devicetaintrules, which kube-scheduler watches behind a feature gate that is off by default.
 """
 
 WATCHED_FOR_GROUPS: tuple[Watched, ...] = tuple(_watched(spec, watch) for spec, watch in _ALL if watch.needs_groups)
-"""What a scheduler watches besides where it schedules pod groups together."""
+"""What a scheduler watches in addition if it schedules pod groups together."""
+
+
+# ---- resources that a server does not show
+
+
+def is_definite(fault: Exception) -> bool:
+    """Whether a retry soon is useless: the server does not serve the resource, or does not allow access to it."""
+    return isinstance(fault, ApiError) and fault.code in (403, 404)
+
+
+def advice(watched: Watched, fault: ApiError) -> str:
+    """One paragraph for the operator: what the server rejects, what follows from it, and how to change it."""
+    remedy = _grant(watched) if fault.code == 403 else _serving(watched)
+    return f"Failed to watch {watched.name}: {fault.message} ({fault.code}). {_consequence(watched)} {remedy}"
+
+
+def _consequence(watched: Watched) -> str:
+    if watched.is_required:
+        return "The scheduler cannot schedule without it."
+    return "Until that changes, the scheduler continues as if there were none, and tries again every minute."
+
+
+def _grant(watched: Watched) -> str:
+    rule = f'{{apiGroups: ["{watched.group}"], resources: ["{watched.plural}"], verbs: ["get", "list", "watch"]}}'
+    return f"Add this rule to the ClusterRole of the scheduler: {rule}"
+
+
+def _serving(watched: Watched) -> str:
+    if not watched.group:
+        return "Check that the server's address is that of a Kubernetes API server."
+    return (
+        f"The server does not serve {watched.api_version}: "
+        f"kubectl api-resources --api-group={watched.group} shows what it does serve."
+    )

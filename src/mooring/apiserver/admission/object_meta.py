@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mooring.apiserver.admission.lookups import Lookups, name_of
-from mooring.kit.clock import NS_PER_S
-from mooring.kit.rfc3339 import in_seconds, moment_ns
+from mooring.kit.clock import NS_PER_S, in_seconds, moment_ns
 from mooring.model.api_errors import (
     ApiError,
     Cause,

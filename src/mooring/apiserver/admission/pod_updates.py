@@ -22,8 +22,8 @@ from mooring.model.api_errors import (
     unexplained,
 )
 from mooring.model.json_objects import JsonObject
+from mooring.model.kinds import RESOURCES
 from mooring.model.node import NO_EXECUTE
-from mooring.model.resources import RESOURCES
 from mooring.rules.conditions import with_condition
 
 # ---- subresources that change one part

@@ -10,16 +10,15 @@ import msgspec
 
 from mooring.apiserver.admission.object_meta import LONGEST_GRACE_S
 from mooring.apiserver.admission.pod_admission import qos_class
-from mooring.kit.clock import NS_PER_S
-from mooring.kit.rfc3339 import moment_ns
+from mooring.kit.clock import NS_PER_S, moment_ns
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
+from mooring.model.kinds import RESOURCES
 from mooring.model.names import is_extended_resource
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import FINISHED_PHASES, PodSpec, PodStatus
 from mooring.model.quantity import NANO, parse, to_int
 from mooring.model.requests import FILTER, HELD, Amounts, effective_requests
-from mooring.model.resources import RESOURCES
 
 # ---- scopes
 

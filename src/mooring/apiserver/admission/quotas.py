@@ -22,8 +22,8 @@ from mooring.apiserver.store import Key, Store, StoreWrite
 from mooring.model.api_errors import forbidden
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
+from mooring.model.kinds import RESOURCES
 from mooring.model.quantity import QuantityError, parse
-from mooring.model.resources import RESOURCES
 
 QUOTA_STORE = RESOURCES["", "v1", "resourcequotas"].storage
 _BY_STORAGE: Mapping[str, KindSpec] = {r.storage: r for r in RESOURCES.values() if r.namespaced}

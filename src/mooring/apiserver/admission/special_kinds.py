@@ -21,9 +21,9 @@ from mooring.model.kinds.services import SERVICE
 from mooring.model.kinds.storage import PERSISTENT_VOLUME_CLAIM
 from mooring.model.kinds.workloads import JOB
 from mooring.model.storage import CLASS_ANNOTATION
+from mooring.rules.persistent_volumes import default_storage_class
 from mooring.rules.pod_admission import add_tolerations
 from mooring.rules.pod_defaults import complete_pod
-from mooring.rules.storage_classes import default_storage_class
 from mooring.rules.workload_pods import job_labels
 
 # ---- services

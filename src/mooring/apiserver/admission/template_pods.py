@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from mooring.apiserver.store import Store
 from mooring.model.json_objects import JsonObject
+from mooring.model.kinds import RESOURCES
 from mooring.model.names import subdomain_faults
-from mooring.model.resources import RESOURCES
 
 _RULES = tuple(
     RESOURCES[group, "v1", plural].storage

@@ -11,8 +11,8 @@ from sys import intern
 from typing import Any
 
 from mooring.model.api_errors import shortened
+from mooring.model.kind_spec import BY_NAME, BY_TYPE, VALUES, ListRule, by
 from mooring.model.kinds import SPECS
-from mooring.model.merge_rules import BY_NAME, BY_TYPE, VALUES, ListRule, by
 
 Names = tuple[str, ...]
 """The way to a field: the object's kind, then the fields; items of lists leave no trace."""

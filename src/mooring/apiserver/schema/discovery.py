@@ -9,7 +9,7 @@ from typing import Any
 
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
-from mooring.model.resources import REQUESTS, RESOURCES
+from mooring.model.kinds import REQUESTS, RESOURCES
 
 AGGREGATED_TYPE = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 """The content type to ask for, and to answer with: kubectl reads the aggregated form only if it is named in full."""

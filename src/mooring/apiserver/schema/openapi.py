@@ -28,9 +28,8 @@ from mooring.apiserver.schema.fields import (
     type_of,
 )
 from mooring.model.json_objects import JsonObject
-from mooring.model.kind_spec import KindSpec
-from mooring.model.merge_rules import ListRule
-from mooring.model.resources import REQUESTS, RESOURCES
+from mooring.model.kind_spec import KindSpec, ListRule
+from mooring.model.kinds import REQUESTS, RESOURCES
 
 ROOT = "/openapi/v3"
 

@@ -24,8 +24,7 @@ from mooring.apiserver.schema.fields import (
     places_of,
     type_of,
 )
-from mooring.kit.clock import NS_PER_S
-from mooring.kit.rfc3339 import in_micros, in_seconds
+from mooring.kit.clock import NS_PER_S, in_micros, in_seconds
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 

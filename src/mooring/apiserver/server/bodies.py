@@ -16,8 +16,7 @@ from mooring.apiserver.schema.protobuf import MalformedError, UnknownKindError, 
 from mooring.apiserver.server.forms import JSON, OFFERED, PROTOBUF, YAML
 from mooring.apiserver.server.request import Request
 from mooring.model.api_errors import ApiError, bad_request, request_entity_too_large, unsupported_media_type
-from mooring.model.json_objects import JsonObject
-from mooring.model.media_types import APPLY_PATCH, media_type
+from mooring.model.json_objects import APPLY_PATCH, JsonObject, media_type
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
 """As kube-apiserver."""

@@ -12,8 +12,8 @@ from mooring.apiserver.server.forms import check_form_asked
 from mooring.apiserver.server.request import Answer, Request, Target, refusal, target_of
 from mooring.apiserver.server.watching import WatchResponse, begin_watch
 from mooring.model.api_errors import ApiError, method_not_supported
+from mooring.model.kinds import REQUESTS
 from mooring.model.kinds.pods import BINDING
-from mooring.model.resources import REQUESTS
 
 Handler = Callable[[ResourceApi, Target, Request], Answer]
 

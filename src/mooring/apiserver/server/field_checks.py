@@ -23,10 +23,9 @@ from mooring.apiserver.server.forms import PROTOBUF, YAML
 from mooring.apiserver.server.request import Request
 from mooring.model.api_errors import bad_request
 from mooring.model.decode import decode
-from mooring.model.json_objects import JsonObject
+from mooring.model.json_objects import JSON_PATCH, STRATEGIC_MERGE_PATCH, JsonObject, media_type
 from mooring.model.kind_spec import KindSpec
-from mooring.model.media_types import JSON_PATCH, STRATEGIC_MERGE_PATCH, media_type
-from mooring.model.validation.amount_warnings import amount_warnings
+from mooring.model.validation.validate import amount_warnings
 
 _CHOICES = ("Strict", "Warn", "Ignore")
 """What a client may ask for: an error, warnings (the default), or neither."""

@@ -22,8 +22,7 @@ from mooring.apiserver.server.documents import OPEN_TO_ALL
 from mooring.apiserver.server.forms import YAML
 from mooring.apiserver.server.request import Answer, Request, refusal
 from mooring.apiserver.server.watching import BOOKMARK_S, WatchResponse
-from mooring.kit.connection_log import connection_log
-from mooring.kit.listener import Listener, Room
+from mooring.kit.listener import ConnectionLimits, Listener, connection_log
 from mooring.model.api_errors import (
     ApiError,
     bad_request,
@@ -97,7 +96,7 @@ class HttpServer:
             logger=connection_log(lambda text: self.report(text, None)),
         )
         most = self.limits.connections
-        room = Room(most, most, first_request_s=self.limits.first_request_s)
+        room = ConnectionLimits(most, most, first_request_s=self.limits.first_request_s)
         self._listener = Listener(self._connections, room, tls)
         bound = await self._listener.start(host, port)
         self.address = f"{host}:{bound}"

@@ -6,7 +6,7 @@ from typing import Any
 
 from mooring.model.api_errors import ApiError, bad_request
 from mooring.model.kind_spec import KindSpec
-from mooring.model.resources import REQUESTS, RESOURCES
+from mooring.model.kinds import REQUESTS, RESOURCES
 
 _TRUE = {"true", "1", "True", "TRUE", "t", "T", ""}
 """What Go reads as true; an empty value is one that was named without `=`."""

@@ -25,8 +25,8 @@ from mooring.model.api_errors import (
 )
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
+from mooring.model.kinds import RESOURCES
 from mooring.model.pod_spec import FINISHED_PHASES
-from mooring.model.resources import RESOURCES
 from mooring.rules.conditions import holds
 
 BUDGETS = RESOURCES["policy", "v1", "poddisruptionbudgets"]

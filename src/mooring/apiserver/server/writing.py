@@ -22,16 +22,16 @@ from mooring.apiserver.server.options import by_whom, check_not_forced, deletion
 from mooring.apiserver.server.reading import selector_of
 from mooring.apiserver.server.request import Answer, Request, Target
 from mooring.model.api_errors import ApiError, unsupported_media_type
-from mooring.model.json_objects import JsonObject
-from mooring.model.kind_spec import KindSpec
-from mooring.model.media_types import (
+from mooring.model.json_objects import (
     APPLY_PATCH,
     JSON_PATCH,
     MERGE_PATCH,
     PATCHES,
     STRATEGIC_MERGE_PATCH,
+    JsonObject,
     media_type,
 )
+from mooring.model.kind_spec import KindSpec
 
 _PATCHERS = {
     JSON_PATCH: apply_json_patch,

@@ -1,24 +1,27 @@
-"""Kubernetes' quantities and versions as values of CEL."""
+"""Quantities and semantic versions as values of CEL.
 
-from collections.abc import Callable
+Upstream: apiserver's cel/library/quantity.go and semverlib.go, with the messages of Go's parsers.
+"""
+
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from mooring.cel.library import Overload, member, plain
-from mooring.cel.types import Type
-from mooring.cel.values import MAX_INT64, MAX_UINT64, Extension, Fault
+from mooring.cel.library import Overload, member, plain, succeeds
+from mooring.cel.values import MAX_INT64, MAX_UINT64, Extension, Fault, Type
 from mooring.model.quantity import NANO, parse
 
 QUANTITY, SEMVER = Type("kubernetes.Quantity"), Type("kubernetes.Semver")
 _BAD_QUANTITY = Fault("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")
 _BAD_SUFFIX = Fault("unable to parse quantity's suffix")
 MAX_DIGITS = 1000
-"""Of a number in a version before a release; Python reads no number of more than 4300."""
+"""How many digits of a number in a pre-release are compared as a number; Python raises for more than 4,300."""
 _WORD = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-")
 
 
 @dataclass(frozen=True, slots=True)
 class Quantity(Extension):
+    """A quantity, exact in nano-units."""
+
     nano: int
     type: ClassVar[Type] = QUANTITY
 
@@ -28,19 +31,20 @@ class Quantity(Extension):
 
 @dataclass(frozen=True, slots=True)
 class Semver(Extension):
-    """A version without its build, which does not count when versions are compared."""
+    """A semantic version. Build metadata is left out, because it does not count in comparisons."""
 
     numbers: tuple[int, int, int]
     before: tuple[tuple[int, int, str], ...] = ()
-    """The words of a version before a release; numbers come before other words."""
+    """The identifiers of a pre-release, as sort keys: numeric ones come before others."""
     type: ClassVar[Type] = SEMVER
 
     def order(self) -> Any:
+        """A pre-release comes before its release."""
         return (*self.numbers, not self.before, self.before)
 
 
 def quantity_of(text: str) -> Quantity | Fault:
-    """Parity: Kubernetes tells a number with a suffix that there is not from what is no number at all."""
+    """`quantity(text)`. Parity: a number with an unknown suffix has another message than a text that is not a number."""
     try:
         return Quantity(parse(text))
     except ValueError:  # a QuantityError, or a number of more digits than Python reads
@@ -51,6 +55,7 @@ def quantity_of(text: str) -> Quantity | Fault:
 
 
 def _as_integer(value: Quantity) -> int | Fault:
+    """`asInteger()`: only for whole numbers of 64 bits."""
     if value.nano % NANO or abs(value.nano) > MAX_INT64 * NANO:
         return Fault("cannot convert value to integer")
     return value.nano // NANO
@@ -60,6 +65,7 @@ def _as_integer(value: Quantity) -> int | Fault:
 
 
 def semver_of(text: str, is_lenient: bool = False) -> Semver | Fault:
+    """`semver(text)` and `semver(text, lenient)`; a Fault for a text that is not a version."""
     try:
         return _semver(_normal(text) if is_lenient else text)
     except ValueError as fault:
@@ -67,7 +73,7 @@ def semver_of(text: str, is_lenient: bool = False) -> Semver | Fault:
 
 
 def _semver(text: str) -> Semver:
-    """Raises ValueError with the words of the library that upstream uses."""
+    """A strict semantic version. Raises ValueError with the messages of blang/semver, which upstream uses."""
     if not text:
         raise ValueError("Version string empty")
     parts = text.split(".", 2)
@@ -86,6 +92,7 @@ def _semver(text: str) -> Semver:
 
 
 def _number(text: str, name: str) -> int:
+    """Major, minor or patch: 64 bits, without leading zeros."""
     if not (text.isascii() and (text.isdigit() or not text)):
         raise ValueError(f'Invalid character(s) found in {name} number "{text}"')
     if len(text) > 1 and text[0] == "0":
@@ -98,6 +105,7 @@ def _number(text: str, name: str) -> int:
 
 
 def _word(text: str) -> tuple[int, int, str]:
+    """An identifier of a pre-release as a sort key: (0, number, further digits) or (1, 0, text)."""
     if not text:
         raise ValueError("Prerelease is empty")
     if text.isascii() and text.isdigit():
@@ -110,7 +118,7 @@ def _word(text: str) -> tuple[int, int, str]:
 
 
 def _normal(text: str) -> str:
-    """`v01.2` -> `1.2.0`."""
+    """The lenient form of a version made strict: `v01.2` -> `1.2.0`."""
     parts = [_trimmed(part) for part in text.removeprefix("v").split(".", 2)]
     if len(parts) < 3 and any(sign in parts[-1] for sign in "+-"):
         raise ValueError("short version cannot contain PreRelease/Build meta data")
@@ -118,6 +126,7 @@ def _normal(text: str) -> str:
 
 
 def _trimmed(part: str) -> str:
+    """A part of a version without leading zeros; the last part may continue with a pre-release."""
     if len(part) < 2:
         return part
     part = part.lstrip("0")
@@ -125,10 +134,6 @@ def _trimmed(part: str) -> str:
 
 
 # ---- functions
-
-
-def _is_valid(read: Callable[..., Any]) -> Callable[..., bool]:
-    return lambda *args: read(*args).__class__ is not Fault
 
 
 def _compare(one: Extension, other: Extension) -> int:
@@ -149,21 +154,21 @@ _Q, _V = QUANTITY.name, SEMVER.name
 
 AMOUNTS: tuple[Overload, ...] = (
     plain("string_to_quantity", "quantity", "string", _Q, quantity_of),
-    plain("is_quantity_string", "isQuantity", "string", "bool", _is_valid(quantity_of)),
+    plain("is_quantity_string", "isQuantity", "string", "bool", succeeds(quantity_of)),
     *_comparisons("quantity", _Q),
     # Parity: the documentation writes `<quantity>.sign()`, but upstream declares `sign(<quantity>)` only.
     plain("quantity_sign", "sign", _Q, "int", lambda a: (a.nano > 0) - (a.nano < 0)),
     member("quantity_get_float", "asApproximateFloat", _Q, "double", lambda a: a.nano / NANO),
     member("quantity_get_int", "asInteger", _Q, "int", _as_integer),
-    member("quantity_is_integer", "isInteger", _Q, "bool", _is_valid(_as_integer)),
+    member("quantity_is_integer", "isInteger", _Q, "bool", succeeds(_as_integer)),
     member("quantity_add", "add", f"{_Q}, {_Q}", _Q, lambda a, b: Quantity(a.nano + b.nano)),
     member("quantity_add_int", "add", f"{_Q}, int", _Q, lambda a, b: Quantity(a.nano + b * NANO)),
     member("quantity_sub", "sub", f"{_Q}, {_Q}", _Q, lambda a, b: Quantity(a.nano - b.nano)),
     member("quantity_sub_int", "sub", f"{_Q}, int", _Q, lambda a, b: Quantity(a.nano - b * NANO)),
     plain("string_to_semver", "semver", "string", _V, semver_of),
     plain("string_bool_to_semver", "semver", "string, bool", _V, semver_of),
-    plain("is_semver_string", "isSemver", "string", "bool", _is_valid(semver_of)),
-    plain("is_semver_string_bool", "isSemver", "string, bool", "bool", _is_valid(semver_of)),
+    plain("is_semver_string", "isSemver", "string", "bool", succeeds(semver_of)),
+    plain("is_semver_string_bool", "isSemver", "string, bool", "bool", succeeds(semver_of)),
     *_comparisons("semver", _V),
     member("semver_major", "major", _V, "int", lambda a: a.numbers[0]),
     member("semver_minor", "minor", _V, "int", lambda a: a.numbers[1]),

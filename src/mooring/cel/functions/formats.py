@@ -1,4 +1,7 @@
-"""Named formats of Kubernetes: `format.dns1123Label().validate(text)` says what is wrong with a text."""
+"""Named formats of Kubernetes: `format.dns1123Label().validate(text)` returns the faults of a text, or no value.
+
+Upstream: apiserver's cel/library/format.go.
+"""
 
 import base64
 import binascii
@@ -8,10 +11,9 @@ from dataclasses import dataclass
 from datetime import date
 from typing import ClassVar
 
-from mooring.cel.functions.urls import why_not_uri
+from mooring.cel.functions.networks import why_not_uri
 from mooring.cel.library import Overload, member, plain
-from mooring.cel.types import Type
-from mooring.cel.values import NOTHING, Extension, Maybe
+from mooring.cel.values import NOTHING, Extension, Maybe, Type
 from mooring.model.names import (
     dns_1035_faults,
     dns_label_faults,
@@ -28,10 +30,12 @@ _TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|[+-][0-9]{2}:[
 
 @dataclass(frozen=True, slots=True)
 class NamedFormat(Extension):
+    """A format as a value; `faults` lists what is wrong with a text."""
+
     name: str
     faults: Callable[[str], Sequence[str]]
     pattern_size: int
-    """How long upstream takes its regular expression to be, for the cost."""
+    """The length that upstream assumes for its regular expression (MaxRegexSize): it decides the cost."""
     type: ClassVar[Type] = FORMAT
 
     def order(self) -> str:
@@ -43,7 +47,8 @@ class NamedFormat(Extension):
 
 
 def _prefixed(faults: Callable[[str], Sequence[str]]) -> Callable[[str], Sequence[str]]:
-    """Parity: a dash at the end is what a suffix would follow, so the last two letters count as one that is allowed."""
+    """The check of a prefix, to which something is appended. Parity: upstream replaces the last two letters by `a` if the
+    text ends with a dash."""
     return lambda text: faults(f"{text[:-2]}a" if len(text) > 1 and text.endswith("-") else text)
 
 
@@ -56,6 +61,7 @@ def _is_uuid(text: str) -> bool:
 
 
 def _is_base64(text: str) -> bool:
+    """Standard base64 with padding; an empty text is not valid, as upstream has it."""
     try:
         base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
@@ -71,6 +77,7 @@ def _is_date(text: str) -> bool:
 
 
 def _is_moment(text: str) -> bool:
+    """RFC 3339, in upper or lower case, without leap seconds."""
     day, letter, time = text.lower().partition("t")
     found = _TIME.fullmatch(time)
     if not letter or found is None or not _is_date(day):
@@ -83,6 +90,7 @@ def _uri_faults(text: str) -> Sequence[str]:
     return () if why is None else (why,)
 
 
+# The numbers are upstream's MaxRegexSize of each format: its cost, not a limit of ours.
 FORMATS: dict[str, NamedFormat] = {
     "dns1123Label": NamedFormat("DNS1123Label", dns_label_faults, 30),
     "dns1123Subdomain": NamedFormat("DNS1123Subdomain", subdomain_faults, 60),

@@ -1,4 +1,8 @@
-"""Functions of lists, sets and maps: Kubernetes' own, and those of cel-go."""
+"""Functions of lists, sets and maps: cel-go's lists and sets libraries, and Kubernetes' lists library.
+
+Lists come from users and can be long. Functions that build lists check the length first; what compares elements counts as
+work (cel/budget.py).
+"""
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -6,37 +10,37 @@ from typing import Any
 
 from mooring.cel.budget import check_length
 from mooring.cel.costs import COMPARABLE
-from mooring.cel.functions.standard import OVERFLOW, UNSIGNED_OVERFLOW
-from mooring.cel.functions.times import CelDuration
+from mooring.cel.functions.times import CelDuration, span_of
 from mooring.cel.language.macros import MAP_INSERT, SORT_BY_KEYS
 from mooring.cel.library import Overload, member, plain
 from mooring.cel.values import (
-    MAX_INT64,
-    MAX_UINT64,
-    MIN_INT64,
     NO_OVERLOAD,
     Extension,
     Fault,
     Uint,
     equal,
     key_of,
+    unsigned,
+    whole,
 )
 
 _NUMBERS = (int, Uint, float)
 
 
 def order_of(value: Any) -> Any:
-    """What a value is compared by."""
+    """The value to sort by."""
     return value.order() if isinstance(value, Extension) else value
 
 
 def _is_comparable(one: Any, other: Any) -> bool:
+    """Whether the two can be ordered: values of one type, or numbers of any type."""
     if one.__class__ is other.__class__:
         return isinstance(one, bool | int | float | str | bytes | Extension)
     return one.__class__ in _NUMBERS and other.__class__ in _NUMBERS
 
 
 def _is_sorted(elements: list[Any]) -> bool | Fault:
+    """Stops at the first pair that is out of order or cannot be compared."""
     for one, other in pairwise(elements):
         if not _is_comparable(one, other):
             return NO_OVERLOAD
@@ -46,6 +50,8 @@ def _is_sorted(elements: list[Any]) -> bool | Fault:
 
 
 def _extreme(name: str, choose: Callable[..., Any]) -> Callable[[list[Any]], Any]:
+    """`min` or `max`. All elements are checked first: Python would compare some types that CEL does not."""
+
     def extreme(elements: list[Any]) -> Any:
         if not elements:
             return Fault(f"{name} called on empty list")
@@ -57,18 +63,17 @@ def _extreme(name: str, choose: Callable[..., Any]) -> Callable[[list[Any]], Any
 
 
 def _sum_from(zero: Any) -> Callable[[list[Any]], Any]:
+    """The sum of a list; `zero` decides the type, and is the sum of an empty list."""
+
     def total(elements: list[Any]) -> Any:
         if any(each.__class__ is not zero.__class__ for each in elements):
             return NO_OVERLOAD
         if isinstance(zero, CelDuration):
-            nanoseconds = sum(each.nanoseconds for each in elements)
-            return CelDuration(nanoseconds) if MIN_INT64 <= nanoseconds <= MAX_INT64 else OVERFLOW
+            return span_of(sum(each.nanoseconds for each in elements))
         found = sum(elements, zero)
         if zero.__class__ is int:
-            return found if MIN_INT64 <= found <= MAX_INT64 else OVERFLOW
-        if zero.__class__ is Uint:
-            return Uint(found) if found <= MAX_UINT64 else UNSIGNED_OVERFLOW
-        return found
+            return whole(found)
+        return unsigned(int(found)) if zero.__class__ is Uint else found
 
     return total
 
@@ -82,6 +87,7 @@ def _last_index_of(elements: list[Any], value: Any) -> int:
 
 
 def _slice(elements: list[Any], start: int, end: int) -> list[Any] | Fault:
+    """Unlike Python's, a slice beyond the end is an error."""
     asked = f"cannot slice({start}, {end})"
     if start < 0 or end < 0:
         return Fault(f"{asked}, negative indexes not supported")
@@ -91,6 +97,7 @@ def _slice(elements: list[Any], start: int, end: int) -> list[Any] | Fault:
 
 
 def _flatten(elements: list[Any], depth: int = 1) -> list[Any] | Fault:
+    """Level by level, with a check of the length before each: nested references to one list multiply its elements."""
     if depth < 0:
         return Fault("level must be non-negative")
     while depth and any(each.__class__ is list for each in elements):
@@ -101,6 +108,7 @@ def _flatten(elements: list[Any], depth: int = 1) -> list[Any] | Fault:
 
 
 def _sort_by(elements: list[Any], keys: list[Any]) -> list[Any] | Fault:
+    """The elements in the order of their keys; elements with equal keys keep their order."""
     if len(elements) != len(keys):
         told = f"but got {len(elements)} and {len(keys)} elements respectively"
         return Fault(f"{SORT_BY_KEYS}() expected a list of the same size as the associated keys list, {told}")
@@ -117,6 +125,7 @@ def _range(length: int) -> list[int]:
 
 
 def _distinct(elements: list[Any]) -> list[Any]:
+    """The elements without repetitions, in the order of their first occurrence."""
     found: list[Any] = []
     seen: set[Any] = set()
     for each in elements:
@@ -124,7 +133,7 @@ def _distinct(elements: list[Any]) -> list[Any]:
             key = key_of(each)
             is_new = key not in seen
             seen.add(key)
-        except TypeError:  # a list or a map: compared with each
+        except TypeError:  # lists and maps are not hashable: compare with each
             is_new = not any(equal(each, other) for other in found)
         if is_new:
             found.append(each)
@@ -132,10 +141,12 @@ def _distinct(elements: list[Any]) -> list[Any]:
 
 
 def _has(elements: list[Any], others: list[Any]) -> bool:
+    """`sets.contains(elements, others)`."""
     return all(any(equal(each, other) for other in elements) for each in others)
 
 
 def _shares(elements: list[Any], others: list[Any]) -> bool:
+    """`sets.intersects(elements, others)`."""
     return any(any(equal(each, other) for other in others) for each in elements)
 
 
@@ -144,6 +155,7 @@ def _insert(mapping: dict[Any, Any], key: Any, value: Any) -> dict[Any, Any] | F
 
 
 def _merge(mapping: dict[Any, Any], more: dict[Any, Any]) -> dict[Any, Any] | Fault:
+    """Both maps; a key that both have is an error. The planner does this in place where it can (evaluation.inserting)."""
     for key in more:
         if key in mapping:
             return Fault(f"insert failed: key {key} already exists")
@@ -151,7 +163,7 @@ def _merge(mapping: dict[Any, Any], more: dict[Any, Any]) -> dict[Any, Any] | Fa
 
 
 def _compared() -> Iterator[Overload]:
-    """One overload for each type of elements."""
+    """Functions that compare or add elements: one overload for each type of elements, as upstream declares them."""
     for kind in COMPARABLE:
         yield member(f"list_{kind}_is_sorted_bool", "isSorted", f"list({kind})", "bool", _is_sorted)
         yield member(f"list_{kind}_max_{kind}", "max", f"list({kind})", kind, _extreme("max", max))

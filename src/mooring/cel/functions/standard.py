@@ -1,5 +1,9 @@
-"""The functions of CEL itself: operators, conversions, texts, and optionals."""
+"""The standard functions of CEL: operators, conversions, sizes, texts, and optionals.
 
+Overload ids and messages are cel-go's. Results are 64-bit: what does not fit is an error.
+"""
+
+import re
 from collections.abc import Callable, Iterator
 from math import isfinite, isnan
 from operator import ge, gt, le, lt
@@ -9,37 +13,29 @@ from mooring.cel.access import find, type_name
 from mooring.cel.budget import check_length
 from mooring.cel.functions.regex import matches
 from mooring.cel.library import Overload, member, plain
-from mooring.cel.types import Type
 from mooring.cel.values import (
     MAX_INT64,
     MAX_UINT64,
     MIN_INT64,
     NOTHING,
+    OVERFLOW,
+    UNSIGNED_OVERFLOW,
     Fault,
     Maybe,
+    Type,
     TypeName,
     Uint,
     equal,
     key_of,
+    unsigned,
+    whole,
 )
-
-OVERFLOW = Fault("integer overflow")
-UNSIGNED_OVERFLOW = Fault("unsigned integer overflow")
-
-
-def whole(value: int) -> int | Fault:
-    return value if MIN_INT64 <= value <= MAX_INT64 else OVERFLOW
-
-
-def unsigned(value: int) -> Uint | Fault:
-    return Uint(value) if 0 <= value <= MAX_UINT64 else UNSIGNED_OVERFLOW
-
 
 # ---- arithmetic
 
 
 def _quotient(one: int, other: int) -> int | Fault:
-    """Rounded towards zero."""
+    """Rounded towards zero, as in Go; Python rounds down."""
     if other == 0:
         return Fault("division by zero")
     magnitude = abs(one) // abs(other)
@@ -47,6 +43,7 @@ def _quotient(one: int, other: int) -> int | Fault:
 
 
 def _remainder(one: int, other: int) -> int | Fault:
+    """With the sign of the first operand, as in Go. Parity: the one case whose quotient overflows is an error."""
     if other == 0:
         return Fault("modulus by zero")
     if one == MIN_INT64 and other == -1:
@@ -55,6 +52,8 @@ def _remainder(one: int, other: int) -> int | Fault:
 
 
 def _unsigned(act: Callable[[int, int], int | Fault]) -> Callable[[int, int], Any]:
+    """An operation of signed integers for unsigned ones, with the check of the result."""
+
     def run(one: int, other: int) -> Any:
         found = act(int(one), int(other))
         return found if isinstance(found, Fault) else unsigned(found)
@@ -63,17 +62,20 @@ def _unsigned(act: Callable[[int, int], int | Fault]) -> Callable[[int, int], An
 
 
 def _divided(one: float, other: float) -> float:
+    """IEEE division: Python raises for a division by zero."""
     if other == 0 or isnan(other):
         return float("nan") if one == 0 or isnan(one) or isnan(other) else float("inf") * (one if one else 1)
     return one / other
 
 
 def _sum_of_lists(one: list[Any], other: list[Any]) -> list[Any]:
+    """Lists can be doubled again and again, so that the length is checked first."""
     check_length(len(one) + len(other))
     return one + other
 
 
 def _arithmetic() -> Iterator[Overload]:
+    """Operators of numbers, and `+` of texts and lists."""
     yield plain("add_int64", "_+_", "int, int", "int", lambda a, b: whole(a + b))
     yield plain("add_uint64", "_+_", "uint, uint", "uint", lambda a, b: unsigned(int(a) + int(b)))
     yield plain("add_double", "_+_", "double, double", "double", lambda a, b: a + b)
@@ -107,6 +109,8 @@ _NUMBERS = {"int": "int64", "uint": "uint64", "double": "double"}
 
 
 def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Any]:
+    """A comparison of numbers; NaN cannot be ordered."""
+
     def run(one: Any, other: Any) -> Any:
         if one.__class__ is float and other.__class__ is float and (isnan(one) or isnan(other)):
             return Fault("NaN values cannot be ordered")
@@ -120,6 +124,7 @@ def _by_order(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]
 
 
 def _comparisons() -> Iterator[Overload]:
+    """Each order for each type, and for each pair of number types."""
     for function, (name, compare) in _ORDERS.items():
         yield plain(f"{name}_bool", function, "bool, bool", "bool", compare)
         for kind, short in _NUMBERS.items():
@@ -146,28 +151,34 @@ def _unused(*args: Any) -> Any:
     raise AssertionError("evaluated by the plan itself")
 
 
+_PLANNED = """
+    conditional                           _?_:_                bool, A, A                   A
+    logical_and                           _&&_                 bool, bool                   bool
+    logical_or                            _||_                 bool, bool                   bool
+    not_strictly_false                    @not_strictly_false  bool                         bool
+    equals                                _==_                 A, A                         bool
+    not_equals                            _!=_                 A, A                         bool
+    index_list                            _[_]                 list(A), int                 A
+    index_map                             _[_]                 map(A, B), A                 B
+    optional_list_index_int               _[_]                 optional_type(list(A)), int  optional_type(A)
+    optional_map_index_value              _[_]                 optional_type(map(A, B)), A  optional_type(B)
+    list_optindex_optional_int            _[?_]                list(A), int                 optional_type(A)
+    map_optindex_optional_value           _[?_]                map(A, B), A                 optional_type(B)
+    optional_list_optindex_optional_int   _[?_]                optional_type(list(A)), int  optional_type(A)
+    optional_map_optindex_optional_value  _[?_]                optional_type(map(A, B)), A  optional_type(B)
+"""
+"""Overload, function, parameters and result of what the planner evaluates itself: not all arguments, or not as values.
+Here they are declared for the checker."""
+
+
 def _relations() -> Iterator[Overload]:
-    yield plain("conditional", "_?_:_", "bool, A, A", "A", _unused)
-    yield plain("logical_and", "_&&_", "bool, bool", "bool", _unused)
-    yield plain("logical_or", "_||_", "bool, bool", "bool", _unused)
+    """Logic, equality, membership and indexes."""
+    for line in _PLANNED.strip().splitlines():
+        id, function, params, result = re.split(r"\s{2,}", line.strip())
+        yield plain(id, function, params, result, _unused)
     yield plain("logical_not", "!_", "bool", "bool", lambda a: not a)
-    yield plain("not_strictly_false", "@not_strictly_false", "bool", "bool", _unused)
-    yield plain("equals", "_==_", "A, A", "bool", _unused)
-    yield plain("not_equals", "_!=_", "A, A", "bool", _unused)
     yield plain("in_list", "@in", "A, list(A)", "bool", _is_in_list)
     yield plain("in_map", "@in", "A, map(A, B)", "bool", _is_in_map)
-    yield plain("index_list", "_[_]", "list(A), int", "A", _unused)
-    yield plain("index_map", "_[_]", "map(A, B), A", "B", _unused)
-    yield plain("optional_list_index_int", "_[_]", "optional_type(list(A)), int", "optional_type(A)", _unused)
-    yield plain("optional_map_index_value", "_[_]", "optional_type(map(A, B)), A", "optional_type(B)", _unused)
-    yield plain("list_optindex_optional_int", "_[?_]", "list(A), int", "optional_type(A)", _unused)
-    yield plain("map_optindex_optional_value", "_[?_]", "map(A, B), A", "optional_type(B)", _unused)
-    yield plain(
-        "optional_list_optindex_optional_int", "_[?_]", "optional_type(list(A)), int", "optional_type(A)", _unused
-    )
-    yield plain(
-        "optional_map_optindex_optional_value", "_[?_]", "optional_type(map(A, B)), A", "optional_type(B)", _unused
-    )
 
 
 # ---- conversions
@@ -186,6 +197,7 @@ def _to_uint(value: float) -> Uint | Fault:
 
 
 def _number(text: str, kind: str, low: int, high: int) -> int | Fault:
+    """A decimal number of at most 20 digits, which is what 64 bits need. Python's int() accepts more forms."""
     digits = text[1:] if text[:1] in ("+", "-") and low < 0 else text
     if not (digits.isascii() and digits.isdigit()) or len(digits) > 20 or not low <= int(text) <= high:
         return _not_converted(kind)
@@ -202,6 +214,7 @@ def _read_uint(text: str) -> Uint | Fault:
 
 
 def _read_double(text: str) -> float | Fault:
+    """Python's float() also accepts spaces and underscores, which CEL does not."""
     try:
         return float(text) if text.strip() == text and "_" not in text else _not_converted("double")
     except ValueError:
@@ -215,7 +228,7 @@ def _read_bool(text: str) -> bool | Fault:
 
 
 def shown_double(value: float) -> str:
-    """The shortest text that means the same number, as Go writes it."""
+    """The shortest text of the same number, in Go's form of %v; Python differs in exponents and infinities."""
     if not isfinite(value):
         return "NaN" if isnan(value) else "+Inf" if value > 0 else "-Inf"
     text = repr(value)
@@ -239,6 +252,7 @@ def type_of(value: Any) -> TypeName:
 
 
 def _conversions() -> Iterator[Overload]:
+    """Functions named after types: `int(x)`, `string(x)`."""
     yield plain("type", "type", "A", "type(A)", type_of)
     yield plain("to_dyn", "dyn", "A", "dyn", lambda a: a)
     yield plain("bool_to_bool", "bool", "bool", "bool", lambda a: a)
@@ -269,7 +283,7 @@ def _conversions() -> Iterator[Overload]:
 
 
 def _of_value(value: Any) -> Maybe:
-    """Parity: values that are zero or empty are none."""
+    """`optional.ofNonZeroValue(x)`: no value if x is zero or empty."""
     return Maybe(value, True) if value or value.__class__ is Maybe else NOTHING
 
 
@@ -287,6 +301,7 @@ def _unwrapped(optionals: list[Maybe]) -> list[Any]:
 
 
 def _others() -> Iterator[Overload]:
+    """Sizes, texts, optionals, and first and last elements."""
     for kind in ("string", "bytes", "list(A)", "map(A, B)"):
         short = kind.partition("(")[0]
         yield plain(f"size_{short}", "size", kind, "int", len)

@@ -1,24 +1,36 @@
-"""Functions of texts: the strings library of cel-go in its second version, and Kubernetes' search by pattern."""
+"""Functions of strings: cel-go's strings library in version 2, Kubernetes' `find` and `findAll`, and the checks of literals
+at compile time.
+"""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from math import isfinite, isnan
 from typing import Any
 
 from mooring.cel.budget import WORK, check_length
-from mooring.cel.functions.regex import find, find_all
+from mooring.cel.functions.regex import compiled, find, find_all
 from mooring.cel.functions.standard import shown_double, type_of
-from mooring.cel.functions.times import CelDuration, Timestamp, shown_duration, shown_timestamp
+from mooring.cel.functions.times import (
+    CelDuration,
+    Timestamp,
+    read_duration,
+    read_timestamp,
+    shown_duration,
+    shown_timestamp,
+)
+from mooring.cel.language.syntax import CallExpression, ListLiteral, Literal, SyntaxFault
 from mooring.cel.library import Overload, member, plain
 from mooring.cel.values import Fault, TypeName, Uint, keys_of, size_of
 
+# What Go's strings.TrimSpace removes (unicode.IsSpace); Python's strip() removes a few more.
 _SPACE = " \t\n\v\f\r\x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 _QUOTED = {
     "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\\": "\\\\", '"': '\\"'
 }  # fmt: skip
+# lowerAscii and upperAscii change ASCII letters only; Python's lower() would change others, and even lengths.
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _UPPER = {code + 32: code for code in range(ord("A"), ord("Z") + 1)}
 PRECISION = 6
-"""Digits behind the point where a format says nothing."""
+"""Digits after the decimal point if a clause of a format has no precision: C's default."""
 
 
 def _out_of_range(place: int) -> Fault:
@@ -32,12 +44,14 @@ def _char_at(text: str, place: int) -> str | Fault:
 
 
 def _index_of(text: str, part: str, start: int = 0) -> int | Fault:
+    """Parity: an empty part is found at `start`, even beyond the end."""
     if not part:
         return start
     return _out_of_range(start) if start < 0 else text.find(part, start)
 
 
 def _last_index_of(text: str, part: str, start: int | None = None) -> int | Fault:
+    """Parity: a start beyond the end finds nothing, and an empty part is found at the start."""
     if start is None:
         return text.rfind(part)
     if not part:
@@ -48,13 +62,14 @@ def _last_index_of(text: str, part: str, start: int | None = None) -> int | Faul
 
 
 def _replace(text: str, old: str, new: str, count: int = -1) -> str:
+    """The length is checked first: replacing every letter by a long text multiplies lengths."""
     times = text.count(old) if count < 0 else min(count, text.count(old))
     check_length(len(text) + times * len(new))
     return text.replace(old, new, count)
 
 
 def _split(text: str, separator: str, count: int = -1) -> list[str]:
-    """Parity: as Go splits. `count` limits the parts; none means no part at all."""
+    """Go's strings.SplitN: `count` limits the parts, 0 gives none, and a negative number all."""
     if count == 0:
         return []
     if separator:
@@ -63,6 +78,7 @@ def _split(text: str, separator: str, count: int = -1) -> list[str]:
 
 
 def _substring(text: str, start: int, end: int | None = None) -> str | Fault:
+    """Unlike Python's, a range outside of the text is an error."""
     if end is not None and start > end:
         return Fault(f"invalid substring range. start: {start}, end: {end}")
     for place in (start, end):
@@ -72,6 +88,7 @@ def _substring(text: str, start: int, end: int | None = None) -> str | Fault:
 
 
 def _join(texts: list[Any], separator: str = "") -> str | Fault:
+    """Lists of dynamic type may have elements that are not texts."""
     for text in texts:
         if text.__class__ is not str:
             return Fault(f"join: invalid input: {text}")
@@ -80,17 +97,19 @@ def _join(texts: list[Any], separator: str = "") -> str | Fault:
 
 
 def quote(text: str) -> str:
+    """`strings.quote(text)`, and texts in messages."""
     return '"' + "".join(_QUOTED.get(letter, letter) for letter in text) + '"'
 
 
-# ---- "%s has %d".format([...])
+# ---- formats: "%s has %d".format([...])
 
 
 class FormatFault(Exception):
-    """A format, or a value that does not fit it; the text is cel-go's."""
+    """A format that cannot be parsed, or a value that does not fit its clause; the text is cel-go's."""
 
 
 def _format(text: str, args: list[Any]) -> str | Fault:
+    """Too few arguments are an error; surplus ones are checked only for literals, at compile time."""
     parts: list[str] = []
     used = 0
     try:
@@ -109,17 +128,17 @@ def _format(text: str, args: list[Any]) -> str | Fault:
 
 
 def formatted(verb: str, precision: int, value: Any) -> str:
-    """Raises FormatFault."""
+    """A value as a clause of a format writes it. Raises FormatFault."""
     return _VERBS[verb](value, precision)
 
 
 def clauses(text: str) -> Iterator[tuple[str, int]]:
-    """Verbs and precisions of a format, in order. Raises FormatFault."""
+    """The clauses of a format as (verb, precision), in order. Raises FormatFault."""
     return (part for part in _parts(text) if not isinstance(part, str))
 
 
 def _parts(text: str) -> Iterator[str | tuple[str, int]]:
-    """Texts that stay as they are, and clauses."""
+    """Plain texts and clauses of a format, in order; `%%` is a percent sign."""
     at = 0
     while at < len(text):
         sign = text.find("%", at)
@@ -136,13 +155,13 @@ def _parts(text: str) -> Iterator[str | tuple[str, int]]:
 
 
 def _clause(text: str, at: int) -> tuple[str, int, int]:
-    """The verb behind a percent sign, its precision, and where the text goes on."""
+    """The verb after a percent sign, its precision, and where the text continues."""
     precision = PRECISION
     if text[at : at + 1] == ".":
         end = at + 1
         while text[end : end + 1].isdecimal():
             end += 1
-        precision, at = int(text[at + 1 : end][:9] or PRECISION), end
+        precision, at = int(text[at + 1 : end][:9] or PRECISION), end  # nine digits: the rest is too large anyway
         if precision > 100:
             raise FormatFault(f"error while parsing precision: precision {precision} is too large")
     verb = text[at : at + 1]
@@ -154,6 +173,7 @@ def _clause(text: str, at: int) -> tuple[str, int, int]:
 
 
 def _as_text(value: Any, _: int = 0) -> str:
+    """The clause `%s`. Maps are sorted by the text of their keys, so that the result does not depend on their order."""
     WORK.spend(size_of(value))
     if value.__class__ is list:
         return f"[{', '.join(map(_nested, value))}]"
@@ -170,7 +190,7 @@ def _as_text(value: Any, _: int = 0) -> str:
 
 
 def _nested(value: Any) -> str:
-    """In a list or a map."""
+    """A value inside a list or a map: texts are quoted, and times name their type."""
     if value.__class__ is float:
         return f"{value:.{PRECISION}f}" if isfinite(value) else quote(shown_double(value))
     if isinstance(value, Timestamp | CelDuration):
@@ -196,6 +216,8 @@ _PLAIN: dict[type, Callable[[Any], str]] = {
 
 
 def _of(kinds: tuple[type, ...], what: str, shown: Callable[[Any, int], str]) -> Callable[[Any, int], str]:
+    """A clause for values of some types; `what` is the message for any other."""
+
     def clause(value: Any, precision: int) -> str:
         if value.__class__ not in kinds:
             raise FormatFault(f"{what}, was given {type_of(value).name}")
@@ -205,6 +227,8 @@ def _of(kinds: tuple[type, ...], what: str, shown: Callable[[Any, int], str]) ->
 
 
 def _fixed(letter: str) -> Callable[[Any, int], str]:
+    """`%f` and `%e`, with the precision of the clause; infinities as upstream writes them."""
+
     def shown(value: float, precision: int) -> str:
         if not isfinite(value):
             return "NaN" if isnan(value) else "∞" if value > 0 else "-∞"
@@ -255,3 +279,57 @@ TEXTS: tuple[Overload, ...] = (
     member("string_find_all_string", "findAll", "string, string", "list(string)", find_all),
     member("string_find_all_string_int", "findAll", "string, string, int", "list(string)", find_all),
 )
+
+
+# ---- checks of literals at compile time
+
+
+Validator = Callable[[CallExpression], None]
+"""Checks a call; raises SyntaxFault."""
+
+
+def _check_literal(read: Callable[[str], object]) -> Validator:
+    """A check of the first argument, if it is a literal. Parity: in `matches(text, pattern)` that is the text."""
+
+    def validate(call: CallExpression) -> None:
+        argument = call.args[0] if call.args else None
+        if (
+            isinstance(argument, Literal)
+            and isinstance(argument.value, str)
+            and isinstance(read(argument.value), Fault)
+        ):
+            raise SyntaxFault(f"invalid {call.function} argument", argument.position)
+
+    return validate
+
+
+def _check_format(call: CallExpression) -> None:
+    """The clauses of a literal format against its arguments, as far as these are literals."""
+    target, listed = call.target, call.args[0] if call.args else None
+    if not isinstance(target, Literal) or not isinstance(target.value, str) or not isinstance(listed, ListLiteral):
+        return
+    used = 0
+    try:
+        for verb, precision in clauses(target.value):
+            if used == len(listed.elements):
+                raise SyntaxFault(f"index {used} out of range", call.position)
+            argument = listed.elements[used]
+            used += 1
+            if isinstance(argument, Literal):
+                try:
+                    formatted(verb, precision, argument.value)
+                except FormatFault as fault:
+                    raise SyntaxFault(f"error during formatting: {fault}", argument.position) from None
+    except FormatFault as fault:
+        raise SyntaxFault(str(fault), call.position) from None
+    if used < len(listed.elements):
+        told = f"(expected {used}, got {len(listed.elements)})"
+        raise SyntaxFault(f"too many arguments supplied to string.format {told}", call.position)
+
+
+VALIDATORS: Mapping[str, Validator] = {
+    "matches": _check_literal(compiled),
+    "duration": _check_literal(read_duration),
+    "timestamp": _check_literal(read_timestamp),
+    "format": _check_format,
+}

@@ -1,4 +1,4 @@
-"""Moments and spans of time, to the nanosecond."""
+"""Timestamps and durations as values of CEL, exact to the nanosecond, in Go's notation."""
 
 import re
 from collections.abc import Callable
@@ -8,23 +8,25 @@ from typing import Any, ClassVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from mooring.cel.library import Overload, member, plain
-from mooring.cel.types import DURATION, TIMESTAMP, Type
-from mooring.cel.values import MAX_INT64, MIN_INT64, Extension, Fault
+from mooring.cel.values import DURATION, MAX_INT64, MIN_INT64, OVERFLOW, TIMESTAMP, Extension, Fault, Type
 
 SECOND = 1_000_000_000
+"""In nanoseconds, the unit of both types."""
 MAX_DIGITS = 100
-"""Of a part of a span: more would not fit into one."""
+"""The longest number in a duration; 64 bits of nanoseconds have 19 digits."""
 _UNITS = {"ns": 1, "us": 1000, "µs": 1000, "μs": 1000, "ms": 10**6, "s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND}
 _PART = re.compile(r"([0-9]*\.?[0-9]*)(ns|us|µs|μs|ms|s|m|h)")
 _MOMENT = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,9}))?(Z|[+-][0-9]{2}:[0-9]{2})"
 )
 _FIRST, _LAST = -62135596800 * SECOND, 253402300800 * SECOND
-"""0001-01-01 and the end of the year 9999."""
+"""0001-01-01 and the end of the year 9999: the range of google.protobuf.Timestamp."""
 
 
 @dataclass(frozen=True, slots=True)
 class CelDuration(Extension):
+    """A span of time, positive or negative."""
+
     nanoseconds: int
     type: ClassVar[Type] = DURATION
 
@@ -34,6 +36,8 @@ class CelDuration(Extension):
 
 @dataclass(frozen=True, slots=True)
 class Timestamp(Extension):
+    """A moment."""
+
     nanoseconds: int
     """Since 1970."""
     type: ClassVar[Type] = TIMESTAMP
@@ -43,7 +47,7 @@ class Timestamp(Extension):
 
 
 def read_duration(text: str) -> CelDuration | Fault:
-    """`1h30m`, `-1.5s`, `0`."""
+    """`duration(text)`, such as `1h30m`, `-1.5s` or `0`: Go's time.ParseDuration."""
     body = text.lstrip("+-") if text[:1] in ("+", "-") else text
     sign = -1 if text.startswith("-") else 1
     if body == "0":
@@ -62,7 +66,7 @@ def read_duration(text: str) -> CelDuration | Fault:
 
 
 def read_timestamp(text: str) -> Timestamp | Fault:
-    """RFC 3339."""
+    """`timestamp(text)` in RFC 3339. datetime has only microseconds, so that the fraction is added separately."""
     found = _MOMENT.fullmatch(text)
     bad = Fault(f'parsing time "{text}" as "2006-01-02T15:04:05Z07:00": cannot parse')
     if found is None:
@@ -79,6 +83,7 @@ def read_timestamp(text: str) -> Timestamp | Fault:
 
 
 def shown_timestamp(moment: Timestamp) -> str:
+    """In RFC 3339 and UTC; the fraction has as many digits as it needs."""
     seconds, rest = divmod(moment.nanoseconds, SECOND)
     base = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
     fraction = f".{rest:09}".rstrip("0") if rest else ""
@@ -86,18 +91,19 @@ def shown_timestamp(moment: Timestamp) -> str:
 
 
 def shown_duration(span: CelDuration) -> str:
-    """Seconds: `90s`, `1.5s`."""
+    """In seconds, as CEL writes durations: `90s`, `1.5s`."""
     sign = "-" if span.nanoseconds < 0 else ""
     seconds, rest = divmod(abs(span.nanoseconds), SECOND)
     return f"{sign}{seconds}{f'.{rest:09}'.rstrip('0') if rest else ''}s"
 
 
-def _span(nanoseconds: int) -> CelDuration | Fault:
-    return CelDuration(nanoseconds) if MIN_INT64 <= nanoseconds <= MAX_INT64 else Fault("integer overflow")
+def span_of(nanoseconds: int) -> CelDuration | Fault:
+    """Go's time.Duration has 64 bits: 292 years."""
+    return CelDuration(nanoseconds) if MIN_INT64 <= nanoseconds <= MAX_INT64 else OVERFLOW
 
 
 def _moment(nanoseconds: int) -> Timestamp | Fault:
-    return Timestamp(nanoseconds) if _FIRST <= nanoseconds < _LAST else Fault("integer overflow")
+    return Timestamp(nanoseconds) if _FIRST <= nanoseconds < _LAST else OVERFLOW
 
 
 def _plus(made: Callable[[int], Any]) -> Callable[[Any, Any], Any]:
@@ -109,6 +115,7 @@ def _minus(made: Callable[[int], Any]) -> Callable[[Any, Any], Any]:
 
 
 def _in_zone(moment: Timestamp, zone: str) -> datetime:
+    """The moment in a zone, which is a name (`Europe/Berlin`) or an offset (`+02:00`)."""
     base = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=moment.nanoseconds // 1000)
     fixed = re.fullmatch(r"([+-]?)([0-9]{2}):([0-9]{2})", zone)
     if fixed is not None:
@@ -118,6 +125,8 @@ def _in_zone(moment: Timestamp, zone: str) -> datetime:
 
 
 def _part(read: Callable[[datetime], int]) -> Callable[..., Any]:
+    """A part of a moment, such as its hour, in UTC or in a named zone."""
+
     def part(moment: Timestamp, zone: str = "UTC") -> int | Fault:
         try:
             return read(_in_zone(moment, zone))
@@ -127,6 +136,7 @@ def _part(read: Callable[[datetime], int]) -> Callable[..., Any]:
     return part
 
 
+# CEL counts months, days of the month (getDayOfMonth) and of the year from 0, and Sunday is day 0 of the week.
 _PARTS: dict[str, Callable[[datetime], int]] = {
     "getFullYear": lambda at: at.year,
     "getMonth": lambda at: at.month - 1,
@@ -143,7 +153,7 @@ _SPANS = {"getHours": 3600 * SECOND, "getMinutes": 60 * SECOND, "getSeconds": SE
 
 
 def _in_units(unit: int) -> Callable[[CelDuration], int]:
-    """Rounded towards zero."""
+    """A duration in whole units, rounded towards zero."""
     return lambda span: abs(span.nanoseconds) // unit * (1 if span.nanoseconds >= 0 else -1)
 
 
@@ -158,12 +168,12 @@ TIMES: tuple[Overload, ...] = (
     plain("timestamp_to_int64", "int", "timestamp", "int", lambda at: at.nanoseconds // SECOND),
     plain("duration_to_string", "string", "duration", "string", shown_duration),
     plain("timestamp_to_string", "string", "timestamp", "string", shown_timestamp),
-    plain("add_duration_duration", "_+_", "duration, duration", "duration", _plus(_span)),
+    plain("add_duration_duration", "_+_", "duration, duration", "duration", _plus(span_of)),
     plain("add_duration_timestamp", "_+_", "duration, timestamp", "timestamp", _plus(_moment)),
     plain("add_timestamp_duration", "_+_", "timestamp, duration", "timestamp", _plus(_moment)),
-    plain("subtract_duration_duration", "_-_", "duration, duration", "duration", _minus(_span)),
+    plain("subtract_duration_duration", "_-_", "duration, duration", "duration", _minus(span_of)),
     plain("subtract_timestamp_duration", "_-_", "timestamp, duration", "timestamp", _minus(_moment)),
-    plain("subtract_timestamp_timestamp", "_-_", "timestamp, timestamp", "duration", _minus(_span)),
+    plain("subtract_timestamp_timestamp", "_-_", "timestamp, timestamp", "duration", _minus(span_of)),
     *(member(f"timestamp_{name}", name, "timestamp", "int", _part(read)) for name, read in _PARTS.items()),
     *(member(f"timestamp_{name}_tz", name, "timestamp, string", "int", _part(read)) for name, read in _PARTS.items()),
     *(member(f"duration_{name}", name, "duration", "int", _in_units(unit)) for name, unit in _SPANS.items()),

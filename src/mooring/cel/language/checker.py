@@ -1,4 +1,7 @@
-"""Types of an expression: each node gets one, each call the overloads that its arguments allow."""
+"""The type checker: sets the type of each node, and the overloads of each call that its arguments allow.
+
+Rules and messages are those of cel-go's checker. Costs depend on overloads, so that it must find the same ones.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,45 +20,47 @@ from mooring.cel.language.syntax import (
 )
 from mooring.cel.library import Library, Overload
 from mooring.cel.substitutions import Substitutions
-from mooring.cel.types import BOOL, DYN, ERROR, INT, Type, is_dynamic, list_of, map_of, optional_of, unwrapped
-from mooring.cel.values import Uint
+from mooring.cel.values import BOOL, DYN, ERROR, INT, Type, Uint, is_dynamic, list_of, map_of, optional_of, unwrapped
 
 _LITERALS = {bool: "bool", int: "int", Uint: "uint", float: "double", str: "string", bytes: "bytes", type(None): "null"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Declarations:
-    """What names mean in an expression."""
+    """The names that an expression may use."""
 
     library: Library
     variables: Mapping[str, Type]
     fields: Mapping[str, Mapping[str, Type]] = field(default_factory=dict)
-    """Types with fields, such as that of devices."""
+    """Fields by the name of the type that has them, such as the type of `device`."""
     types: Mapping[str, Type] = field(default_factory=dict)
-    """Names that stand for types: `type(1) == int`."""
+    """Names of types, as in `type(1) == int`."""
     validators: Mapping[str, Callable[[CallExpression], None]] = field(default_factory=dict)
-    """By function: what looks at the literals in its calls. Raises SyntaxFault."""
+    """By function: a check of the literals in its calls, which raises SyntaxFault."""
 
 
 def check(root: SyntaxNode, declarations: Declarations) -> Type:
-    """The type of the expression; its nodes have theirs afterwards. Raises SyntaxFault."""
+    """The type of the expression. Sets `type` and `overloads` in the tree. Raises SyntaxFault."""
     checker = _Checker(declarations)
     return checker.known.substituted(checker.check(root))
 
 
 class _Checker:
+    """Checks one tree, from the leaves up. `_scopes` has the types of the variables of enclosing comprehensions."""
+
     def __init__(self, declarations: Declarations) -> None:
         self._declared = declarations
         self._scopes: list[dict[str, Type]] = []
         self._depth = 0
         self._mixed = 0
-        """Whether this is among the arguments of a format, which may have several types."""
+        """Above 0 inside the arguments of `format`, whose list may have elements of several types."""
         self.known = Substitutions()
 
     def check(self, node: SyntaxNode) -> Type:
+        """The type of a node. The depth is limited, because macros can nest expansions in expansions."""
         if not node.is_checked:
             self._depth += 1
-            if self._depth > 2 * MAX_DEPTH:
+            if self._depth > 2 * MAX_DEPTH:  # twice, because macros nest what they expand to
                 raise SyntaxFault(f"expression recursion limit exceeded: {MAX_DEPTH}", node.position)
             node.type = self._type_of(node)
             node.is_checked = True
@@ -63,6 +68,7 @@ class _Checker:
         return node.type
 
     def _type_of(self, node: SyntaxNode) -> Type:
+        """The type of a node by its kind; the counterpart in the planner is `_plan`."""
         match node:
             case Literal():
                 return Type(_LITERALS[node.value.__class__])
@@ -83,6 +89,7 @@ class _Checker:
     # ---- names
 
     def _lookup(self, name: str) -> Type | None:
+        """The type of a name: inner scopes first, then variables, then names of types."""
         for scope in reversed(self._scopes):
             if name in scope:
                 return scope[name]
@@ -98,6 +105,7 @@ class _Checker:
         return found
 
     def _selected(self, node: Select) -> Type:
+        """`a.b`: the name of a type (`net.IP`), or a field of a value."""
         name = _qualified(node)
         if name is not None and name in self._declared.types and not node.is_test:
             node.qualified = name
@@ -111,6 +119,7 @@ class _Checker:
         return optional_of(found) if is_optional else found
 
     def _field_of(self, target: Type, name: str, at: SyntaxNode) -> Type:
+        """The type of a field: of a map its values' type, of a declared type that of the field; otherwise unknown."""
         if target.name == "map":
             return target.params[1]
         fields = self._declared.fields.get(target.name)
@@ -127,6 +136,7 @@ class _Checker:
     # ---- calls
 
     def _called(self, node: CallExpression) -> Type:
+        """The type of a call. `a.?b` is a call in the tree, but selects a field."""
         if node.function == "_?._":
             name = node.args[1]
             assert isinstance(name, Literal)
@@ -143,6 +153,7 @@ class _Checker:
         return self._resolved(node, overloads)
 
     def _check_args(self, node: CallExpression) -> None:
+        """Arguments before the target, as cel-go checks them: the order decides which error is reported."""
         self._mixed += node.function == "format"
         for arg in node.args:
             self.check(arg)
@@ -151,7 +162,8 @@ class _Checker:
             self._declared.validators[node.function](node)
 
     def _is_of_namespace(self, node: CallExpression) -> bool:
-        """`sets.contains(a, b)` is no call of a value: the function has that name."""
+        """Whether the target is a namespace: in `sets.contains(a, b)` the function is named `sets.contains`. Rewrites the
+        node if so."""
         prefix = _qualified(node.target)
         if prefix is None or self._declared.library.overloads(f"{prefix}.{node.function}") is None:
             return False
@@ -159,6 +171,7 @@ class _Checker:
         return True
 
     def _logical(self, node: CallExpression, overloads: Sequence[Overload]) -> Type:
+        """`&&` and `||` have any number of terms, so that no overload fits them."""
         for arg in node.args:
             if not self.known.unify(arg.type, BOOL):
                 raise SyntaxFault(f"expected type 'bool' but found '{self.known.substituted(arg.type)}'", arg.position)
@@ -166,7 +179,8 @@ class _Checker:
         return BOOL
 
     def _resolved(self, node: CallExpression, overloads: Sequence[Overload]) -> Type:
-        """All overloads that the types allow; where their results differ, any may come of it."""
+        """The result of a call. All overloads that the types allow stay candidates for run time; if their results differ,
+        the result is `dyn`."""
         types = [operand.type for operand in node.operands()]
         result: Type | None = None
         node.overloads = found = []
@@ -190,6 +204,7 @@ class _Checker:
     # ---- lists, maps and comprehensions
 
     def _list(self, node: ListLiteral) -> Type:
+        """The type of the elements is their common type; of an empty list it is open."""
         joined: Type | None = None
         for i, element in enumerate(node.elements):
             joined = self._joined(joined, self._element(element, i in node.optional), element)
@@ -206,6 +221,7 @@ class _Checker:
         return map_of(keys, values)
 
     def _element(self, node: SyntaxNode, is_optional: bool) -> Type:
+        """The type of an element; an optional element (`[?a]`) must be an optional, and counts as the type inside."""
         found = self.check(node)
         if not is_optional:
             return found
@@ -215,7 +231,8 @@ class _Checker:
         return held
 
     def _joined(self, before: Type | None, now: Type, node: SyntaxNode) -> Type:
-        """Parity: literals have elements of one type, but for the arguments of a format."""
+        """The common type of elements so far and the next. Parity: Kubernetes requires elements of one type
+        (HomogeneousAggregateLiterals), except in the arguments of `format`."""
         if before is None:
             return now
         if self._mixed and not self.known.unify(before, now):
@@ -226,6 +243,7 @@ class _Checker:
         return self.known.more_general(before, now)
 
     def _folded(self, node: Fold) -> Type:
+        """A comprehension: the step must have the type of the accumulator, the condition must be a bool."""
         ranged = self.known.substituted(self.check(node.range))
         accu = self.check(node.init)
         self._scopes.append({node.accu: accu})
@@ -240,6 +258,7 @@ class _Checker:
         return self.known.substituted(result)
 
     def _iterated(self, node: Fold, ranged: Type) -> dict[str, Type]:
+        """The types of the iteration variables. ERROR is for the second variable that a macro of one does not have."""
         if ranged.name == "list":
             first, second = (INT, ranged.params[0]) if node.var2 else (ranged.params[0], ERROR)
         elif ranged.name == "map":
@@ -259,7 +278,7 @@ class _Checker:
 
 
 def _qualified(node: SyntaxNode | None) -> str | None:
-    """`a.b.c` -> its name."""
+    """The dotted name of `a.b.c`; None if the node is not a chain of names."""
     parts: list[str] = []
     while isinstance(node, Select) and not node.is_test:
         parts.append(node.name)

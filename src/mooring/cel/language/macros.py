@@ -1,4 +1,7 @@
-"""Macros: calls that are rewritten before anything is checked, most of them into comprehensions."""
+"""Macros: calls that the parser rewrites before types are checked, most of them into comprehensions.
+
+The expansions are cel-go's, node by node, because costs are counted on the expanded tree.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -17,6 +20,7 @@ from mooring.cel.language.syntax import (
 ACCU = "@result"
 UNUSED = "#unused"
 _SORTED = "@__sortBy_input__"
+"""Names of variables that no expression can use, because they are not identifiers."""
 
 AND, OR, NOT, CONDITIONAL, ADD, EQUALS = "_&&_", "_||_", "!_", "_?_:_", "_+_", "_==_"
 NOT_STRICTLY_FALSE = "@not_strictly_false"
@@ -24,12 +28,16 @@ MAP_INSERT = "cel.@mapInsert"
 SORT_BY_KEYS = "@sortByAssociatedKeys"
 
 Nodes = Sequence[SyntaxNode]
+Macro = Callable[[int, SyntaxNode, Nodes], SyntaxNode]
+"""Position, target and arguments in, expansion out."""
+Form = Callable[[int, SyntaxNode], tuple[SyntaxNode, SyntaxNode, SyntaxNode, SyntaxNode]]
+"""Position and predicate in; start, condition, step and result of a comprehension out."""
 
 _NO_NAME = "argument is not an identifier"
 
 
 def expand(call: CallExpression) -> SyntaxNode:
-    """What the call stands for; the call itself where it is no macro. Raises SyntaxFault."""
+    """The expansion of a macro; any other call is returned as it is. Raises SyntaxFault."""
     if call.target is None:
         return _has(call) if call.function == "has" and len(call.args) == 1 else call
     if call.function == "bind" and len(call.args) == 3 and isinstance(call.target, Ident) and call.target.name == "cel":
@@ -40,6 +48,7 @@ def expand(call: CallExpression) -> SyntaxNode:
 
 
 def _has(call: CallExpression) -> SyntaxNode:
+    """`has(a.b)`: the argument must be a selection."""
     selected = call.args[0]
     if not isinstance(selected, Select) or selected.is_test:
         raise SyntaxFault("invalid argument to has() macro", selected.position)
@@ -53,6 +62,7 @@ def _name(node: SyntaxNode, fault: str) -> str:
 
 
 def _variables(args: Nodes, how_many: int, fault: str = "argument must be a simple name") -> tuple[str, str]:
+    """The names of the one or two iteration variables; the second is empty for one."""
     names = [_name(each, fault) for each in args[:how_many]]
     for node, name in zip(args, names, strict=False):
         if name in (ACCU, "__result__"):
@@ -63,7 +73,7 @@ def _variables(args: Nodes, how_many: int, fault: str = "argument must be a simp
 
 
 def _bound(at: int, name: str, value: SyntaxNode, result: SyntaxNode) -> SyntaxNode:
-    """`result`, in which `name` is `value`."""
+    """`cel.bind(name, value, result)`: a comprehension over nothing, whose accumulator is the name."""
     return Fold(at, ListLiteral(at, ()), UNUSED, "", name, value, Literal(at, False), Ident(at, name), result)
 
 
@@ -75,9 +85,9 @@ def _accu(at: int) -> SyntaxNode:
     return Ident(at, ACCU)
 
 
-def _quantifier(
-    how_many: int, form: Callable[[int, SyntaxNode], tuple[SyntaxNode, SyntaxNode, SyntaxNode, SyntaxNode]]
-) -> "Macro":
+def _quantifier(how_many: int, form: Form) -> Macro:
+    """`list.all(x, …)` with one variable, or `map.all(key, value, …)` with two."""
+
     def macro(at: int, target: SyntaxNode, args: Nodes) -> SyntaxNode:
         var, var2 = _variables(args, how_many)
         init, condition, step, result = form(at, args[how_many])
@@ -102,60 +112,61 @@ def _exists_one(at: int, holds: SyntaxNode) -> tuple[SyntaxNode, SyntaxNode, Syn
     return Literal(at, 0), Literal(at, True), step, _call(at, EQUALS, _accu(at), Literal(at, 1))
 
 
-def _collected(
-    at: int,
-    target: SyntaxNode,
-    names: tuple[str, str],
-    init: SyntaxNode,
-    step: SyntaxNode,
-    condition: SyntaxNode | None,
-) -> SyntaxNode:
-    if condition is not None:
-        step = _call(at, CONDITIONAL, condition, step, _accu(at))
+def _collected(target: SyntaxNode, names: tuple[str, str], step: SyntaxNode, args: Nodes) -> SyntaxNode:
+    """A list or a map that takes in the value of each element: `args` are variables, a condition if any, and the value."""
+    at = step.position
+    init = ListLiteral(at, ()) if isinstance(step, CallExpression) and step.function == ADD else MapLiteral(at, ())
+    if len(args) == (4 if names[1] else 3):
+        step = _call(at, CONDITIONAL, args[-2], step, _accu(at))
     return Fold(at, target, *names, ACCU, init, Literal(at, True), step, _accu(at))
+
+
+def _appended(at: int, value: SyntaxNode) -> SyntaxNode:
+    """The step `result + [value]`."""
+    return _call(at, ADD, _accu(at), ListLiteral(at, (value,)))
 
 
 def _map(at: int, target: SyntaxNode, args: Nodes) -> SyntaxNode:
     """`list.map(x, value)` and `list.map(x, condition, value)`."""
-    step = _call(at, ADD, _accu(at), ListLiteral(at, (args[-1],)))
-    names = _variables(args, 1, _NO_NAME)
-    return _collected(at, target, names, ListLiteral(at, ()), step, args[1] if len(args) == 3 else None)
+    return _collected(target, _variables(args, 1, _NO_NAME), _appended(at, args[-1]), args)
 
 
 def _filter(at: int, target: SyntaxNode, args: Nodes) -> SyntaxNode:
-    step = _call(at, ADD, _accu(at), ListLiteral(at, (args[0],)))
-    return _collected(at, target, _variables(args, 1, _NO_NAME), ListLiteral(at, ()), step, args[1])
+    """`list.filter(x, condition)` is `list.map(x, condition, x)`."""
+    return _map(at, target, (*args, args[0]))
 
 
 def _transform_list(at: int, target: SyntaxNode, args: Nodes) -> SyntaxNode:
-    step = _call(at, ADD, _accu(at), ListLiteral(at, (args[-1],)))
-    return _collected(at, target, _variables(args, 2), ListLiteral(at, ()), step, args[2] if len(args) == 4 else None)
+    """`map.transformList(key, value, result)`."""
+    return _collected(target, _variables(args, 2), _appended(at, args[-1]), args)
 
 
 def _transform_map(at: int, target: SyntaxNode, args: Nodes) -> SyntaxNode:
+    """`map.transformMap(key, value, result)`: keys stay."""
     names = _variables(args, 2)
-    step = _call(at, MAP_INSERT, _accu(at), Ident(at, names[0]), args[-1])
-    return _collected(at, target, names, MapLiteral(at, ()), step, args[2] if len(args) == 4 else None)
+    return _collected(target, names, _call(at, MAP_INSERT, _accu(at), Ident(at, names[0]), args[-1]), args)
 
 
 def _transform_entry(at: int, target: SyntaxNode, args: Nodes) -> SyntaxNode:
-    step = _call(at, MAP_INSERT, _accu(at), args[-1])
-    return _collected(at, target, _variables(args, 2), MapLiteral(at, ()), step, args[2] if len(args) == 4 else None)
+    """`map.transformMapEntry(key, value, {new key: result})`."""
+    return _collected(target, _variables(args, 2), _call(at, MAP_INSERT, _accu(at), args[-1]), args)
 
 
 def _sort_by(at: int, target: SyntaxNode, args: Nodes) -> SyntaxNode:
+    """`list.sortBy(x, key)`: the keys are computed first, then the list is sorted by them."""
     keys = _map(at, Ident(at, _SORTED), args)
     return _bound(at, _SORTED, target, CallExpression(at, SORT_BY_KEYS, Ident(at, _SORTED), (keys,)))
 
 
 def _optional_map(at: int, target: SyntaxNode, args: Nodes) -> SyntaxNode:
-    """Parity: the target stands twice in it, so it is evaluated twice."""
+    """`optional.optMap(x, value)`. Parity: the target is in the expansion twice, and is evaluated and charged twice."""
     name = _name(args[0], "optMap() variable name must be a simple identifier")
     inner = _bound(at, name, CallExpression(at, "value", target, ()), args[1])
     return _if_present(at, target, _call(at, "optional.of", inner))
 
 
 def _optional_flat_map(at: int, target: SyntaxNode, args: Nodes) -> SyntaxNode:
+    """`optional.optFlatMap(x, value)`: the value is an optional itself."""
     name = _name(args[0], "optFlatMap() variable name must be a simple identifier")
     return _if_present(at, target, _bound(at, name, CallExpression(at, "value", target, ()), args[1]))
 
@@ -164,27 +175,17 @@ def _if_present(at: int, target: SyntaxNode, then: SyntaxNode) -> SyntaxNode:
     return _call(at, CONDITIONAL, CallExpression(at, "hasValue", target, ()), then, _call(at, "optional.none"))
 
 
-Macro = Callable[[int, SyntaxNode, Nodes], SyntaxNode]
+_QUANTIFIERS = {"all": _all, "exists": _exists, "exists_one": _exists_one, "existsOne": _exists_one}
+_COLLECTORS = {"transformList": _transform_list, "transformMap": _transform_map, "transformMapEntry": _transform_entry}
 
 _RECEIVER: dict[tuple[str, int], Macro] = {
-    ("all", 2): _quantifier(1, _all),
-    ("exists", 2): _quantifier(1, _exists),
-    ("exists_one", 2): _quantifier(1, _exists_one),
-    ("existsOne", 2): _quantifier(1, _exists_one),
-    ("map", 2): _map,
-    ("map", 3): _map,
+    **{(name, 1 + many): _quantifier(many, form) for name, form in _QUANTIFIERS.items() for many in (1, 2)},
+    **{(name, count): macro for name, macro in _COLLECTORS.items() for count in (3, 4)},
+    **{("map", count): _map for count in (2, 3)},
     ("filter", 2): _filter,
-    ("all", 3): _quantifier(2, _all),
-    ("exists", 3): _quantifier(2, _exists),
-    ("exists_one", 3): _quantifier(2, _exists_one),
-    ("existsOne", 3): _quantifier(2, _exists_one),
-    ("transformList", 3): _transform_list,
-    ("transformList", 4): _transform_list,
-    ("transformMap", 3): _transform_map,
-    ("transformMap", 4): _transform_map,
-    ("transformMapEntry", 3): _transform_entry,
-    ("transformMapEntry", 4): _transform_entry,
     ("sortBy", 2): _sort_by,
     ("optMap", 2): _optional_map,
     ("optFlatMap", 2): _optional_flat_map,
 }
+"""Macros that are called on a value, by name and number of arguments. The longer form has a second variable (quantifiers)
+or a condition (the others)."""

@@ -1,9 +1,12 @@
-"""From text to a tree: the grammar of CEL, by recursive descent."""
+"""The parser: from text to a tree, by recursive descent, with macros expanded.
 
-from mooring.cel.language.lexer import RESERVED, Token, tokens_of
+Messages and limits are those of cel-go's parser, which is generated (ANTLR); users search for its texts.
+"""
+
 from mooring.cel.language.macros import expand
 from mooring.cel.language.syntax import (
     MAX_DEPTH,
+    RESERVED,
     CallExpression,
     Ident,
     ListLiteral,
@@ -12,31 +15,36 @@ from mooring.cel.language.syntax import (
     Select,
     SyntaxFault,
     SyntaxNode,
+    Token,
+    tokens_of,
 )
 from mooring.cel.values import MAX_INT64
 
 _RELATIONS = ("<", "<=", ">", ">=", "==", "!=", "in")
 _LEVELS: tuple[tuple[str, ...], ...] = (_RELATIONS, ("+", "-"), ("*", "/", "%"))
-"""Operators of two operands, the loosest first; those of one level go from left to right."""
+"""Operators with two operands, from the weakest binding to the strongest; operators of a level associate to the left."""
 
 _FIRST = (
     "'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER"
 )
-"""What an expression may begin with, as cel-go lists it."""
+"""What an expression may begin with, in the words of cel-go's message."""
 
 
 def parse(source: str) -> SyntaxNode:
-    """Raises SyntaxFault."""
+    """The tree of an expression. Raises SyntaxFault."""
     return _Parser(source).whole()
 
 
 class _Parser:
+    """One pass over the tokens; each method parses one rule of the grammar."""
+
     def __init__(self, source: str) -> None:
         self._tokens = tokens_of(source)
         self._next = 0
         self._depth = 0
 
     def whole(self) -> SyntaxNode:
+        """The expression, which must end where the text ends."""
         node = self._expression()
         if self._token.kind != "end":
             raise self._unexpected()
@@ -54,6 +62,7 @@ class _Parser:
         return token
 
     def _takes(self, sign: str) -> bool:
+        """Consumes the next token if it is this sign."""
         if self._token.kind == "sign" and self._token.text == sign:
             self._next += 1
             return True
@@ -67,6 +76,7 @@ class _Parser:
         return SyntaxFault(f"Syntax error: mismatched input '{self._token.text}'{more}", self._token.position)
 
     def _deeper(self, by: int = 1) -> None:
+        """Count a level of nesting. Python's own recursion must not be what stops a hostile expression."""
         self._depth += by
         if self._depth > MAX_DEPTH:
             raise SyntaxFault(f"expression recursion limit exceeded: {MAX_DEPTH}", self._token.position)
@@ -74,7 +84,7 @@ class _Parser:
     # ---- operators
 
     def _expression(self) -> SyntaxNode:
-        """`condition ? then : otherwise`; what comes after the colon is an expression again."""
+        """`condition ? then : otherwise`, where `otherwise` is an expression again."""
         self._deeper()
         node = self._logical("||", "_||_")
         at = self._token.position
@@ -86,7 +96,7 @@ class _Parser:
         return node
 
     def _logical(self, sign: str, function: str) -> SyntaxNode:
-        """All terms of `a && b && c` make one call: so many terms do not nest."""
+        """`a && b && c` is one call with three terms, so that a thousand terms do not nest a thousand deep."""
         at = self._token.position
         terms = [self._conjunction() if sign == "||" else self._binary(0)]
         while self._token.text == sign and self._token.kind == "sign":
@@ -98,6 +108,8 @@ class _Parser:
         return self._logical("&&", "_&&_")
 
     def _binary(self, level: int) -> SyntaxNode:
+        """Operators of one level, from left to right. Each counts as a level of nesting, because the tree nests to the
+        left."""
         if level == len(_LEVELS):
             return self._unary()
         node, deeper = self._binary(level + 1), 0
@@ -111,7 +123,7 @@ class _Parser:
         return node
 
     def _unary(self) -> SyntaxNode:
-        """Parity: `!!x` is x, and `-1` is a number."""
+        """Parity: an even number of signs cancels out (`!!x` is x), and `-1` is a literal."""
         first = self._token
         for sign, function in (("!", "!_"), ("-", "-_")):
             count = 0
@@ -130,9 +142,10 @@ class _Parser:
     def _negative(self, token: Token) -> SyntaxNode:
         return Literal(token.position, -token.value)
 
-    # ---- what operators work on
+    # ---- operands
 
     def _members(self, node: SyntaxNode) -> SyntaxNode:
+        """What follows an operand: fields, calls and indexes."""
         deeper = 0
         while self._token.kind == "sign" and self._token.text in (".", "["):
             self._deeper()
@@ -149,6 +162,7 @@ class _Parser:
         return CallExpression(at, function, None, (node, key))
 
     def _member(self, node: SyntaxNode, at: int) -> SyntaxNode:
+        """`.name`, `.?name` or `.name(arguments)`, with macros expanded."""
         is_optional = self._takes("?")
         name = self._identifier()
         if is_optional:
@@ -166,6 +180,7 @@ class _Parser:
         return token.text
 
     def _primary(self) -> SyntaxNode:
+        """A literal, a name, a group, a list or a map."""
         token = self._take()
         if token.kind == "literal":
             if token.value.__class__ is int and token.value > MAX_INT64:
@@ -192,12 +207,13 @@ class _Parser:
         return node
 
     def _named(self, token: Token) -> SyntaxNode:
+        """A name or a call of a function without a receiver."""
         if token.text in RESERVED:
             raise SyntaxFault(f"reserved identifier: {token.text}", token.position)
         at_call = self._token.position
         if self._takes("("):
             return expand(CallExpression(at_call, token.text, None, self._arguments(")")))
-        if self._token.text == "{" and self._token.kind == "sign":  # an object: none can be made in selectors
+        if self._token.text == "{" and self._token.kind == "sign":  # an object literal: selectors declare no such types
             raise SyntaxFault(f"undeclared reference to '{token.text}' (in container '')", self._token.position)
         return Ident(token.position, token.text)
 
@@ -212,6 +228,7 @@ class _Parser:
         return args
 
     def _list(self, at: int) -> SyntaxNode:
+        """A list literal; a comma may follow the last element."""
         elements: list[SyntaxNode] = []
         optional = set()
         while not self._takes("]"):
@@ -224,6 +241,7 @@ class _Parser:
         return ListLiteral(at, elements, frozenset(optional))
 
     def _map(self, at: int) -> SyntaxNode:
+        """A map literal; a comma may follow the last entry."""
         entries: list[tuple[SyntaxNode, SyntaxNode, bool]] = []
         while not self._takes("}"):
             is_optional = self._takes("?")

@@ -10,7 +10,7 @@ from mooring.apiclient.client import ApiClient
 from mooring.apiclient.credentials.credentials import CredentialsError
 from mooring.apiclient.kubeconfig.files import KubeconfigError
 from mooring.apiclient.kubeconfig.loading import find_connection
-from mooring.apiclient.unanswered import Unanswered
+from mooring.apiclient.request_errors import Unanswered
 from mooring.app import node_actions
 from mooring.app.own_cluster import NotOurs, own_connection
 from mooring.cli.node_template import read_node_template

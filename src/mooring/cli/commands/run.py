@@ -12,9 +12,8 @@ import yaml
 
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.credentials import CredentialsError
-from mooring.apiclient.credentials.in_cluster import in_cluster, names_cluster
 from mooring.apiclient.kubeconfig.files import KubeconfigError
-from mooring.apiclient.kubeconfig.loading import find_connection
+from mooring.apiclient.kubeconfig.loading import find_connection, in_cluster, names_cluster
 from mooring.app.run import Running, RunSettings, ServingSettings
 from mooring.cli.configured import chosen_gates, feature_gates, idle_plugins, registry_with
 from mooring.cli.flag_values import flag_values
@@ -23,9 +22,9 @@ from mooring.framework import config as configuration
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.durations import Duration
 from mooring.framework.config.settings import as_object
-from mooring.kit import loops
-from mooring.kit.descriptors import raise_limit
+from mooring.kit import process
 from mooring.kit.logs import LogFormat, check_format, start_logs
+from mooring.kit.process import raise_descriptor_limit
 from mooring.live.endpoints.access import ALWAYS_ALLOWED, AccessSettings
 from mooring.live.endpoints.client_authorities import AuthorityError
 from mooring.live.endpoints.server import ListenError
@@ -189,12 +188,12 @@ def run(**flags: Any) -> None:
             flags["dry_run"],
             gates,
         )
-        raise_limit()
+        raise_descriptor_limit()
         idle = idle_plugins(config, registry)
         logs = start_logs(logging.getLogger("mooring"), log_format, flags["verbosity"])
         for name, file in idle.items():
             logs.log.warning("Plugin is loaded but no profile of the configuration enables it", plugin=name, file=file)
-        sys.exit(loops.run(_run(settings, logs, flags["write_config_to"])))
+        sys.exit(process.run_event_loop(_run(settings, logs, flags["write_config_to"])))
 
 
 async def _run(settings: RunSettings, logs: Any, write_config_to: str | None) -> int:

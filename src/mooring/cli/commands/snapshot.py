@@ -8,7 +8,7 @@ import click
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.credentials import CredentialsError, Identity
-from mooring.apiclient.unanswered import Unanswered
+from mooring.apiclient.request_errors import Unanswered
 from mooring.app.run import SNAPSHOT_PATH
 from mooring.cli.refusal import refuse
 from mooring.model.api_errors import ApiError

@@ -31,9 +31,9 @@ from mooring.controllers.nodes.simulated_nodes import missing_nodes
 from mooring.embedded.cluster import EmbeddedCluster, EmbeddedSettings
 from mooring.embedded.cluster_statistics import ClusterStatistics
 from mooring.embedded.seeding import default_class, seed
-from mooring.kit import loops
-from mooring.kit.collector import relax_collector
+from mooring.kit import process
 from mooring.kit.log_formats import one_line
+from mooring.kit.process import relax_collector
 from mooring.kit.tasks import first_of
 from mooring.model.validation.problem import Problem
 from mooring.sim.reading.documents import split
@@ -125,7 +125,7 @@ def up(**given: Any) -> None:
     port = default_port if flags.port is None else flags.port
     service = ServiceSettings(port, flags.plain_http, flags.data_dir, flags.kubeconfig)
     relax_collector()
-    sys.exit(loops.run(_Up(cluster, service, flags.command, flags.quiet).run()))
+    sys.exit(process.run_event_loop(_Up(cluster, service, flags.command, flags.quiet).run()))
 
 
 @dataclass(frozen=True, slots=True)

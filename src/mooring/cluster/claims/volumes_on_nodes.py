@@ -12,11 +12,10 @@ from mooring.cluster.claims.storage_view import StorageView
 from mooring.cluster.nodes.labels import grown
 from mooring.cluster.nodes.table import NodeTable
 from mooring.model.csi_migration import driver_of_provisioner, handle_of, in_tree_of, zones_of
-from mooring.model.disk_conflicts import disks_of
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import Volume
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment
-from mooring.model.volume_claims import named_claims, ownership_fault
+from mooring.model.volumes import disks_of, named_claims, ownership_fault
 
 # ---- What storage drivers call the volumes that pods use: (driver, handle). One volume counts once on a node
 

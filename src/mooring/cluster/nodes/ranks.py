@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mooring.cluster.change_log import Follower
 from mooring.cluster.nodes.table import NodeTable
-from mooring.kit.rfc3339 import moment_ns
+from mooring.kit.clock import moment_ns
 from mooring.model.pod import Pod
 
 NOT_STARTED_NS = (1 << 63) - 1

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mooring.cluster.nodes.labels import LabelValues
 from mooring.model.selectors import NodeMatcher
 from mooring.model.storage import PersistentVolume
-from mooring.model.volume_claims import FILESYSTEM
+from mooring.model.volumes import FILESYSTEM
 
 AVAILABLE = "Available"
 

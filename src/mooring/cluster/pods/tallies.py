@@ -6,9 +6,8 @@ from weakref import WeakKeyDictionary
 from mooring.cluster.pods.census import Census
 from mooring.cluster.pods.tally import Carriers, Concern, Tally, concern_of
 from mooring.model.affinity import CarriedTerm, Labels, PodPredicate, PodTerms
-from mooring.model.label_set import LabelSet
+from mooring.model.label_set import LabelSet, SelectorIndex, required_labels
 from mooring.model.pod import Pod
-from mooring.model.selector_index import SelectorIndex, required_labels
 from mooring.model.selectors import Selector
 
 TallyKey = tuple[tuple[PodPredicate, ...], bool]

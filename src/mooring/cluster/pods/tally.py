@@ -9,9 +9,7 @@ from numpy.typing import NDArray
 
 from mooring.cluster.nodes.labels import ABSENT, LabelColumn, LabelColumns, grown
 from mooring.model.affinity import CarriedTerm, Labels
-from mooring.model.label_set import LabelSet
-from mooring.model.label_set_cases import LabelSetCases
-from mooring.model.selector_index import SelectorIndex
+from mooring.model.label_set import LabelSet, LabelSetCases, SelectorIndex
 
 
 class Tally:

@@ -13,8 +13,8 @@ from mooring.controllers.cluster_writes import lift
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
+from mooring.model.kinds import RESOURCES
 from mooring.model.kinds.events import EVENT
-from mooring.model.resources import RESOURCES
 
 _COLLECTED: dict[str, KindSpec] = {r.storage: r for r in RESOURCES.values() if r.storage != EVENT.storage}
 """By storage: everything but events, which have no owners and are many."""

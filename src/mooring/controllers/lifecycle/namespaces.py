@@ -10,7 +10,7 @@ from mooring.kit.clock import NS_PER_S
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
-from mooring.model.resources import RESOURCES
+from mooring.model.kinds import RESOURCES
 
 ROOT_CERTIFICATE = "kube-root-ca.crt"
 """The name of the ConfigMap, upstream's root-ca-cert-publisher."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.kit.clock import NS_PER_S
-from mooring.model.resources import RESOURCES
+from mooring.model.kinds import RESOURCES
 
 _QUOTAS = RESOURCES["", "v1", "resourcequotas"]
 

@@ -6,7 +6,7 @@ from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import NODE_STORE, NODES
 from mooring.model.json_objects import JsonObject
-from mooring.model.resources import RESOURCES
+from mooring.model.kinds import RESOURCES
 
 SLICES = RESOURCES["resource.k8s.io", "v1", "resourceslices"]
 DEVICES = "mooring.dev/devices"

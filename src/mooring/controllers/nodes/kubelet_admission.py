@@ -13,13 +13,12 @@ from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.nodes.simulated_nodes import OS
 from mooring.model.json_objects import JsonObject
 from mooring.model.names import is_extended_resource
-from mooring.model.node import NO_EXECUTE, Taint
+from mooring.model.node import NO_EXECUTE, Taint, tolerates_hard
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import FINISHED_PHASES, PodSpec
 from mooring.model.quantity import parse
 from mooring.model.requests import to_units
 from mooring.model.shape import ANY_IP, HostPort, PodShape, shape_of
-from mooring.model.tolerations import tolerates_hard
 
 # ---- Loads: what the admitted pods of each node take from it.
 

@@ -7,8 +7,7 @@ from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Key, StoreWrite
 from mooring.controllers.cluster_kinds import LEASES, NODE_STORE, NODES
 from mooring.controllers.nodes.simulated_nodes import Addresses, address_of, alive_status, lives, missing_labels
-from mooring.kit.clock import NS_PER_S
-from mooring.kit.rfc3339 import in_micros
+from mooring.kit.clock import NS_PER_S, in_micros
 from mooring.model.json_objects import JsonObject
 
 # Upstream's namespace and lease duration of kubelets.

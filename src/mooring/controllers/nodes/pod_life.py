@@ -21,8 +21,7 @@ from mooring.controllers.nodes.pod_statuses import (
     unready_text,
 )
 from mooring.controllers.nodes.simulated_nodes import Host
-from mooring.kit.clock import NS_PER_S
-from mooring.kit.rfc3339 import moment_ns
+from mooring.kit.clock import NS_PER_S, moment_ns
 from mooring.model.json_objects import JsonObject
 from mooring.model.pod_spec import FINISHED_PHASES
 from mooring.rules.conditions import condition_of, holds, with_condition

@@ -2,8 +2,7 @@
 
 from typing import Literal
 
-from mooring.kit.clock import NS_PER_S
-from mooring.kit.rfc3339 import moment_ns
+from mooring.kit.clock import NS_PER_S, moment_ns
 from mooring.model.json_objects import JsonObject
 from mooring.model.pod_spec import FINISHED_PHASES
 

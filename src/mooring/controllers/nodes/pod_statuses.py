@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
 
-from mooring.kit.rfc3339 import in_seconds
+from mooring.kit.clock import in_seconds
 from mooring.model.json_objects import JsonObject
 
 NOT_YET: JsonObject = {}

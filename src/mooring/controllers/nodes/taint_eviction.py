@@ -14,9 +14,8 @@ from mooring.controllers.index import Index
 from mooring.controllers.nodes.node_lifecycle import taints_of
 from mooring.kit.clock import NS_PER_S
 from mooring.model.json_objects import JsonObject
-from mooring.model.node import NO_EXECUTE, Taint
+from mooring.model.node import NO_EXECUTE, Taint, covers
 from mooring.model.pod_spec import Toleration
-from mooring.model.tolerations import covers
 from mooring.rules.conditions import disruption_target, with_condition
 
 # Upstream's names in events.

@@ -25,17 +25,20 @@ from mooring.kit.clock import NS_PER_S
 from mooring.model.json_objects import JsonObject
 from mooring.model.pod_spec import FINISHED_PHASES
 from mooring.model.storage import WAIT_FOR_FIRST_CONSUMER
-from mooring.model.volume_claims import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
-from mooring.rules.volume_matching import (
+from mooring.model.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
+from mooring.rules.persistent_volumes import (
     best_volume,
     binding_marks,
+    can_provision,
     chosen_volume,
     claim_key,
     class_of,
     is_for,
     mismatch,
+    provisioned,
+    reference_to,
+    volume_name,
 )
-from mooring.rules.volume_provisioning import can_provision, provisioned, reference_to, volume_name
 
 _SOURCE = "persistentvolume-controller"
 """Upstream's name in events."""

@@ -10,7 +10,7 @@ from mooring.controllers.cluster_writes import lift
 from mooring.controllers.index import Index, owner_uid
 from mooring.controllers.nodes.pod_states import is_finished
 from mooring.model.json_objects import JsonObject
-from mooring.model.resources import RESOURCES
+from mooring.model.kinds import RESOURCES
 from mooring.rules.pod_claims import (
     POD_CLAIM_NAME,
     device_claim_for,

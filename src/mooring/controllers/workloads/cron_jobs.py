@@ -14,11 +14,10 @@ from mooring.controllers.index import Index
 from mooring.controllers.workloads.job_outcome import COMPLETE, is_over
 from mooring.controllers.workloads.jobs import JOBS
 from mooring.controllers.workloads.ownership import managers_concerned
-from mooring.kit.clock import NS_PER_S
-from mooring.kit.rfc3339 import in_seconds, moment_ns
+from mooring.kit.clock import NS_PER_S, in_seconds, moment_ns
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
-from mooring.model.resources import RESOURCES
+from mooring.model.kinds import RESOURCES
 from mooring.rules.conditions import holds
 from mooring.rules.workload_pods import owner_reference
 

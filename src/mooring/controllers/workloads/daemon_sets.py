@@ -19,11 +19,10 @@ from mooring.controllers.workloads.revisions import Revisions, hash_of
 from mooring.controllers.workloads.rollout_numbers import share_of
 from mooring.kit.clock import NS_PER_S
 from mooring.model.json_objects import JsonObject
-from mooring.model.node import NO_EXECUTE, Taint
+from mooring.model.kinds import RESOURCES
+from mooring.model.node import NO_EXECUTE, Taint, tolerates_hard
 from mooring.model.pod_spec import NodeSelector, Toleration
-from mooring.model.resources import RESOURCES
 from mooring.model.selectors import NodeMatcher, compile_node_selector
-from mooring.model.tolerations import tolerates_hard
 from mooring.rules.workload_pods import REVISION_LABEL, daemon_tolerations, meant_for
 
 DAEMON_SETS = RESOURCES["apps", "v1", "daemonsets"]

@@ -9,7 +9,7 @@ from mooring.controllers.workloads.replica_sets import REPLICA_SETS
 from mooring.controllers.workloads.rollout_numbers import Bounds, rolling_bounds
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
-from mooring.model.resources import RESOURCES
+from mooring.model.kinds import RESOURCES
 from mooring.rules.workload_pods import HASH_LABEL, owner_reference, template_hash
 
 DEPLOYMENTS = RESOURCES["apps", "v1", "deployments"]

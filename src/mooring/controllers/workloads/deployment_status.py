@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from mooring.controllers.workloads.deployment_sets import DeploymentSync, available_of, replicas_of
-from mooring.kit.clock import NS_PER_S
-from mooring.kit.rfc3339 import moment_ns
+from mooring.kit.clock import NS_PER_S, moment_ns
 from mooring.model.json_objects import JsonObject
 from mooring.rules.conditions import (
     condition_of,

@@ -37,7 +37,7 @@ from mooring.controllers.workloads.ownership import (
 from mooring.controllers.workloads.pod_control import PodControl
 from mooring.kit.clock import NS_PER_S
 from mooring.model.json_objects import JsonObject
-from mooring.model.resources import RESOURCES
+from mooring.model.kinds import RESOURCES
 from mooring.rules.conditions import condition_of, with_workload_condition, workload_condition
 from mooring.rules.workload_pods import with_index
 

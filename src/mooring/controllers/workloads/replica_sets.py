@@ -14,7 +14,7 @@ from mooring.kit.clock import NS_PER_S
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
-from mooring.model.resources import RESOURCES
+from mooring.model.kinds import RESOURCES
 from mooring.rules.conditions import (
     condition_of,
     with_workload_condition,

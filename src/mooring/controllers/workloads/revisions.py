@@ -8,7 +8,7 @@ from mooring.controllers.index import Index
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
-from mooring.model.resources import RESOURCES
+from mooring.model.kinds import RESOURCES
 from mooring.rules.workload_pods import REVISION_LABEL, owner_reference, template_hash
 
 REVISIONS = RESOURCES["apps", "v1", "controllerrevisions"]

@@ -23,7 +23,7 @@ from mooring.controllers.workloads.pod_control import PodControl
 from mooring.controllers.workloads.replica_sets import REST_NS
 from mooring.controllers.workloads.revisions import Revisions, name_of, template_of
 from mooring.model.json_objects import JsonObject
-from mooring.model.resources import RESOURCES
+from mooring.model.kinds import RESOURCES
 from mooring.rules.workload_pods import REVISION_LABEL, claims_of, identified
 
 STATEFUL_SETS = RESOURCES["apps", "v1", "statefulsets"]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mooring.apiclient.credentials.credentials import CredentialsError
-from mooring.apiclient.unanswered import Unanswered
+from mooring.apiclient.request_errors import Unanswered
 from mooring.kit.logs import Log
 from mooring.live.endpoints.callers import ANONYMOUS, MASTERS, Caller, CallingUser
 from mooring.live.endpoints.review_cache import ReviewCache

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 from cryptography import x509
 
 from mooring.apiclient.credentials.credentials import CredentialsError
+from mooring.apiclient.request_errors import Unanswered
 from mooring.apiclient.transport import Params
-from mooring.apiclient.unanswered import Unanswered
 from mooring.kit.logs import Log
 from mooring.model.api_errors import ApiError
 

@@ -8,8 +8,8 @@ import msgspec
 
 from mooring.apiclient.client import ApiClient, Limits
 from mooring.apiclient.connection_settings import ConnectionSettings
+from mooring.apiclient.request_errors import Unreadable
 from mooring.apiclient.transport import Params
-from mooring.apiclient.unanswered import Unreadable
 from mooring.live.endpoints.callers import CallingUser
 from mooring.live.endpoints.review_cache import ReviewCache
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from mooring.kit.connection_log import connection_log
-from mooring.kit.listener import Listener, Room
+from mooring.kit.listener import ConnectionLimits, Listener, connection_log
 from mooring.kit.logs import Log
 from mooring.live.endpoints.access import RequestAuthorizer, ReviewFailed
 from mooring.live.endpoints.answers import PageReply, PageRequest, failure, refusal
@@ -70,7 +69,7 @@ class WebServer:
             lingering_time=1.0,
             logger=connection_log(self._log.warning),
         )
-        room = Room(limits.connections, limits.of_one_remote, limits.handshake_s, limits.first_request_s)
+        room = ConnectionLimits(limits.connections, limits.of_one_remote, limits.handshake_s, limits.first_request_s)
         listener = Listener(self._connections, room, tls)
         try:
             bound = await listener.start(address, port)

@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 import yaml
 
-from mooring.kit.clock import NS_PER_S, Clock
-from mooring.kit.rfc3339 import in_seconds
+from mooring.kit.clock import NS_PER_S, Clock, in_seconds
 from mooring.live.endpoints.answers import JSON, PLAIN, PageReply, PageRequest, json_document, refusal
 from mooring.model.api_errors import not_acceptable
 

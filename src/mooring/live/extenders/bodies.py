@@ -8,9 +8,9 @@ import msgspec
 from mooring.apiserver.admission.pod_updates import PODS
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.framework.intents import Call
+from mooring.model.kinds import RESOURCES
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
-from mooring.model.resources import RESOURCES
 
 NODES = RESOURCES["", "v1", "nodes"]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import aiohttp
 
-from mooring.apiclient.fenced_body import FencedBody
-from mooring.apiclient.proxies import proxy_of
+from mooring.apiclient.connection_settings import proxy_of
+from mooring.apiclient.transport import FencedBody
 from mooring.framework.config.types import Extender
 from mooring.framework.intents import Call, CallFault, CallReply
 from mooring.kit.fence import NO_FENCE, Fence

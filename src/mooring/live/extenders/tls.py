@@ -4,10 +4,9 @@ import os
 import ssl
 from pathlib import Path
 
-from mooring.apiclient.connection_settings import ConnectionSettings
+from mooring.apiclient.connection_settings import ConnectionSettings, client_context
 from mooring.apiclient.credentials.certificates import KeyPair
 from mooring.apiclient.credentials.credentials import CredentialsError
-from mooring.apiclient.tls import client_context
 from mooring.framework.config.problems import ConfigError
 from mooring.framework.config.types import Extender, ExtenderTLSConfig
 

@@ -1,13 +1,14 @@
-"""The kinds that Mooring knows: every `KindSpec` of the modules in this package, and the tables that follow from them.
+"""The kinds that Mooring knows: all `KindSpec`s of the modules in this package, and the tables that are derived from them.
 
-A new kind is a spec at the top level of a module here, of its family's or of a new one. Nothing else names it.
+A new kind is a spec at the top level of a module here, in the module of its family or in a new one. No other file names
+it: this package imports all its modules and collects their specs.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from pkgutil import iter_modules
 
-from mooring.model.kind_spec import KindSpec, Watch
+from mooring.model.kind_spec import POSTED, KindSpec, Watch
 from mooring.model.meta import KubeObject
 from mooring.model.validation.problem import Problem, show
 from mooring.model.workloads import Workload
@@ -17,11 +18,12 @@ _GROUPS = (
     *("storage.k8s.io", "resource.k8s.io", "rbac.authorization.k8s.io", "networking.k8s.io", "autoscaling"),
     *("discovery.k8s.io", "authentication.k8s.io", "authorization.k8s.io"),
 )
-"""The order in which the API server names its groups: kubectl takes the first that has a name. Others follow."""
+"""The order in which discovery lists the groups: kubectl takes the first group that has a resource of a given name. Other
+groups follow."""
 
 
 def _written() -> Iterator[KindSpec]:
-    """All specs, module by module in the order of their names."""
+    """All specs, by module in alphabetical order, so that the order does not depend on the file system."""
     for module in sorted(found.name for found in iter_modules(__path__)):
         values = vars(import_module(f"{__name__}.{module}")).values()
         yield from (value for value in values if isinstance(value, KindSpec))
@@ -40,16 +42,31 @@ def _by_kind(specs: Iterable[KindSpec]) -> Mapping[str, KindSpec]:
 
 
 KINDS = _by_kind(spec for spec in SPECS if spec.is_typed and spec.struct is not Workload)
-"""Kinds that are kept as objects."""
+"""Typed kinds by name: their objects are kept as they are, and plugins can look them up."""
 
 WORKLOADS = _by_kind(spec for spec in SPECS if spec.makes_pods)
-"""Kinds that stand for pods. Three of them are also kept as objects, for their selectors."""
+"""Kinds that a simulation creates pods from. Three of them are also in KINDS, because the scheduler reads their selectors."""
 
 BY_STRUCT: Mapping[type[KubeObject], KindSpec] = {spec.struct: spec for spec in KINDS.values()}
-"""Kinds that are kept as objects, by what they are read into."""
+"""The kinds of KINDS by the struct of their objects."""
 
 WATCHED: Mapping[KindSpec, Watch] = {spec: spec.watch for spec in KINDS.values() if spec.watch is not None}
-"""Kinds that the scheduler watches, and how."""
+"""The kinds that the scheduler watches, and how."""
+
+# ---- what the embedded API server serves
+
+REQUESTS: tuple[KindSpec, ...] = tuple(spec for spec in SPECS if spec.verbs == POSTED)
+"""Kinds that clients post and the server answers, but never stores: reviews and bindings."""
+
+RESOURCES: Mapping[tuple[str, str, str], KindSpec] = {
+    (spec.group, spec.version, spec.plural): spec for spec in SPECS if spec.verbs != POSTED
+}
+"""Kinds that the server stores, by group, version and plural name: the parts of a URL."""
+
+BY_KIND: Mapping[tuple[str, str], KindSpec] = {(spec.api_version, spec.kind): spec for spec in RESOURCES.values()}
+"""The same by apiVersion and kind, as manifests and owner references name them."""
+
+# ---- what manifests may name
 
 _UNSERVED: Mapping[str, frozenset[str]] = {
     "v1": frozenset({"ComponentStatus", "PodTemplate", "Status"}),
@@ -57,7 +74,7 @@ _UNSERVED: Mapping[str, frozenset[str]] = {
     "batch/v1": frozenset(),
     "policy/v1": frozenset({"Eviction"}),
 }
-"""The kinds without a spec of groups of which every kind is known, so that any other is a slip of the pen."""
+"""Groups whose kinds are all known, with the kinds that have no spec. Any other kind of these groups is a typing error."""
 
 
 def kind_of(name: str) -> KindSpec | None:
@@ -65,7 +82,7 @@ def kind_of(name: str) -> KindSpec | None:
 
 
 def kind_problem(name: str, api_version: str) -> Problem | None:
-    """Why this pair cannot be what its author meant; None for kinds that are known or none of our business."""
+    """Why a manifest with this kind and apiVersion is a mistake; None for known kinds and for custom resources."""
     kind = kind_of(name)
     if kind is not None:
         if api_version in kind.api_versions or _is_foreign(api_version):
@@ -80,13 +97,14 @@ def kind_problem(name: str, api_version: str) -> Problem | None:
 
 
 def is_read(name: str, api_version: str) -> bool:
-    """Whether objects of this kind can change a decision. A kind of the same name in another group cannot."""
+    """Whether objects of this kind can change a decision. A kind of the same name in another group (a custom Service, for
+    instance) cannot."""
     kind = kind_of(name)
     return kind is not None and (api_version in kind.api_versions or not _is_foreign(api_version))
 
 
 def _is_foreign(api_version: str) -> bool:
-    """Whether the group belongs to someone else: `serving.knative.dev/v1`, and not `extensions/v1beta1`."""
+    """Whether the group is not one of Kubernetes itself: `serving.knative.dev/v1`, but not `extensions/v1beta1`."""
     group, slash, _ = api_version.partition("/")
     return bool(slash) and "." in group and not group.endswith(".k8s.io")
 

@@ -1,4 +1,6 @@
-"""Who may do what: kinds that are kept so that manifests which bring them can be applied, and reviews that are answered."""
+"""Authentication and authorization. The embedded server stores RBAC objects, so that manifests with them can be applied, but
+does not enforce them. Reviews are posted, answered and not stored.
+"""
 
 from mooring.model.kind_spec import POSTED, KindSpec
 

@@ -1,19 +1,16 @@
-"""ConfigMaps, Secrets and service accounts: plain data that pods use."""
+"""ConfigMaps, Secrets and service accounts: data that pods use and that no decision depends on."""
 
 from base64 import b64decode
 from binascii import Error
 from collections.abc import Iterable
 
 from mooring.model.api_errors import Cause, field_too_long
-from mooring.model.field_labels import OF_METADATA, labels_at
 from mooring.model.json_objects import JsonObject, fill
-from mooring.model.kind_spec import KindSpec
-from mooring.model.merge_rules import by
-from mooring.model.tables.cells import count, field_cell
-from mooring.model.tables.columns import AGE, NAME, Column
+from mooring.model.kind_spec import OF_METADATA, KindSpec, by, labels_at
+from mooring.model.table_columns import AGE, NAME, Column, count, field_cell
 
 _MAX_DATA_BYTES = 1024 * 1024
-"""How much a ConfigMap or a Secret may hold: less than etcd takes, and refused with other words."""
+"""Upstream's MaxSecretSize, also for ConfigMaps: 1 MiB. It is below the limit of the store and has a message of its own."""
 
 
 def _complete_secret(secret: JsonObject) -> None:
@@ -21,7 +18,7 @@ def _complete_secret(secret: JsonObject) -> None:
 
 
 def _config_map_faults(config_map: JsonObject) -> list[Cause]:
-    """Parity: a ConfigMap is refused as a whole, which has no path."""
+    """Parity: the fault is in the ConfigMap as a whole, which upstream writes as the path `[]`."""
     plain, encoded = config_map.get("data") or {}, config_map.get("binaryData") or {}
     return _too_long("[]", sum(map(_text_bytes, plain.values())) + _encoded_bytes(encoded.values()))
 
@@ -43,7 +40,7 @@ def _text_bytes(value: object) -> int:
 
 
 def _decoded_bytes(value: object) -> int:
-    """What is no base64 counts as what it is; others refuse it."""
+    """The size of decoded data. What is not base64 counts as it is; decoding the object rejects it elsewhere."""
     try:
         return len(b64decode(value)) if isinstance(value, str) else 0
     except (Error, ValueError):

@@ -1,17 +1,14 @@
-"""Dynamic resource allocation: claims to devices, the slices that offer them, and device classes."""
+"""Dynamic resource allocation: claims for devices and their templates, device classes, and the slices of drivers."""
 
 from mooring.model.devices import EXACT_COUNT, DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
-from mooring.model.field_labels import labels_at
 from mooring.model.json_objects import JsonObject, at, fill
-from mooring.model.kind_spec import KindSpec, Watch
-from mooring.model.merge_rules import ListRule, by
-from mooring.model.tables.cells import Cell, field_cell
-from mooring.model.tables.columns import AGE, NAME, Column
+from mooring.model.kind_spec import KindSpec, ListRule, Watch, by, labels_at
+from mooring.model.table_columns import AGE, NAME, Cell, Column, field_cell
 from mooring.model.validation import claim_rules
 
 _DEVICES = ("resource.k8s.io", "v1")
 _BETA = ("resource.k8s.io/v1beta2",)
-"""It has the form of v1; v1beta1 has not (its devices hide under `basic`, its requests lack `exactly`)."""
+"""It has the form of v1. v1beta1 does not: its devices are under `basic`, and its requests have no `exactly`."""
 
 
 def _complete_claim(claim: JsonObject) -> None:
@@ -23,6 +20,7 @@ def _complete_template(template: JsonObject) -> None:
 
 
 def _complete_requests(spec: JsonObject) -> None:
+    """Both forms of a request, exact and prioritised, get the mode ExactCount and the count 1."""
     for request in spec.get("devices", {}).get("requests", ()):
         for asked in (*([request["exactly"]] if "exactly" in request else ()), *request.get("firstAvailable", ())):
             fill(asked, {"allocationMode": EXACT_COUNT})
@@ -31,6 +29,7 @@ def _complete_requests(spec: JsonObject) -> None:
 
 
 def _claim_state(claim: JsonObject, _: int) -> Cell:
+    """The states that hold at the same time, such as `allocated,reserved`."""
     deleted, allocated = at(claim, "metadata.deletionTimestamp"), at(claim, "status.allocation") is not None
     held = (
         ("deleted", deleted),

@@ -1,19 +1,18 @@
-"""Events of two groups: events.k8s.io asks for more than the core group, which takes what old clients write.
+"""Events of both groups. events.k8s.io validates more strictly than the core group, which accepts what old clients write.
 
-Both see the same objects; `apiserver/event_forms.py` translates between the two forms.
+Both groups show the same stored objects; `apiserver/event_forms.py` converts between the two forms.
 """
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from mooring.model.api_errors import Cause, field_invalid, field_required
-from mooring.model.field_labels import OF_METADATA, FieldReader, labels_at, text_at
 from mooring.model.json_objects import JsonObject, at
-from mooring.model.kind_spec import KindSpec
-from mooring.model.tables.cells import Cell, field_cell, since
-from mooring.model.tables.columns import Column, wide
+from mooring.model.kind_spec import OF_METADATA, FieldReader, KindSpec, labels_at, text_at
+from mooring.model.table_columns import Cell, Column, field_cell, since, wide
 
 _NOTE_BYTES = 1024
+"""Upstream's limit for the message of an event (noteLengthLimit)."""
 
 
 def _complete_new(event: JsonObject) -> None:
@@ -24,7 +23,7 @@ def _complete_new(event: JsonObject) -> None:
 
 
 def _core_faults(event: JsonObject) -> list[Cause]:
-    """Parity: who reports and what was done are asked for only where eventTime is there."""
+    """Parity: the core group requires reporter, action and reason only of events with an eventTime."""
     return [*_report(event, "reportingComponent", "message")] if event.get("eventTime") else []
 
 
@@ -46,6 +45,7 @@ def _report(event: JsonObject, controller: str, note: str) -> Iterator[Cause]:
 
 
 def _series(event: JsonObject) -> Iterator[Cause]:
+    """A series has at least two occurrences, and the time of the last."""
     series = event.get("series")
     if series is None:
         return
@@ -56,6 +56,7 @@ def _series(event: JsonObject) -> Iterator[Cause]:
 
 
 def _strict(event: JsonObject) -> Iterator[Cause]:
+    """What events.k8s.io requires in addition; it rejects the deprecated fields of the core group."""
     if not event.get("eventTime"):
         yield field_required("eventTime")
     if event.get("type") not in ("Normal", "Warning"):
@@ -73,6 +74,7 @@ def _strict(event: JsonObject) -> Iterator[Cause]:
 
 
 def _first(item: JsonObject, *paths: str, otherwise: Any = "") -> Any:
+    """The first path that has a value: the two groups have different names for the same field."""
     return next((found for path in paths if (found := at(item, path))), otherwise)
 
 
@@ -104,7 +106,7 @@ def _event_field(*paths: str, otherwise: Cell = "") -> Callable[[JsonObject, int
 
 
 def _field_labels() -> dict[str, FieldReader]:
-    """Both groups show the same events, each under its own names."""
+    """The field labels of both groups: each has its own names for the same fields."""
     labels = {**OF_METADATA}
     for name in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath"):
         read = text_at(f"involvedObject.{name}", f"regarding.{name}")

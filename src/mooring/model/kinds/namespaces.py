@@ -1,16 +1,14 @@
-"""Namespaces, and what bounds the objects in one of them: limit ranges and quotas."""
+"""Namespaces, and what limits the objects in a namespace: LimitRanges and ResourceQuotas."""
 
-from mooring.model.field_labels import labels_at
 from mooring.model.json_objects import JsonObject
-from mooring.model.kind_spec import READ_WRITE, KindSpec, Watch
-from mooring.model.resource_lists import complete_limit_item
-from mooring.model.tables.cells import field_cell
-from mooring.model.tables.columns import AGE, NAME, Column
+from mooring.model.kind_spec import READ_WRITE, KindSpec, Watch, labels_at
+from mooring.model.table_columns import AGE, NAME, Column, field_cell
 from mooring.model.validation import field_rules as rules
 from mooring.model.validation.problem import Problems
 from mooring.model.workloads import LimitRange, Namespace
 
 _NAME_LABEL = "kubernetes.io/metadata.name"
+"""The label that every namespace has, so that namespace selectors can select by name."""
 
 
 def _complete_namespace(namespace: JsonObject) -> None:
@@ -22,6 +20,15 @@ def _complete_namespace(namespace: JsonObject) -> None:
 def _complete_limit_range(limit_range: JsonObject) -> None:
     for item in limit_range.get("spec", {}).get("limits", ()):
         complete_limit_item(item)
+
+
+def complete_limit_item(item: JsonObject) -> None:
+    """Default an item of a LimitRange: its maximum is the default limit; that, or else its minimum, is the default
+    request. Public, because a simulation reads LimitRanges that no server has defaulted."""
+    if item.get("type") == "Container":
+        limits = {**item.get("max", {}), **item.get("default", {})}
+        asked = {**item.get("min", {}), **limits, **item.get("defaultRequest", {})}
+        item |= {key: group for key, group in (("default", limits), ("defaultRequest", asked)) if group}
 
 
 def _check_limit_range(written: LimitRange) -> Problems:

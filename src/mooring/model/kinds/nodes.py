@@ -1,16 +1,13 @@
-"""Nodes, and what is said of how they run pods: runtime classes, and the leases by which they show that they live."""
+"""Nodes, the runtime classes of their container runtimes, and the leases by which kubelets send heartbeats."""
 
 from collections.abc import Callable
 
-from mooring.model.field_labels import labels_at, text_at
 from mooring.model.json_objects import JsonObject, at
-from mooring.model.kind_spec import KindSpec, Watch
-from mooring.model.merge_rules import BY_TYPE, VALUES
+from mooring.model.kind_spec import BY_TYPE, VALUES, KindSpec, Watch, labels_at, text_at
 from mooring.model.meta import MAX_INT64
 from mooring.model.node import Node
-from mooring.model.resource_lists import round_up
-from mooring.model.tables.cells import NONE, UNKNOWN, Cell, conditions, field_cell
-from mooring.model.tables.columns import AGE, NAME, Column, wide
+from mooring.model.quantity import round_up
+from mooring.model.table_columns import AGE, NAME, NONE, UNKNOWN, Cell, Column, conditions, field_cell, wide
 from mooring.model.validation import field_rules as rules
 from mooring.model.validation.problem import Problems
 from mooring.model.workloads import RuntimeClass
@@ -22,6 +19,8 @@ _NODE_INFO = (
 
 
 def _complete_node(node: JsonObject) -> None:
+    """Default a node: without allocatable, all of its capacity is allocatable. The empty fields are those that Go always
+    writes; clients compare them."""
     node.setdefault("spec", {})
     status = node.setdefault("status", {})
     if "capacity" in status:
@@ -59,6 +58,7 @@ def _node_status(node: JsonObject, _: int) -> Cell:
 
 
 def _node_roles(node: JsonObject, _: int) -> Cell:
+    """Roles are label keys (`node-role.kubernetes.io/worker`), or the value of an older label."""
     prefix = "node-role.kubernetes.io/"
     labels = at(node, "metadata.labels", {})
     roles = {label.removeprefix(prefix) for label in labels if label.startswith(prefix)} | {

@@ -1,4 +1,4 @@
-"""Priorities, pod groups and disruption budgets: which pods come first, and which may be evicted."""
+"""PriorityClasses, PodGroups and PodDisruptionBudgets: which pods are scheduled first, and which may be evicted."""
 
 import re
 
@@ -6,8 +6,7 @@ from mooring.model.api_errors import Cause, field_forbidden, field_invalid
 from mooring.model.json_objects import JsonObject, at, fill
 from mooring.model.kind_spec import KindSpec, Watch
 from mooring.model.meta import MAX_INT32
-from mooring.model.tables.cells import field_cell
-from mooring.model.tables.columns import AGE, NAME, Column, number
+from mooring.model.table_columns import AGE, NAME, Column, field_cell, number
 from mooring.model.validation import field_rules as rules
 from mooring.model.validation.pod_rules import PREEMPTION_POLICIES
 from mooring.model.validation.problem import Problem, Problems, show
@@ -20,6 +19,7 @@ from mooring.model.workloads import (
 )
 
 HIGHEST_USER_PRIORITY = 1_000_000_000
+"""Upstream's HighestUserDefinablePriority; higher values are for system classes."""
 _PERCENTAGE = re.compile(r"[0-9]+%")
 
 
@@ -29,6 +29,7 @@ def _complete_priority_class(priority_class: JsonObject) -> None:
 
 
 def _priority_class_changes(old: JsonObject, new: JsonObject) -> list[Cause]:
+    """Pods have copied value and policy, so that a change would contradict them."""
     faults = []
     if old.get("value", 0) != new.get("value", 0):
         faults.append(field_forbidden("value", "may not be changed in an update."))
@@ -38,6 +39,7 @@ def _priority_class_changes(old: JsonObject, new: JsonObject) -> list[Cause]:
 
 
 def _check_priority_class(priority_class: PriorityClass) -> Problems:
+    """Names with the prefix system- are reserved for the two system classes, with fixed values."""
     system = SYSTEM_PRIORITIES.get(priority_class.name)
     if system is not None:
         if priority_class.value != system:
@@ -50,6 +52,7 @@ def _check_priority_class(priority_class: PriorityClass) -> Problems:
 
 
 def _check_budget(budget: PodDisruptionBudget) -> Problems:
+    """A budget has either minAvailable or maxUnavailable, each a number of pods or a percentage of them."""
     spec = budget.spec
     yield from rules.label_selector("spec.selector", spec.selector)
     if spec.min_available is not None and spec.max_unavailable is not None:

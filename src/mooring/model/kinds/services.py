@@ -1,11 +1,10 @@
-"""Services and the rest of the network. Only services count for the scheduler: they choose the pods to spread."""
+"""Services and other kinds of the network. The scheduler reads only Services: default spread constraints use their
+selectors.
+"""
 
-from mooring.model.field_labels import OF_METADATA, labels_at
 from mooring.model.json_objects import JsonObject, at, fill
-from mooring.model.kind_spec import KindSpec, Watch
-from mooring.model.merge_rules import by
-from mooring.model.tables.cells import NONE, Cell, field_cell, labels_cell
-from mooring.model.tables.columns import AGE, NAME, Column, wide
+from mooring.model.kind_spec import OF_METADATA, KindSpec, Watch, by, labels_at
+from mooring.model.table_columns import AGE, NAME, NONE, Cell, Column, field_cell, labels_cell, wide
 from mooring.model.validation import field_rules as rules
 from mooring.model.validation.problem import Problems
 from mooring.model.workloads import Service
@@ -28,6 +27,7 @@ def _cluster_ip(service: JsonObject, _: int) -> Cell:
 
 
 def _external_ip(service: JsonObject, _: int) -> Cell:
+    """Upstream's getServiceExternalIP: names and load balancers by the type of the Service."""
     type = at(service, "spec.type", "ClusterIP")
     if type == "ExternalName":
         return str(at(service, "spec.externalName", ""))
@@ -38,6 +38,7 @@ def _external_ip(service: JsonObject, _: int) -> Cell:
 
 
 def _ports(service: JsonObject, _: int) -> Cell:
+    """`80:30080/TCP`: port, node port if any, and protocol."""
     shown = []
     for port in at(service, "spec.ports", ()):
         number = f"{port['port']}:{port['nodePort']}" if port.get("nodePort") else str(port["port"])

@@ -1,10 +1,9 @@
-"""Volumes and claims to them, storage classes, and what CSI drivers say of nodes and room."""
+"""Persistent volumes, claims and storage classes, and the kinds by which CSI drivers report nodes and capacity."""
 
 from collections.abc import Callable
 
 from mooring.model.json_objects import JsonObject, at, fill
-from mooring.model.kind_spec import KindSpec, Watch
-from mooring.model.merge_rules import BY_NAME, ListRule
+from mooring.model.kind_spec import BY_NAME, KindSpec, ListRule, Watch
 from mooring.model.storage import (
     IMMEDIATE,
     CSIDriver,
@@ -15,8 +14,7 @@ from mooring.model.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from mooring.model.tables.cells import UNSET, Cell, count, field_cell, state_cell
-from mooring.model.tables.columns import AGE, NAME, Column, wide
+from mooring.model.table_columns import AGE, NAME, UNSET, Cell, Column, count, field_cell, state_cell, wide
 from mooring.model.validation import claim_rules
 
 _STORAGE = ("storage.k8s.io", "v1")
@@ -33,11 +31,12 @@ def _access_modes(path: str) -> Callable[[JsonObject, int], Cell]:
 
 
 def _if_bound(cell: Callable[[JsonObject, int], Cell]) -> Callable[[JsonObject, int], Cell]:
-    """What a claim has only once a volume is found for it."""
+    """A cell that stays empty until the claim is bound."""
     return lambda claim, now_ns: cell(claim, now_ns) if at(claim, "spec.volumeName") else ""
 
 
 def _class_of(item: JsonObject, _: int) -> Cell:
+    """The deprecated annotation wins over the field, as everywhere."""
     old = at(item, "metadata.annotations", {}).get("volume.beta.kubernetes.io/storage-class")
     return str(at(item, "spec.storageClassName", "") if old is None else old)
 
@@ -48,6 +47,7 @@ def _claim_of(volume: JsonObject, _: int) -> Cell:
 
 
 def _class_name(storage_class: JsonObject, _: int) -> Cell:
+    """A class that is marked as default has `(default)` behind its name; the beta annotation counts, too."""
     annotations = at(storage_class, "metadata.annotations", {})
     prefixes = ("storageclass.kubernetes.io", "storageclass.beta.kubernetes.io")
     default = any(annotations.get(f"{prefix}/is-default-class") == "true" for prefix in prefixes)

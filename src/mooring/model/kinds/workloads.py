@@ -1,24 +1,44 @@
-"""Workloads: kinds that make pods of a template, and their revisions and autoscalers."""
+"""Workloads: kinds that create pods from a template, and their revisions and autoscalers.
+
+What the controllers do with them is in `controllers/workloads`; the pods that follow from a template are in
+`rules/workload_pods.py`.
+"""
 
 from collections.abc import Mapping
 from typing import Any
 
-from mooring.kit.rfc3339 import moment_ns
-from mooring.model.field_labels import OF_METADATA, text_at
+from mooring.kit.clock import moment_ns
 from mooring.model.json_objects import JsonObject, at, fill
-from mooring.model.kind_spec import KindSpec, Watch
-from mooring.model.merge_rules import ListRule
-from mooring.model.tables.cells import NONE, UNSET, Cell, ago, conditions, count, field_cell, labels_cell, ratio, since
-from mooring.model.tables.columns import AGE, NAME, POD_SPEC, Column, number, template_columns, wide
+from mooring.model.kind_spec import OF_METADATA, KindSpec, ListRule, Watch, text_at
+from mooring.model.table_columns import (
+    AGE,
+    NAME,
+    NONE,
+    POD_SPEC,
+    UNSET,
+    Cell,
+    Column,
+    ago,
+    conditions,
+    count,
+    field_cell,
+    labels_cell,
+    number,
+    ratio,
+    since,
+    template_columns,
+    wide,
+)
 from mooring.model.validation import field_rules as rules
 from mooring.model.validation.problem import Problems
 from mooring.model.workloads import ReplicaSet, ReplicationController, StatefulSet, Workload
 
 _SCALED = ("status", "scale")
+"""The subresources of workloads with replicas: `kubectl scale` uses the second."""
 
 
 def _update(where: str, rolling: Mapping[str, Any], workload: JsonObject) -> None:
-    """How changes of the template reach pods: rolling, with these numbers, where nothing else is said."""
+    """Default the update strategy at spec.`where`: RollingUpdate with these numbers."""
     strategy = workload["spec"].setdefault(where, {})
     fill(strategy, {"type": "RollingUpdate"})
     if strategy["type"] == "RollingUpdate":
@@ -38,12 +58,14 @@ def _complete_daemon_set(daemon_set: JsonObject) -> None:
 
 
 def _complete_replication_controller(controller: JsonObject) -> None:
+    """Without a selector it selects the labels of its template."""
     labels = controller["spec"]["template"]["metadata"].get("labels")
     if labels:
         controller["spec"].setdefault("selector", dict(labels))
 
 
 def _complete_job(job: JsonObject) -> None:
+    """A job with parallelism but without completions is a work queue, so completions has a default only without both."""
     spec = job["spec"]
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
@@ -59,6 +81,7 @@ def _check_selector(owner: ReplicaSet | StatefulSet) -> Problems:
 
 
 def _job_status(job: JsonObject, _: int) -> Cell:
+    """The first of these states that holds, in upstream's order."""
     held = {type for type, status in conditions(job).items() if status == "True"}
     if at(job, "metadata.deletionTimestamp"):
         held.add("Terminating")
@@ -67,6 +90,7 @@ def _job_status(job: JsonObject, _: int) -> Cell:
 
 
 def _job_completions(job: JsonObject, _: int) -> Cell:
+    """A work queue has no number of completions: `0/1 of 3` for a parallelism of 3."""
     done, parallel = at(job, "status.succeeded", 0), at(job, "spec.parallelism", 0)
     work_queue = f"1 of {parallel}" if parallel > 1 else "1"
     return f"{done}/{at(job, 'spec.completions', work_queue)}"
@@ -84,6 +108,8 @@ def _suspended(cron: JsonObject, _: int) -> Cell:
 
 
 _READY = Column("Ready", ratio("status.readyReplicas", "spec.replicas"))
+# The defaults below are those of upstream's pkg/apis/apps/v1/defaults.go and pkg/apis/batch/v1/defaults.go.
+
 _REPLICAS = (
     *(NAME, number("Desired", "spec.replicas", 1), number("Current", "status.replicas")),
     *(number("Ready", "status.readyReplicas"), AGE),

@@ -1,1 +1,1 @@
-"""What is wrong with an object, or suspicious about it."""
+"""Validation: what an API server rejects in an object, and warnings about what is probably a mistake."""

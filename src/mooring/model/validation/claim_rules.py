@@ -1,4 +1,7 @@
-"""What the API server refuses in volumes, storage classes, device claims and resource slices."""
+"""Validation of volumes, claims, storage classes and the kinds of dynamic resource allocation.
+
+The rules are the API server's, as far as they affect scheduling. `check_…` functions are named in the KindSpecs.
+"""
 
 from collections.abc import Collection
 
@@ -35,9 +38,11 @@ from mooring.model.validation.problem import NOTHING_THERE, Problem, Problems, a
 
 ACCESS_MODES = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", READ_WRITE_ONCE_POD)
 DEVICE_EFFECTS = ("None", NO_SCHEDULE, NO_EXECUTE)
+"""Taints of devices have an effect of their own, None, and no PreferNoSchedule."""
 
 
 def check_volume(volume: PersistentVolume) -> Problems:
+    """Capacity and access modes are required, as in the API server."""
     spec = volume.spec
     yield from _access_modes("spec.accessModes", spec.access_modes)
     yield from rules.quantities("spec.capacity", spec.capacity)
@@ -52,6 +57,7 @@ def check_claim(claim: PersistentVolumeClaim) -> Problems:
 
 
 def check_claim_spec(path: str, spec: ClaimSpec) -> Problems:
+    """The spec of a claim, also in a pod's ephemeral volume or in the template of a StatefulSet."""
     yield from _access_modes(f"{path}.accessModes", spec.access_modes)
     yield from rules.label_selector(f"{path}.selector", spec.selector)
     asked = (spec.resources.requests if spec.resources else None) or {}
@@ -90,6 +96,9 @@ def check_capacity(capacity: CSIStorageCapacity) -> Problems:
     yield from rules.quantity("maximumVolumeSize", capacity.maximum_volume_size)
 
 
+# ---- dynamic resource allocation
+
+
 def check_resource_claim(claim: ResourceClaim) -> Problems:
     yield from _device_claim("spec.devices", claim.spec.devices)
 
@@ -103,6 +112,7 @@ def check_device_class(device_class: DeviceClass) -> Problems:
 
 
 def _device_claim(path: str, claim: DeviceClaim) -> Problems:
+    """Request names are unique, because constraints and allocations refer to them."""
     for i, request in enumerate(claim.requests or ()):
         yield from _request(f"{path}.requests[{i}]", request)
     names = ((f"{path}.requests[{i}].name", request.name) for i, request in enumerate(claim.requests or ()))
@@ -129,6 +139,7 @@ def _request(path: str, request: DeviceRequest) -> Problems:
 
 
 def _device_request(path: str, request: ExactDeviceRequest | DeviceSubRequest) -> Problems:
+    """What an exact request and an alternative of a prioritised list have in common."""
     yield from rules.object_name(f"{path}.deviceClassName", request.device_class_name)
     yield from _selectors(f"{path}.selectors", request.selectors)
     yield from one_of(f"{path}.allocationMode", request.allocation_mode, (EXACT_COUNT, ALL))
@@ -141,12 +152,14 @@ def _device_request(path: str, request: ExactDeviceRequest | DeviceSubRequest) -
 
 
 def _selectors(path: str, selectors: Collection[DeviceSelector] | None) -> Problems:
+    """Expressions are compiled elsewhere (plugins/devices), because model is below cel."""
     for i, selector in enumerate(selectors or ()):
         expression = selector.cel.expression if selector.cel else ""
         yield from rules.required(f"{path}[{i}].cel.expression", expression, "a CEL expression")
 
 
 def check_resource_slice(written: ResourceSlice) -> Problems:
+    """A slice says for all devices which nodes can use them, or leaves that to each device."""
     spec = written.spec
     yield from rules.object_name("spec.driver", spec.driver)
     yield from rules.required("spec.pool.name", spec.pool.name, "the name of a pool")
@@ -167,6 +180,7 @@ def check_resource_slice(written: ResourceSlice) -> Problems:
 
 
 def _device(path: str, device: Device) -> Problems:
+    """An attribute has exactly one of four types."""
     yield from rules.short_name(f"{path}.name", device.name)
     yield from rules.taints(f"{path}.taints", device.taints, DEVICE_EFFECTS)
     for name, attribute in (device.attributes or {}).items():

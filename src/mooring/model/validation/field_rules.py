@@ -1,6 +1,6 @@
-"""The rules that fields of many kinds share: names, labels, selectors, quantities, taints and tolerations.
+"""Validation rules that fields of many kinds share: names, labels, selectors, quantities, taints and tolerations.
 
-A rule yields the problems it finds at `path`. The rules are those of the API server as far as they bear on scheduling.
+A rule yields the problems that it finds at `path`. The rules are the API server's, as far as they affect scheduling.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
@@ -27,13 +27,13 @@ FIELD_OPERATORS = ("In", "NotIn")
 QUANTITY_FORM = "a quantity of zero or more, e.g. 500m, 2 or 1.5Gi"
 _NATIVE = ("cpu", "memory", "ephemeral-storage")
 
-# Hot: a cluster has few distinct keys and values but many pods; without this, names take half the time of a check.
+# Hot: a cluster has few distinct keys and values but many pods; without a cache, names take half the time of validation.
 _key_faults = lru_cache(maxsize=65536)(lambda text: "; ".join(qualified_name_faults(text)))
 _value_faults = lru_cache(maxsize=65536)(lambda text: "; ".join(label_value_faults(text)))
 
 
 def one_of(path: str, value: str | None, choices: Collection[str]) -> Problems:
-    """Nothing, or one of the choices."""
+    """A text that is empty, or one of the choices."""
     if value and value not in choices:
         yield Problem(path, show(value), ", ".join(choices))
 
@@ -44,6 +44,7 @@ def required(path: str, value: object, allowed: str) -> Problems:
 
 
 def in_range(path: str, value: int | None, low: int, high: int = MAX_INT32) -> Problems:
+    """A number from `low` to `high`. The message leaves the upper bound out if it is only the limit of the type."""
     if value is not None and not low <= value <= high:
         yield Problem(
             path, show(value), f"{low} or more" if high >= MAX_INT32 and value < low else f"between {low} and {high}"
@@ -51,7 +52,7 @@ def in_range(path: str, value: int | None, low: int, high: int = MAX_INT32) -> P
 
 
 def unique(places: Iterable[tuple[str, Hashable]], what: str) -> Problems:
-    """`places` are (path, value); a value that came before is a problem. An empty one is told of elsewhere."""
+    """`places` are (path, value); each value may occur once. Empty values are a problem of other rules."""
     seen: set[Hashable] = set()
     for path, value in places:
         if value and value in seen:
@@ -68,11 +69,12 @@ def _named(path: str, text: str, faults: Callable[[str], list[str]]) -> Problems
 
 
 def object_name(path: str, text: str) -> Problems:
+    """The name of most kinds: a DNS subdomain, at most 253 characters."""
     return _named(path, text, subdomain_faults)
 
 
 def short_name(path: str, text: str) -> Problems:
-    """The name of a namespace, a container, a volume: no dots, at most 63 characters."""
+    """The name of a namespace, a container or a volume: a DNS label, without dots, at most 63 characters."""
     return _named(path, text, dns_label_faults)
 
 
@@ -89,6 +91,7 @@ def label_value(path: str, text: str) -> Problems:
 
 
 def labels(path: str, written: Mapping[str, str] | None) -> Problems:
+    """Hot: nearly all labels are valid, so that paths are built only for those with a fault."""
     for key, value in (written or {}).items():
         if _key_faults(key) or _value_faults(value):
             place = at_key(path, key)
@@ -105,7 +108,7 @@ def label_selector(path: str, selector: LabelSelector | None) -> Problems:
 
 
 def requirement(path: str, line: Requirement, operators: Collection[str]) -> Problems:
-    """One line of a selector: its operator decides how many values it takes."""
+    """One requirement of a selector: its operator decides how many values it takes."""
     yield from label_key(f"{path}.key", line.key)
     if line.operator not in operators:
         yield Problem(f"{path}.operator", show_text(line.operator), ", ".join(operators))
@@ -138,6 +141,7 @@ def node_term(path: str, term: NodeSelectorTerm) -> Problems:
 
 
 def _field_requirement(path: str, line: Requirement) -> Problems:
+    """The only field of nodes that a selector can read is metadata.name."""
     if line.key != "metadata.name":
         yield Problem(f"{path}.key", show_text(line.key), "metadata.name")
     if line.operator not in FIELD_OPERATORS:
@@ -147,7 +151,7 @@ def _field_requirement(path: str, line: Requirement) -> Problems:
 
 
 def amount(text: QuantityText | None) -> int | None:
-    """The quantity in nano-units; None where it is missing or not one."""
+    """The quantity in nano-units; None if it is missing or not a quantity."""
     try:
         return None if text is None else parse(text)
     except ValueError:
@@ -155,14 +159,14 @@ def amount(text: QuantityText | None) -> int | None:
 
 
 def quantity(path: str, text: QuantityText | None) -> Problems:
-    """However large it may be: an API server takes any amount, and the scheduler bounds it (model/quantity.py)."""
+    """A quantity of zero or more. It may be of any size, as in the API server: the scheduler clamps it when it counts."""
     nano = amount(text)
     if text is not None and (nano is None or nano < 0):
         yield Problem(path, show(text), QUANTITY_FORM)
 
 
 def quantities(path: str, written: ResourceList | None) -> Problems:
-    """Resources by name, of a node or of anything else that counts whatever it likes."""
+    """Resources by name, without a rule for the names: nodes may have any. Extended resources are whole numbers."""
     for name, text in (written or {}).items():
         nano = amount(text)
         is_split = nano is not None and nano % NANO > 0 and is_extended_resource(name)
@@ -189,7 +193,8 @@ def resources(path: str, written: ResourceRequirements | None) -> Problems:
 
 
 def _within_limits(path: str, written: ResourceRequirements) -> Problems:
-    """A server also wants a limit for each extended resource; that changes no decision, so its lack is let pass."""
+    """Requests must not exceed limits. A server also requires a limit for each extended resource, which is not checked
+    here because it changes no decision."""
     limits = written.limits or {}
     for name, text in (written.requests or {}).items():
         asked, limit = amount(text), amount(limits.get(name))
@@ -202,6 +207,7 @@ def _within_limits(path: str, written: ResourceRequirements) -> Problems:
 
 
 def taints(path: str, written: Collection[Taint] | None, effects: Collection[str] = EFFECTS) -> Problems:
+    """A node may have a key several times, but each time with another effect."""
     for i, taint in enumerate(written or ()):
         yield from label_key(f"{path}[{i}].key", taint.key)
         yield from label_value(f"{path}[{i}].value", taint.value)
@@ -218,6 +224,7 @@ def tolerations(path: str, written: Collection[Toleration] | None, effects: Coll
 
 
 def _toleration(path: str, toleration: Toleration, effects: Collection[str]) -> Problems:
+    """An empty key needs Exists and covers every taint; tolerationSeconds is for NoExecute only."""
     operator = toleration.operator or "Equal"
     if toleration.key:
         yield from label_key(f"{path}.key", toleration.key)

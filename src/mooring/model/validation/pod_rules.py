@@ -1,4 +1,4 @@
-"""What the API server refuses in a pod and what would change where the pod goes."""
+"""Validation of pods: what the API server rejects, as far as it affects where a pod goes."""
 
 from collections.abc import Iterable
 
@@ -27,6 +27,7 @@ from mooring.model.validation.problem import NOTHING_THERE, Problem, Problems, a
 PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
 DO_NOT_SCHEDULE = "DoNotSchedule"
 HIGHEST_PRIORITY = 2_000_001_000
+"""The value of system-node-critical."""
 _HARD_TERM = "requiredDuringSchedulingIgnoredDuringExecution"
 _SOFT_TERM = "preferredDuringSchedulingIgnoredDuringExecution"
 
@@ -37,6 +38,7 @@ def check_pod(pod: Pod) -> Problems:
 
 
 def check_pod_spec(path: str, spec: PodSpec) -> Problems:
+    """The spec of a pod, also of one that a template describes; `path` is where it is."""
     yield from _containers(path, spec)
     yield from _placement(path, spec)
     yield from _gates(path, spec)
@@ -56,6 +58,7 @@ def _placement(path: str, spec: PodSpec) -> Problems:
 
 
 def _containers(path: str, spec: PodSpec) -> Problems:
+    """Names are unique over containers and init containers together."""
     yield from rules.required(f"{path}.containers", spec.containers, "one container or more")
     placed = [(f"{path}.initContainers[{i}]", container) for i, container in enumerate(spec.init_containers or ())]
     placed += [(f"{path}.containers[{i}]", container) for i, container in enumerate(spec.containers)]
@@ -87,7 +90,7 @@ def _port(path: str, port: ContainerPort, host_network: bool) -> Problems:
 
 
 def _host_ports(path: str, spec: PodSpec) -> Problems:
-    """A pod cannot take a port of its node twice."""
+    """A pod cannot use a port of its node twice."""
     places = []
     for i, container in enumerate(spec.containers):
         for j, port in enumerate(container.ports or ()):
@@ -98,7 +101,7 @@ def _host_ports(path: str, spec: PodSpec) -> Problems:
 
 
 def _pod_resources(pod: Pod) -> Problems:
-    """Resources of the pod as a whole: fewer names are allowed, and they must hold what the containers ask for."""
+    """`spec.resources`: only some resources are allowed, and requests must cover the sum over the containers."""
     whole = pod.spec.resources
     if whole is None:
         return
@@ -109,7 +112,7 @@ def _pod_resources(pod: Pod) -> Problems:
                 yield Problem(at_key(f"spec.resources.{part}", name), show(name), "cpu, memory or hugepages-<size>")
     bare = PodSpec(containers=pod.spec.containers, init_containers=pod.spec.init_containers)
     if not are_readable(bare):
-        return  # A container has a faulty quantity, which is told already.
+        return  # The rules for containers report the quantity that is not readable.
     inside = effective_requests(Pod(spec=bare), Accounting(pod_level=False))
     for name, text in (whole.requests or {}).items():
         asked, needed = amount(text), inside.get(name, 0)
@@ -146,6 +149,7 @@ def _pod_affinity(path: str, affinity: PodAffinity) -> Problems:
 
 
 def _pod_term(path: str, term: PodAffinityTerm) -> Problems:
+    """matchLabelKeys and mismatchLabelKeys need a selector that they are merged into, and must not share a key."""
     yield from rules.label_key(f"{path}.topologyKey", term.topology_key)
     yield from rules.label_selector(f"{path}.labelSelector", term.label_selector)
     yield from rules.label_selector(f"{path}.namespaceSelector", term.namespace_selector)
@@ -175,6 +179,7 @@ def _spread(path: str, constraints: Iterable[TopologySpreadConstraint]) -> Probl
 
 
 def _constraint(path: str, constraint: TopologySpreadConstraint) -> Problems:
+    """minDomains is for DoNotSchedule only: with ScheduleAnyway it would have no meaning."""
     yield from rules.in_range(f"{path}.maxSkew", constraint.max_skew, 1)
     yield from rules.label_key(f"{path}.topologyKey", constraint.topology_key)
     actions = (DO_NOT_SCHEDULE, "ScheduleAnyway")
@@ -193,6 +198,7 @@ def _constraint(path: str, constraint: TopologySpreadConstraint) -> Problems:
 
 
 def _gates(path: str, spec: PodSpec) -> Problems:
+    """A pod with gates cannot be on a node already."""
     gates = spec.scheduling_gates or []
     for i, gate in enumerate(gates):
         yield from rules.label_key(f"{path}.schedulingGates[{i}].name", gate.name)
@@ -216,6 +222,7 @@ def _volumes(path: str, volumes: Iterable[Volume]) -> Problems:
 
 
 def _claims(path: str, spec: PodSpec) -> Problems:
+    """An entry names a claim or a template, not both."""
     claims = spec.resource_claims or []
     for i, claim in enumerate(claims):
         yield from rules.short_name(f"{path}[{i}].name", claim.name)

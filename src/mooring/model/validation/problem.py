@@ -1,4 +1,7 @@
-"""What is wrong with a manifest: in which file, line, object and field, what stands there, and what must stand there."""
+"""Problem: a fault of a manifest, with file, line, object and field, the value that is there, and what must be there.
+
+Rules yield Problems. Their text has the form of the API server's field errors.
+"""
 
 import json
 import re
@@ -6,10 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 NOTHING_THERE = "nothing"
+"""As `found`: the field is missing. As the start of `allowed`: the field must be empty."""
 AGAIN = " a second time"
+"""The end of `found` for a value that must be unique and is not."""
 CHOICES = re.compile(r"[A-Z]\w*(?:, [A-Z]\w*)+")
-"""Names of which one is to be chosen."""
+"""The form of `allowed` for an enumeration: names of which one must be chosen."""
 _SHOWN_CHARACTERS = 80
+"""Longer values are cut in messages: a line of a terminal, with room for the path."""
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -19,16 +25,17 @@ class Problem:
 
     path: str
     found: str
-    """The value as `show` shows it, or, where `allowed` is empty, a clause that says what is wrong and what to do."""
+    """The value as `show` writes it. If `allowed` is empty, a clause that says what is wrong and what to do."""
     allowed: str = ""
-    """What `must be` goes before, or a clause with a `must` of its own."""
+    """What follows `must be` in the message, or a clause with a `must` of its own."""
     where: str = ""
     """The object, as far as it is known: `Pod default/web`."""
     file: str = ""
     line: int = 0
-    """Counts from 1; 0: not known."""
+    """Counts from 1; 0 if it is not known."""
 
     def __str__(self) -> str:
+        """`file:line: object: path: fault`. Characters that control a terminal are escaped: a manifest may have any."""
         place = f"{self.file}:{self.line}" if self.file and self.line else self.file
         text = ": ".join(part for part in (place, self.where, self.path, self._fault()) if part)
         return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
@@ -40,11 +47,11 @@ class Problem:
         return replace(self, line=line)
 
     def under(self, prefix: str) -> "Problem":
-        """The same fault seen from further out: `spec.x` under `spec.template` is `spec.template.spec.x`."""
+        """The same fault of an object inside another: `spec.x` under `spec.template` is `spec.template.spec.x`."""
         return replace(self, path=f"{prefix}.{self.path}" if self.path else prefix)
 
     def _fault(self) -> str:
-        """In the form that the API server has for faults of fields."""
+        """The fault in the form of the API server's field errors."""
         if not self.allowed:
             return self.found
         if self.found == NOTHING_THERE:
@@ -67,7 +74,7 @@ Problems = Iterator[Problem]
 
 
 def show(value: object) -> str:
-    """A found value, short and on one line; containers by what they are, because they may be of any size."""
+    """A value for a message, short and on one line. Objects and lists may be of any size, so only their type is shown."""
     if value is None:
         return "null"
     if isinstance(value, dict):
@@ -85,7 +92,7 @@ def show(value: object) -> str:
 
 
 def show_text(text: str | None) -> str:
-    """As `show`, for text of which none is as good as missing."""
+    """As `show`, for a text: an empty one counts as missing."""
     return show(text) if text else NOTHING_THERE
 
 

@@ -1,19 +1,27 @@
-"""What a real API server would refuse and what would change a decision, told before a simulation starts.
+"""Validation of typed objects: what an API server would reject and what would change a decision.
 
-Only manifests that people wrote are checked. Conformance input and what a live API server sends are taken as they are.
+The embedded API server and everything that reads manifests validate. Conformance input and objects of a live API server
+are not validated: a server has done that.
 """
+
+from collections.abc import Iterator
 
 from mooring.model import workloads
 from mooring.model.kinds import BY_STRUCT
 from mooring.model.meta import KubeObject
+from mooring.model.pod import Pod
+from mooring.model.pod_spec import PodSpec, ResourceList
+from mooring.model.quantity import NANO, QuantityText
 from mooring.model.selectors import SelectorError, compile_selector
 from mooring.model.validation import claim_rules
 from mooring.model.validation import field_rules as rules
+from mooring.model.validation.field_rules import amount
 from mooring.model.validation.problem import NOTHING_THERE, Problem, Problems
+from mooring.model.workloads import Workload
 
 
 def validate(checked: KubeObject) -> list[Problem]:
-    """Every problem of one object, in the order of its fields."""
+    """All problems of one object, in the order of its fields."""
     problems = [*_metadata(checked)]
     if isinstance(checked, workloads.Workload):
         return [*problems, *_workload(checked)]
@@ -22,6 +30,7 @@ def validate(checked: KubeObject) -> list[Problem]:
 
 
 def _metadata(checked: KubeObject) -> Problems:
+    """A name may be missing if generateName is there: the server completes it."""
     meta = checked.metadata
     name_rule = rules.short_name if isinstance(checked, workloads.Namespace) else rules.object_name
     if meta.name or not meta.generate_name:
@@ -32,7 +41,7 @@ def _metadata(checked: KubeObject) -> Problems:
 
 
 def _workload(workload: workloads.Workload) -> Problems:
-    """The part that is not the template's: that is checked in the pods which are made from it."""
+    """Everything but the template, which is validated in the pods that are created from it."""
     spec = workload.spec
     counts = {"replicas": spec.replicas, "parallelism": spec.parallelism, "completions": spec.completions}
     for name, count in counts.items():
@@ -45,9 +54,10 @@ def _workload(workload: workloads.Workload) -> Problems:
 
 
 def _template_is_selected(workload: workloads.Workload) -> Problems:
+    """A workload whose selector does not match its template would create pods without end."""
     spec = workload.spec
     if spec.replicas == 0 and not spec.template.spec.containers:
-        return  # a workload that makes no pods may be told without its template, as snapshots do
+        return  # snapshots leave out the template of a workload without replicas
     if spec.selector is None:
         yield Problem("spec.selector", NOTHING_THERE, "a selector that matches the labels of the template")
         return
@@ -61,3 +71,51 @@ def _template_is_selected(workload: workloads.Workload) -> Problems:
         yield Problem(
             "spec.template.metadata.labels", "labels that spec.selector does not match", "labels that it matches"
         )
+
+
+# ---- warnings: amounts that the API server admits and that are probably mistakes
+
+
+MOST_CPUS = 10_000
+"""More CPUs than any machine has: `cpu: 512Mi` is 536,870,912 CPUs."""
+LEAST_MEMORY_BYTES = 64 << 10
+"""Less memory than any process starts with: `memory: 512` is 512 bytes, `memory: 512m` half a byte."""
+
+_BYTES = ("memory", "ephemeral-storage")
+
+
+def amount_warnings(item: KubeObject) -> list[Problem]:
+    """Warnings about the requests and limits of a pod, or of the template of a workload."""
+    match item:
+        case Pod():
+            return [*_of_spec("spec", item.spec)]
+        case Workload():
+            return [*_of_spec("spec.template.spec", item.spec.template.spec)]
+    return []
+
+
+def _of_spec(path: str, spec: PodSpec) -> Problems:
+    for group, containers in (("initContainers", spec.init_containers), ("containers", spec.containers)):
+        for i, container in enumerate(containers or ()):
+            if container.resources is not None:
+                place = f"{path}.{group}[{i}].resources"
+                yield from _of_amounts(f"{place}.limits", container.resources.limits)
+                yield from _of_amounts(f"{place}.requests", container.resources.requests)
+    yield from _of_amounts(f"{path}.overhead", spec.overhead)
+
+
+def _of_amounts(path: str, amounts: ResourceList | None) -> Problems:
+    for name, text in (amounts or {}).items():
+        nano = amount(text)
+        if nano is not None and nano > 0:
+            yield from (Problem(f"{path}[{name}]", warning) for warning in _warnings(name, text, nano))
+
+
+def _warnings(name: str, text: QuantityText, nano: int) -> Iterator[str]:
+    if name in _BYTES and nano % NANO:
+        # Parity: the words of the API server.
+        yield f'fractional byte value "{text}" is invalid, must be an integer'
+    elif name == "memory" and nano < LEAST_MEMORY_BYTES * NANO:
+        yield f'"{text}" is {nano // NANO} bytes, which no container can start with; add a unit such as Mi'
+    elif name == "cpu" and nano > MOST_CPUS * NANO:
+        yield f'"{text}" is {nano // NANO} CPUs, more than any node has; units such as Mi are for memory'

@@ -23,8 +23,7 @@ from mooring.cluster.pods.tally import Concern, Tally, sum_by_code
 from mooring.framework.context import SchedulingContext
 from mooring.kit.lazy import lazy
 from mooring.model.affinity import AffinityTerm, PodPredicate, predicate_of
-from mooring.model.label_set import LabelSet
-from mooring.model.label_set_cases import LabelSetCases
+from mooring.model.label_set import LabelSet, LabelSetCases
 from mooring.model.pod import Pod
 from mooring.model.workloads import Namespace
 

@@ -12,8 +12,7 @@ from mooring.cluster.nodes.labels import HOSTNAME
 from mooring.framework.status import PluginError
 from mooring.kit.lazy import lazy
 from mooring.model.affinity import PodPredicate
-from mooring.model.label_set import LabelSet
-from mooring.model.label_set_cases import LabelSetCases
+from mooring.model.label_set import LabelSet, LabelSetCases
 from mooring.model.meta import int32
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import TopologySpreadConstraint

@@ -10,7 +10,7 @@ import msgspec
 from mooring.framework.intents import Write, WriteFault
 from mooring.framework.metric_catalogue import CLAIM_CREATES, DEVICE_ALLOCATIONS, DEVICE_WAITS
 from mooring.framework.points import Handle
-from mooring.kit.rfc3339 import moment_ns
+from mooring.kit.clock import moment_ns
 from mooring.model.devices import (
     AllocatedDevice,
     AllocatedDevices,

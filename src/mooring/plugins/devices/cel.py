@@ -11,16 +11,13 @@ from mooring.cel.expression import CompileFault, Expression, compile_expression
 from mooring.cel.functions.amounts import AMOUNTS, QUANTITY, Quantity, semver_of
 from mooring.cel.functions.formats import NAMED_FORMATS
 from mooring.cel.functions.lists import LISTS
-from mooring.cel.functions.networks import CIDR, IP, NETWORKS
+from mooring.cel.functions.networks import CIDR, IP, NETWORKS, URLS
 from mooring.cel.functions.standard import STANDARD, TYPES
-from mooring.cel.functions.texts import TEXTS
+from mooring.cel.functions.texts import TEXTS, VALIDATORS
 from mooring.cel.functions.times import TIMES
-from mooring.cel.functions.urls import URLS
-from mooring.cel.functions.validators import VALIDATORS
 from mooring.cel.language.checker import Declarations
 from mooring.cel.library import Library
-from mooring.cel.types import ANY, BOOL, STRING, Type, map_of
-from mooring.cel.values import Defaulting, Fault
+from mooring.cel.values import ANY, BOOL, STRING, Defaulting, Fault, Type, map_of
 from mooring.model.devices import Device, DeviceAttribute
 from mooring.model.meta import int64
 from mooring.model.quantity import parse

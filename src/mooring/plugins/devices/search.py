@@ -22,7 +22,7 @@ from enum import Enum
 
 from mooring.cluster.claims.claim_ledger import ClaimLedger
 from mooring.model.devices import DeviceId
-from mooring.model.tolerations import tolerates_hard
+from mooring.model.node import tolerates_hard
 from mooring.plugins.devices.allocation import DeviceChoice, Pick
 from mooring.plugins.devices.capacity import Counters, Share, fits, shares_of
 from mooring.plugins.devices.cel import CelFault, Effort

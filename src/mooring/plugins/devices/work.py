@@ -21,8 +21,7 @@ from mooring.framework.context import SchedulingContext
 from mooring.framework.intents import Record, Write, WriteFault
 from mooring.framework.points import Pause, PodGone, SchedulerServices, Work
 from mooring.framework.status import PluginError
-from mooring.kit.clock import NS_PER_S
-from mooring.kit.rfc3339 import in_seconds
+from mooring.kit.clock import NS_PER_S, in_seconds
 from mooring.model.devices import Allocation, ClaimConsumer, ResourceClaim
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod

@@ -22,7 +22,7 @@ from mooring.framework.points import Rows
 from mooring.framework.status import PluginError
 from mooring.model.selectors import NodeMatcher, SelectorError, compile_selector
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
-from mooring.model.volume_claims import FILESYSTEM, is_kept_for, is_large_enough, is_of_kind
+from mooring.model.volumes import FILESYSTEM, is_kept_for, is_large_enough, is_of_kind
 from mooring.plugins.volumes.reach import ReachMasks
 
 Ranks = NDArray[np.int64]

@@ -7,7 +7,7 @@ from mooring.framework.events import Change
 from mooring.framework.status import PluginError, Rejection, final
 from mooring.model.pod import Pod
 from mooring.model.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolumeClaim
-from mooring.model.volume_claims import LOST, ClaimName, claim_names, is_fully_bound, named_claims, ownership_fault
+from mooring.model.volumes import LOST, ClaimName, claim_names, is_fully_bound, named_claims, ownership_fault
 
 
 @dataclass(slots=True)

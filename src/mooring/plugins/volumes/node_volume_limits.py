@@ -23,7 +23,7 @@ from mooring.model.kinds.storage import CSI_NODE, PERSISTENT_VOLUME_CLAIM, VOLUM
 from mooring.model.meta import int32
 from mooring.model.pod import Pod
 from mooring.model.storage import CSINode, VolumeAttachment
-from mooring.model.volume_claims import claim_names
+from mooring.model.volumes import claim_names
 from mooring.plugins.hints import has_place, pods_of
 from mooring.plugins.volumes.claims import claim_came
 

@@ -29,10 +29,10 @@ from mooring.model.storage import (
     StorageClass,
     TopologyTerm,
 )
-from mooring.model.volume_claims import selected_node
+from mooring.model.volumes import selected_node
 from mooring.plugins.volumes.choice import VolumeChoice, choose_volumes
 from mooring.plugins.volumes.reach import ReachMasks
-from mooring.rules.volume_provisioning import can_provision
+from mooring.rules.persistent_volumes import can_provision
 
 # ---- Provisioning: topologies that the class allows, and capacity that the driver reports.
 

@@ -52,7 +52,7 @@ from mooring.model.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from mooring.model.volume_claims import kept_for, made_for
+from mooring.model.volumes import kept_for, made_for
 from mooring.plugins.volumes.claims import ClaimsByKind, claim_came, sort_claims
 from mooring.plugins.volumes.plan import NO_ROOM, NO_VOLUME, Planner, VolumePlan, score_plan
 from mooring.plugins.volumes.reach import NO_SUCH_VOLUME, OUT_OF_REACH, bound_codes

@@ -9,12 +9,11 @@ from mooring.framework.context import SchedulingContext
 from mooring.framework.events import NODE, POD, Action, Change, ClusterEvent, Registration
 from mooring.framework.points import Codes, FilterPlugin, PreFilterExtensions, Rows
 from mooring.framework.status import SKIP, SKIP_SHAPE, Rejection, Skip, curable, final
-from mooring.model.disk_conflicts import collide, disks_of
 from mooring.model.kinds.storage import PERSISTENT_VOLUME_CLAIM
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import Volume
 from mooring.model.storage import READ_WRITE_ONCE_POD
-from mooring.model.volume_claims import named_claims
+from mooring.model.volumes import collide, disks_of, named_claims
 from mooring.plugins.hints import pods_of
 from mooring.plugins.volumes.claims import named_claim_came
 

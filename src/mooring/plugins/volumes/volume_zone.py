@@ -14,9 +14,7 @@ from mooring.framework.status import SKIP, SKIP_SHAPE, Rejection, Skip, final
 from mooring.model.kinds.storage import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
 from mooring.model.pod import Pod
 from mooring.model.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolume, PersistentVolumeClaim, StorageClass
-from mooring.model.topology_labels import SUCCESSORS
-from mooring.model.volume_claims import named_claims
-from mooring.model.volume_topology import TOPOLOGY_LABELS, ZoneRule, zone_rules
+from mooring.model.volumes import SUCCESSORS, TOPOLOGY_LABELS, ZoneRule, named_claims, zone_rules
 from mooring.plugins.volumes.claims import named_claim_came
 
 

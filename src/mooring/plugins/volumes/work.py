@@ -15,7 +15,7 @@ from mooring.framework.points import Pause, PodGone, Work
 from mooring.framework.status import PluginError
 from mooring.model.meta import KubeObject
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
-from mooring.model.volume_claims import BOUND_BY_CONTROLLER, SELECTED_NODE, is_fully_bound
+from mooring.model.volumes import BOUND_BY_CONTROLLER, SELECTED_NODE, is_fully_bound
 from mooring.plugins.volumes.reach import is_in_reach
 
 

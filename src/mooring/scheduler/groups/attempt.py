@@ -6,7 +6,7 @@ import msgspec
 
 from mooring.framework.intents import Write
 from mooring.framework.runner import Runner
-from mooring.kit.rfc3339 import in_seconds
+from mooring.kit.clock import in_seconds
 from mooring.model.meta import Condition
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup

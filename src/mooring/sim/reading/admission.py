@@ -14,11 +14,12 @@ from mooring.apiserver.admission.pod_admission import limit_faults
 from mooring.model.devices import EXACT_COUNT, ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate
 from mooring.model.json_objects import JsonObject
 from mooring.model.kinds import KINDS
+from mooring.model.kinds.namespaces import complete_limit_item
 from mooring.model.meta import KubeObject, ObjectMeta
 from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import PodSpec
-from mooring.model.resource_lists import complete_limit_item, round_up
+from mooring.model.quantity import round_up
 from mooring.model.storage import IMMEDIATE, PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.model.validation.problem import Problem, at_key, show
 from mooring.model.workloads import (
@@ -30,6 +31,7 @@ from mooring.model.workloads import (
     RuntimeClass,
     Workload,
 )
+from mooring.rules.persistent_volumes import default_storage_class
 from mooring.rules.pod_admission import (
     add_limits,
     add_runtime,
@@ -42,7 +44,6 @@ from mooring.rules.pod_admission import (
     selector_conflicts,
 )
 from mooring.rules.pod_defaults import complete_pod
-from mooring.rules.storage_classes import default_storage_class
 
 DEFAULT_NAMESPACE = "default"
 _NAMESPACE_LABEL = "kubernetes.io/metadata.name"

@@ -14,8 +14,7 @@ from mooring.apiserver.schema.fields import ANYTHING, type_of
 from mooring.apiserver.schema.strict import FieldFault, Step, field_faults, is_known
 from mooring.model.decode import misspelt_fields
 from mooring.model.kind_spec import KindSpec
-from mooring.model.kinds import kind_of
-from mooring.model.resources import BY_KIND
+from mooring.model.kinds import BY_KIND, kind_of
 from mooring.model.validation.problem import Problem, at_key
 from mooring.sim.reading.documents import Document
 

@@ -20,9 +20,8 @@ from mooring.model.kinds import KINDS, WORKLOADS, is_read, kind_problem
 from mooring.model.meta import KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.model.validation.amount_warnings import amount_warnings
 from mooring.model.validation.problem import Problem
-from mooring.model.validation.validate import validate
+from mooring.model.validation.validate import amount_warnings, validate
 from mooring.model.workloads import Workload
 from mooring.sim.reading.admission import Admission, missing_namespaces, was_admitted
 from mooring.sim.reading.documents import Document, DocumentPlace, PlacedProblem, split

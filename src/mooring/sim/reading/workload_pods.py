@@ -6,15 +6,13 @@ import msgspec
 
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
-from mooring.model.kinds import WORKLOADS
+from mooring.model.kinds import BY_KIND, WORKLOADS
 from mooring.model.meta import KubeObject, LabelSelector, ObjectMeta, OwnerReference
-from mooring.model.node import Node
+from mooring.model.node import Node, tolerates_hard
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import PodSpec, Toleration
-from mooring.model.resources import BY_KIND
 from mooring.model.selectors import compile_node_selector
 from mooring.model.storage import PersistentVolumeClaim
-from mooring.model.tolerations import tolerates_hard
 from mooring.model.workloads import LabelSelectorSpec, ReplicaSet, Workload
 from mooring.rules.workload_pods import (
     HASH_LABEL,

@@ -6,15 +6,13 @@ from typing import Any
 import pytest
 
 from build import a_pod
-from mooring.apiclient.reflectors.known import MAX_GRAVES, Known
+from mooring.apiclient.reflectors.known import MAX_GRAVES, Known, is_later
 from mooring.apiclient.reflectors.mirror import Mirror
-from mooring.apiclient.reflectors.retry_backoff import RetryBackoff
-from mooring.apiclient.reflectors.silence import SilenceLimit, Silent
-from mooring.apiclient.reflectors.versions import is_later
+from mooring.apiclient.reflectors.watch_ends import SilenceLimit, Silent
 from mooring.apiclient.reflectors.watch_lines import LineDecoder, MalformedObject
 from mooring.apiclient.reflectors.watched import Watched
-from mooring.apiclient.throttle import Timing
-from mooring.apiclient.unanswered import Unreadable
+from mooring.apiclient.request_errors import Unreadable
+from mooring.apiclient.throttle import RetryBackoff, Timing
 from mooring.model.api_errors import ApiError, forbidden
 from mooring.model.node import Node
 from mooring.model.pod import Pod
@@ -137,7 +135,7 @@ def test_a_bookmark_before_the_end_of_a_streamed_list_says_that_it_is_none() -> 
     with pytest.raises(ApiError) as caught:
         mirror.take(bookmark(5))
     assert caught.value.code == 400 and caught.value.message == (
-        "a streaming list has bookmarks before its end: the server does not know of such lists"
+        "a streaming list has a bookmark before its end: the server does not support such lists"
     )
 
 
@@ -176,7 +174,7 @@ def about(**metadata: Any) -> dict[str, Any]:
         pytest.param(
             {"metadata": 7},
             "",
-            "an object without metadata that could be read: Expected `object`, got `int` - at `$.metadata`",
+            "an object whose metadata cannot be decoded: Expected `object`, got `int` - at `$.metadata`",
             id="no metadata",
         ),
         pytest.param(
@@ -210,7 +208,7 @@ def test_an_error_that_cannot_be_read_is_told_in_our_words() -> None:
     with pytest.raises(ApiError) as caught:
         LineDecoder(Pod).event(b'{"type":"ERROR","object":7}')
     assert caught.value.message == (
-        "Internal error occurred: the server ended the watch with an error that cannot be read"
+        "Internal error occurred: the server ended the watch with an error that cannot be decoded"
     )
 
 
@@ -296,7 +294,7 @@ def test_silence_is_counted_from_the_entry() -> None:
         await asyncio.sleep(0.01)
         assert not task.done()
         time.let_pass(1)
-        with pytest.raises(Silent, match=r"^GET /x: nothing was heard for 10 s$"):
+        with pytest.raises(Silent, match=r"^GET /x: nothing arrived for 10 s$"):
             await task
         assert limit.is_broken
 

@@ -1,4 +1,4 @@
-"""The quick client against a server in this process: connections, turns, retries, credentials, and answers that are lost."""
+"""The lean client against a server in this process: connections, turns, retries, credentials, and answers that are lost."""
 
 import asyncio
 import ssl
@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from mooring.apiclient.connection_settings import ConnectionSettings
-from mooring.apiclient.credentials.certificate_files import CertificateFiles
+from mooring.apiclient.credentials.certificates import CertificateFiles
 from mooring.apiclient.credentials.credentials import CredentialsError, Grant, Identity, RereadFile
 from mooring.apiclient.lean_client import LeanClient
-from mooring.apiclient.unanswered import (
+from mooring.apiclient.request_errors import (
     ConnectionLost,
     ConnectionRefused,
     NotTrusted,

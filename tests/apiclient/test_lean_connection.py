@@ -1,4 +1,4 @@
-"""One quick connection and its reader: answers in any pieces, answers that are none, and answers that nobody waits for."""
+"""One lean connection and its reader: answers in any pieces, answers that are none, and answers that nobody waits for."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from mooring.apiclient.lean_answers import MAX_ANSWER_BYTES, AnswerReader, Reply
-from mooring.apiclient.lean_connection import AT_ONCE_BYTES, LeanConnection
-from mooring.apiclient.unanswered import ConnectionLost, TooLarge, Unreadable
+from mooring.apiclient.lean_connection import AT_ONCE_BYTES, MAX_ANSWER_BYTES, AnswerReader, LeanConnection, Reply
+from mooring.apiclient.request_errors import ConnectionLost, TooLarge, Unreadable
 from mooring.kit.fence import Fence, FencedOff
 
 PLAIN = b"HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 5\r\n\r\nhello"
@@ -329,7 +328,7 @@ def test_bytes_that_the_socket_does_not_take_are_dropped_and_not_left_to_the_loo
     async def main() -> None:
         connection, wire = a_connection()
         wire.kept_back = 3
-        with pytest.raises(ConnectionLost, match="the socket takes no more bytes"):
+        with pytest.raises(ConnectionLost, match="the socket accepts no more bytes"):
             await connection.ask(b"request")
         assert wire.is_closing()
 

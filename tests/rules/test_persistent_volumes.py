@@ -5,8 +5,15 @@ from typing import Any
 import pytest
 
 from mooring.model.json_objects import JsonObject
-from mooring.rules.volume_matching import best_volume, binding_marks, chosen_volume, mismatch
-from mooring.rules.volume_provisioning import can_provision, provisioned, volume_name
+from mooring.rules.persistent_volumes import (
+    best_volume,
+    binding_marks,
+    can_provision,
+    chosen_volume,
+    mismatch,
+    provisioned,
+    volume_name,
+)
 
 RWO, ROX, RWX = "ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany"
 

@@ -1,16 +1,93 @@
-"""From the answer of an API server to the error that it stands for: the way back from `ApiError.status`.
+"""Errors of requests: those that got no usable answer, and the ApiError of an answer that is an error.
 
-A Status body counts as it is written; where there is none (a proxy answered), the words are client-go's.
+aiohttp's exceptions hold the request with its headers, and therefore the token. These hold only texts, so that they can
+be logged.
 """
 
+import asyncio
+import ssl
 from http import HTTPStatus
 from typing import Any
 
+import aiohttp
 import msgspec
 
 from mooring.model.api_errors import ApiError, Cause, StatusDetails, quoted
 
+
+class Unanswered(Exception):
+    """There is no usable answer. The server may have carried out the request."""
+
+
+class ConnectionRefused(Unanswered):
+    """No server listens at the address, so that the request was not carried out."""
+
+
+class ConnectionLost(Unanswered):
+    """The connection was reset, or ended before the end of the answer."""
+
+
+class TimedOut(Unanswered):
+    """The time limit passed."""
+
+
+class NotTrusted(Unanswered):
+    """TLS failed: one side does not accept the other's certificate."""
+
+
+class TooLarge(Unanswered):
+    """The answer, or one line of a watch, exceeds the client's limit."""
+
+
+class Unreadable(Unanswered):
+    """The answer does not have the form that the API specifies."""
+
+
+def unanswered(error: Exception, request: str) -> Unanswered:
+    """The Unanswered for an error of aiohttp; `request` is for the text (`GET /api/v1/pods`)."""
+    if isinstance(error, asyncio.TimeoutError):
+        return TimedOut(f"{request}: no answer within the time limit")
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return NotTrusted(f"{request}: the server's certificate is not trusted: {_certificate_fault(error)}")
+    if isinstance(error, aiohttp.ClientSSLError) or _caused_by(error, ssl.SSLError):
+        return NotTrusted(f"{request}: TLS failed: {_tls_fault(error)}")
+    if isinstance(error, aiohttp.ClientConnectorError):
+        kind = ConnectionRefused if isinstance(error.os_error, ConnectionRefusedError) else Unanswered
+        return kind(f"{request}: cannot connect to {error.host}:{error.port}: {_told(error.os_error)}")
+    if isinstance(error, (aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError, OSError)):
+        return ConnectionLost(f"{request}: the connection was lost: {_told(error)}")
+    return Unanswered(f"{request}: {type(error).__name__}")
+
+
+def _told(error: BaseException) -> str:
+    """The text of the operating system. Messages of the library may contain secrets, so only the type is shown."""
+    return getattr(error, "strerror", None) or type(error).__name__
+
+
+def _certificate_fault(error: aiohttp.ClientConnectorCertificateError) -> str:
+    fault = error.certificate_error
+    return getattr(fault, "verify_message", "") or type(fault).__name__
+
+
+def _tls_fault(error: BaseException) -> str:
+    fault = _ssl_error(error)
+    return (fault.reason or type(fault).__name__) if fault else type(error).__name__
+
+
+def _caused_by(error: BaseException, kind: type[BaseException]) -> bool:
+    return isinstance(error, kind) or isinstance(error.__cause__, kind)
+
+
+def _ssl_error(error: BaseException) -> ssl.SSLError | None:
+    candidates = (error, getattr(error, "os_error", None), error.__cause__)
+    return next((item for item in candidates if isinstance(item, ssl.SSLError)), None)
+
+
+# ---- answers that are errors
+
+
 _SHOWN_BODY_CHARS = 2048
+"""client-go's limit for the body of an unexplained error in a message."""
 
 _BY_CODE: dict[int, tuple[str, str]] = {
     400: ("BadRequest", "the server rejected our request for an unknown reason"),
@@ -31,7 +108,8 @@ _BY_CODE: dict[int, tuple[str, str]] = {
         "the server was unable to return a response in the time allotted, but may still be processing the request",
     ),
 }
-"""Reason and message; without a message the body tells."""
+"""Reason and message by status code, for answers without a Status (a proxy answered): client-go's texts. Without a message
+the body is shown."""
 
 
 class _Cause(msgspec.Struct):
@@ -63,7 +141,7 @@ class _RefusalStatus(msgspec.Struct):
 
 
 def refusal(code: int, body: bytes, request: str, retry_after_s: int = 0) -> ApiError:
-    """The error of an answer with a code from 400 on; `request` says what was asked (`GET /api/v1/pods`)."""
+    """The ApiError of an answer that is not a success: the way back from `ApiError.status`."""
     try:
         status = msgspec.json.decode(body, type=_RefusalStatus)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -74,7 +152,7 @@ def refusal(code: int, body: bytes, request: str, retry_after_s: int = 0) -> Api
 
 
 def failed_status(value: Any) -> ApiError | None:
-    """A Status that tells of a failure: the object of an ERROR event, or a body under a code that says success."""
+    """The ApiError of a Status that reports a failure: the object of an ERROR event, or the body of an answer with 200."""
     if not isinstance(value, dict) or value.get("kind") != "Status" or value.get("status") != "Failure":
         return None
     try:
@@ -94,7 +172,7 @@ def _rebuilt(status: _RefusalStatus, code: int, retry_after_s: int) -> ApiError:
 
 
 def _details(written: _Details | None, retry_after_s: int) -> StatusDetails | None:
-    """The header only fills in for a Status that does not say how long to wait."""
+    """The details of a Status. The Retry-After header counts only if the Status has no delay of its own."""
     if written is None:
         return StatusDetails(retry_after_s=retry_after_s) if retry_after_s else None
     causes = tuple(Cause(item.reason or "", item.message or "", item.field or "") for item in written.causes or ())
@@ -103,6 +181,7 @@ def _details(written: _Details | None, retry_after_s: int) -> StatusDetails | No
 
 
 def _unexplained(code: int, body: bytes, request: str, retry_after_s: int) -> ApiError:
+    """The error of an answer without a Status, in client-go's words."""
     told = body[: _SHOWN_BODY_CHARS * 4].decode(errors="replace").strip()[:_SHOWN_BODY_CHARS] or "unknown"
     reason, message = _BY_CODE.get(code, ("", ""))
     if code not in _BY_CODE and code >= 500:

@@ -9,9 +9,9 @@ resource = pytest.importorskip("resource", reason="this system has no limits of 
 
 SCRIPT = """
 import resource
-from mooring.kit.descriptors import raise_limit
+from mooring.kit.process import raise_descriptor_limit
 resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))
-print(raise_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))
+print(raise_descriptor_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))
 """
 
 

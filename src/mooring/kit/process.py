@@ -1,0 +1,67 @@
+"""What a process of Mooring sets once when it starts: garbage collection, open files, the event loop."""
+
+import asyncio
+import gc
+import sys
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_YOUNG, _MIDDLE, _OLD = 100_000, 20, 100
+"""Thresholds of the three generations of the collector; Python's own begin with hundreds.
+
+A scheduler of a large cluster keeps millions of small objects, and a full collection visits all of them. Hardly any is
+part of a cycle, so that reference counts free nearly everything without the collector.
+"""
+
+
+def relax_collector() -> None:
+    """Exempt the objects that exist now from garbage collection, and collect the others far less often.
+
+    Call it after the imports and the first list of objects: `gc.freeze` is for what stays until the process ends.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_YOUNG, _MIDDLE, _OLD)
+
+
+# ---- open files
+
+
+UNKNOWN_LIMIT = 1024
+"""The limit that callers assume on a system that does not tell it: the usual soft limit of Linux."""
+_ENOUGH = 1 << 16
+"""The highest limit to set. Mooring has no use for more, and a hard limit may be infinite, which some systems (macOS) do not
+accept as a soft limit."""
+
+
+def raise_descriptor_limit() -> int:
+    """Raise the soft limit of open files to the hard one, as Go programs do at their start. Returns the limit in force.
+
+    Servers divide it among their connections, so that connections never take the descriptors of the journal or of the
+    connection to the API server.
+    """
+    if sys.platform == "win32":
+        return UNKNOWN_LIMIT
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _ENOUGH if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        soft = wanted
+    return _ENOUGH if soft == resource.RLIM_INFINITY else soft
+
+
+# ---- the event loop
+
+
+def run_event_loop(main: Coroutine[Any, Any, T]) -> T:
+    """As asyncio.run, on uvloop where it is installed, which halves the cost of TLS."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run(main)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main)

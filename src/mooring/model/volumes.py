@@ -1,0 +1,198 @@
+"""Rules about volumes, claims and the pods that use them, on typed objects: how they refer to each other, which annotations
+bind them, which zones a volume is in, and which disks cannot be used by two pods on a node.
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from mooring.model.pod import Pod
+from mooring.model.pod_spec import GceDisk, IscsiVolume, RbdVolume, Volume, VolumeById
+from mooring.model.storage import ClaimReference, PersistentVolume, PersistentVolumeClaim
+
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+
+LOST = "Lost"
+FILESYSTEM = "Filesystem"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimName:
+    """A claim that a pod uses. The claim of an ephemeral volume is named after pod and volume, and the pod must own it."""
+
+    name: str
+    is_ephemeral: bool = False
+
+
+def claim_names(pod: Pod) -> list[ClaimName]:
+    """The claims that a pod uses, in the order of its volumes."""
+    names = []
+    for volume in pod.spec.volumes or ():
+        if volume.persistent_volume_claim is not None:
+            names.append(ClaimName(volume.persistent_volume_claim.claim_name))
+        elif volume.ephemeral is not None:
+            names.append(ClaimName(f"{pod.name}-{volume.name}", is_ephemeral=True))
+    return names
+
+
+def named_claims(pod: Pod) -> list[str]:
+    """The names of the claims that the pod's spec names: not those of ephemeral volumes, which end with the pod."""
+    return [v.persistent_volume_claim.claim_name for v in pod.spec.volumes or () if v.persistent_volume_claim]
+
+
+def ownership_fault(claim: PersistentVolumeClaim, pod: Pod) -> str | None:
+    """Why a claim cannot serve an ephemeral volume of the pod, in upstream's words; None if the pod owns the claim.
+
+    A claim of the same name that a user created holds other data, and must not be used by accident.
+    """
+    owner = claim.controller()
+    if claim.namespace == pod.namespace and owner is not None and owner.uid == pod.uid:
+        return None
+    return f"PVC {claim.key} was not created for pod {pod.key} (pod is not owner)"
+
+
+def is_fully_bound(claim: PersistentVolumeClaim) -> bool:
+    return bool(claim.spec.volume_name) and BIND_COMPLETED in (claim.metadata.annotations or {})
+
+
+def selected_node(claim: PersistentVolumeClaim) -> str | None:
+    """The node that the scheduler chose for a claim with delayed binding; the provisioner makes the volume for it."""
+    return (claim.metadata.annotations or {}).get(SELECTED_NODE)
+
+
+def is_kept_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Whether the volume is reserved for this claim. A reference without uid means any claim of that name."""
+    held = volume.spec.claim_ref
+    named = held is not None and (held.namespace, held.name) == (claim.namespace, claim.name)
+    return held is not None and named and held.uid in ("", claim.uid)
+
+
+def is_large_enough(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    return volume.capacity_nano >= claim.request_nano
+
+
+def is_of_kind(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Whether volume mode and VolumeAttributesClass are those that the claim asks for; both have defaults."""
+    spec, asked = volume.spec, claim.spec
+    same_mode = (spec.volume_mode or FILESYSTEM) == (asked.volume_mode or FILESYSTEM)
+    return same_mode and (spec.volume_attributes_class_name or "") == (asked.volume_attributes_class_name or "")
+
+
+def kept_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
+    """The volume with a reference to the claim; the same object if it already has it, so that callers write nothing."""
+    held = volume.spec.claim_ref
+    spec, metadata = volume.spec, volume.metadata
+    if held is None or (held.namespace, held.name, held.uid) != (claim.namespace, claim.name, claim.uid):
+        spec = msgspec.structs.replace(spec, claim_ref=reference_to(claim))
+    annotations = metadata.annotations or {}
+    if not is_kept_for(volume, claim) and BOUND_BY_CONTROLLER not in annotations:
+        metadata = msgspec.structs.replace(metadata, annotations={**annotations, BOUND_BY_CONTROLLER: "yes"})
+    if spec is volume.spec and metadata is volume.metadata:
+        return volume
+    kept = PersistentVolume(metadata=metadata, spec=spec, status=volume.status)
+    kept.__dict__.update(volume.__dict__)  # the computed values (capacity, reach) do not depend on the claim
+    return kept
+
+
+def reference_to(claim: PersistentVolumeClaim) -> ClaimReference:
+    return ClaimReference(
+        api_version="v1",
+        kind="PersistentVolumeClaim",
+        namespace=claim.namespace,
+        name=claim.name,
+        uid=claim.uid,
+        resource_version=claim.metadata.resource_version or "",
+    )
+
+
+def made_for(claim: PersistentVolumeClaim, node_name: str) -> PersistentVolumeClaim:
+    """The claim with the annotation for the provisioner: the node that the volume must be usable on."""
+    annotations = {**(claim.metadata.annotations or {}), SELECTED_NODE: node_name}
+    metadata = msgspec.structs.replace(claim.metadata, annotations=annotations)
+    return PersistentVolumeClaim(metadata=metadata, spec=claim.spec, status=claim.status)
+
+
+# ---- zones
+ZONE = "topology.kubernetes.io/zone"
+REGION = "topology.kubernetes.io/region"
+BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
+BETA_REGION = "failure-domain.beta.kubernetes.io/region"
+
+SUCCESSORS = {BETA_ZONE: ZONE, BETA_REGION: REGION}
+"""The present name of each deprecated label; nodes and volumes may have either."""
+
+DELIMITER = "__"
+"""Separates the zones in the label of a volume that is in several."""
+
+TOPOLOGY_LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
+
+ZoneRule = tuple[str, frozenset[str]]
+"""A label, and the values that a node may have for it."""
+
+
+def zone_rules(volume: PersistentVolume) -> list[ZoneRule]:
+    """What the topology labels of a volume require of nodes. A label with an empty element requires nothing, as upstream
+    ignores a label that it cannot parse."""
+    rules = []
+    for key in TOPOLOGY_LABELS:
+        if key in volume.labels:
+            values = frozenset(value.strip() for value in volume.labels[key].split(DELIMITER))
+            if "" not in values:
+                rules.append((key, values))
+    return rules
+
+
+# ---- disks that pods name without a claim
+
+
+def is_restricted(volume: Volume) -> bool:
+    """Whether two pods on a node may conflict over such a volume; upstream's VolumeRestrictions knows these four kinds."""
+    kinds = (volume.gce_persistent_disk, volume.aws_elastic_block_store, volume.rbd, volume.iscsi)
+    return any(kind is not None for kind in kinds)
+
+
+def disks_of(pod: Pod) -> list[Volume]:
+    return [volume for volume in pod.spec.volumes or () if is_restricted(volume)]
+
+
+def collide(one: Volume, other: Volume) -> bool:
+    """Whether both are the same disk and cannot be mounted by two pods on one node.
+
+    | kind    | the same when                                      | side by side when read only |
+    | GCE PD  | same name                                          | yes |
+    | AWS EBS | same id                                            | no  |
+    | iSCSI   | same target                                        | yes |
+    | RBD     | same pool and image, and a monitor in common       | yes |
+    """
+    return (
+        _same_gce(one.gce_persistent_disk, other.gce_persistent_disk)
+        or _same_ebs(one.aws_elastic_block_store, other.aws_elastic_block_store)
+        or _same_iscsi(one.iscsi, other.iscsi)
+        or _same_rbd(one.rbd, other.rbd)
+    )
+
+
+def _same_gce(one: GceDisk | None, other: GceDisk | None) -> bool:
+    if one is None or other is None:
+        return False
+    return one.pd_name == other.pd_name and not (one.read_only and other.read_only)
+
+
+def _same_ebs(one: VolumeById | None, other: VolumeById | None) -> bool:
+    return one is not None and other is not None and one.volume_id == other.volume_id
+
+
+def _same_iscsi(one: IscsiVolume | None, other: IscsiVolume | None) -> bool:
+    if one is None or other is None:
+        return False
+    return one.iqn == other.iqn and not (one.read_only and other.read_only)
+
+
+def _same_rbd(one: RbdVolume | None, other: RbdVolume | None) -> bool:
+    """The same image through at least one common monitor."""
+    if one is None or other is None or (one.read_only and other.read_only):
+        return False
+    monitors = set(one.monitors or ()) & set(other.monitors or ())
+    return bool(monitors) and (one.pool, one.image) == (other.pool, other.image)
