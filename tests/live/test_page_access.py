@@ -10,9 +10,19 @@ import pytest
 
 from mooring.apiclient.unanswered import TimedOut
 from mooring.kit.logs import Log
-from mooring.live.endpoints.access import AccessSettings, RequestAuthorizer, ReviewFailed, open_door
-from mooring.live.endpoints.callers import ANONYMOUS, Caller, CallingUser, certified_user, is_loopback
-from mooring.live.endpoints.review_cache import MOST, ReviewCache
+from mooring.live.endpoints.access import (
+    ANONYMOUS,
+    MOST,
+    AccessSettings,
+    Caller,
+    CallingUser,
+    RequestAuthorizer,
+    ReviewCache,
+    ReviewFailed,
+    certified_user,
+    is_loopback,
+    open_door,
+)
 from mooring.model.api_errors import ApiError, internal_error
 
 T = TypeVar("T")

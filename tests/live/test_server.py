@@ -22,13 +22,17 @@ from mooring.apiclient.credentials.credentials import Identity
 from mooring.apiserver.server.http import HttpServer
 from mooring.kit.clock import WallClock
 from mooring.kit.logs import Log
-from mooring.live.endpoints.access import AccessSettings, RequestAuthorizer, open_door
-from mooring.live.endpoints.client_authorities import CONFIG_MAP, AuthorityError, ClientAuthorities
-from mooring.live.endpoints.health import Health, health_pages
-from mooring.live.endpoints.pages import Pages, Sources
-from mooring.live.endpoints.reviews import review_client
+from mooring.live.endpoints.access import AccessSettings, RequestAuthorizer, open_door, review_client
+from mooring.live.endpoints.pages import Health, Pages, Sources, health_pages
 from mooring.live.endpoints.server import ListenError, WebLimits, WebServer
-from mooring.live.endpoints.server_tls import CertificateError, ServerTls, serving_pair
+from mooring.live.endpoints.server_tls import (
+    CONFIG_MAP,
+    AuthorityError,
+    CertificateError,
+    ClientAuthorities,
+    ServerTls,
+    serving_pair,
+)
 from mooring.model.api_errors import not_found
 from mooring.model.resources import RESOURCES
 

@@ -21,21 +21,16 @@ from mooring.kit.descriptors import raise_limit
 from mooring.kit.fence import NO_FENCE, Fence
 from mooring.kit.logs import Log, Logs, ObjectRef
 from mooring.kit.tasks import first_of
-from mooring.live.dump import compare, dump
-from mooring.live.endpoints.access import AccessSettings, open_door
+from mooring.live.cache_debugger import compare, dump, snapshot
+from mooring.live.endpoints.access import AccessSettings, open_door, review_client
 from mooring.live.endpoints.answers import json_document
-from mooring.live.endpoints.client_authorities import ClientAuthorities
-from mooring.live.endpoints.health import Health, health_pages
-from mooring.live.endpoints.pages import Pages, Sources
-from mooring.live.endpoints.reviews import review_client
+from mooring.live.endpoints.pages import Health, Pages, Sources, health_pages
 from mooring.live.endpoints.server import WebLimits, WebServer
-from mooring.live.endpoints.server_tls import ServerTls, serving_pair
+from mooring.live.endpoints.server_tls import ClientAuthorities, ServerTls, serving_pair
 from mooring.live.leader_elector import Callbacks, elector_settings, new_identity
 from mooring.live.lease_thread import LeaseThread
 from mooring.live.service import USER_AGENT, ClientLimits, LiveScheduler
-from mooring.live.service_metrics import ServiceMetrics
-from mooring.live.snapshot import snapshot
-from mooring.live.watch_readings import read_watches
+from mooring.live.service_metrics import ServiceMetrics, read_watches
 from mooring.model.pod import Pod
 from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.decide import DecideOptions, by_seed

@@ -22,10 +22,9 @@ from mooring.kit.clock import NS_PER_S, Clock
 from mooring.kit.fence import NO_FENCE, Fence
 from mooring.kit.logs import Log, ObjectRef
 from mooring.kit.tasks import settle
-from mooring.live.api_writer import Writer
+from mooring.live.api_writer import Writer, body_of, request_of
 from mooring.live.event_writer import EventWriter
 from mooring.live.extenders.calls import ExtenderCaller
-from mooring.live.object_writes import body_of, request_of
 from mooring.live.periodic_tasks import PeriodicTasks
 from mooring.live.status_writer import StatusWriter
 from mooring.model.api_errors import ApiError

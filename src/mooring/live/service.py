@@ -23,8 +23,8 @@ from mooring.live.api_writer import ApiWriter, Writer
 from mooring.live.driver import LiveDriver
 from mooring.live.dry_run import DryRun, DryWriter, Hears
 from mooring.live.event_writer import EventWriter
+from mooring.live.extenders.bodies import Originals
 from mooring.live.extenders.calls import ExtenderCaller
-from mooring.live.extenders.originals import Originals
 from mooring.live.status_writer import StatusWriter
 from mooring.model.meta import KubeObject
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated

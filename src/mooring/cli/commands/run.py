@@ -27,9 +27,8 @@ from mooring.kit import loops
 from mooring.kit.descriptors import raise_limit
 from mooring.kit.logs import LogFormat, check_format, start_logs
 from mooring.live.endpoints.access import ALWAYS_ALLOWED, AccessSettings
-from mooring.live.endpoints.client_authorities import AuthorityError
 from mooring.live.endpoints.server import ListenError
-from mooring.live.endpoints.server_tls import CertificateError
+from mooring.live.endpoints.server_tls import AuthorityError, CertificateError
 from mooring.live.leader_election import ElectionError
 from mooring.live.service import ClientLimits
 

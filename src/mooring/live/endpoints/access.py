@@ -1,15 +1,214 @@
 """Who may see which page: first who the caller is, then what they may do."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import asyncio
+import hashlib
+import ipaddress
+import secrets
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, Protocol, TypeVar
 
+import msgspec
+
+from mooring.apiclient.client import ApiClient, Limits
+from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.credentials.credentials import CredentialsError
-from mooring.apiclient.unanswered import Unanswered
+from mooring.apiclient.transport import Params
+from mooring.apiclient.unanswered import Unanswered, Unreadable
 from mooring.kit.logs import Log
-from mooring.live.endpoints.callers import ANONYMOUS, MASTERS, Caller, CallingUser
-from mooring.live.endpoints.review_cache import ReviewCache
-from mooring.live.endpoints.reviews import AccessReviews, Permission, ReviewClient, TokenReviews
 from mooring.model.api_errors import ApiError, forbidden, quoted, unauthorized
+
+# ---- Who calls: what is known of a connection, and the user that it turns out to be.
+
+
+AUTHENTICATED, UNAUTHENTICATED, MASTERS = "system:authenticated", "system:unauthenticated", "system:masters"
+
+
+@dataclass(frozen=True, slots=True)
+class CallingUser:
+    name: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def known(self) -> "CallingUser":
+        """With the group that everybody has who said who they are."""
+        return self if AUTHENTICATED in self.groups else replace(self, groups=(*self.groups, AUTHENTICATED))
+
+
+ANONYMOUS = CallingUser("system:anonymous", (UNAUTHENTICATED,))
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """What a request shows of itself."""
+
+    authorization: str = field(default="", repr=False)
+    certified: CallingUser | None = None
+    """By a client certificate, which TLS has verified."""
+    is_local: bool = False
+    """From this very machine."""
+
+    @property
+    def token(self) -> str:
+        """Empty unless there is a bearer token; other schemes say nothing to us."""
+        scheme, _, token = self.authorization.strip().partition(" ")
+        return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def certified_user(certificate: Mapping[str, Any] | None) -> CallingUser | None:
+    """As Kubernetes reads a certificate: CN is the user, each O is a group. `ssl` hands out the subject like this."""
+    subject = (certificate or {}).get("subject", ())
+    parts = [pair for relative_name in subject for pair in relative_name]
+    names = [value for key, value in parts if key == "commonName"]
+    groups = tuple(value for key, value in parts if key == "organizationName")
+    return CallingUser(names[-1], groups) if names and names[-1] else None
+
+
+def is_loopback(address: str) -> bool:
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    inner = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return (inner or found).is_loopback
+
+
+# ---- Answers of the API server that are good for some seconds, so that a scraper does not cost a review each time.
+
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+MOST = 1024
+"""Whoever sends ever new tokens pushes out the oldest answers, and fills no memory."""
+
+
+class ReviewCache(Generic[K, V]):
+    """By key. Several who ask for the same at once share one question; a question that fails is forgotten."""
+
+    def __init__(self, lasts_s: Callable[[V], float], monotonic_s: Callable[[], float]) -> None:
+        self._lasts_s = lasts_s
+        self._monotonic_s = monotonic_s
+        self._known: dict[K, tuple[float, V]] = {}
+        self._asking: dict[K, asyncio.Future[V]] = {}
+
+    async def get(self, key: K, ask: Callable[[], Awaitable[V]]) -> V:
+        known = self._known.get(key)
+        if known is not None and self._monotonic_s() < known[0]:
+            return known[1]
+        asking = self._asking.get(key)
+        if asking is None:
+            asking = self._asking[key] = asyncio.ensure_future(ask())
+            asking.add_done_callback(lambda done: self._keep(key, done))
+        # Shielded: one caller who leaves must not take the answer from the others.
+        return await asyncio.shield(asking)
+
+    def _keep(self, key: K, done: "asyncio.Future[V]") -> None:
+        del self._asking[key]
+        self._known.pop(key, None)
+        if done.cancelled() or done.exception() is not None:
+            return
+        while len(self._known) >= MOST:
+            del self._known[next(iter(self._known))]
+        self._known[key] = (self._monotonic_s() + self._lasts_s(done.result()), done.result())
+
+
+# ---- Questions to the API server about callers: whose token this is, and whether somebody may see a path.
+
+
+TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
+ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+REVIEW_S = 10.0
+_QPS, _BURST = 200.0, 400
+
+
+class ReviewClient(Protocol):
+    """What of ApiClient is used."""
+
+    async def post(self, path: str, body: Any, params: Params | None = None) -> Any: ...
+
+
+def review_client(access: ConnectionSettings, user_agent: str) -> ApiClient:
+    """A client for reviews alone, so that callers cannot slow down binding."""
+    return ApiClient(access, user_agent, _QPS, _BURST, limits=Limits(request_s=REVIEW_S, answer_bytes=1 << 20))
+
+
+class _UserInfo(msgspec.Struct):
+    username: str = ""
+    uid: str = ""
+    groups: list[str] | None = None
+    extra: dict[str, list[str]] | None = None
+
+
+class _Status(msgspec.Struct):
+    authenticated: bool = False
+    user: _UserInfo | None = None
+    allowed: bool = False
+    reason: str = ""
+
+
+class _Review(msgspec.Struct):
+    status: _Status | None = None
+
+
+class TokenReviews:
+    """Tokens are not kept, only their keyed digests."""
+
+    def __init__(self, client: ReviewClient, remembered: ReviewCache[bytes, CallingUser | None]) -> None:
+        self._client = client
+        self._remembered = remembered
+        self._salt = secrets.token_bytes(32)
+
+    async def user(self, token: str) -> CallingUser | None:
+        """None: nobody's, or no longer good. Raises what the client raises."""
+        digest = hashlib.blake2b(token.encode(), key=self._salt).digest()
+        return await self._remembered.get(digest, lambda: self._ask(token))
+
+    async def _ask(self, token: str) -> CallingUser | None:
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
+        status = _status(await self._client.post(TOKEN_REVIEWS, body), "TokenReview")
+        if not status.authenticated or status.user is None:
+            return None
+        told = status.user
+        extra = tuple((key, tuple(values)) for key, values in sorted((told.extra or {}).items()))
+        return CallingUser(told.username, tuple(told.groups or ()), told.uid, extra)
+
+
+class Permission(msgspec.Struct, frozen=True):
+    allowed: bool
+    reason: str = ""
+
+
+class AccessReviews:
+    def __init__(
+        self, client: ReviewClient, remembered: "ReviewCache[tuple[CallingUser, str, str], Permission]"
+    ) -> None:
+        self._client = client
+        self._remembered = remembered
+
+    async def verdict(self, user: CallingUser, verb: str, path: str) -> Permission:
+        """Whether a user may do this to a path. Raises what the client raises."""
+        return await self._remembered.get((user, verb, path), lambda: self._ask(user, verb, path))
+
+    async def _ask(self, user: CallingUser, verb: str, path: str) -> Permission:
+        spec: dict[str, Any] = {"nonResourceAttributes": {"path": path, "verb": verb}, "user": user.name}
+        spec["groups"] = [*user.groups]
+        if user.uid:
+            spec["uid"] = user.uid
+        if user.extra:
+            spec["extra"] = {key: [*values] for key, values in user.extra}
+        body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+        status = _status(await self._client.post(ACCESS_REVIEWS, body), "SubjectAccessReview")
+        return Permission(status.allowed, status.reason)
+
+
+def _status(answer: Any, kind: str) -> _Status:
+    try:
+        return msgspec.convert(answer, _Review).status or _Status()
+    except msgspec.ValidationError as error:
+        raise Unreadable(f"the answer is no {kind}: {error}") from None
+
 
 ALWAYS_ALLOWED = ("/healthz", "/readyz", "/livez")
 

@@ -9,9 +9,8 @@ from aiohttp import web
 from mooring.kit.connection_log import connection_log
 from mooring.kit.listener import Listener, Room
 from mooring.kit.logs import Log
-from mooring.live.endpoints.access import RequestAuthorizer, ReviewFailed
+from mooring.live.endpoints.access import Caller, RequestAuthorizer, ReviewFailed, certified_user, is_loopback
 from mooring.live.endpoints.answers import PageReply, PageRequest, failure, refusal
-from mooring.live.endpoints.callers import Caller, certified_user, is_loopback
 from mooring.live.endpoints.pages import Pages
 from mooring.model.api_errors import ApiError, quoted, request_entity_too_large, timeout
 

@@ -1,16 +1,201 @@
 """Carries out the calls of a scheduler to its extenders, each as a task, and reports the replies."""
 
 import asyncio
+import errno
 import logging
-from collections.abc import Callable
+import os
+import ssl
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
+import aiohttp
+
+from mooring.apiclient.connection_settings import ConnectionSettings
+from mooring.apiclient.credentials.certificates import KeyPair
+from mooring.apiclient.credentials.credentials import CredentialsError
+from mooring.apiclient.fenced_body import FencedBody
+from mooring.apiclient.proxies import proxy_of
+from mooring.apiclient.tls import client_context
+from mooring.framework.config.problems import ConfigError
+from mooring.framework.config.types import Extender, ExtenderTLSConfig
 from mooring.framework.intents import Call, CallFault, CallReply
 from mooring.kit.fence import NO_FENCE, Fence
 from mooring.kit.tasks import settle
 from mooring.live.extenders.bodies import Whole, encoded
-from mooring.live.extenders.client import ExtenderClient
 from mooring.scheduler.inputs import CallAnswered
 from mooring.scheduler.scheduler import Scheduler
+
+# ---- TLS to an extender, as its configuration asks for: data before files, and no checks where nobody said whom to trust.
+
+
+def extender_context(extender: Extender) -> ssl.SSLContext:
+    """Raises ConfigError(stage="build")."""
+    written = extender.tls_config or ExtenderTLSConfig()
+    has_authority = bool(written.ca_data or written.ca_file)
+    # Parity: enableHTTPS does not turn TLS on (the URL does); it turns the checks off where there is no authority.
+    is_insecure = written.insecure or (extender.enable_https and not has_authority)
+    if is_insecure and has_authority:
+        raise _error("specifying a root certificates file with the insecure flag is not allowed")
+    authority = written.ca_data or _content(written.ca_file)
+    access = ConnectionSettings(extender.url_prefix, authority, is_insecure, written.server_name)
+    try:
+        return client_context(access, _pair(written))
+    except CredentialsError as fault:
+        raise _error(str(fault)) from None
+
+
+def _pair(written: ExtenderTLSConfig) -> KeyPair | None:
+    """Parity: a certificate without its key, or a key alone, is left out."""
+    if not (written.cert_data or written.cert_file) or not (written.key_data or written.key_file):
+        return None
+    return KeyPair(written.cert_data or _content(written.cert_file), written.key_data or _content(written.key_file))
+
+
+def _content(path: str) -> bytes:
+    if not path:
+        return b""
+    try:
+        return Path(path).read_bytes()
+    except OSError as fault:
+        raise _error(f"open {path}: {os.strerror(fault.errno or 0).lower()}") from None
+
+
+def _error(text: str) -> ConfigError:
+    return ConfigError("build", [f"couldn't build extenders: {text}"])
+
+
+# ---- Asks extenders over HTTP: one POST a call, on connections of its own, within a time and a size.
+
+
+MAX_REPLY_BYTES = 128 << 20
+"""How much of a reply is read: room for all nodes of a large cluster, written out (5,000 of 25 KiB each)."""
+CONNECTIONS = 512
+USER_AGENT = "kube-scheduler/v1.36.4 (mooring)"
+_QUIET = ("Accept",)
+"""Headers that aiohttp would add and upstream does not send."""
+_NO_HEADERS = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+_NO_BODY = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
+
+
+class ExtenderClient:
+    """Whatever goes wrong is an answer: a CallFault, in upstream's words where it has some. FencedOff alone is raised."""
+
+    def __init__(
+        self,
+        extenders: Iterable[Extender],
+        max_reply_bytes: int = MAX_REPLY_BYTES,
+        fence: Fence = NO_FENCE,
+    ) -> None:
+        """Raises ConfigError for certificates that cannot be used. `fence` is asked directly before a bind is sent."""
+        self._fence = fence
+        self._extenders = tuple(extenders)
+        self._contexts: dict[int, ssl.SSLContext] = {
+            id(extender): extender_context(extender) for extender in self._extenders
+        }
+        self._max_reply_bytes = max_reply_bytes
+        self._session: aiohttp.ClientSession | None = None
+
+    async def ask(self, call: Call, body: bytes) -> CallReply:
+        """The body of the answer. Bounded by httpTimeout: connecting, waiting and reading together."""
+        limit_s = call.extender.timeout.seconds
+        if limit_s <= 0:
+            limit_s = Extender.DEFAULT_TIMEOUT.seconds
+        progress = _Progress()
+        try:
+            async with asyncio.timeout(limit_s):
+                return await self._ask(call, body, progress)
+        except TimeoutError:
+            return CallFault(_NO_BODY if progress.has_headers else f'Post "{call.url}": {_NO_HEADERS}')
+        except (aiohttp.ClientError, OSError, ValueError) as fault:
+            if call.binds:
+                self._fence.check()
+            return CallFault(f'Post "{call.url}": {_words(fault)}')
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def _ask(self, call: Call, body: bytes, progress: "_Progress") -> CallReply:
+        try:
+            return await self._post(call, body, progress)
+        except aiohttp.ServerDisconnectedError:
+            # A connection that was kept may end just when it is used again. To ask twice does no harm, to bind might.
+            if call.binds:
+                raise
+            return await self._post(call, body, progress)
+
+    async def _post(self, call: Call, body: bytes, progress: "_Progress") -> CallReply:
+        tls = call.extender.tls_config
+        posting = self._open().post(
+            call.url,
+            data=FencedBody(body, "application/json", self._fence if call.binds else NO_FENCE),
+            headers={"Content-Type": "application/json", "Accept-Encoding": "gzip", "User-Agent": USER_AGENT},
+            skip_auto_headers=_QUIET,
+            ssl=self._contexts[id(call.extender)],
+            server_hostname=(tls.server_name or None) if tls is not None else None,
+            proxy=proxy_of(call.url) or None,
+        )
+        async with posting as answer:
+            progress.has_headers = True
+            if answer.status != 200:
+                return CallFault(f"failed {call.verb} with extender at URL {call.url}, code {answer.status}")
+            return await self._read(call, answer)
+
+    async def _read(self, call: Call, answer: aiohttp.ClientResponse) -> CallReply:
+        limit = self._max_reply_bytes
+        chunks: list[bytes] = []
+        size = answer.content_length or 0
+        if size <= limit:
+            size = 0
+            async for chunk in answer.content.iter_any():
+                size += len(chunk)
+                if size > limit:
+                    break
+                chunks.append(chunk)
+        if size > limit:
+            answer.close()
+            return CallFault(f'Post "{call.url}": the reply is larger than {limit} bytes, which is all we read')
+        return b"".join(chunks)
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(limit=CONNECTIONS)
+            no_limit = aiohttp.ClientTimeout(total=None, sock_connect=None)
+            self._session = aiohttp.ClientSession(
+                connector=connector, timeout=no_limit, cookie_jar=aiohttp.DummyCookieJar()
+            )
+        return self._session
+
+
+class _Progress:
+    """How far a call has come."""
+
+    has_headers = False
+
+
+def _words(fault: Exception) -> str:
+    """What Go says of it, for the faults that people meet."""
+    if isinstance(fault, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
+        return f"tls: {_of_tls(fault)}"
+    if isinstance(fault, aiohttp.ClientConnectorDNSError):
+        return f"dial tcp: lookup {fault.host}: no such host"
+    if isinstance(fault, aiohttp.ClientConnectorError):
+        reason = "connection refused" if fault.os_error.errno == errno.ECONNREFUSED else fault.os_error.strerror
+        return f"dial tcp {fault.host}:{fault.port}: connect: {reason}"
+    if isinstance(fault, aiohttp.ServerDisconnectedError):
+        return "EOF"
+    if isinstance(fault, ConnectionResetError):
+        return "read: connection reset by peer"
+    return str(fault) or type(fault).__name__
+
+
+def _of_tls(fault: aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError) -> str:
+    cause = getattr(fault, "certificate_error", None) or getattr(fault, "os_error", fault)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"failed to verify certificate: x509: {cause.verify_message}"
+    return str(cause)
+
 
 log = logging.getLogger(__name__)
 

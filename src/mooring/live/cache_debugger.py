@@ -1,12 +1,20 @@
-"""SIGUSR2: what the scheduler believes, compared with what the watches show, and both told in the log."""
+"""What a running scheduler believes, as a list of objects: `mooring simulate` reads it and makes the same decisions."""
 
 from collections.abc import Iterator, Mapping
 
+import msgspec
+
 from mooring.cluster.nodes.amounts import amounts_on
+from mooring.framework.config.settings import settings_object
+from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.kit.logs import Log
+from mooring.model.json_objects import JsonObject
+from mooring.model.kinds import BY_STRUCT
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.scheduler.scheduler import Scheduler
+
+# ---- SIGUSR2: what the scheduler believes, compared with what the watches show, and both told in the log.
 
 
 def compare(scheduler: Scheduler, nodes: Mapping[str, KubeObject], pods: Mapping[str, KubeObject], log: Log) -> bool:
@@ -64,3 +72,36 @@ def _pod_line(pod: Pod) -> str:
         f"name: {pod.name}, namespace: {pod.namespace}, uid: {pod.uid}, phase: {pod.status.phase}, "
         f"nominated node: {pod.status.nominated_node_name}"
     )
+
+
+def snapshot(
+    scheduler: Scheduler, config: KubeSchedulerConfiguration, gates: Mapping[str, bool] | None = None
+) -> JsonObject:
+    """What the next decision would count with, and the settings that it would be made by.
+
+    Pods that are assumed on a node are shown on it.
+    """
+    return {
+        "kind": "List",
+        "apiVersion": "v1",
+        "metadata": {},
+        "items": [settings_object(config, gates), *(_written(item) for item in _believed(scheduler))],
+    }
+
+
+def _believed(scheduler: Scheduler) -> Iterator[KubeObject]:
+    cluster = scheduler.cluster
+    yield from (node for node in cluster.nodes.nodes if node is not None)
+    for objects in cluster.objects.values():
+        yield from objects.values()
+    placed = {pod.id: pod for pod in cluster.nodes.pods()}
+    yield from placed.values()
+    yield from (pod for pod in scheduler.pods.values() if pod.id not in placed)
+
+
+def _written(item: KubeObject) -> JsonObject:
+    spec = BY_STRUCT[type(item)]
+    body: JsonObject = msgspec.to_builtins(item)
+    if spec.makes_pods:
+        body["spec"] = {**body.get("spec", {}), "replicas": 0}  # its pods are told themselves
+    return {"apiVersion": spec.api_version, "kind": spec.kind, **body}
