@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mooring.cli.commands.run import IGNORED, run
-from mooring.cli.flag_values import DEFAULTS, flag_values
+from mooring.cli.options import DEFAULTS, flag_values
 
 
 def shown(*arguments: str) -> dict[str, str]:

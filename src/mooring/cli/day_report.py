@@ -4,11 +4,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mooring.cli.report import story_as_json, tell
-from mooring.cli.table import format_table
+from mooring.cli.report import format_table, story_as_json, tell
 from mooring.sim.day import DayReport, Waits
 from mooring.sim.gauge import Span
-from mooring.sim.stories import show_time
+from mooring.sim.results import show_time
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 BARS, PLAIN_BARS = " ▁▂▃▄▅▆▇█", " .:-=+*#@"

@@ -1,15 +1,30 @@
 """How the report of a simulation is shown: as tables, or as JSON for programs."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from mooring.cli.table import format_table, percent
 from mooring.kit.clock import NS_PER_S
 from mooring.model.quantity import show_bytes, show_cpu
 from mooring.scheduler.decision import DecisionDetails, DecisionError, NoFit, Placement
-from mooring.sim.results import Explanation, Fate, NodeUse, PodResult, Report, SimulatedEviction
-from mooring.sim.stories import Story
+from mooring.sim.results import Explanation, Fate, NodeUse, PodResult, Report, SimulatedEviction, Story
+
+# ---- Tables as kubectl prints them: aligned columns that people can cut and grep.
+
+
+def format_table(headers: Sequence[str], rows: Iterable[Sequence[object]], indent: str = "") -> str:
+    """Columns aligned to the left, three spaces apart, no trailing blanks."""
+    lines = [list(headers), *([str(cell) for cell in row] for row in rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(headers))]
+    return "\n".join(
+        indent + "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def percent(part: int, whole: int) -> str:
+    return f"{100 * part // whole}%" if whole else "-"
+
 
 ROWS = 100
 """Rows of a table before it is cut short; `-o wide` shows all."""

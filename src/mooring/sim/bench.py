@@ -13,10 +13,9 @@ from mooring.model.pod import Pod
 from mooring.scheduler.assembly import all_plugins, build_scheduler
 from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.inputs import BindAnswered
+from mooring.sim.controllers import VolumeController
 from mooring.sim.driver import START_NS, Driver
-from mooring.sim.placer import Outcome
-from mooring.sim.scenario import configuration, load, parse, put_objects
-from mooring.sim.volume_controller import VolumeController
+from mooring.sim.scenario import Outcome, configuration, load, parse, put_objects
 
 
 @dataclass(frozen=True, slots=True)

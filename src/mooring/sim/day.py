@@ -20,9 +20,8 @@ from mooring.model.pod import Pod
 from mooring.sim.gauge import Span, UtilisationGauge
 from mooring.sim.reading.admission import missing_namespaces
 from mooring.sim.reading.arrivals import Arrival
-from mooring.sim.results import SimulatedEviction
+from mooring.sim.results import SimulatedEviction, Story
 from mooring.sim.simulated_cluster import SimulatedCluster, count
-from mooring.sim.stories import Story
 
 FINISH, ARRIVE = 0, 1
 """What is planned; of things at the same time the lower comes first."""

@@ -1,13 +1,121 @@
 """What a simulation has to tell: the fate of each pod, who left for whom, how full the nodes are, and why."""
 
+import re
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from mooring.kit.clock import NS_PER_S, Clock
 from mooring.model.pod import Pod
 from mooring.model.validation.problem import Problem
 from mooring.scheduler.decision import Decision
-from mooring.sim.stories import Story
+from mooring.scheduler.scheduler import Scheduler
+
+# ---- Stories: what happened to a pod, moment by moment, each with its time and with the attempt that it belongs to.
+
+
+MOMENTS = 500
+"""How many moments of one pod are kept: the latest."""
+
+PODS = 1000
+"""How many pods have a story, if nobody says which: the first ones that something happens to."""
+
+_TAKEN = re.compile(r"taken for attempt (\d+)")
+"""How the queue says that an attempt begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Something that happened to a pod."""
+
+    at_ns: int
+    """Since the beginning."""
+    attempt: int
+    """Which attempt of the pod it belongs to, counted from 1; 0: it happened between attempts."""
+    cycle: int
+    """The id of that attempt: its number among all attempts of the scheduler. 0 between attempts."""
+    text: str
+
+    def __str__(self) -> str:
+        which = f" attempt {self.attempt} (cycle {self.cycle}):" if self.attempt else ""
+        return f"{show_time(self.at_ns)}{which} {self.text}"
+
+
+@dataclass(slots=True)
+class Story:
+    """The moments of one pod, as far as they are kept."""
+
+    pod: str
+    """Its key."""
+    moments: deque[Moment] = field(default_factory=lambda: deque(maxlen=MOMENTS))
+    left_out: int = 0
+    """How many earlier moments are forgotten."""
+    attempts: int = 0
+    cycle: int = 0
+    is_open: bool = False
+    """Whether what happens to the pod belongs to its latest attempt."""
+
+
+class Stories:
+    """Listens to a scheduler: `tell` is what it is built with, `follow` says which scheduler that is.
+
+    `only` names the one pod that is listened for, by its key; without it the first thousand pods are.
+    """
+
+    def __init__(self, clock: Clock, only: str | None = None) -> None:
+        self.only = only
+        self._clock = clock
+        self._begin_ns = clock.now_ns()
+        self._stories: dict[str, Story] = {}
+        self._scheduler: Scheduler | None = None
+
+    def follow(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    def of(self, key: str) -> Story:
+        """The story of a pod; it has no moments when nothing happened to the pod."""
+        return self._stories.get(key) or Story(key)
+
+    def tell(self, pod: Pod, text: str) -> None:
+        """Something happened to a pod."""
+        key = pod.key
+        story = self._stories.get(key)
+        if story is None:
+            if key != self.only and (self.only is not None or len(self._stories) >= PODS):
+                return
+            story = self._stories[key] = Story(key)
+        text = self._place(story, pod, text)
+        story.left_out += len(story.moments) == MOMENTS
+        number, cycle = (story.attempts, story.cycle) if story.is_open else (0, 0)
+        story.moments.append(Moment(self._clock.now_ns() - self._begin_ns, number, cycle, text))
+        story.is_open = story.is_open and self._goes_on(pod)
+
+    def _place(self, story: Story, pod: Pod, text: str) -> str:
+        """Find out which attempt the moment belongs to."""
+        scheduler = self._scheduler
+        taken = _TAKEN.match(text)
+        if taken is not None:
+            story.is_open = True
+            story.attempts = int(taken[1])
+            story.cycle = scheduler.attempts if scheduler is not None else 0
+            return f"taken from the queue{text[taken.end() :]}"
+        if scheduler is not None and scheduler.place_in_queue(pod.key) and not scheduler.is_attempted(pod.id):
+            story.is_open = False  # it is back in the queue
+        return text
+
+    def _goes_on(self, pod: Pod) -> bool:
+        """Whether the attempt is still under way, deciding or binding."""
+        scheduler = self._scheduler
+        return scheduler is not None and (scheduler.is_attempted(pod.id) or scheduler.is_being_bound(pod.id))
+
+
+def show_time(time_ns: int) -> str:
+    """00:00:04.002; days are hours."""
+    seconds, below_ns = divmod(time_ns, NS_PER_S)
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:02}:{minutes:02}:{seconds:02}.{below_ns // 1_000_000:03}"
 
 
 class Fate(Enum):

@@ -1,18 +1,202 @@
 """A conformance or benchmark scenario: objects as they are, and the pods to attempt in order."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any
 
 import msgspec
 
+from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.table import ClusterError
 from mooring.framework import config
+from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.framework.fit_error import FitError
+from mooring.framework.intents import Intent, Write
+from mooring.framework.points import Nomination, NoRoom, Plugin
 from mooring.framework.registry import Registry
+from mooring.framework.runner import Runner
+from mooring.framework.services import SchedulerServices
+from mooring.framework.status import Rejection
 from mooring.model.decode import decode_json
 from mooring.model.kinds import KINDS
 from mooring.model.meta import KubeObject
-from mooring.scheduler.decide import DecideOptions
-from mooring.sim.placer import Placer
+from mooring.model.pod import Pod
+from mooring.plugins.preemption.default_preemption import DefaultPreemption
+from mooring.plugins.preemption.search import Findings
+from mooring.scheduler.assembly import build_runners
+from mooring.scheduler.decide import DecideOptions, decide
+from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
+from mooring.scheduler.extenders.steps import at_once
+from mooring.scheduler.post_filter import PostFilterResult, run_post_filter_plugins
+from mooring.sim.driver import after
+
+# ---- Places pods one after another, each attempt seeing the placements before it.
+
+
+PREEMPTION_PREFIX = "preemption: "
+
+
+class Outcome(Enum):
+    """How an attempt ended; the values are those of the conformance corpus."""
+
+    SCHEDULED = "scheduled"
+    UNSCHEDULABLE = "unschedulable"
+    GATED = "gated"
+    IGNORED = "ignored"
+    ALREADY_SCHEDULED = "already-scheduled"
+    ERROR = "error"
+    RESERVE_FAILED = "reserve-failed"
+
+
+@dataclass(slots=True)
+class Step:
+    """One attempt."""
+
+    pod: Pod
+    outcome: Outcome
+    decision: Decision | None = None
+    gate: Rejection | None = None
+    room: PostFilterResult | None = None
+    """What preemption came to, for a pod that fits nowhere."""
+    findings: Findings | None = None
+    """All that preemption could have done. Of what the ranking may pick, the lowest node name is taken."""
+
+
+class Placer:
+    """A cluster, the pods that wait, and the profiles that place them."""
+
+    def __init__(
+        self, config: KubeSchedulerConfiguration, options: DecideOptions, registry: Registry | None = None
+    ) -> None:
+        """Raises ConfigError."""
+        self.cluster = Cluster()
+        self.nominated = self.cluster.nominated
+        self.pending: dict[str, Pod] = {}
+        self._runners = build_runners(config, registry, SchedulerServices(self.cluster, want=self._do))
+        self._options = options
+        self._attempts = 0
+        self._placed: set[str] = set()
+        """Pods that this placer placed: one that is preempted waits again, any other is gone."""
+
+    def put(self, item: KubeObject) -> None:
+        if isinstance(item, Pod) and not item.spec.node_name and not item.is_finished:
+            self.pending[item.key] = item
+            if item.status.nominated_node_name:
+                self.nominated.promise(item, item.status.nominated_node_name)
+            _ = item.shape, item.label_set  # worked out when a pod arrives, not when it is its turn
+        else:
+            self.cluster.put(item)
+
+    def _do(self, intent: Intent) -> None:
+        """Plugins want something written, such as a claim that loses its devices: that happens at once."""
+        if isinstance(intent, Write):
+            key = f"{intent.namespace}/{intent.name}" if intent.namespace else intent.name
+            if intent.method == "DELETE":
+                self.cluster.remove(intent.kind, key)
+            elif (old := self.cluster.objects.get(intent.kind, {}).get(key)) is not None:
+                self.cluster.put(after(intent, old))
+
+    def place(self, key: str) -> Step:
+        """Attempt one pod; where it is placed, it stays."""
+        pod = self.pending.get(key)
+        if pod is None:
+            placed = next((p for p in self.cluster.nodes.pods() if p.key == key), None)
+            return Step(placed or Pod(), Outcome.ALREADY_SCHEDULED)
+        runner = self._runners.get(pod.spec.scheduler_name)
+        if runner is None:
+            return Step(pod, Outcome.IGNORED)
+        gate = self.gate(runner, pod)
+        if isinstance(gate, DecisionError):
+            return Step(pod, Outcome.ERROR, gate)
+        if gate is not None:
+            return Step(pod, Outcome.GATED, gate=gate)
+        self._attempts += 1
+        decision = decide(runner, pod, self.cluster, self._options, self._attempts)
+        if isinstance(decision, NoFit):
+            return self._preempt(runner, pod, decision)
+        if isinstance(decision, DecisionError):
+            return Step(pod, Outcome.ERROR, decision)
+        if not _reserve(runner, decision):
+            return Step(pod, Outcome.RESERVE_FAILED, decision)
+        del self.pending[key]
+        self.nominated.withdraw(pod.id)
+        self.cluster.nodes.place(pod, decision.node)
+        self._placed.add(key)
+        return Step(pod, Outcome.SCHEDULED, decision)
+
+    def _preempt(self, runner: Runner, pod: Pod, decision: NoFit) -> Step:
+        """Let PostFilter make room: victims leave at once, and the pod is promised the node for its next attempt."""
+        step = Step(pod, Outcome.UNSCHEDULABLE, decision)
+        if decision.failure is None:
+            return step
+        step.room = at_once(run_post_filter_plugins(runner, decision.failure))
+        preemption = runner.profile.plugin(DefaultPreemption.name)
+        if step.room.nomination is None and preemption in runner.profile.post_filters:
+            step.room = _own_words(preemption, decision.failure, step.room)
+        if step.room.nomination and isinstance(preemption, DefaultPreemption):
+            step.findings = found = preemption.search(decision.failure)
+            names = self.cluster.nodes.names
+            lowest = min(found.least_harmful().tolist(), key=lambda row: names[row])
+            step.room.nomination = Nomination(names[lowest], found.victims(lowest))
+        if step.room.nomination is not None:
+            self._act_on(pod, step.room.nomination)
+        return step
+
+    def _act_on(self, pod: Pod, nomination: Nomination) -> None:
+        for victim in nomination.victims:
+            self.cluster.nodes.displace(victim.id)
+            if victim.key in self._placed:
+                self.pending[victim.key] = victim
+        for other in self.nominated.on(nomination.node_name):
+            if other.priority < pod.priority:
+                self._promise(other, "")
+        self._promise(pod, nomination.node_name)
+
+    def _promise(self, pod: Pod, node_name: str) -> None:
+        """Write the nominated node (none: forget it) into the pod's status, and keep room for the pod there."""
+        self.nominated.withdraw(pod.id)
+        status = msgspec.structs.replace(pod.status, nominated_node_name=node_name)
+        updated = msgspec.structs.replace(pod, status=status)
+        self.pending[pod.key] = updated
+        if node_name:
+            self.nominated.promise(updated, node_name)
+
+    def gate(self, runner: Runner, pod: Pod) -> Rejection | DecisionError | None:
+        """The first PreEnqueue rejection: why the pod may not be queued yet."""
+        for plugin in runner.profile.pre_enqueues:
+            try:
+                rejection = plugin.pre_enqueue(pod)
+                if rejection is not None:
+                    return rejection.by(plugin.name)
+            except Exception as fault:  # a plugin may raise anything, or answer with anything
+                return DecisionError(f'running PreEnqueue plugin "{plugin.name}": {fault}')
+        return None
+
+
+def _own_words(preemption: Plugin | None, failure: FitError, room: PostFilterResult) -> PostFilterResult:
+    """What preemption says for itself, where a PostFilter plugin before it failed and it was not asked."""
+    if not isinstance(preemption, DefaultPreemption) or PREEMPTION_PREFIX in room.message:
+        return room
+    answer = preemption.post_filter(failure)
+    return replace(room, message=answer.rejection.message) if isinstance(answer, NoRoom) else room
+
+
+def _reserve(runner: Runner, placement: Placement) -> bool:
+    """Let the plugins claim what the pod will use on its node; where one cannot, all give back what they claimed."""
+    plugins = runner.profile.reserves
+    assert placement.context is not None, "a placement comes with its context"
+    for plugin in plugins:
+        try:
+            rejection = plugin.reserve(placement.context, placement.node)
+        except Exception:  # a plugin may raise anything
+            rejection = Rejection(())
+        if rejection is not None:
+            for other in reversed(plugins):
+                other.unreserve(placement.context, placement.node)
+            return False
+    return True
+
 
 UNUSABLE = (msgspec.MsgspecError, ValueError, OverflowError, ClusterError, RecursionError)
 """What is raised for text that is no object, and for objects that cannot be counted or contradict each other."""

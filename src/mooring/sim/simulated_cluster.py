@@ -22,11 +22,9 @@ from mooring.scheduler.decide import DecideOptions, deciding
 from mooring.scheduler.decision import Decision, Placement
 from mooring.scheduler.extenders.interest import InterestedExtenders
 from mooring.scheduler.extenders.steps import Steps
-from mooring.sim.claim_controller import ClaimController
+from mooring.sim.controllers import ClaimController, VolumeController
 from mooring.sim.driver import START_NS, Driver
-from mooring.sim.results import InputError, NoSuchPod, SimulatedEviction
-from mooring.sim.stories import Stories
-from mooring.sim.volume_controller import VolumeController
+from mooring.sim.results import InputError, NoSuchPod, SimulatedEviction, Stories
 
 _COMPARED = 20_000
 """How many pods a name that is not there is compared with: that takes a second."""

@@ -3,9 +3,9 @@
 import click
 import yaml
 
-from mooring.cli.configured import chosen_gates, configured, feature_gates, registry_with
+from mooring.cli.options import chosen_gates, configured, feature_gates, registry_with
 from mooring.cli.refusal import refusals
-from mooring.cli.table import format_table
+from mooring.cli.report import format_table
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.feature_gates import told_gates
 from mooring.framework.config.written import as_object

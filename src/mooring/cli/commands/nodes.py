@@ -12,8 +12,8 @@ from mooring.apiclient.kubeconfig.files import KubeconfigError
 from mooring.apiclient.kubeconfig.loading import find_connection
 from mooring.apiclient.unanswered import Unanswered
 from mooring.app import node_actions
-from mooring.app.own_cluster import NotOurs, own_connection
-from mooring.cli.node_template import read_node_template
+from mooring.app.node_actions import NotOurs, own_connection
+from mooring.cli.options import read_node_template
 from mooring.cli.refusal import refuse
 from mooring.model.api_errors import ApiError
 

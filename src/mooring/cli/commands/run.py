@@ -16,8 +16,7 @@ from mooring.apiclient.credentials.in_cluster import in_cluster, names_cluster
 from mooring.apiclient.kubeconfig.files import KubeconfigError
 from mooring.apiclient.kubeconfig.loading import find_connection
 from mooring.app.run import Running, RunSettings, ServingSettings
-from mooring.cli.configured import chosen_gates, feature_gates, idle_plugins, registry_with
-from mooring.cli.flag_values import flag_values
+from mooring.cli.options import chosen_gates, feature_gates, flag_values, idle_plugins, registry_with
 from mooring.cli.refusal import BAD_INPUT, refusals, refuse
 from mooring.framework import config as configuration
 from mooring.framework.config import KubeSchedulerConfiguration

@@ -6,11 +6,15 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, redirect_stdout
 from dataclasses import dataclass
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from mooring.cli.configured import (
+from mooring.cli.day_report import day_as_json, day_as_text
+from mooring.cli.options import (
     chosen_gates,
     configured,
     enable_loaded,
@@ -19,8 +23,6 @@ from mooring.cli.configured import (
     registry_with,
     tell_gates,
 )
-from mooring.cli.day_report import day_as_json, day_as_text
-from mooring.cli.progress import LateBar
 from mooring.cli.refusal import refusals, refuse, tracebacks
 from mooring.cli.report import as_json, as_tables
 from mooring.cli.report import explain as show_explanation
@@ -36,6 +38,41 @@ from mooring.sim.reading.field_checks import Validation
 from mooring.sim.reading.manifests import Manifests, read
 from mooring.sim.results import Report
 from mooring.sim.simulation import UNTIL_NS, Simulation, note_ignored
+
+# ---- A progress bar for what takes longer than a second, on standard error and only where someone watches.
+
+
+PATIENCE_S = 1.0
+
+
+class LateBar:
+    """Call it with (done, total); the bar appears when a second has passed and the end is not reached."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._begin = time.monotonic()
+        self._bar: Progress | None = None
+        self._watched = sys.stderr.isatty()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, done: int, total: int) -> None:
+        if self._bar is None:
+            if not self._watched or time.monotonic() - self._begin < PATIENCE_S:
+                return
+            columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._bar.start()
+            self._bar.add_task(self._what, total=total)
+        self._bar.update(self._bar.task_ids[0], completed=done, total=total)
+
 
 NOT_ALL_PLACED = 1
 

@@ -16,15 +16,15 @@ from rich.live import Live
 from mooring.apiclient.kubeconfig.files import KubeconfigError
 from mooring.apiserver.journal import JournalError, LossError
 from mooring.app.up import EmbeddedService, ServiceSettings, serving
-from mooring.cli.configured import (
+from mooring.cli.options import (
     chosen_gates,
     configured,
     feature_gates,
     idle_plugins,
+    read_node_template,
     registry_with,
     tell_gates,
 )
-from mooring.cli.node_template import read_node_template
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.up_view import UpView, console
 from mooring.controllers.nodes.node_making import missing_nodes
@@ -36,8 +36,7 @@ from mooring.kit.collector import relax_collector
 from mooring.kit.log_formats import one_line
 from mooring.kit.tasks import first_of
 from mooring.model.validation.problem import Problem
-from mooring.sim.reading.documents import split
-from mooring.sim.reading.manifest_files import gather
+from mooring.sim.reading.documents import gather, split
 
 DEFAULT_NODES = 5
 DEFAULT_PORT = 6443

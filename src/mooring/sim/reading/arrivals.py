@@ -37,10 +37,9 @@ from mooring.model.pod import Pod
 from mooring.model.validation.problem import NOTHING_THERE, Problem, at_key, show
 from mooring.model.validation.validate import validate
 from mooring.sim.reading.admission import Admission
-from mooring.sim.reading.documents import DocumentPlace
+from mooring.sim.reading.documents import DocumentPlace, ManifestFile
 from mooring.sim.reading.field_checks import Validation, check_pod_fields
 from mooring.sim.reading.lines import lines_of
-from mooring.sim.reading.manifest_files import ManifestFile
 from mooring.sim.reading.yaml_text import YamlFault, read_documents
 
 MAX_BYTES = 256 << 20

@@ -16,8 +16,7 @@ import msgspec
 import numpy as np
 import yaml
 
-from mooring.sim.reading.documents import DocumentPlace, is_json, json_pieces
-from mooring.sim.reading.manifest_files import ManifestFile
+from mooring.sim.reading.documents import DocumentPlace, ManifestFile, is_json, json_pieces
 from mooring.sim.reading.yaml_text import events_of
 
 Step = str | int

@@ -25,12 +25,10 @@ from mooring.model.validation.problem import Problem
 from mooring.model.validation.validate import validate
 from mooring.model.workloads import Workload
 from mooring.sim.reading.admission import Admission, missing_namespaces, was_admitted
-from mooring.sim.reading.documents import Document, DocumentPlace, PlacedProblem, split
+from mooring.sim.reading.documents import MAX_BYTES, Document, DocumentPlace, ManifestFile, PlacedProblem, gather, split
 from mooring.sim.reading.field_checks import Validation, check_fields
 from mooring.sim.reading.lines import lines_of
-from mooring.sim.reading.manifest_files import MAX_BYTES, ManifestFile, gather
-from mooring.sim.reading.pod_claims import claims_of
-from mooring.sim.reading.workload_pods import Ownership, count_pods, expand
+from mooring.sim.reading.workload_pods import Ownership, claims_for, count_pods, expand
 
 OnProgress = Callable[[int, int], None]
 """Told (bytes done, bytes in all)."""
@@ -312,7 +310,7 @@ class _Controllers:
         made = []
         for manifest in manifests:
             if isinstance(manifest.object, Pod) and not was_admitted(manifest.object):
-                for claim in claims_of(manifest.object, templates):
+                for claim in claims_for(manifest.object, templates):
                     self._admission.admit(claim)
                     made += self._keep(claim, manifest)
         return made
