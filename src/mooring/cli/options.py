@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import click
-import yaml
 
 from mooring.cli.refusal import refuse
 from mooring.framework import config as configuration
@@ -17,6 +16,7 @@ from mooring.framework.config.settings import SchedulerSettings
 from mooring.framework.config.types import PluginEntry, Plugins
 from mooring.framework.points import QueueSortPlugin
 from mooring.framework.registry import Registry, load_file
+from mooring.kit.yaml_reader import YamlFault, keep_last, read_document
 from mooring.model.validation.problem import Problem, show
 from mooring.scheduler.assembly import all_plugins
 
@@ -28,11 +28,11 @@ def read_node_template(path: str | None) -> dict[str, Any] | None:
         return None
     try:
         with open(path, "rb") as file:
-            written = yaml.safe_load(file)
+            written = read_document(file.read(), keep_last)
     except OSError as fault:
         refuse(f"{path}: cannot be read: {fault.strerror}")
-    except yaml.YAMLError as fault:
-        refuse(f"{path}: {fault}")
+    except YamlFault as fault:
+        refuse(Problem(f"column {fault.column}", str(fault), file=path, line=fault.line))
     if not isinstance(written, dict) or written.get("kind", "Node") != "Node":
         refuse(Problem("", show(written), "one Node manifest", file=path))
     return written

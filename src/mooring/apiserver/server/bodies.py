@@ -4,11 +4,12 @@ import json
 from typing import Any
 
 import msgspec
-import yaml
 
 from mooring.apiserver.nesting import check_body_depth
 from mooring.apiserver.server.media import JSON, OFFERED, PROTOBUF, YAML
 from mooring.apiserver.server.protobuf import read_protobuf
+from mooring.apiserver.server.yaml_limits import LIMITS
+from mooring.kit.yaml_reader import TooDeep, TooManyAliases, YamlFault, keep_last, read_document
 from mooring.model.api_errors import ApiError, bad_request, unsupported_media_type
 from mooring.model.json_objects import JsonObject
 from mooring.model.media_types import media_type
@@ -18,7 +19,6 @@ MAX_BODY_BYTES = 3 * 1024 * 1024
 
 _UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 _SHOWN_BYTES = 30
-_YamlLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_object(body: bytes, content_type: str, kind: str) -> JsonObject:
@@ -65,10 +65,10 @@ def read_yaml(body: bytes) -> Any:
     except _UNREADABLE:
         pass
     try:
-        data = yaml.load(body, Loader=_YamlLoader)
-        return msgspec.json.decode(msgspec.json.encode(data))
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError, TypeError, RecursionError) as fault:
-        raise bad_request(f"error converting YAML to JSON: yaml: {_one_line(fault)}") from None
+        data = read_document(body, keep_last, LIMITS)
+        return msgspec.json.decode(msgspec.json.encode(data))  # so that no two places share what an alias stands for
+    except (ValueError, TypeError, RecursionError) as fault:
+        raise bad_request(f"error converting YAML to JSON: yaml: {_yaml_fault(fault)}") from None
 
 
 def _unrecognized(kind: str, why: str, body: bytes) -> ApiError:
@@ -95,5 +95,10 @@ def _json_fault(body: bytes) -> str:
     return "the number cannot be represented"
 
 
-def _one_line(fault: Exception) -> str:
-    return " ".join(str(fault).split())
+def _yaml_fault(fault: Exception) -> str:
+    if isinstance(fault, TooDeep):
+        return "exceeded max depth"
+    if isinstance(fault, TooManyAliases):
+        return "document contains excessive aliasing"
+    said = fault.error if isinstance(fault, YamlFault) and fault.error is not None else fault
+    return " ".join(str(said).split())

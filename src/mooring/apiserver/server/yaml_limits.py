@@ -1,14 +1,12 @@
 """YAML that would be the end of the server: nested so deeply that its parser crashes, or small but endless by aliases."""
 
-from typing import Any
-
 import msgspec
-import yaml
 
 from mooring.apiserver.nesting import MAX_DEPTH
 from mooring.apiserver.server.media import YAML
 from mooring.apiserver.server.request import Request
-from mooring.model.api_errors import bad_request, request_entity_too_large
+from mooring.kit.yaml_reader import YamlLimits
+from mooring.model.api_errors import request_entity_too_large
 from mooring.model.media_types import APPLY_PATCH, media_type
 
 MAX_YAML_BYTES = 256 * 1024
@@ -16,7 +14,7 @@ MAX_YAML_BYTES = 256 * 1024
 MAX_WEIGHT = MAX_YAML_BYTES
 """How many values a document may stand for once its aliases are written out: more than any has without them."""
 
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+LIMITS = YamlLimits(MAX_DEPTH - 1, MAX_WEIGHT)
 
 
 def check_yaml(request: Request) -> None:
@@ -25,12 +23,6 @@ def check_yaml(request: Request) -> None:
         return
     if len(request.body) > MAX_YAML_BYTES:
         raise request_entity_too_large(f"limit is {MAX_YAML_BYTES} for YAML; JSON may be larger")
-    try:
-        weight = _weight(request.body)
-    except yaml.YAMLError:
-        return
-    if weight > MAX_WEIGHT:
-        raise bad_request("error converting YAML to JSON: yaml: document contains excessive aliasing")
 
 
 def _is_json(body: bytes) -> bool:
@@ -40,29 +32,3 @@ def _is_json(body: bytes) -> bool:
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return False
     return True
-
-
-def _weight(body: bytes) -> int:
-    """How many values there are; an alias weighs as much as what it stands for."""
-    open_weights = [0]
-    anchors: list[str | None] = [None]
-    weights: dict[str, int] = {}
-    for event in yaml.parse(body, Loader=_Loader):
-        match event:
-            case yaml.CollectionStartEvent():
-                open_weights.append(1)
-                anchors.append(event.anchor)
-                if len(open_weights) > MAX_DEPTH:
-                    raise bad_request("error converting YAML to JSON: yaml: exceeded max depth")
-            case yaml.CollectionEndEvent():
-                weight, anchor = open_weights.pop(), anchors.pop()
-                open_weights[-1] += weight
-                if anchor:
-                    weights[anchor] = weight
-            case yaml.AliasEvent():
-                # What is not closed yet, and so not known, is an alias within itself: endless.
-                is_open = event.anchor in anchors and event.anchor not in weights
-                open_weights[-1] += MAX_WEIGHT + 1 if is_open else weights.get(event.anchor or "", 1)
-            case yaml.ScalarEvent():
-                open_weights[-1] += 1
-    return open_weights[0]

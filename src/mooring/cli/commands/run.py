@@ -21,6 +21,7 @@ from mooring.cli.refusal import BAD_INPUT, refusals, refuse
 from mooring.framework import config as configuration
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.durations import Duration
+from mooring.framework.config.syntax import parse
 from mooring.framework.config.written import as_object
 from mooring.kit import loops
 from mooring.kit.descriptors import raise_limit
@@ -231,7 +232,7 @@ def _configuration(flags: dict[str, Any], gates: dict[str, bool]) -> tuple[KubeS
         except OSError as fault:
             refuse(f"{path}: cannot be read: {fault.strerror}")
         config = configuration.load(text, path, feature_gates=gates)
-        written = next(iter(yaml.safe_load_all(text)), None) or {}
+        written = parse(text.decode("utf-8-sig")).value or {}
         connection = written.get("clientConnection") or {}
         qps, burst = connection.get("qps"), connection.get("burst")
     if flags["leader_elect"] is not None:

@@ -31,6 +31,7 @@ from typing import Any
 
 from mooring.framework.config.durations import Duration
 from mooring.kit.clock import NS_PER_S
+from mooring.kit.yaml_reader import YamlFault, read_documents
 from mooring.model.decode import decode_as
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
@@ -40,7 +41,6 @@ from mooring.sim.reading.admission import Admission
 from mooring.sim.reading.documents import DocumentPlace, ManifestFile
 from mooring.sim.reading.field_checks import Validation, check_pod_fields
 from mooring.sim.reading.lines import lines_of
-from mooring.sim.reading.yaml_text import YamlFault, read_documents
 
 MAX_BYTES = 256 << 20
 MAX_ARRIVALS = 2_000_000

@@ -10,9 +10,9 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from mooring.kit.yaml_reader import Repeat, YamlFault, read_documents
 from mooring.model.kinds import kind_of
 from mooring.model.validation.problem import NOTHING_THERE, Problem, show
-from mooring.sim.reading.yaml_text import Repeat, YamlFault, read_documents
 
 # ---- Which files are meant, and their bytes: single files, folders, standard input, with a bound on all together.
 
@@ -91,6 +91,8 @@ def _shown(path: str) -> str:
 
 OnPosition = Callable[[int], None]
 
+MAX_REPEATS = 100
+"""How many repeated keys of one document are reported: as many as the API server reports."""
 _MAX_LIST_DEPTH = 8
 _WORTH_A_SECOND_LOOK = 1 << 20
 """Broken JSON up to this size is tried as YAML too; for the torn dump of a large cluster that would take minutes."""
@@ -225,7 +227,12 @@ def json_pieces(text: bytes) -> Iterator[tuple[int, memoryview]]:
 
 def _split_yaml(file: ManifestFile, report: OnPosition, keeps_repeats: bool) -> Found:
     repeats: list[Repeat] = []
-    on_repeat = repeats.append if keeps_repeats else None
+
+    def keep(repeat: Repeat) -> None:
+        if len(repeats) < MAX_REPEATS:
+            repeats.append(repeat)
+
+    on_repeat = keep if keeps_repeats else None
     for number, data in enumerate(read_documents(file.text, report, on_repeat), 1):
         of_document, repeats[:] = [*repeats], []
         if data is None:
@@ -240,7 +247,7 @@ def _split_yaml(file: ManifestFile, report: OnPosition, keeps_repeats: bool) -> 
 def _inside(place: DocumentPlace, repeats: Sequence[Repeat]) -> Sequence[Repeat]:
     """The repeats in a document, as seen from there: it may be an item of a list. There are at most MAX_REPEATS."""
     way = tuple(step for number in place.numbers[1:] for step in ("items", number - 1))
-    return [Repeat(line, path[len(way) :]) for line, path in repeats if path[: len(way)] == way]
+    return [repeat._replace(way=repeat.way[len(way) :]) for repeat in repeats if repeat.way[: len(way)] == way]
 
 
 def _split_json(file: ManifestFile, report: OnPosition) -> Found:

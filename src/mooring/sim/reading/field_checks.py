@@ -83,8 +83,8 @@ def _resource_of(kind: str) -> KindSpec | None:
 
 
 def _repeats(document: Document) -> Iterator[Problem]:
-    for line, way in document.repeats:
-        yield Problem(path_of(way), _given_twice(str(way[-1])), line=line)
+    for repeat in document.repeats:
+        yield Problem(path_of(repeat.way), _given_twice(str(repeat.way[-1])), line=repeat.line)
 
 
 def _problem(fault: FieldFault) -> Problem:

@@ -16,8 +16,8 @@ import msgspec
 import numpy as np
 import yaml
 
+from mooring.kit.yaml_reader import events_of
 from mooring.sim.reading.documents import DocumentPlace, ManifestFile, is_json, json_pieces
-from mooring.sim.reading.yaml_text import events_of
 
 Step = str | int
 """The name of a field or the index of an item."""
