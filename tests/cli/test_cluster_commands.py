@@ -45,10 +45,10 @@ def test_input_that_cannot_be_used(arguments: tuple[str, ...], said: str) -> Non
 
 def test_a_node_template_that_is_not_yaml(tmp_path: Path) -> None:
     template = tmp_path / "node.yaml"
-    template.write_text("kind: Node\nspec: {a: b: c}\n")
+    template.write_text("kind: Node\nspec: a: b\n")
     done = ran("up", "--node-template", str(template))
     fault = "the text does not parse (mapping values are not allowed in this context)"
-    assert (done.returncode, done.stderr) == (2, f"{template}:2: column 11: {fault}\n")
+    assert (done.returncode, done.stderr) == (2, f"{template}:2: column 8: {fault}\n")
 
 
 def test_a_configuration_in_json_may_be_indented_with_tabs(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from mooring.model.json_objects import JsonObject
 from mooring.model.meta import Condition
 from mooring.model.pod import Pod
 from mooring.model.pod_spec import PodStatus
+from mooring.rules.conditions import timed_typed, typed_condition, with_typed_condition
 
 # ---- Patches of a pod's status as kube-scheduler writes them: the difference of two statuses, as a strategic merge patch.
 
@@ -46,18 +47,16 @@ def status_patch(
 
 def with_patch(old: PodStatus, condition: Condition | None, nominated_node_name: str | None, now: str) -> PodStatus:
     """The status as it is once the patch was written."""
-    conditions = list(old.conditions or [])
-    if condition is not None:
-        before = _of_type(conditions, condition.type)
-        written = _timed(before, condition, now)
-        conditions = [*conditions, written] if before is None else [written if c is before else c for c in conditions]
+    conditions = (
+        list(old.conditions or []) if condition is None else with_typed_condition(old.conditions, condition, now)
+    )
     nominated = old.nominated_node_name if nominated_node_name is None else nominated_node_name
     return PodStatus(phase=old.phase, start_time=old.start_time, nominated_node_name=nominated, conditions=conditions)
 
 
 def _conditions_patch(held: list[Condition], condition: Condition, now: str) -> JsonObject:
-    before = _of_type(held, condition.type)
-    written = _timed(before, condition, now)
+    before = typed_condition(held, condition.type)
+    written = timed_typed(before, condition, now)
     if before is None:
         entry: JsonObject = {"lastProbeTime": None, **_changed(None, written), "type": condition.type}
     else:
@@ -70,23 +69,6 @@ def _conditions_patch(held: list[Condition], condition: Condition, now: str) -> 
         types = [c.type for c in held] + ([condition.type] if before is None else [])
         patch = {"$setElementOrder/conditions": [{"type": type} for type in types], **patch}
     return patch
-
-
-def _of_type(held: list[Condition], type: str) -> Condition | None:
-    return next((condition for condition in held if condition.type == type), None)
-
-
-def _timed(before: Condition | None, condition: Condition, now: str) -> Condition:
-    same = before is not None and before.status == condition.status
-    moment = before.last_transition_time if before is not None and same else now
-    return Condition(
-        type=condition.type,
-        status=condition.status,
-        reason=condition.reason,
-        message=condition.message,
-        last_transition_time=moment,
-        observed_generation=condition.observed_generation,
-    )
 
 
 def _changed(before: Condition | None, after: Condition) -> JsonObject:

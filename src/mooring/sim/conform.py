@@ -14,9 +14,11 @@ from mooring.kit.clock import VirtualClock
 from mooring.model.decode import decode_json
 from mooring.model.kinds import KINDS
 from mooring.model.pod import Pod
+from mooring.rules.conditions import typed_condition
 from mooring.scheduler.assembly import all_plugins, build_scheduler
 from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.decision import DecisionDetails, Diagnosis, NoFit, Placement
+from mooring.scheduler.failure import POD_SCHEDULED
 from mooring.sim.driver import START_NS, Driver
 from mooring.sim.scenario import UNUSABLE, ScenarioError, Step, load, parse
 
@@ -237,7 +239,7 @@ def _pending(driver: Driver, pod: Pod) -> dict[str, Any]:
     entry = scheduler.queued(pod.key)
     if entry is None:
         return {}
-    condition = next((c for c in pod.status.conditions or () if c.type == "PodScheduled"), None)
+    condition = typed_condition(pod.status.conditions, POD_SCHEDULED)
     answer: dict[str, Any] = {"where": scheduler.place_in_queue(pod.key), "attempts": entry.attempts}
     if condition is not None and condition.status == "False":
         answer["reason"], answer["message"] = condition.reason, condition.message

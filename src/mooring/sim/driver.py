@@ -25,8 +25,9 @@ from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.meta import Condition, KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.model.pod_spec import PodStatus
 from mooring.queue.queue import UNSCHEDULABLE_FLUSH_PERIOD_S
+from mooring.rules.conditions import with_typed_condition
+from mooring.scheduler.failure import POD_SCHEDULED
 from mooring.scheduler.inputs import (
     BindAnswered,
     CallAnswered,
@@ -235,8 +236,8 @@ class Driver:
         if not isinstance(pod, Pod) or pod.id != intent.pod.id:
             self.scheduler.handle(BindAnswered(intent.pod, f'pods "{intent.pod.name}" not found'))
             return
-        status = with_condition(pod.status, Condition(type="PodScheduled", status="True"))
-        status.nominated_node_name = ""
+        conditions = with_typed_condition(pod.status.conditions, Condition(type=POD_SCHEDULED, status="True"))
+        status = msgspec.structs.replace(pod.status, conditions=conditions, nominated_node_name="")
         bound = pod.with_status(status).with_node(intent.node_name)
         self._replace(pod, bound)
         self.scheduler.handle(BindAnswered(intent.pod))
@@ -278,9 +279,11 @@ class Driver:
         old = self.objects.get(("Pod", pod.key))
         if not isinstance(old, Pod) or old.id != pod.id:
             return
-        status = old.status if condition is None else with_condition(old.status, condition)
+        status = msgspec.structs.replace(old.status)
+        if condition is not None:
+            status.conditions = with_typed_condition(status.conditions, condition)
         if nominated is not None:
-            status = msgspec.structs.replace(status, nominated_node_name=nominated)
+            status.nominated_node_name = nominated
         self._replace(old, old.with_status(status))
 
     def _replace(self, old: KubeObject, new: KubeObject) -> None:
@@ -301,12 +304,6 @@ class Driver:
             metadata.uid = f"uid-of-{item.key}"  # volumes know their claims by it
         versioned: KubeObject = msgspec.structs.replace(item, metadata=metadata)
         return versioned
-
-
-def with_condition(status: PodStatus, condition: Condition) -> PodStatus:
-    """A copy of the status in which the condition stands, in the place of one of its type."""
-    others = [c for c in status.conditions or () if c.type != condition.type]
-    return msgspec.structs.replace(status, conditions=[*others, condition])
 
 
 def _name(item: KubeObject) -> tuple[str, str]:

@@ -15,8 +15,9 @@ from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.registry import Registry
 from mooring.framework.runner import Runner
 from mooring.kit.clock import NS_PER_S
-from mooring.model.meta import Condition, KubeObject
+from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
+from mooring.rules.conditions import typed_condition
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
 from mooring.scheduler.failure import POD_SCHEDULED, SCHEDULER_ERROR
@@ -164,7 +165,7 @@ class Simulation:
         entry = self._simulated.scheduler.queued(pod.key)
         if entry is not None and entry.is_gated:
             return Fate.GATED, entry.gating_message
-        condition = _scheduled_condition(pod)
+        condition = typed_condition(pod.status.conditions, POD_SCHEDULED)
         if condition is None or not self._attempts.get(pod.key):
             return Fate.ERROR, "no Bind plugin bound it" if self._attempts.get(pod.key) else "it was not attempted"
         fate = Fate.ERROR if condition.reason == SCHEDULER_ERROR else Fate.UNSCHEDULABLE
@@ -258,10 +259,6 @@ def note_ignored(manifests: Manifests) -> list[str]:
         return []
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(manifests.ignored.items()))
     return [f"ignored, because decisions do not read these kinds: {kinds}"]
-
-
-def _scheduled_condition(pod: Pod) -> Condition | None:
-    return next((c for c in pod.status.conditions or () if c.type == POD_SCHEDULED), None)
 
 
 def _weights(runner: Runner) -> dict[str, int]:
