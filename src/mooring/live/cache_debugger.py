@@ -1,4 +1,7 @@
-"""What a running scheduler believes, as a list of objects: `mooring simulate` reads it and makes the same decisions."""
+"""The state of a running scheduler for people: SIGUSR2 logs and checks it, `mooring snapshot` fetches it as objects.
+
+Upstream's cache debugger has the comparison and the dump, in the same words; the snapshot is an addition.
+"""
 
 from collections.abc import Iterator, Mapping
 
@@ -14,11 +17,14 @@ from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.scheduler.scheduler import Scheduler
 
-# ---- SIGUSR2: what the scheduler believes, compared with what the watches show, and both told in the log.
+# ---- SIGUSR2
 
 
 def compare(scheduler: Scheduler, nodes: Mapping[str, KubeObject], pods: Mapping[str, KubeObject], log: Log) -> bool:
-    """Whether cache and watches agree; differences are told. Pods count by uid, those in the queue with the cached."""
+    """Whether the scheduler's cache and the reflectors agree; logs the differences.
+
+    Pods are compared by uid. A pod is known to the scheduler if it is in the cache or in the queue.
+    """
     cluster = scheduler.cluster
     log.v(3, "Cache comparer started")
     cached_nodes = {node.name for node in cluster.nodes.nodes if node is not None}
@@ -35,7 +41,7 @@ def compare(scheduler: Scheduler, nodes: Mapping[str, KubeObject], pods: Mapping
 
 
 def dump(scheduler: Scheduler, log: Log) -> None:
-    """Nodes with their pods, then the queue."""
+    """Log nodes with their pods, then the queue."""
     log.info("Dump of cached NodeInfo", nodes="\n".join(_nodes(scheduler)))
     counts = scheduler.pending_counts()
     unschedulable = counts["unschedulable"] + counts["gated"]
@@ -74,13 +80,14 @@ def _pod_line(pod: Pod) -> str:
     )
 
 
+# ---- the snapshot
+
+
 def snapshot(
     scheduler: Scheduler, config: KubeSchedulerConfiguration, gates: Mapping[str, bool] | None = None
 ) -> JsonObject:
-    """What the next decision would count with, and the settings that it would be made by.
-
-    Pods that are assumed on a node are shown on it.
-    """
+    """A v1 List of the settings and of all objects that the next decision would use; `mooring simulate` reads it and makes
+    the same decisions. Assumed pods are shown on their nodes."""
     return {
         "kind": "List",
         "apiVersion": "v1",
@@ -103,5 +110,8 @@ def _written(item: KubeObject) -> JsonObject:
     spec = BY_STRUCT[type(item)]
     body: JsonObject = msgspec.to_builtins(item)
     if spec.makes_pods:
-        body["spec"] = {**body.get("spec", {}), "replicas": 0}  # its pods are told themselves
+        body["spec"] = {
+            **body.get("spec", {}),
+            "replicas": 0,
+        }  # the list has its pods; a simulation must not create them again
     return {"apiVersion": spec.api_version, "kind": spec.kind, **body}

@@ -1,4 +1,9 @@
-"""Events on their way to the API server: queued within a bound, sent by a few, never in the way of a bind."""
+"""Kubernetes events of the scheduler: which event to write for a record, and the queue that sends events.
+
+`EventSeries` turns records into events: the first of its kind is created, repetitions become a series of it. It does no I/O,
+and the embedded driver uses it as well. `EventWriter` sends the events of a live scheduler. Events must never delay a bind,
+so the writer has its own connections and drops events if the API server is slower than the scheduler.
+"""
 
 import asyncio
 import logging
@@ -21,34 +26,37 @@ from mooring.live.api_writer import Writer
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject
 
-# ---- Kubernetes events out of records: the first of its kind is created, repetitions become a series of it.
+# ---- from records to events
 
 
 Identity = tuple[str | None, ...]
 
 IDLE_NS = 6 * 60 * NS_PER_S
-"""After so long without a repetition a series ends, and an event is forgotten."""
+"""client-go: after six minutes without a repetition a series ends, and the event is forgotten."""
 REFRESH_NS = 30 * 60 * NS_PER_S
+"""client-go: a series that goes on is written again every half hour, because the API server deletes events after an hour."""
 MAX_KEPT = 10_000
+"""How many events are remembered, so that a burst of new pods cannot fill the memory; the oldest go first."""
 _MAX_NAME_CHARS = 253
+"""The longest object name that the API server accepts."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewEvent:
-    """To be created, in the form of events.k8s.io/v1."""
+    """An event to create, in the form of events.k8s.io/v1."""
 
     event: JsonObject
 
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """The series of an event that was created before."""
+    """An event that exists and gets a new count."""
 
     namespace: str
     name: str
     series: JsonObject
     event: JsonObject
-    """To be created instead, should that one be gone."""
+    """What to create instead if the API server has deleted the event."""
 
 
 @dataclass(slots=True)
@@ -61,20 +69,20 @@ class _ToldEvent:
 
 @dataclass(slots=True)
 class EventSeries:
-    """Remembers what was told of late. `instance` names this process."""
+    """Remembers the events of the last minutes. `instance` names this process in reportingInstance."""
 
     instance: str
     _told: dict[Identity, _ToldEvent] = field(default_factory=dict)
     _last_ns: int = 0
 
     def tell(self, record: Record, now_ns: int) -> NewEvent | Repetition | None:
-        """What to write because of a record; None: it is only counted."""
+        """What to write for a record; None if it is only counted. The second of its kind starts a series."""
         identity = _identity(record)
         told = self._told.get(identity)
         if told is None:
             if len(self._told) >= MAX_KEPT:
                 del self._told[next(iter(self._told))]
-            self._last_ns = max(now_ns, self._last_ns + 1)  # the moment is the event's name: no two are the same
+            self._last_ns = max(now_ns, self._last_ns + 1)  # the time is part of the name: no two may be the same
             event = _event(record, self.instance, self._last_ns)
             self._told[identity] = _ToldEvent(event, now_ns)
             return NewEvent(event)
@@ -83,7 +91,7 @@ class EventSeries:
         return _repetition(told, now_ns) if told.count == 2 else None
 
     def sweep(self, now_ns: int) -> list[Repetition]:
-        """Series to be written again after half an hour or because they ended. What is idle is forgotten."""
+        """The series to write now, because they ended or half an hour has passed. Forgets what is idle."""
         due = []
         for identity, told in list(self._told.items()):
             is_idle = now_ns - told.seen_ns > IDLE_NS
@@ -95,7 +103,7 @@ class EventSeries:
 
 
 def _identity(record: Record) -> Identity:
-    """Parity: the note does not count, the version of the pod does."""
+    """What makes two records the same event. Parity: the note does not count, the version of the pod does."""
     meta = record.pod.metadata
     return (
         *(record.type, record.action, record.reason, record.pod.spec.scheduler_name),
@@ -140,21 +148,27 @@ def _event(record: Record, instance: str, now_ns: int) -> JsonObject:
 log = logging.getLogger(__name__)
 
 MAX_QUEUED = 10_000
-"""Ten times what kube-scheduler keeps: a burst of binds is a burst of events, and they are small."""
+"""Ten times the queue of kube-scheduler: each bind is an event, a burst of binds a burst of events, and events are small."""
 SENDERS = 8
+"""One for each connection for events (service.EVENT_WRITERS)."""
 MAX_TRIES = 12
 RETRY_S = 10.0
-"""Between two tries of an event, and up to a quarter more: schedulers shall not come back all at once."""
+"""client-go's numbers: 12 tries, 10 s between them and up to a quarter more, so that schedulers do not retry all at once."""
+
+
+# ---- sending
 
 
 @dataclass(slots=True)
 class _Letter:
+    """An event in the queue, and how often it was sent."""
+
     told: NewEvent | Repetition
     tries: int = 0
 
 
 class EventWriter:
-    """Takes records at once; what does not fit into the queue is dropped and counted."""
+    """`record` never waits: it drops and counts what does not fit into the queue."""
 
     def __init__(
         self, writer: Writer, clock: Clock, instance: str, timing: Timing, draw: Random = random.random
@@ -167,7 +181,7 @@ class EventWriter:
         self._queue: deque[_Letter] = deque()
         self._senders: set[asyncio.Task[None]] = set()
         self._resting: set[asyncio.Task[None]] = set()
-        """Events that wait for their next try."""
+        """Events that wait for their next try; they count towards MAX_QUEUED."""
         self.dropped = 0
 
     def record(self, record: Record) -> None:
@@ -176,17 +190,17 @@ class EventWriter:
             self._enqueue(_Letter(told))
 
     def sweep(self) -> None:
-        """Once a minute: series that are over, or have gone on for long."""
+        """Called once a minute: writes series that ended or have gone on for half an hour."""
         for repetition in self._series.sweep(self._clock.now_ns()):
             self._enqueue(_Letter(repetition))
 
     async def close(self, patience_s: float = 2.0) -> None:
-        """Send what is queued, if that is quickly done."""
+        """Send what is queued for up to `patience_s`, then stop."""
         await settle(self._senders, patience_s)
         self.halt()
 
     def halt(self) -> None:
-        """Leave off at once, in the middle of whatever is under way."""
+        """Cancel everything at once: this instance lost the lease."""
         self._queue.clear()
         for task in (*self._senders, *self._resting):
             task.cancel()
@@ -204,7 +218,7 @@ class EventWriter:
             await self._send(self._queue.popleft())
 
     async def _send(self, letter: _Letter) -> None:
-        """A refusal is final; a server that cannot be reached is tried again for two minutes."""
+        """Send once. A refusal is final; without an answer the event is tried again for two minutes."""
         letter.tries += 1
         try:
             await self._write(letter.told)
@@ -219,7 +233,7 @@ class EventWriter:
             _keep(self._resting, self._send_again(letter))
 
     async def _send_again(self, letter: _Letter) -> None:
-        """Others need not wait meanwhile."""
+        """Wait outside of the queue, so that other events are sent meanwhile."""
         await self._timing.sleep(RETRY_S * (1 + 0.25 * self._draw()))
         self._enqueue(letter)
 

@@ -1,4 +1,8 @@
-"""The scheduler on a real cluster: watches feed it, its writes go out, and it stops at once when it must not go on."""
+"""The scheduler on a real cluster: reflectors feed it, and its writes go out on connections of their own.
+
+`app/run.py` makes one LiveScheduler for a process. It watches from the start, so that a candidate has a warm cache when it
+becomes the leader, and schedules only while it leads.
+"""
 
 import asyncio
 import logging
@@ -34,14 +38,17 @@ log = logging.getLogger(__name__)
 
 USER_AGENT = "kube-scheduler/v1.36.4 (mooring)"
 BINDERS = 64
+"""Connections for binds. Each purpose has its own connections and rate limit: a flood of statuses or events must not delay
+binds. 64 carry more than 5,000 binds a second at 10 ms each, which is more than one process decides."""
 STATUS_WRITERS = 16
 OBJECT_WRITERS = 16
 EVENT_WRITERS = 8
+"""Events may wait; `event_writer.py` keeps them in a queue with a bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientLimits:
-    """Requests a second of each client; a negative number is no limit. And how long a write may take."""
+    """Requests a second of each client (a negative number: no limit), and how long one write may take."""
 
     qps: float = -1.0
     burst: int = 100
@@ -49,7 +56,7 @@ class ClientLimits:
 
 
 class SchedulerListener:
-    """Tells the scheduler each change, and wakes whoever drives it."""
+    """Passes each change from the reflectors to the scheduler, and wakes the driver."""
 
     def __init__(self, scheduler: Scheduler, wake: Callable[[], None]) -> None:
         self._scheduler = scheduler
@@ -82,7 +89,7 @@ class LiveScheduler:
         observe: Observe | None = None,
         fence: Fence = NO_FENCE,
     ) -> None:
-        """`observe` is told of every request; `fence` is asked before every write."""
+        """`observe` gets every request with its duration, for metrics; connections check `fence` before every write."""
         self.scheduler = scheduler
         self._clock = clock or WallClock()
         self._stack = AsyncExitStack()
@@ -139,7 +146,7 @@ class LiveScheduler:
         await self._stack.aclose()
 
     async def settle(self) -> None:
-        """Until everything that is needed has been listed."""
+        """Return when the reflectors have listed all kinds once. Before that, decisions would miss nodes and pods."""
         await self._while_watching(self.reflectors.settle())
 
     async def schedule(self) -> None:
@@ -147,7 +154,8 @@ class LiveScheduler:
         await self._while_watching(self.driver.run())
 
     async def _while_watching(self, work: Coroutine[Any, Any, None]) -> None:
-        """Who does not see the cluster must not act on it: a bug that ends the watches ends this, and is raised here."""
+        """Run `work` while the watches run. A bug that ends the watches ends `work`, and this method raises it:
+        a scheduler that does not see the cluster must not act on it."""
         assert self._watching is not None
         acting = asyncio.ensure_future(work)
         try:

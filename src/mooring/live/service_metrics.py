@@ -1,4 +1,8 @@
-"""The metrics of a running scheduler: what its core records, and what only the process around it knows."""
+"""All metrics of a running scheduler: what its core records, and what only the process around it knows.
+
+`ServiceMetrics` owns the registries behind /metrics, /metrics/resources and /metrics/slis. Values that can be read at any
+time (watches, the process) are read when Prometheus scrapes, so they cost nothing in between.
+"""
 
 import os
 import platform
@@ -21,11 +25,67 @@ from mooring.model.requests import FILTER, Amounts, effective_requests
 from mooring.scheduler.metrics import SchedulerMetrics
 from mooring.scheduler.scheduler import Scheduler
 
-# ---- What metrics tell of watches: how they ended, and for how long there was none.
+LEASE = "kube-scheduler"
+"""The label of leader_election_master_status: upstream uses the name of the component."""
+
+
+class ServiceMetrics:
+    """`of_scheduler` is the observer of the core; the process calls `led`, `answered` and `checked`."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.registry = MetricRegistry(CATALOGUE)
+        self.of_scheduler = SchedulerMetrics(clock, self.registry)
+        self._health = MetricRegistry(HEALTH)
+        self._leads = self.registry.gauge("leader_election_master_status")
+        self._requests = self.registry.counter("rest_client_requests_total")
+        self._request_durations = self.registry.histogram("rest_client_request_duration_seconds")
+        self._answers: dict[tuple[str, str, str], tuple[Counter, Histogram]] = {}
+        read_process(self.registry, clock.now_ns())
+
+    # ---- what happens
+
+    def led(self, is_leader: bool) -> None:
+        """This instance became the leader, or is not the leader. Call it at the start as well, so that the metric exists."""
+        self._leads.series(LEASE).set(int(is_leader))
+
+    def answered(self, code: str, method: str, host: str, taken_ns: int) -> None:
+        """A request to the API server is over, with an HTTP status or `<error>` if there was no answer."""
+        key = code, method, host
+        series = self._answers.get(key)
+        if series is None:
+            series = self._answers[key] = self._requests.series(*key), self._request_durations.series(method, host)
+        count, durations = series
+        count.add()
+        durations.observe_ns(taken_ns)
+
+    def checked(self, name: str, page: str, passed: bool) -> None:
+        """A health check ran, on this page (`readyz`)."""
+        self._health.gauge("kubernetes_healthcheck").series(name, page).set(int(passed))
+        status = "success" if passed else "error"
+        self._health.counter("kubernetes_healthchecks_total").series(name, page, status).add()
+
+    # ---- what is shown
+
+    def metrics(self) -> bytes:
+        return self.registry.text().encode()
+
+    def resource_metrics(self, scheduler: Scheduler | None) -> bytes:
+        """Empty for None, which means that this instance does not lead: two instances would count every pod twice."""
+        return b"" if scheduler is None else resource_metrics(scheduler.pods.values())
+
+    def health_metrics(self) -> bytes:
+        return self._health.text().encode()
+
+    def reset(self) -> None:
+        """DELETE /metrics: all counters and histograms start at zero."""
+        self.registry.clear()
+
+
+# ---- watches: how they ended, and for how long there was none
 
 
 def read_watches(reflectors: Sequence[Reflector], registry: MetricRegistry) -> None:
-    """Have the watches of these resources read when someone looks."""
+    """Let the registry read these reflectors at each scrape."""
     records = {reflector.watched.name: reflector.record for reflector in reflectors}
 
     def forget() -> None:
@@ -41,14 +101,14 @@ def read_watches(reflectors: Sequence[Reflector], registry: MetricRegistry) -> N
     )
 
 
-# ---- What metrics tell of this process: its processor time, its memory, when it began, and what program it is.
+# ---- the process: CPU time, memory, start time, build
 
 
 _STATM = Path("/proc/self/statm")
 
 
 def read_process(registry: MetricRegistry, began_ns: int) -> None:
-    """Have these read when someone looks."""
+    """Let the registry read these values at each scrape."""
     build, began_s = _build(), began_ns / NS_PER_S
     registry.gauge("kubernetes_build_info").read_from(lambda: [(build, 1)])
     registry.counter("process_cpu_seconds_total").read_from(lambda: [((), time.process_time())])
@@ -57,7 +117,7 @@ def read_process(registry: MetricRegistry, began_ns: int) -> None:
 
 
 def resident_bytes() -> int:
-    """The memory that this process holds; where the system does not tell, the most it ever held."""
+    """Resident memory; the peak where /proc is missing (macOS counts it in bytes, other systems in KiB)."""
     try:
         return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
@@ -66,21 +126,21 @@ def resident_bytes() -> int:
 
 
 def _build() -> tuple[str, ...]:
-    """In the order of metric_catalogue.BUILD_LABELS; what stands for Go and its compiler is Python's."""
+    """Values in the order of metric_catalogue.BUILD_LABELS, with Python in the fields for Go and its compiler."""
     major, minor, _ = UPSTREAM_VERSION.split(".")
     system = f"{platform.system().lower()}/{platform.machine()}"
     language = platform.python_version()
     return major, minor, f"v{UPSTREAM_VERSION}", "", "", "", language, platform.python_implementation(), system
 
 
-# ---- /metrics/resources: what every pod asks for and what it is limited to, resource by resource.
+# ---- /metrics/resources: requests and limits of every pod
 
 
 _BYTES = frozenset(("memory", "storage", "ephemeral-storage"))
 
 
 def resource_metrics(pods: Iterable[Pod]) -> bytes:
-    """The text for Prometheus. Pods that have run to their end are left out."""
+    """The text for Prometheus. Finished pods are left out, as upstream does: they use nothing."""
     registry = MetricRegistry(RESOURCES)
     requests, limits = registry.gauge("kube_pod_resource_request"), registry.gauge("kube_pod_resource_limit")
     for pod in pods:
@@ -93,7 +153,7 @@ def resource_metrics(pods: Iterable[Pod]) -> bytes:
 
 
 def effective_limits(pod: Pod) -> Amounts:
-    """What the limits of containers add up to, by the rules for requests, in nano-units.
+    """The limits of a pod, added up by the rules for requests, in nano-units.
 
     Overhead counts only for a resource that is limited.
     """
@@ -128,64 +188,9 @@ def _series(pod: Pod, amounts: Amounts) -> Iterator[tuple[tuple[str, ...], float
 
 
 def unit(resource: str) -> str:
-    """What an amount of the resource counts; empty where nobody knows."""
+    """The unit label of a resource; empty for extended resources, whose unit is not known."""
     if resource == "cpu":
         return "cores"
     if resource in _BYTES or resource.startswith("hugepages-"):
         return "bytes"
     return "integer" if resource.startswith("attachable-volumes-") else ""
-
-
-LEASE = "kube-scheduler"
-
-
-class ServiceMetrics:
-    """`of_scheduler` observes the scheduler; call the other methods for what happens around it. The last four are shown."""
-
-    def __init__(self, clock: Clock) -> None:
-        self.registry = MetricRegistry(CATALOGUE)
-        self.of_scheduler = SchedulerMetrics(clock, self.registry)
-        self._health = MetricRegistry(HEALTH)
-        self._leads = self.registry.gauge("leader_election_master_status")
-        self._requests = self.registry.counter("rest_client_requests_total")
-        self._request_durations = self.registry.histogram("rest_client_request_duration_seconds")
-        self._answers: dict[tuple[str, str, str], tuple[Counter, Histogram]] = {}
-        read_process(self.registry, clock.now_ns())
-
-    # ---- what happens
-
-    def led(self, is_leader: bool) -> None:
-        """This instance became the leader, or is a candidate no longer in office. To be told at the start as well."""
-        self._leads.series(LEASE).set(int(is_leader))
-
-    def answered(self, code: str, method: str, host: str, taken_ns: int) -> None:
-        """A request to the API server is over: with this HTTP status, or `<error>` where there was no answer."""
-        key = code, method, host
-        series = self._answers.get(key)
-        if series is None:
-            series = self._answers[key] = self._requests.series(*key), self._request_durations.series(method, host)
-        count, durations = series
-        count.add()
-        durations.observe_ns(taken_ns)
-
-    def checked(self, name: str, page: str, passed: bool) -> None:
-        """A health check ran, on this page (`readyz`)."""
-        self._health.gauge("kubernetes_healthcheck").series(name, page).set(int(passed))
-        status = "success" if passed else "error"
-        self._health.counter("kubernetes_healthchecks_total").series(name, page, status).add()
-
-    # ---- what is shown
-
-    def metrics(self) -> bytes:
-        return self.registry.text().encode()
-
-    def resource_metrics(self, scheduler: Scheduler | None) -> bytes:
-        """What pods ask for; None: this instance does not lead, so it has nothing to say."""
-        return b"" if scheduler is None else resource_metrics(scheduler.pods.values())
-
-    def health_metrics(self) -> bytes:
-        return self._health.text().encode()
-
-    def reset(self) -> None:
-        """Start everything anew that counts or measures."""
-        self.registry.clear()

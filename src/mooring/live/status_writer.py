@@ -1,4 +1,8 @@
-"""Statuses of pods on their way to the API server: one write at a time for each pod, and only the latest word counts."""
+"""Writes the statuses of pods: at most one patch under way for each pod, and later requests for it are combined.
+
+The second half makes the patches: the difference of two statuses as a strategic merge patch, byte for byte as kube-scheduler
+writes it, because tools and recordings compare them.
+"""
 
 import asyncio
 import logging
@@ -18,7 +22,99 @@ from mooring.model.pod import Pod
 from mooring.model.pod_spec import PodStatus
 from mooring.rules.conditions import timed_typed, typed_condition, with_typed_condition
 
-# ---- Patches of a pod's status as kube-scheduler writes them: the difference of two statuses, as a strategic merge patch.
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Wish:
+    """What a pod's status should say next: a later request adds to an earlier one or replaces it."""
+
+    pod: Pod
+    conditions: dict[str, Condition]
+    nominated: str | None
+
+    def add(self, intent: PatchStatus) -> None:
+        self.pod = intent.pod
+        if intent.condition is not None:
+            self.conditions[intent.condition.type] = intent.condition
+        if intent.nominated_node_name is not None:
+            self.nominated = intent.nominated_node_name
+
+
+class StatusWriter:
+    """Writes only what changes. While a patch of a pod is under way, requests for the pod wait in `_wishes`."""
+
+    def __init__(self, writer: Writer, clock: Clock) -> None:
+        self._writer = writer
+        self._clock = clock
+        self._wishes: dict[str, _Wish] = {}
+        self._busy: dict[str, asyncio.Task[None]] = {}
+
+    def patch(self, intent: PatchStatus) -> None:
+        """Write it soon. A failure is only logged: the next attempt of the pod asks again."""
+        wish = self._wishes.get(intent.pod.id)
+        if wish is None:
+            wish = self._wishes[intent.pod.id] = _Wish(intent.pod, {}, None)
+        wish.add(intent)
+        if intent.pod.id not in self._busy:
+            self._busy[intent.pod.id] = asyncio.create_task(self._write_all(intent.pod.id))
+
+    async def patch_now(self, pod: Pod, condition: Condition) -> None:
+        """Write a condition and wait for it. Raises ApiError, Unanswered, CredentialsError."""
+        patch = status_patch(pod.status, condition, None, in_seconds(self._clock.now_ns()))
+        if patch is not None:
+            await self._writer.patch_status(pod, patch)
+
+    async def settle(self, pod_id: str) -> None:
+        """Drop what waits for the pod, and return when no patch of it is under way.
+
+        The driver awaits this before a bind. The API server sets PodScheduled and clears the nomination with the bind; an
+        older patch that arrived later would undo that.
+        """
+        self._wishes.pop(pod_id, None)
+        task = self._busy.get(pod_id)
+        if task is not None:
+            await settle((task,))
+
+    async def close(self, patience_s: float = 2.0) -> None:
+        await settle(self._busy.values(), patience_s)
+        self.halt()
+
+    def halt(self) -> None:
+        """Cancel everything at once: this instance lost the lease."""
+        self._wishes.clear()
+        for task in self._busy.values():
+            task.cancel()
+
+    async def _write_all(self, pod_id: str) -> None:
+        written: PodStatus | None = None
+        try:
+            while (wish := self._wishes.pop(pod_id, None)) is not None:
+                written = await self._write(wish, written)
+        finally:
+            self._busy.pop(pod_id, None)
+
+    async def _write(self, wish: _Wish, written: PodStatus | None) -> PodStatus | None:
+        """Returns the status as it is now, for the next patch: the watch may not have shown this one yet."""
+        now = in_seconds(self._clock.now_ns())
+        status = written or wish.pod.status
+        nominated = wish.nominated
+        conditions: list[Condition | None] = [*wish.conditions.values()] or [None]
+        try:
+            for condition in conditions:
+                patch = status_patch(status, condition, nominated, now)
+                if patch is not None:
+                    await self._writer.patch_status(wish.pod, patch)
+                    status = with_patch(status, condition, nominated, now)
+                nominated = None
+        except (ApiError, Unanswered, CredentialsError) as fault:
+            level = logging.INFO if isinstance(fault, ApiError) and fault.code == 404 else logging.ERROR
+            log.log(level, "Error updating pod %s: %s", wish.pod.key, fault)
+            return None
+        return status
+
+
+# ---- patches
 
 
 _FIELDS = {
@@ -33,9 +129,9 @@ _FIELDS = {
 def status_patch(
     old: PodStatus, condition: Condition | None, nominated_node_name: str | None, now: str
 ) -> JsonObject | None:
-    """What to send so that the status has this condition and names this node; None: it does already.
+    """The patch after which the status has this condition and names this node; None if it has both already.
 
-    A change of observedGeneration alone is none, and the time of a condition changes only with its status.
+    Parity: a change of observedGeneration alone writes nothing; lastTransitionTime changes only with the status.
     """
     status: JsonObject = {}
     if condition is not None:
@@ -46,7 +142,7 @@ def status_patch(
 
 
 def with_patch(old: PodStatus, condition: Condition | None, nominated_node_name: str | None, now: str) -> PodStatus:
-    """The status as it is once the patch was written."""
+    """The status after the patch, so that a second patch need not wait for the watch."""
     conditions = (
         list(old.conditions or []) if condition is None else with_typed_condition(old.conditions, condition, now)
     )
@@ -72,102 +168,10 @@ def _conditions_patch(held: list[Condition], condition: Condition, now: str) -> 
 
 
 def _changed(before: Condition | None, after: Condition) -> JsonObject:
-    """The fields in which a condition differs, and those that it no longer has as null."""
+    """The fields in which a condition differs; null for a field that it no longer has."""
     changed = {}
     for name, attribute in _FIELDS.items():
         old, new = getattr(before, attribute, None), getattr(after, attribute)
         if old != new and (new or old):
             changed[name] = new or None
     return changed
-
-
-log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class _Wish:
-    """What a pod's status is to say: of two wishes for one pod the later completes or corrects the earlier."""
-
-    pod: Pod
-    conditions: dict[str, Condition]
-    nominated: str | None
-
-    def add(self, intent: PatchStatus) -> None:
-        self.pod = intent.pod
-        if intent.condition is not None:
-            self.conditions[intent.condition.type] = intent.condition
-        if intent.nominated_node_name is not None:
-            self.nominated = intent.nominated_node_name
-
-
-class StatusWriter:
-    """Writes differences only, and strings wishes for the same pod together while one is being written."""
-
-    def __init__(self, writer: Writer, clock: Clock) -> None:
-        self._writer = writer
-        self._clock = clock
-        self._wishes: dict[str, _Wish] = {}
-        self._busy: dict[str, asyncio.Task[None]] = {}
-
-    def patch(self, intent: PatchStatus) -> None:
-        """Write it soon. What goes wrong is told in the log: the next attempt says it again."""
-        wish = self._wishes.get(intent.pod.id)
-        if wish is None:
-            wish = self._wishes[intent.pod.id] = _Wish(intent.pod, {}, None)
-        wish.add(intent)
-        if intent.pod.id not in self._busy:
-            self._busy[intent.pod.id] = asyncio.create_task(self._write_all(intent.pod.id))
-
-    async def patch_now(self, pod: Pod, condition: Condition) -> None:
-        """Write a condition and wait for it. Raises ApiError, Unanswered, CredentialsError."""
-        patch = status_patch(pod.status, condition, None, in_seconds(self._clock.now_ns()))
-        if patch is not None:
-            await self._writer.patch_status(pod, patch)
-
-    async def settle(self, pod_id: str) -> None:
-        """Return when nothing about a pod is being written; what has yet to be, is not.
-
-        To be awaited before a bind: the server says then that the pod is scheduled and clears its nomination, and what
-        we said before must not come after that.
-        """
-        self._wishes.pop(pod_id, None)
-        task = self._busy.get(pod_id)
-        if task is not None:
-            await settle((task,))
-
-    async def close(self, patience_s: float = 2.0) -> None:
-        await settle(self._busy.values(), patience_s)
-        self.halt()
-
-    def halt(self) -> None:
-        """Leave off at once, in the middle of whatever is under way."""
-        self._wishes.clear()
-        for task in self._busy.values():
-            task.cancel()
-
-    async def _write_all(self, pod_id: str) -> None:
-        written: PodStatus | None = None
-        try:
-            while (wish := self._wishes.pop(pod_id, None)) is not None:
-                written = await self._write(wish, written)
-        finally:
-            self._busy.pop(pod_id, None)
-
-    async def _write(self, wish: _Wish, written: PodStatus | None) -> PodStatus | None:
-        """Returns the status as it is now: the watch may not have shown it yet when the next wish is written."""
-        now = in_seconds(self._clock.now_ns())
-        status = written or wish.pod.status
-        nominated = wish.nominated
-        conditions: list[Condition | None] = [*wish.conditions.values()] or [None]
-        try:
-            for condition in conditions:
-                patch = status_patch(status, condition, nominated, now)
-                if patch is not None:
-                    await self._writer.patch_status(wish.pod, patch)
-                    status = with_patch(status, condition, nominated, now)
-                nominated = None
-        except (ApiError, Unanswered, CredentialsError) as fault:
-            level = logging.INFO if isinstance(fault, ApiError) and fault.code == 404 else logging.ERROR
-            log.log(level, "Error updating pod %s: %s", wish.pod.key, fault)
-            return None
-        return status

@@ -1,4 +1,9 @@
-"""Who may see which page: first who the caller is, then what they may do."""
+"""Who may read which page: authentication first, then authorization, both as in kube-scheduler.
+
+A client certificate or a bearer token (TokenReview) says who the caller is; a SubjectAccessReview says whether the caller may
+read the path. The API server answers both, and its answers are kept for some seconds, so that a scraper does not cost a
+review each time. The health pages are open to everyone.
+"""
 
 import asyncio
 import hashlib
@@ -18,7 +23,7 @@ from mooring.apiclient.unanswered import Unanswered, Unreadable
 from mooring.kit.logs import Log
 from mooring.model.api_errors import ApiError, forbidden, quoted, unauthorized
 
-# ---- Who calls: what is known of a connection, and the user that it turns out to be.
+# ---- callers and users
 
 
 AUTHENTICATED, UNAUTHENTICATED, MASTERS = "system:authenticated", "system:unauthenticated", "system:masters"
@@ -26,13 +31,15 @@ AUTHENTICATED, UNAUTHENTICATED, MASTERS = "system:authenticated", "system:unauth
 
 @dataclass(frozen=True, slots=True)
 class CallingUser:
+    """A user as reviews name it."""
+
     name: str
     groups: tuple[str, ...] = ()
     uid: str = ""
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def known(self) -> "CallingUser":
-        """With the group that everybody has who said who they are."""
+        """The user with the group of all authenticated users."""
         return self if AUTHENTICATED in self.groups else replace(self, groups=(*self.groups, AUTHENTICATED))
 
 
@@ -41,23 +48,26 @@ ANONYMOUS = CallingUser("system:anonymous", (UNAUTHENTICATED,))
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """What a request shows of itself."""
+    """What is known of the sender of a request before any review."""
 
     authorization: str = field(default="", repr=False)
     certified: CallingUser | None = None
-    """By a client certificate, which TLS has verified."""
+    """The user of the client certificate, which TLS has verified."""
     is_local: bool = False
-    """From this very machine."""
+    """Whether the connection comes from this machine."""
 
     @property
     def token(self) -> str:
-        """Empty unless there is a bearer token; other schemes say nothing to us."""
+        """The bearer token; empty without one, and for other schemes."""
         scheme, _, token = self.authorization.strip().partition(" ")
         return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def certified_user(certificate: Mapping[str, Any] | None) -> CallingUser | None:
-    """As Kubernetes reads a certificate: CN is the user, each O is a group. `ssl` hands out the subject like this."""
+    """The user of a certificate, as Kubernetes reads it: CN is the name, each O is a group.
+
+    `certificate` is what `ssl` returns: a tuple of relative names, each a tuple of pairs.
+    """
     subject = (certificate or {}).get("subject", ())
     parts = [pair for relative_name in subject for pair in relative_name]
     names = [value for key, value in parts if key == "commonName"]
@@ -74,18 +84,18 @@ def is_loopback(address: str) -> bool:
     return (inner or found).is_loopback
 
 
-# ---- Answers of the API server that are good for some seconds, so that a scraper does not cost a review each time.
+# ---- reviews by the API server
 
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 MOST = 1024
-"""Whoever sends ever new tokens pushes out the oldest answers, and fills no memory."""
+"""How many answers are kept: a caller that sends new tokens all the time pushes out old answers and fills no memory."""
 
 
 class ReviewCache(Generic[K, V]):
-    """By key. Several who ask for the same at once share one question; a question that fails is forgotten."""
+    """Answers by key. Callers that ask for the same key at the same time share one request; a failure is not kept."""
 
     def __init__(self, lasts_s: Callable[[V], float], monotonic_s: Callable[[], float]) -> None:
         self._lasts_s = lasts_s
@@ -101,7 +111,7 @@ class ReviewCache(Generic[K, V]):
         if asking is None:
             asking = self._asking[key] = asyncio.ensure_future(ask())
             asking.add_done_callback(lambda done: self._keep(key, done))
-        # Shielded: one caller who leaves must not take the answer from the others.
+        # Shielded: a caller that disconnects must not cancel the request that others wait for.
         return await asyncio.shield(asking)
 
     def _keep(self, key: K, done: "asyncio.Future[V]") -> None:
@@ -114,23 +124,22 @@ class ReviewCache(Generic[K, V]):
         self._known[key] = (self._monotonic_s() + self._lasts_s(done.result()), done.result())
 
 
-# ---- Questions to the API server about callers: whose token this is, and whether somebody may see a path.
-
-
 TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 REVIEW_S = 10.0
+"""How long one review may take; upstream's webhook timeout."""
 _QPS, _BURST = 200.0, 400
+"""Upstream's limits for the clients of delegated authentication and authorization."""
 
 
 class ReviewClient(Protocol):
-    """What of ApiClient is used."""
+    """The method of ApiClient that reviews use."""
 
     async def post(self, path: str, body: Any, params: Params | None = None) -> Any: ...
 
 
 def review_client(access: ConnectionSettings, user_agent: str) -> ApiClient:
-    """A client for reviews alone, so that callers cannot slow down binding."""
+    """A client for reviews alone, so that callers of pages cannot delay binds."""
     return ApiClient(access, user_agent, _QPS, _BURST, limits=Limits(request_s=REVIEW_S, answer_bytes=1 << 20))
 
 
@@ -153,7 +162,7 @@ class _Review(msgspec.Struct):
 
 
 class TokenReviews:
-    """Tokens are not kept, only their keyed digests."""
+    """Who a token belongs to. Keeps keyed digests of tokens, not tokens: a memory dump shows no credentials."""
 
     def __init__(self, client: ReviewClient, remembered: ReviewCache[bytes, CallingUser | None]) -> None:
         self._client = client
@@ -161,7 +170,7 @@ class TokenReviews:
         self._salt = secrets.token_bytes(32)
 
     async def user(self, token: str) -> CallingUser | None:
-        """None: nobody's, or no longer good. Raises what the client raises."""
+        """The user of a token; None if the API server does not accept it. Raises what the client raises."""
         digest = hashlib.blake2b(token.encode(), key=self._salt).digest()
         return await self._remembered.get(digest, lambda: self._ask(token))
 
@@ -176,11 +185,15 @@ class TokenReviews:
 
 
 class Permission(msgspec.Struct, frozen=True):
+    """The answer of a SubjectAccessReview; `reason` is shown to a caller that is refused."""
+
     allowed: bool
     reason: str = ""
 
 
 class AccessReviews:
+    """Whether a user may do something to a path."""
+
     def __init__(
         self, client: ReviewClient, remembered: "ReviewCache[tuple[CallingUser, str, str], Permission]"
     ) -> None:
@@ -188,7 +201,7 @@ class AccessReviews:
         self._remembered = remembered
 
     async def verdict(self, user: CallingUser, verb: str, path: str) -> Permission:
-        """Whether a user may do this to a path. Raises what the client raises."""
+        """Raises what the client raises."""
         return await self._remembered.get((user, verb, path), lambda: self._ask(user, verb, path))
 
     async def _ask(self, user: CallingUser, verb: str, path: str) -> Permission:
@@ -211,16 +224,22 @@ def _status(answer: Any, kind: str) -> _Status:
 
 
 ALWAYS_ALLOWED = ("/healthz", "/readyz", "/livez")
+"""The default of --authorization-always-allow-paths: kubelets probe them without credentials."""
+
+
+# ---- the authorizer
 
 
 class ReviewFailed(Exception):
-    """Whether the caller may see the page cannot be found out just now."""
+    """The API server did not answer a review; the caller gets a 500."""
 
 
 @dataclass(frozen=True, slots=True)
 class AccessSettings:
+    """What the flags say; the times are how long an answer is kept, in seconds."""
+
     always_allowed: Sequence[str] = ALWAYS_ALLOWED
-    """Exact paths; one that ends in `*` stands for all that begin like it."""
+    """Exact paths; one that ends in `*` stands for all paths with that prefix."""
     token_s: float = 10.0
     allowed_s: float = 10.0
     denied_s: float = 10.0
@@ -232,7 +251,7 @@ class AccessSettings:
 
 
 class RequestAuthorizer:
-    """Without `tokens`, bearer tokens say nothing; without `reviews`, only callers on this machine get further."""
+    """Without `tokens`, bearer tokens are ignored; without `reviews`, only callers on this machine are allowed."""
 
     def __init__(
         self, settings: AccessSettings, tokens: TokenReviews | None, reviews: AccessReviews | None, log: Log
@@ -243,7 +262,7 @@ class RequestAuthorizer:
         self._log = log
 
     async def admit(self, caller: Caller, method: str, path: str) -> CallingUser:
-        """The user who gets in. Raises ApiError (401, 403), or ReviewFailed."""
+        """The user of an allowed request. Raises ApiError (401, 403) or ReviewFailed."""
         user = await self.identify(caller)
         if MASTERS not in user.groups and not self._is_open(path):
             await self._authorize(user, caller, method.lower(), path)
@@ -269,7 +288,7 @@ class RequestAuthorizer:
 
     async def _authorize(self, user: CallingUser, caller: Caller, verb: str, path: str) -> None:
         if self._reviews is None:
-            # Our addition: upstream lets nobody in, and then nobody can look at a scheduler that they run at their desk.
+            # An addition: upstream refuses everyone here, also the developer who runs the scheduler on a workstation.
             verdict = Permission(caller.is_local, "without a kubeconfig for reviews only callers on this machine may")
         else:
             try:
@@ -283,7 +302,7 @@ class RequestAuthorizer:
 
 def _denied(user: CallingUser, verb: str, path: str, reason: str) -> ApiError:
     what = f"User {quoted(user.name)} cannot {verb} path {quoted(path)}"
-    # So that a path or a name cannot become part of a web page.
+    # A browser may show the message: a path or a name must not become HTML.
     safe = what.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return forbidden("", "", f"{safe}: {reason}" if reason else safe)
 
@@ -295,7 +314,7 @@ def open_door(
     monotonic_s: Callable[[], float],
     log: Log,
 ) -> RequestAuthorizer:
-    """A doorkeeper that asks through these clients, where there are any."""
+    """The authorizer that asks through these clients; None leaves out the check."""
     tokens, reviews = None, None
     if authentication is not None:
         tokens = TokenReviews(authentication, ReviewCache(lambda user: settings.token_s, monotonic_s))

@@ -1,4 +1,8 @@
-"""Which page answers at which path. What the pages show comes from callables, so that this package knows no scheduler."""
+"""Which page answers at which path, the health pages, and the page that changes the verbosity of logs.
+
+Paths, texts and status codes are kube-scheduler's: probes, scrapers and scripts depend on them. What the pages show comes
+from callables, so that this package knows no scheduler. `zpages.py` has /statusz and /flagz.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,64 +22,20 @@ from mooring.live.endpoints.answers import (
 from mooring.live.endpoints.zpages import Build, FlagsPage, StatusPage
 from mooring.model.api_errors import quoted
 
-# ---- /debug/flags/v: how much is logged, changed while running.
-
-
-INDEX = """<html>
-<head>
-<title>/debug/flags/</title>
-</head>
-<body>
-/debug/flags/<br>
-<br>
-flags:<br>
-<table>
-<tr>v<br>
-</table>
-<br>
-full flags configurable<br>
-</body>
-</html>
-"""
-_MOST = 2**31 - 1
-
-
-class VerbosityPage:
-    def __init__(self, set_verbosity: Callable[[int], None]) -> None:
-        self._set = set_verbosity
-
-    def answer(self, question: PageRequest) -> PageReply:
-        if question.method != "PUT":
-            return _line("unsupported http method", 406)
-        written = question.body.decode(errors="replace")
-        if not (written.isascii() and written.isdigit()):
-            return _line(f'strconv.ParseUint: parsing "{written}": invalid syntax', 400)
-        if len(written) > len(str(_MOST)) or int(written) > _MOST:
-            return _line(f'strconv.ParseUint: parsing "{written}": value out of range', 400)
-        self._set(int(written))
-        return _line(f"successfully set klog.logging.verbosity to {written}", 200)
-
-
-def index(question: PageRequest) -> PageReply:
-    return PageReply(INDEX.encode(), content_type="text/html; charset=utf-8")
-
-
-def _line(text: str, status: int) -> PageReply:
-    return PageReply(f"{text}\n".encode(), status, "text/plain", (NO_SNIFF,))
-
-
-# ---- /healthz, /livez and /readyz: named checks, all at once or one by one. Why one fails is for the log, not for callers.
+# ---- /healthz, /livez and /readyz
 
 
 Observe = Callable[[str, str, bool], None]
-"""Told of every check that runs: its name, the page (`readyz`), whether it passed; for kubernetes_healthcheck."""
+"""Called for every check that runs: its name, the page (`readyz`), whether it passed; for kubernetes_healthcheck."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
+    """One line of a health page."""
+
     name: str
     problem: Callable[[], str]
-    """What is wrong; empty if nothing is."""
+    """Returns what is wrong; empty if nothing is."""
 
 
 PING = Check("ping", lambda: "")
@@ -83,13 +43,13 @@ PING = Check("ping", lambda: "")
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What the checks of a scheduler ask."""
+    """The questions that the checks of a scheduler ask."""
 
     is_elected: bool
-    """Whether there is leader election at all."""
+    """Whether the scheduler takes part in leader election."""
     is_stopping: Callable[[], bool]
     is_synced: Callable[[], bool]
-    """Whether every informer has listed, and every handler has seen what was listed."""
+    """Whether every reflector has listed, and the scheduler has all that was listed."""
 
 
 def health_pages(health: Health, log: Log, observe: Observe = lambda name, page, passed: None) -> "list[HealthPage]":
@@ -109,6 +69,9 @@ def health_pages(health: Health, log: Log, observe: Observe = lambda name, page,
 
 @dataclass(frozen=True, slots=True)
 class HealthPage:
+    """Runs named checks, all at once or one by one. The log has the reason of a failure; callers do not get it, because the
+    page is open to everyone."""
+
     name: str
     checks: Sequence[Check]
     log: Log
@@ -131,7 +94,7 @@ class HealthPage:
         return plain("".join(f"{line}\n" for line in [*lines, f"{self.name} check passed"]))
 
     def _run(self, excluded: dict[str, None]) -> tuple[list[str], dict[str, str]]:
-        """A line for each check, and what is wrong by the name of the check."""
+        """A line for each check, and the problem of each failed check by its name."""
         lines, problems = [], {}
         for check in self.checks:
             if check.name in excluded:
@@ -149,16 +112,18 @@ class HealthPage:
         return failure(f"internal server error: {problem}", 500) if problem else plain("ok")
 
 
+# ---- all pages
+
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 LISTED = ("/configz", "/flagz", "/healthz", "/livez", "/metrics", "/readyz")
-"""What /statusz points to."""
+"""The paths that /statusz lists."""
 
 Handler = Callable[[PageRequest], PageReply]
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where the pages get what they show. All must answer at once: they run on the event loop."""
+    """Where the pages get what they show. All must return at once: they run on the event loop of the scheduler."""
 
     metrics: Callable[[], bytes]
     resource_metrics: Callable[[], bytes]
@@ -166,13 +131,15 @@ class Sources:
     sli_metrics: Callable[[], bytes]
     reset_metrics: Callable[[], None]
     configuration: Callable[[], Mapping[str, Any]]
-    """The v1 KubeSchedulerConfiguration that is in force."""
+    """The v1 KubeSchedulerConfiguration in effect, with all defaults."""
     flags: Callable[[], Mapping[str, str]]
     set_verbosity: Callable[[int], None] | None = None
     """None: profiling is off, and with it all of /debug."""
 
 
 class Pages:
+    """The pages of one process by path. An unknown path is a 404, as in Go's ServeMux."""
+
     def __init__(
         self,
         sources: Sources,
@@ -182,7 +149,7 @@ class Pages:
         build: Build | None = None,
         more: Mapping[str, Handler] | None = None,
     ) -> None:
-        """`more` are pages of our own, by path."""
+        """`more` are pages that upstream does not have, by path."""
         self._sources = sources
         self._started_ns = started_ns
         build = build or Build()
@@ -210,7 +177,7 @@ class Pages:
         return self._handler(question.path)(question)
 
     def reads_body(self, question: PageRequest) -> bool:
-        """Whether there is a page that looks at what was sent; nothing else of it is read."""
+        """Whether the page looks at the body. The server reads no other bodies."""
         return question.method == "PUT" and question.path == "/debug/flags/v" and question.path in self._handlers
 
     def _handler(self, path: str) -> Handler:
@@ -237,3 +204,52 @@ def _exposition(metrics: bytes, *headers: tuple[str, str]) -> PageReply:
 
 def _of_one(page: HealthPage, check: Check) -> Handler:
     return lambda question: page.answer_one(check)
+
+
+# ---- /debug/flags/v
+
+
+INDEX = """<html>
+<head>
+<title>/debug/flags/</title>
+</head>
+<body>
+/debug/flags/<br>
+<br>
+flags:<br>
+<table>
+<tr>v<br>
+</table>
+<br>
+full flags configurable<br>
+</body>
+</html>
+"""
+_MOST = 2**31 - 1
+"""klog keeps the verbosity in an int32."""
+
+
+class VerbosityPage:
+    """Changes the verbosity of the logs while the process runs. Texts are those of klog and strconv."""
+
+    def __init__(self, set_verbosity: Callable[[int], None]) -> None:
+        self._set = set_verbosity
+
+    def answer(self, question: PageRequest) -> PageReply:
+        if question.method != "PUT":
+            return _line("unsupported http method", 406)
+        written = question.body.decode(errors="replace")
+        if not (written.isascii() and written.isdigit()):
+            return _line(f'strconv.ParseUint: parsing "{written}": invalid syntax', 400)
+        if len(written) > len(str(_MOST)) or int(written) > _MOST:
+            return _line(f'strconv.ParseUint: parsing "{written}": value out of range', 400)
+        self._set(int(written))
+        return _line(f"successfully set klog.logging.verbosity to {written}", 200)
+
+
+def index(question: PageRequest) -> PageReply:
+    return PageReply(INDEX.encode(), content_type="text/html; charset=utf-8")
+
+
+def _line(text: str, status: int) -> PageReply:
+    return PageReply(f"{text}\n".encode(), status, "text/plain", (NO_SNIFF,))

@@ -1,4 +1,8 @@
-"""HTTPS around the pages: connections, limits, who gets in, and an end that lets open requests finish."""
+"""The HTTPS server of the pages: limits for connections and requests, authorization, and a graceful end.
+
+It runs on the event loop of the scheduler, so its limits protect the scheduler: a slow or hostile client must not take file
+descriptors or time from binds and watches.
+"""
 
 import asyncio
 import ssl
@@ -15,7 +19,7 @@ from mooring.live.endpoints.pages import Pages
 from mooring.model.api_errors import ApiError, quoted, request_entity_too_large, timeout
 
 ALWAYS_SENT = (("Cache-Control", "no-cache, private"), ("Server", "mooring"))
-"""The second in place of the library's own, which tells its version to everybody."""
+"""`Server` replaces the header of aiohttp, which would show its version."""
 
 
 class ListenError(Exception):
@@ -24,27 +28,31 @@ class ListenError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WebLimits:
+    """Bounds for clients. Times are in seconds."""
+
     connections: int = 100
-    """Probes, a few scrapers and people: the rest of the descriptors is for binds, statuses, events and watches."""
+    """Enough for probes, a few scrapers and people; all other descriptors are for binds, statuses, events and watches."""
     of_one_remote: int = 50
     handshake_s: float = 10.0
     first_request_s: float = 32.0
-    """From the connection to its first whole request, as upstream gives for headers."""
+    """From the connection to its first complete request; upstream's ReadHeaderTimeout."""
     request_s: float = 60.0
     idle_s: float = 90.0
     body_bytes: int = 4096
-    """The largest body that any page reads is a number."""
+    """The largest body that a page reads is a number."""
     end_s: float = 5.0
     """How long open requests may go on after `stop`."""
 
     @classmethod
     def within(cls, descriptors: int) -> "WebLimits":
-        """At most a quarter of all descriptors, where there are few."""
+        """The limits for a process with so many file descriptors: at most a quarter of them, at least four."""
         most = max(min(cls().connections, descriptors // 4), 4)
         return cls(most, max(most // 2, 2))
 
 
 class WebServer:
+    """`start`, then `stop` once. Open requests may finish after `stop`, for `end_s`."""
+
     def __init__(self, pages: Pages, doorkeeper: RequestAuthorizer, log: Log, limits: WebLimits | None = None) -> None:
         self._pages = pages
         self._doorkeeper = doorkeeper
@@ -59,10 +67,7 @@ class WebServer:
         self._idle.set()
 
     async def start(self, address: str, port: int, tls: ssl.SSLContext | None) -> int:
-        """Listen, and return the port: that which was asked for, or any free one for 0. Raises ListenError.
-
-        Without TLS, for tests, everything else is the same.
-        """
+        """Listen, and return the port: the given one, or a free one for 0. Raises ListenError. Tests pass no TLS."""
         limits = self._limits
         self._connections = web.Server(
             self._handle,
@@ -83,7 +88,7 @@ class WebServer:
         return bound
 
     async def stop(self) -> None:
-        """Nobody new gets in; requests that are open have a few seconds to finish."""
+        """Accept no new connections; open requests have `end_s` to finish."""
         if self._listener is None or self._connections is None:
             return
         await self._listener.close()
@@ -106,12 +111,12 @@ class WebServer:
         return protocol
 
     def _close_silent(self, protocol: web.RequestHandler) -> None:
-        """Who connects and sends nothing, or a request one letter at a time, does not keep its place."""
+        """Close a connection that has sent no complete request in time (slowloris), so that it does not keep its place."""
         if protocol in self._silent:
             self._silent.discard(protocol)
             protocol.force_close()
 
-    # One request
+    # ---- one request
 
     async def _handle(self, incoming: web.BaseRequest) -> web.StreamResponse:
         assert self._listener is not None
@@ -139,7 +144,7 @@ class WebServer:
             return failure(f"Internal Server Error: {quoted(incoming.path)}: {error}", 500)
         except TimeoutError:
             return refusal(timeout("request did not complete within the allotted timeout"))
-        except Exception as fault:  # one request must not end the server
+        except Exception as fault:  # a bug in one page must not end the server
             self._log.error("A page failed", fault, path=incoming.path)
             return failure("This request caused the scheduler to fail. Look in the logs for details.", 500)
 

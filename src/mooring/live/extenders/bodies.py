@@ -1,4 +1,8 @@
-"""The bytes of a call: the core's plain data, with whole objects where the core has only what a scheduler reads."""
+"""The bodies of calls to extenders: the core's plain data, with whole objects in the place of what the core keeps of them.
+
+The core decodes only the fields that a scheduler reads, but extenders get pods and nodes whole. An embedded cluster has whole
+objects in its store; for a live one, `Originals` keeps them as the reflectors receive them, and only if there are extenders.
+"""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
@@ -13,7 +17,52 @@ from mooring.model.meta import KubeObject, ObjectMeta
 from mooring.model.pod import Pod
 from mooring.model.resources import RESOURCES
 
-# ---- Pods and nodes as an API server wrote them, kept for extenders that want to see them whole. The scheduler reads a part of each object and forgets the rest; this listens in on the way from the server.
+NODES = RESOURCES["", "v1", "nodes"]
+
+Whole = Callable[[KubeObject], Any]
+"""Returns the object as the API server has it, ready for JSON; the given object if there is no other."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+def encoded(call: Call, whole: Whole) -> bytes:
+    """The JSON body of a call."""
+    return _encode(_filled(call.body, whole))
+
+
+def _filled(value: Any, whole: Whole) -> Any:
+    if isinstance(value, KubeObject):
+        return whole(value)
+    if isinstance(value, dict):
+        return {key: _filled(member, whole) for key, member in value.items()}
+    if isinstance(value, list):
+        return [_filled(item, whole) for item in value]
+    return value
+
+
+def shown(item: dict[str, Any], is_pod: bool) -> dict[str, Any]:
+    """An object as upstream sends it. Parity: without kind and apiVersion; pods without managedFields, nodes with them."""
+    bare = {key: value for key, value in item.items() if key not in ("kind", "apiVersion")}
+    metadata = bare.get("metadata")
+    if is_pod and isinstance(metadata, dict) and "managedFields" in metadata:
+        bare["metadata"] = {key: value for key, value in metadata.items() if key != "managedFields"}
+    return bare
+
+
+def whole_in_store(api: ResourceApi) -> Whole:
+    """Whole objects from the store of an embedded cluster."""
+
+    def whole(item: KubeObject) -> Any:
+        is_pod = isinstance(item, Pod)
+        stored = api.find(PODS if is_pod else NODES, item.namespace, item.name)
+        if stored is None or stored["metadata"].get("uid", "") != item.uid:
+            return item
+        return shown(stored, is_pod)
+
+    return whole
+
+
+# ---- pods and nodes of a live cluster
 
 
 _PODS, _NODES = "/api/v1/pods", "/api/v1/nodes"
@@ -30,17 +79,21 @@ class _Page(msgspec.Struct):
 
 
 class Originals:
-    """A source of watches that lets everything through, and keeps a copy of each pod and node."""
+    """A WatchSource that passes everything on, and keeps the JSON of each pod and node.
+
+    It costs one more decoding of each pod and node, and their memory, so a scheduler without extenders does not use it.
+    """
 
     def __init__(self, source: WatchSource) -> None:
         self._source = source
         self._kept: dict[str, dict[str, msgspec.Raw]] = {_PODS: {}, _NODES: {}}
         """Path -> key of the object -> its JSON."""
         self._arriving: dict[str, dict[str, msgspec.Raw]] = {}
-        """Lists that are being streamed; each counts from the bookmark on that ends it."""
+        """Lists that are being streamed (sendInitialEvents). Each replaces `_kept` with the bookmark that ends it: until then
+        it misses objects."""
 
     def whole(self, item: KubeObject) -> Any:
-        """The object as it was last seen; what is given, where it was not."""
+        """The object as it was last received; `item` itself if it was not."""
         return self._kept[_PODS if isinstance(item, Pod) else _NODES].get(_key(item.metadata), item)
 
     async def list_pages(self, path: str, params: Mapping[str, str] | None = None) -> list[bytes]:
@@ -65,7 +118,7 @@ class Originals:
         try:
             items = msgspec.json.decode(page, type=_Page).items
         except _FAULTS:
-            return  # whoever reads the page will say so
+            return  # the reflector decodes the page next and reports the fault
         for item in items or ():
             self._keep(path, item)
 
@@ -86,12 +139,12 @@ class Originals:
         self._now(path)[_key(_metadata(item))] = msgspec.Raw(written)
 
     def _now(self, path: str) -> dict[str, msgspec.Raw]:
-        """What is being filled: the list that arrives, or what is known."""
+        """Where events go: into the list that is being streamed, or into what is kept."""
         return self._arriving.get(path, self._kept[path])
 
 
 def _key(metadata: ObjectMeta) -> str:
-    """With the uid: a pod of the same name is another pod."""
+    """The key has the uid: a pod of the same name may be another pod."""
     return f"{metadata.namespace}/{metadata.name}/{metadata.uid}"
 
 
@@ -101,47 +154,3 @@ def _metadata(item: dict[str, Any]) -> ObjectMeta:
     return ObjectMeta(
         name=str(names.get("name", "")), namespace=str(names.get("namespace", "")), uid=str(names.get("uid", ""))
     )
-
-
-NODES = RESOURCES["", "v1", "nodes"]
-
-Whole = Callable[[KubeObject], Any]
-"""The object as the server has it, ready for JSON; or what was given where there is no better."""
-
-_encode = msgspec.json.Encoder().encode
-
-
-def encoded(call: Call, whole: Whole) -> bytes:
-    return _encode(_filled(call.body, whole))
-
-
-def _filled(value: Any, whole: Whole) -> Any:
-    if isinstance(value, KubeObject):
-        return whole(value)
-    if isinstance(value, dict):
-        return {key: _filled(member, whole) for key, member in value.items()}
-    if isinstance(value, list):
-        return [_filled(item, whole) for item in value]
-    return value
-
-
-def shown(item: dict[str, Any], is_pod: bool) -> dict[str, Any]:
-    """Parity: neither kind nor apiVersion; managedFields are cut from pods, and stay in nodes."""
-    bare = {key: value for key, value in item.items() if key not in ("kind", "apiVersion")}
-    metadata = bare.get("metadata")
-    if is_pod and isinstance(metadata, dict) and "managedFields" in metadata:
-        bare["metadata"] = {key: value for key, value in metadata.items() if key != "managedFields"}
-    return bare
-
-
-def whole_in_store(api: ResourceApi) -> Whole:
-    """Objects of an embedded cluster."""
-
-    def whole(item: KubeObject) -> Any:
-        is_pod = isinstance(item, Pod)
-        stored = api.find(PODS if is_pod else NODES, item.namespace, item.name)
-        if stored is None or stored["metadata"].get("uid", "") != item.uid:
-            return item
-        return shown(stored, is_pod)
-
-    return whole

@@ -1,4 +1,8 @@
-"""Carries out the calls of a scheduler to its extenders, each as a task, and reports the replies."""
+"""Calls to scheduler extenders over HTTP: `ExtenderCaller` for a driver, `ExtenderClient` for one POST, and TLS.
+
+An attempt that needs an extender is suspended until the reply is reported, so every call must end: with a reply, or with a
+CallFault in the words of upstream's HTTP client.
+"""
 
 import asyncio
 import errno
@@ -25,60 +29,96 @@ from mooring.live.extenders.bodies import Whole, encoded
 from mooring.scheduler.inputs import CallAnswered
 from mooring.scheduler.scheduler import Scheduler
 
-# ---- TLS to an extender, as its configuration asks for: data before files, and no checks where nobody said whom to trust.
+log = logging.getLogger(__name__)
+
+NO_LOOP = "extenders are asked only while an event loop runs"
+"""The fault of a call without an event loop: tests step an embedded cluster without one."""
+_BOUND = b"{}"
+"""The reply to a bind that succeeded; a dry run answers binds with it."""
 
 
-def extender_context(extender: Extender) -> ssl.SSLContext:
-    """Raises ConfigError(stage="build")."""
-    written = extender.tls_config or ExtenderTLSConfig()
-    has_authority = bool(written.ca_data or written.ca_file)
-    # Parity: enableHTTPS does not turn TLS on (the URL does); it turns the checks off where there is no authority.
-    is_insecure = written.insecure or (extender.enable_https and not has_authority)
-    if is_insecure and has_authority:
-        raise _error("specifying a root certificates file with the insecure flag is not allowed")
-    authority = written.ca_data or _content(written.ca_file)
-    access = ConnectionSettings(extender.url_prefix, authority, is_insecure, written.server_name)
-    try:
-        return client_context(access, _pair(written))
-    except CredentialsError as fault:
-        raise _error(str(fault)) from None
+class ExtenderCaller:
+    """Runs each Call as a task and reports its reply to the scheduler.
+
+    The driver calls `begin` for each Call. `then` is called after each report, because there may be new intents.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        whole: Whole,
+        then: Callable[[], None],
+        *,
+        is_dry_run: bool = False,
+        fence: Fence = NO_FENCE,
+    ) -> None:
+        """`whole` returns objects as the API server has them. Raises ConfigError for certificates that cannot be used."""
+        self._scheduler = scheduler
+        self._client = ExtenderClient(scheduler.extenders, fence=fence)
+        self._whole = whole
+        self._then = then
+        self._is_dry_run = is_dry_run
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self, call: Call) -> None:
+        """Start a call. Without a running event loop, report a fault at once."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self._report(call, CallFault(f'Post "{call.url}": {NO_LOOP}'))
+            return
+        task = loop.create_task(self._ask(call))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def stop(self) -> None:
+        """Cancel all calls and report nothing more; the attempts that wait for a reply stay suspended."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def close(self) -> None:
+        self.stop()
+        await settle(self._tasks)
+        await self._client.close()
+
+    async def _ask(self, call: Call) -> None:
+        reply = await self._reply(call)
+        try:
+            self._report(call, reply)
+        except Exception as bug:  # no code awaits the task, so its exception would be lost
+            log.error("the reply to %s could not be processed", call.url, exc_info=bug)
+
+    async def _reply(self, call: Call) -> CallReply:
+        if call.binds and self._is_dry_run:
+            return _BOUND
+        try:
+            return await self._client.ask(call, encoded(call, self._whole))
+        except Exception as bug:  # otherwise the attempt would wait for ever
+            log.error("a call to %s failed unexpectedly", call.url, exc_info=bug)
+            return CallFault(f'Post "{call.url}": {bug!r}')
+
+    def _report(self, call: Call, reply: CallReply) -> None:
+        self._scheduler.handle(CallAnswered(call.token, reply))
+        self._then()
 
 
-def _pair(written: ExtenderTLSConfig) -> KeyPair | None:
-    """Parity: a certificate without its key, or a key alone, is left out."""
-    if not (written.cert_data or written.cert_file) or not (written.key_data or written.key_file):
-        return None
-    return KeyPair(written.cert_data or _content(written.cert_file), written.key_data or _content(written.key_file))
-
-
-def _content(path: str) -> bytes:
-    if not path:
-        return b""
-    try:
-        return Path(path).read_bytes()
-    except OSError as fault:
-        raise _error(f"open {path}: {os.strerror(fault.errno or 0).lower()}") from None
-
-
-def _error(text: str) -> ConfigError:
-    return ConfigError("build", [f"couldn't build extenders: {text}"])
-
-
-# ---- Asks extenders over HTTP: one POST a call, on connections of its own, within a time and a size.
+# ---- the HTTP client
 
 
 MAX_REPLY_BYTES = 128 << 20
-"""How much of a reply is read: room for all nodes of a large cluster, written out (5,000 of 25 KiB each)."""
+"""The largest reply: 5,000 nodes of 25 KiB, as extenders that are not nodeCacheCapable return them."""
 CONNECTIONS = 512
+"""As many as binds may be under way (driver.MAX_BINDS): each may be a call."""
 USER_AGENT = "kube-scheduler/v1.36.4 (mooring)"
 _QUIET = ("Accept",)
-"""Headers that aiohttp would add and upstream does not send."""
+"""Headers that aiohttp adds and upstream does not send."""
 _NO_HEADERS = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
 _NO_BODY = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
 
 
 class ExtenderClient:
-    """Whatever goes wrong is an answer: a CallFault, in upstream's words where it has some. FencedOff alone is raised."""
+    """One POST for each call, with a limit for time and size. Every failure is a CallFault, in upstream's words where it has
+    some; only FencedOff is raised."""
 
     def __init__(
         self,
@@ -86,7 +126,7 @@ class ExtenderClient:
         max_reply_bytes: int = MAX_REPLY_BYTES,
         fence: Fence = NO_FENCE,
     ) -> None:
-        """Raises ConfigError for certificates that cannot be used. `fence` is asked directly before a bind is sent."""
+        """Raises ConfigError for certificates that cannot be used. It checks `fence` directly before it sends a bind."""
         self._fence = fence
         self._extenders = tuple(extenders)
         self._contexts: dict[int, ssl.SSLContext] = {
@@ -96,7 +136,7 @@ class ExtenderClient:
         self._session: aiohttp.ClientSession | None = None
 
     async def ask(self, call: Call, body: bytes) -> CallReply:
-        """The body of the answer. Bounded by httpTimeout: connecting, waiting and reading together."""
+        """The body of the reply. httpTimeout limits connecting, waiting and reading together, as in Go's http.Client."""
         limit_s = call.extender.timeout.seconds
         if limit_s <= 0:
             limit_s = Extender.DEFAULT_TIMEOUT.seconds
@@ -120,7 +160,8 @@ class ExtenderClient:
         try:
             return await self._post(call, body, progress)
         except aiohttp.ServerDisconnectedError:
-            # A connection that was kept may end just when it is used again. To ask twice does no harm, to bind might.
+            # The server may close an idle connection just when it is used again. A filter call twice does no harm; a bind
+            # twice might.
             if call.binds:
                 raise
             return await self._post(call, body, progress)
@@ -169,13 +210,13 @@ class ExtenderClient:
 
 
 class _Progress:
-    """How far a call has come."""
+    """Whether the headers of a reply have arrived: Go's timeout messages differ before and after."""
 
     has_headers = False
 
 
 def _words(fault: Exception) -> str:
-    """What Go says of it, for the faults that people meet."""
+    """The text of Go's HTTP client for common faults."""
     if isinstance(fault, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
         return f"tls: {_of_tls(fault)}"
     if isinstance(fault, aiohttp.ClientConnectorDNSError):
@@ -197,69 +238,40 @@ def _of_tls(fault: aiohttp.ClientConnectorCertificateError | aiohttp.ClientConne
     return str(cause)
 
 
-log = logging.getLogger(__name__)
-
-NO_LOOP = "extenders are asked only while an event loop runs"
-_BOUND = b"{}"
+# ---- TLS: inline data before files; without an authority, enableHTTPS means no verification
 
 
-class ExtenderCaller:
-    """For a driver: `begin` each Call; `then` is called when a reply was reported and there may be intents."""
+def extender_context(extender: Extender) -> ssl.SSLContext:
+    """The TLS context for an extender. Raises ConfigError(stage="build")."""
+    written = extender.tls_config or ExtenderTLSConfig()
+    has_authority = bool(written.ca_data or written.ca_file)
+    # Parity: enableHTTPS does not turn TLS on (the URL does); it turns the checks off where there is no authority.
+    is_insecure = written.insecure or (extender.enable_https and not has_authority)
+    if is_insecure and has_authority:
+        raise _error("specifying a root certificates file with the insecure flag is not allowed")
+    authority = written.ca_data or _content(written.ca_file)
+    access = ConnectionSettings(extender.url_prefix, authority, is_insecure, written.server_name)
+    try:
+        return client_context(access, _pair(written))
+    except CredentialsError as fault:
+        raise _error(str(fault)) from None
 
-    def __init__(
-        self,
-        scheduler: Scheduler,
-        whole: Whole,
-        then: Callable[[], None],
-        *,
-        is_dry_run: bool = False,
-        fence: Fence = NO_FENCE,
-    ) -> None:
-        """Raises ConfigError for certificates that cannot be used."""
-        self._scheduler = scheduler
-        self._client = ExtenderClient(scheduler.extenders, fence=fence)
-        self._whole = whole
-        self._then = then
-        self._is_dry_run = is_dry_run
-        self._tasks: set[asyncio.Task[None]] = set()
 
-    def begin(self, call: Call) -> None:
-        """Ask, and report later; at once where nobody can be asked."""
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            self._report(call, CallFault(f'Post "{call.url}": {NO_LOOP}'))
-            return
-        task = loop.create_task(self._ask(call))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+def _pair(written: ExtenderTLSConfig) -> KeyPair | None:
+    """Parity: a certificate without its key, or a key alone, is left out."""
+    if not (written.cert_data or written.cert_file) or not (written.key_data or written.key_file):
+        return None
+    return KeyPair(written.cert_data or _content(written.cert_file), written.key_data or _content(written.key_file))
 
-    def stop(self) -> None:
-        """Report nothing any more: whoever waits for a reply waits for ever."""
-        for task in self._tasks:
-            task.cancel()
 
-    async def close(self) -> None:
-        self.stop()
-        await settle(self._tasks)
-        await self._client.close()
+def _content(path: str) -> bytes:
+    if not path:
+        return b""
+    try:
+        return Path(path).read_bytes()
+    except OSError as fault:
+        raise _error(f"open {path}: {os.strerror(fault.errno or 0).lower()}") from None
 
-    async def _ask(self, call: Call) -> None:
-        reply = await self._reply(call)
-        try:
-            self._report(call, reply)
-        except Exception as bug:  # nobody looks at what a task raises
-            log.error("the reply to %s could not be processed", call.url, exc_info=bug)
 
-    async def _reply(self, call: Call) -> CallReply:
-        if call.binds and self._is_dry_run:
-            return _BOUND
-        try:
-            return await self._client.ask(call, encoded(call, self._whole))
-        except Exception as bug:  # or else the scheduler would wait for ever
-            log.error("a call to %s failed unexpectedly", call.url, exc_info=bug)
-            return CallFault(f'Post "{call.url}": {bug!r}')
-
-    def _report(self, call: Call, reply: CallReply) -> None:
-        self._scheduler.handle(CallAnswered(call.token, reply))
-        self._then()
+def _error(text: str) -> ConfigError:
+    return ConfigError("build", [f"couldn't build extenders: {text}"])

@@ -212,7 +212,7 @@ def _runs_on(spec: PodSpec, tolerations: Sequence[Toleration], node: Node) -> bo
     return tolerates_hard(tolerations, node.taints)
 
 
-# ---- The claims that controllers would make for a pod of a manifest: from resource claim templates and for ephemeral volumes.
+# ---- claims that controllers would create for a pod
 
 
 def claims_for(pod: Pod, templates: Mapping[str, ResourceClaimTemplate]) -> list[KubeObject]:
