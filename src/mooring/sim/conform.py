@@ -1,4 +1,8 @@
-"""`mooring conform`: answers scenarios in the form of the conformance corpus, one line each."""
+"""`mooring conform`: answers scenarios in the form of the conformance corpus, one JSON line each.
+
+The README of the corpus fixes the form of the answers, so the names of fields here must not change. Modes: `decide` and
+`compact` attempt pods one after another, `timeline` runs a scheduler on a virtual clock, `config` builds profiles.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -26,7 +30,7 @@ Answer = dict[str, Any]
 
 
 def decide(line: bytes) -> Answer:
-    """Every verdict and every score of every attempt."""
+    """All verdicts and scores of every attempt."""
     return _run(line, DecideOptions(explain=True), _full_step)
 
 
@@ -36,7 +40,7 @@ def compact(line: bytes) -> Answer:
 
 
 def check_config(line: bytes) -> Answer:
-    """What becomes of a configuration."""
+    """The profiles that a configuration leads to, or its errors."""
     try:
         scenario = parse(line)
     except ScenarioError as fault:
@@ -45,7 +49,7 @@ def check_config(line: bytes) -> Answer:
 
 
 def follow(line: bytes) -> Answer:
-    """The state of queue and cluster after each operation, on a virtual clock."""
+    """The state of queue and cluster after each operation."""
     name = ""
     try:
         name = parse(line).name
@@ -63,13 +67,14 @@ MODES: dict[str, Callable[[bytes], Answer]] = {
 
 
 def answer_all(mode: str, lines: Iterable[bytes]) -> Iterator[bytes]:
-    """One answer a line, in order. A line that cannot be used is answered with its error, and the next one is taken."""
+    """One answer for each line, in order. An unusable line gets its error as the answer."""
     for line in lines:
         if line.strip():
             yield msgspec.json.encode(MODES[mode](line)) + b"\n"
 
 
 _plugins: list[Registry] = []
+"""The registry of all plugins, made for the first scenario: finding them takes longer than most scenarios."""
 
 
 def _registry() -> Registry:
@@ -113,7 +118,7 @@ def _full_step(step: Step) -> Answer:
 
 
 def _preemption(step: Step) -> Answer:
-    """What preemption found; where other PostFilter plugins spoke before it, only its own words."""
+    """The candidates and the choice of preemption, or its own message without those of other PostFilter plugins."""
     room, failure = step.room, step.decision.failure if isinstance(step.decision, NoFit) else None
     assert room is not None and failure is not None
     if room.nomination is None:
@@ -168,13 +173,16 @@ def _show(rejection: Rejection) -> Answer:
     return {"plugin": rejection.plugin, "code": rejection.code.name, "reasons": list(rejection.reasons)}
 
 
-# ---- `mooring conform timeline`: a scheduler on a virtual clock, told of changes one by one.
+# ---- timeline: a scheduler on a virtual clock, one change after another
 
 
 _OP_NS = 1_000_000
+"""Each operation takes 1 ms, so that no two have the same time."""
 
 
 class Op(msgspec.Struct):
+    """One operation: create, update or delete an object, or advance the clock."""
+
     op: str
     object: msgspec.Raw = msgspec.Raw(b"null")
     kind: str = ""
@@ -183,6 +191,8 @@ class Op(msgspec.Struct):
 
 
 class Timeline(msgspec.Struct):
+    """A scenario of the timeline mode."""
+
     name: str = ""
     config: Any = None
     ops: list[Op] = msgspec.field(default_factory=list)
@@ -206,7 +216,7 @@ def run_timeline(line: bytes, registry: Registry) -> dict[str, Any]:
 
 
 def _perform(driver: Driver, op: Op) -> list[str]:
-    """Do one operation. Returns the pods that were tried because of it."""
+    """Do one operation. Returns the pods that were attempted because of it."""
     driver.clock.advance_ns(_OP_NS)
     if op.op == "advance":
         attempted = driver.settle()
@@ -248,11 +258,11 @@ def _pending(driver: Driver, pod: Pod) -> dict[str, Any]:
     return answer
 
 
-# ---- Mode `config` of the conformance run: what becomes of a configuration, and which plugins it makes run where.
+# ---- config: the plugins of each profile, or the errors of a configuration
 
 
 def config_answer(scenario: dict[str, Any], registry: Registry) -> dict[str, Any]:
-    """The answer line for one scenario; its form is fixed by the README of the corpus."""
+    """The answer to one scenario."""
     name, written = scenario["name"], scenario["config"]
     try:
         config = default() if written is None else from_object(written)

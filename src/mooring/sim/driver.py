@@ -1,4 +1,8 @@
-"""The simulated cluster: a store of objects and a virtual clock around the scheduler. What it wants is done at once."""
+"""The driver of simulations: a store of objects and a virtual clock around the scheduler.
+
+It carries out every intent at once and without failures, except for writes that contradict the store. Time passes only when a
+caller says so, and jumps over the time in which nothing happens, so a simulated day takes seconds.
+"""
 
 from collections import deque
 from collections.abc import Callable
@@ -42,37 +46,41 @@ from mooring.scheduler.inputs import (
 from mooring.scheduler.scheduler import Scheduler
 
 ATTEMPT_NS = 1_000_000
-"""How long an attempt takes on the virtual clock."""
+"""How long an attempt takes on the virtual clock: 1 ms. Not zero, so that no two attempts have the same time."""
 
 EVENTS = 10_000
-"""How many events are kept; older ones are forgotten."""
+"""How many events are kept, the latest: a day of a large cluster has millions."""
 
 START_NS = 1_769_904_000_000_000_000
-"""When simulations begin: 2026-02-01T00:00:00Z."""
+"""When simulations begin: 2026-02-01T00:00:00Z. Fixed, so that two runs print the same times."""
 
 
 class Driver:
-    """Keeps the objects, moves the clock, and carries out what the scheduler wants."""
+    """Keeps the objects, moves the clock, and carries out intents.
+
+    The order of callbacks is fixed: the scheduler sees a change first, then `on_changed` or `on_removed`.
+    """
 
     def __init__(self, clock: VirtualClock, scheduler: Scheduler, *, with_versions: bool = False) -> None:
         self.clock = clock
         self._version = 0 if with_versions else None
-        """Objects get a new resourceVersion with each change, as on a real server; without, they keep what they have."""
+        """With versions, each change gives an object a new resourceVersion, as an API server does; without, objects keep
+        theirs, as in the timelines of the conformance corpus."""
         self.scheduler = scheduler
         self.objects: dict[tuple[str, str], KubeObject] = {}
-        """By kind and key."""
+        """(kind, key) -> object; the key is `namespace/name` or `name`."""
         self.events: deque[Record] = deque(maxlen=EVENTS)
         self.on_changed: Callable[[KubeObject], None] | None = None
-        """Told each object that was created or changed, after the scheduler."""
+        """Called with each object that was created or changed."""
         self.extender: Callable[[Call], Any] | None = None
-        """Stands in for the extenders: answers with plain data, or with a CallFault. None: they are not asked."""
+        """Answers calls to extenders with plain data or a CallFault. None: every call fails."""
         self.on_removed: Callable[[KubeObject], None] | None = None
-        """Told each object that is gone, after the scheduler."""
+        """Called with each object that was deleted."""
         self.on_bound: Callable[[Pod], None] | None = None
         self.on_evicted: Callable[[Pod, Pod], None] | None = None
-        """Told the victim and the preemptor."""
+        """Called with the victim and the preemptor."""
         self._names_given = 0
-        """Objects that asked for a name of their own."""
+        """How many objects with a generateName were created; the number ends their names."""
         self._seconds = 0
         self._flush_ns = clock.now_ns() + UNSCHEDULABLE_FLUSH_PERIOD_S * NS_PER_S
 
@@ -86,7 +94,7 @@ class Driver:
             self.on_changed(item)
 
     def update(self, item: KubeObject) -> None:
-        """Change an object; a pod keeps the status and the node that the cluster has. Nothing happens if it is gone."""
+        """Change an object. A pod keeps the status and the node that the cluster has. Does nothing if the object is gone."""
         old = self.objects.get(_name(item))
         if old is None:
             return
@@ -96,7 +104,7 @@ class Driver:
         self._replace(old, item)
 
     def delete(self, kind: str, key: str) -> None:
-        """Remove an object. Nothing happens if it is gone."""
+        """Delete an object. Does nothing if it is gone."""
         item = self.objects.pop((kind, key), None)
         if item is not None:
             self.scheduler.handle(ObjectRemoved(item))
@@ -112,7 +120,7 @@ class Driver:
     # ---- time passes
 
     def advance_second(self) -> None:
-        """One second later: backoffs and waits that are over, and each half minute the pods that waited too long."""
+        """Let one second pass: ends backoffs and waits that are over, and flushes unschedulable pods each half minute."""
         self.clock.advance_ns(NS_PER_S)
         self._seconds += 1
         self.tick()
@@ -121,9 +129,9 @@ class Driver:
         self.scheduler.carry_out(self._do)
 
     def next_ns(self, planned_ns: int | None = None) -> int | None:
-        """When something happens next: a backoff or a wait ends, or what others have planned for then.
+        """When something happens next: the end of a backoff or a wait, or `planned_ns`. None: nothing will happen.
 
-        The flush of unschedulable pods comes in between where there are any; it alone is nothing to wait for.
+        The flush of unschedulable pods counts only before such an event: it never ends, and alone it changes nothing.
         """
         times = (planned_ns, self.scheduler.next_release_ns(), self.scheduler.next_deadline_ns())
         known = [when for when in times if when is not None]
@@ -139,7 +147,7 @@ class Driver:
         return bool(waiting["unschedulable"] or waiting["gated"])
 
     def jump(self, when_ns: int) -> None:
-        """Go ahead to that moment, unless it has passed, and let pods go whose backoff or wait is over by then."""
+        """Set the clock to that time, unless it has passed, and end the backoffs and waits that are over by then."""
         now_ns = max(when_ns, self.clock.now_ns())
         self.clock.advance_ns(now_ns - self.clock.now_ns())
         self.tick()
@@ -150,12 +158,12 @@ class Driver:
         self.scheduler.carry_out(self._do)
 
     def tick(self) -> None:
-        """Let pods go whose backoff or wait is over."""
+        """End the backoffs and waits that are over."""
         self.scheduler.handle(SecondPassed())
         self.scheduler.release_waiting()
 
     def settle(self) -> list[str]:
-        """Attempts until no one's turn is left. Returns the pods in the order in which they were tried."""
+        """Attempt pods until the active queue is empty. Returns the pods in the order of their attempts."""
         attempted = []
         self.scheduler.release_waiting()
         self.scheduler.carry_out(self._do)
@@ -164,7 +172,7 @@ class Driver:
         return attempted
 
     def attempt_once(self) -> Pod | None:
-        """One attempt, and what it leads to. None when no one's turn has come."""
+        """Attempt one pod and carry out the intents. None if the active queue is empty."""
         if not self.scheduler.has_work():
             return None
         self.clock.advance_ns(ATTEMPT_NS)
@@ -172,7 +180,7 @@ class Driver:
         self.scheduler.carry_out(self._do)
         return pod
 
-    # ---- what the scheduler wants
+    # ---- intents
 
     def _do(self, intent: Intent) -> None:
         match intent:
@@ -213,7 +221,7 @@ class Driver:
         return answer if isinstance(answer, CallFault) else msgspec.json.encode(answer)
 
     def _write(self, intent: Write) -> None:
-        """Create, change or delete an object, then tell the scheduler what came of it."""
+        """Create, change or delete an object, and report the outcome to the scheduler."""
         try:
             item = self._written(intent)
         except WriteRefused as fault:
@@ -272,14 +280,14 @@ def _name(item: KubeObject) -> tuple[str, str]:
     return type(item).__name__, item.key
 
 
-# ---- What a write makes of an object in the simulated cluster, and what it is refused for.
+# ---- writes: the object after a write, and refusals in the words of an API server
 
 
 _MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
 class WriteRefused(Exception):
-    """The object is gone, there already, or not the one that was meant; `code` is that of the HTTP answer."""
+    """The object does not exist, exists already, or has another version; `code` is the HTTP status."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -287,14 +295,14 @@ class WriteRefused(Exception):
 
 
 def named(write: Write, ending: str) -> Write:
-    """A creation with a name, where it only said how the name should begin."""
+    """The creation of an object with a generateName, with its name completed."""
     body = write.body if isinstance(write.body, dict) else msgspec.to_builtins(write.body)
     name = f"{body['metadata'].get('generateName', '')}{ending}"
     return replace(write, name=name, body={**body, "metadata": {**body["metadata"], "name": name}})
 
 
 def after(write: Write, old: KubeObject | None) -> KubeObject:
-    """The object as the write leaves it."""
+    """The object after the write. Raises WriteRefused."""
     kind = write.kind.__name__.lower()
     if write.method == "POST" and old is not None:
         raise WriteRefused(f'{kind} "{write.name}" already exists', 409)

@@ -1,4 +1,7 @@
-"""`mooring.simulate`: a simulation as one Python call."""
+"""`mooring.simulate`: a simulation as one Python call, for notebooks and tests of users.
+
+It reads the same input as the command, but raises all problems at once instead of printing them.
+"""
 
 import io
 import os
@@ -130,7 +133,7 @@ def _read(objects: Objects) -> Manifests:
 
 
 def _as_dictionary(problem: Problem) -> Problem:
-    """Dictionaries are read as if they came from standard input; messages shall not say so."""
+    """A problem without the file name: dictionaries are read as if they came from standard input."""
     if problem.file != STDIN_NAME:
         return problem
     return replace(problem, file="", line=0, where=problem.where.replace("document 1, item", "object"))

@@ -1,4 +1,7 @@
-"""What a simulation has to tell: the fate of each pod, who left for whom, how full the nodes are, and why."""
+"""The results of simulations as values: what became of each pod, evictions, how full nodes are, explanations, stories.
+
+`cli/report.py` prints them; `mooring.simulate` returns them to Python code, so their fields are a public interface.
+"""
 
 import re
 from collections import deque
@@ -12,17 +15,17 @@ from mooring.model.validation.problem import Problem
 from mooring.scheduler.decision import Decision
 from mooring.scheduler.scheduler import Scheduler
 
-# ---- Stories: what happened to a pod, moment by moment, each with its time and with the attempt that it belongs to.
+# ---- stories: what happened to a pod, each entry with its time and its attempt
 
 
 MOMENTS = 500
-"""How many moments of one pod are kept: the latest."""
+"""How many moments of one pod are kept, the latest. A pod that is attempted for ever must not fill the memory."""
 
 PODS = 1000
-"""How many pods have a story, if nobody says which: the first ones that something happens to."""
+"""How many pods have a story if no pod is named: the first ones that something happens to."""
 
 _TAKEN = re.compile(r"taken for attempt (\d+)")
-"""How the queue says that an attempt begins."""
+"""What queue/queue.py reports when an attempt begins; the number is that of the attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +33,11 @@ class Moment:
     """Something that happened to a pod."""
 
     at_ns: int
-    """Since the beginning."""
+    """Since the beginning of the simulation."""
     attempt: int
-    """Which attempt of the pod it belongs to, counted from 1; 0: it happened between attempts."""
+    """The number of the pod's attempt, from 1; 0 between attempts."""
     cycle: int
-    """The id of that attempt: its number among all attempts of the scheduler. 0 between attempts."""
+    """The number of that attempt among all attempts of the scheduler; 0 between attempts."""
     text: str
 
     def __str__(self) -> str:
@@ -50,7 +53,7 @@ class Story:
     """Its key."""
     moments: deque[Moment] = field(default_factory=lambda: deque(maxlen=MOMENTS))
     left_out: int = 0
-    """How many earlier moments are forgotten."""
+    """How many earlier moments were dropped."""
     attempts: int = 0
     cycle: int = 0
     is_open: bool = False
@@ -58,9 +61,9 @@ class Story:
 
 
 class Stories:
-    """Listens to a scheduler: `tell` is what it is built with, `follow` says which scheduler that is.
+    """Collects what a scheduler reports about pods. Build the scheduler with `tell`, then call `follow` with it.
 
-    `only` names the one pod that is listened for, by its key; without it the first thousand pods are.
+    `only` is the key of the one pod to collect for; None collects for the first PODS pods.
     """
 
     def __init__(self, clock: Clock, only: str | None = None) -> None:
@@ -78,7 +81,7 @@ class Stories:
         return self._stories.get(key) or Story(key)
 
     def tell(self, pod: Pod, text: str) -> None:
-        """Something happened to a pod."""
+        """Add a moment to the story of a pod; called by the scheduler."""
         key = pod.key
         story = self._stories.get(key)
         if story is None:
@@ -92,7 +95,7 @@ class Stories:
         story.is_open = story.is_open and self._goes_on(pod)
 
     def _place(self, story: Story, pod: Pod, text: str) -> str:
-        """Find out which attempt the moment belongs to."""
+        """Update which attempt of the pod is under way. Returns the text for the moment."""
         scheduler = self._scheduler
         taken = _TAKEN.match(text)
         if taken is not None:
@@ -111,25 +114,28 @@ class Stories:
 
 
 def show_time(time_ns: int) -> str:
-    """00:00:04.002; days are hours."""
+    """`00:00:04.002`; hours go beyond 24."""
     seconds, below_ns = divmod(time_ns, NS_PER_S)
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours:02}:{minutes:02}:{seconds:02}.{below_ns // 1_000_000:03}"
 
 
+# ---- results
+
+
 class Fate(Enum):
-    """What became of a pod that was pending."""
+    """What became of a pod that was pending. The values are part of the JSON output."""
 
     SCHEDULED = "scheduled"
     UNSCHEDULABLE = "unschedulable"
     WAITING = "waiting"
-    """It has room on a node and waits for a Permit plugin."""
+    """It has room on a node, and a Permit plugin makes it wait."""
     GATED = "gated"
     IGNORED = "ignored"
     ERROR = "error"
     PREEMPTED = "preempted"
-    """It was placed and had to leave for another pod."""
+    """It was placed and then preempted."""
 
 
 class InputError(ValueError):
@@ -155,15 +161,15 @@ class PodResult:
     feasible_count: int = 0
     best: list[tuple[str, int]] = field(default_factory=list)
     message: str = ""
-    """Why it has no node, as its condition PodScheduled says; empty for a pod that was placed."""
+    """Why it has no node, from its PodScheduled condition; empty for a pod that was placed."""
     nominated: str = ""
-    """The node that a pod without node is promised."""
+    """The nominated node of a pending pod."""
     attempts: int = 0
 
 
 @dataclass(slots=True)
 class SimulatedEviction:
-    """A pod that has to leave `node` for another one, the preemptor. It is gone then."""
+    """A pod that was preempted on `node`. A simulation has no controllers that would replace it."""
 
     pod: Pod
     node: str
@@ -191,12 +197,12 @@ class Explanation:
     message: str = ""
     """Why the pod has no node in the end."""
     now_on: str = ""
-    """Where the pod is already; the decision is then what it would be without it."""
+    """The node of a pod that was running already; the decision is then made as if the pod were not there."""
     weights: dict[str, int] = field(default_factory=dict)
     preemption: str = ""
-    """Why no room could be made for the pod, where that was tried."""
+    """The message of preemption, if it was tried without success."""
     victims: list[str] = field(default_factory=list)
-    """The pods that had to leave so that this one has room."""
+    """The pods that were preempted for this one."""
 
 
 @dataclass(slots=True)
@@ -206,17 +212,17 @@ class Report:
     pods: list[PodResult]
     nodes: list[NodeUse]
     preempted: list[SimulatedEviction] = field(default_factory=list)
-    """Who left for whom, pods that ran and pods that had just been placed."""
+    """All preemptions, of pods that ran before and of pods that the simulation placed."""
     simulated_s: float = 0.0
-    """How long it took on the simulated clock until nothing moved any more."""
+    """How long it took on the simulated clock until nothing changed any more."""
     notes: list[str] = field(default_factory=list)
     explanations: list[Explanation] = field(default_factory=list)
-    """In the order in which they were asked for."""
+    """In the order of the request."""
     story: Story | None = None
 
     @property
     def explanation(self) -> Explanation | None:
-        """The first one, or the only one that was asked for."""
+        """The first explanation, or None."""
         return self.explanations[0] if self.explanations else None
 
     @property
@@ -225,5 +231,5 @@ class Report:
 
     @property
     def pending(self) -> list[PodResult]:
-        """The pods that wait for a node in the end. Those that were preempted do not: they are gone."""
+        """The pods without a node in the end, without those that were preempted: they are gone."""
         return [result for result in self.pods if result.fate not in (Fate.SCHEDULED, Fate.PREEMPTED)]

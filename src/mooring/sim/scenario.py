@@ -1,4 +1,8 @@
-"""A conformance or benchmark scenario: objects as they are, and the pods to attempt in order."""
+"""Conformance and benchmark scenarios: objects, and pods to attempt in order, one attempt each.
+
+`Placer` attempts single pods without a queue and without time: each attempt sees the placements before it. `mooring conform
+decide` and `mooring bench` use it; everything with time uses `driver.py`.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -31,10 +35,11 @@ from mooring.scheduler.extenders.steps import at_once
 from mooring.scheduler.post_filter import PostFilterResult, run_post_filter_plugins
 from mooring.sim.driver import after
 
-# ---- Places pods one after another, each attempt seeing the placements before it.
+# ---- the placer
 
 
 PREEMPTION_PREFIX = "preemption: "
+"""How messages of DefaultPreemption begin."""
 
 
 class Outcome(Enum):
@@ -58,13 +63,14 @@ class Step:
     decision: Decision | None = None
     gate: Rejection | None = None
     room: PostFilterResult | None = None
-    """What preemption came to, for a pod that fits nowhere."""
+    """The result of PostFilter, for a pod that fits on no node."""
     findings: Findings | None = None
-    """All that preemption could have done. Of what the ranking may pick, the lowest node name is taken."""
+    """All candidates of preemption. Upstream picks any of the best; the corpus needs one, so the lowest node name is
+    taken."""
 
 
 class Placer:
-    """A cluster, the pods that wait, and the profiles that place them."""
+    """A cluster, its pending pods, and the profiles that place them."""
 
     def __init__(
         self, config: KubeSchedulerConfiguration, options: DecideOptions, registry: Registry | None = None
@@ -77,19 +83,22 @@ class Placer:
         self._options = options
         self._attempts = 0
         self._placed: set[str] = set()
-        """Pods that this placer placed: one that is preempted waits again, any other is gone."""
+        """Pods that this placer placed: such a pod is pending again after its preemption, any other victim is gone."""
 
     def put(self, item: KubeObject) -> None:
         if isinstance(item, Pod) and not item.spec.node_name and not item.is_finished:
             self.pending[item.key] = item
             if item.status.nominated_node_name:
                 self.nominated.promise(item, item.status.nominated_node_name)
-            _ = item.shape, item.label_set  # worked out when a pod arrives, not when it is its turn
+            _ = (
+                item.shape,
+                item.label_set,
+            )  # when the pod arrives, as in a scheduler: a benchmark does not count it
         else:
             self.cluster.put(item)
 
     def _do(self, intent: Intent) -> None:
-        """Plugins want something written, such as a claim that loses its devices: that happens at once."""
+        """Carry out the writes of plugins at once, such as a claim that loses its devices."""
         if isinstance(intent, Write):
             key = f"{intent.namespace}/{intent.name}" if intent.namespace else intent.name
             if intent.method == "DELETE":
@@ -98,7 +107,7 @@ class Placer:
                 self.cluster.put(after(intent, old))
 
     def place(self, key: str) -> Step:
-        """Attempt one pod; where it is placed, it stays."""
+        """Attempt one pod. A pod that is placed stays on its node."""
         pod = self.pending.get(key)
         if pod is None:
             placed = next((p for p in self.cluster.nodes.pods() if p.key == key), None)
@@ -126,7 +135,7 @@ class Placer:
         return Step(pod, Outcome.SCHEDULED, decision)
 
     def _preempt(self, runner: Runner, pod: Pod, decision: NoFit) -> Step:
-        """Let PostFilter make room: victims leave at once, and the pod is promised the node for its next attempt."""
+        """Run PostFilter: victims leave at once, and the pod is nominated for its next attempt."""
         step = Step(pod, Outcome.UNSCHEDULABLE, decision)
         if decision.failure is None:
             return step
@@ -154,7 +163,7 @@ class Placer:
         self._promise(pod, nomination.node_name)
 
     def _promise(self, pod: Pod, node_name: str) -> None:
-        """Write the nominated node (none: forget it) into the pod's status, and keep room for the pod there."""
+        """Set the nominated node in the pod's status ("" clears it), and reserve room there."""
         self.nominated.withdraw(pod.id)
         status = msgspec.structs.replace(pod.status, nominated_node_name=node_name)
         updated = msgspec.structs.replace(pod, status=status)
@@ -175,7 +184,7 @@ class Placer:
 
 
 def _own_words(preemption: Plugin | None, failure: FitError, room: PostFilterResult) -> PostFilterResult:
-    """What preemption says for itself, where a PostFilter plugin before it failed and it was not asked."""
+    """The message of DefaultPreemption if an earlier PostFilter plugin ended the run: the corpus always has it."""
     if not isinstance(preemption, DefaultPreemption) or PREEMPTION_PREFIX in room.message:
         return room
     answer = preemption.post_filter(failure)
@@ -183,7 +192,7 @@ def _own_words(preemption: Plugin | None, failure: FitError, room: PostFilterRes
 
 
 def _reserve(runner: Runner, placement: Placement) -> bool:
-    """Let the plugins claim what the pod will use on its node; where one cannot, all give back what they claimed."""
+    """Run Reserve. Where one plugin rejects, run Unreserve of all in reverse order, as upstream does."""
     plugins = runner.profile.reserves
     assert placement.context is not None, "a placement comes with its context"
     for plugin in plugins:
@@ -198,8 +207,10 @@ def _reserve(runner: Runner, placement: Placement) -> bool:
     return True
 
 
+# ---- scenarios
+
 UNUSABLE = (msgspec.MsgspecError, ValueError, OverflowError, ClusterError, RecursionError)
-"""What is raised for text that is no object, and for objects that cannot be counted or contradict each other."""
+"""The errors of input that is no object, and of objects that cannot be counted or contradict each other."""
 
 
 class ScenarioError(ValueError):
@@ -207,6 +218,8 @@ class ScenarioError(ValueError):
 
 
 class Scenario(msgspec.Struct):
+    """A line of the corpus; objects stay JSON until their kind is known."""
+
     name: str = ""
     config: Any = None
     objects: list[msgspec.Raw] = msgspec.field(default_factory=list)
@@ -240,7 +253,8 @@ def configuration(scenario: Scenario) -> config.KubeSchedulerConfiguration:
 
 
 def put_objects(scenario: Scenario, put: Callable[[KubeObject], None]) -> None:
-    """Hand over the scenario's objects one by one, without any server-side defaulting. Raises ScenarioError."""
+    """Pass the objects to `put` one by one. The corpus has them as an API server returns them, so nothing is defaulted.
+    Raises ScenarioError."""
     for i, raw in enumerate(scenario.objects):
         try:
             kind = _header.decode(raw).kind

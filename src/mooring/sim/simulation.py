@@ -1,7 +1,7 @@
 """`mooring simulate`: places all pending pods of a cluster and reports where each went and why the rest did not fit.
 
-All of them come at one moment. The scheduler takes them in the order of its queue; then time passes on the virtual clock
-as long as it can still change something.
+All pods arrive at the same moment, and the scheduler takes them in the order of its queue. Then time passes on the virtual
+clock as long as it can change something: the end of a backoff, or a Permit plugin that times out.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,13 +28,13 @@ from mooring.sim.simulated_cluster import SimulatedCluster, count, some
 __all__ = ["InputError", "NoSuchPod", "Report", "Simulation", "note_ignored"]
 
 Progress = Callable[[int, int], None]
-"""Told how many pods of how many have been attempted."""
+"""Called with the number of pods that were attempted, and of all pending pods."""
 
 UNTIL_NS = 3600 * NS_PER_S
-"""When a simulation in which pods are tried again and again is stopped, on the simulated clock."""
+"""When a simulation stops on the simulated clock though pods are still attempted again and again."""
 
 ATTEMPTS_A_POD = 1000
-"""... and after how many attempts, as a mean over all pods."""
+"""It also stops after so many attempts, as a mean over all pending pods: a plugin may let its pods retry for ever."""
 
 _FATES: dict[type[Decision], Fate] = {Placement: Fate.SCHEDULED, NoFit: Fate.UNSCHEDULABLE, DecisionError: Fate.ERROR}
 
@@ -70,7 +70,7 @@ class Simulation:
         story: str | None = None,
         until_ns: int = UNTIL_NS,
     ) -> Report:
-        """Place the pending pods. `explain` and `story` name pods; raises NoSuchPod when one is not there."""
+        """Place the pending pods. `explain` and `story` name pods. Raises NoSuchPod for an unknown name."""
         stage = self._simulated
         names = [explain] if isinstance(explain, str) else explain or ()
         wanted = [*{pod.key: pod for pod in map(stage.find, names)}.values()]
@@ -100,7 +100,7 @@ class Simulation:
     # ---- Time
 
     def _let_time_pass(self, end_ns: int, on_progress: Progress | None) -> bool:
-        """Until nothing but the flush of unschedulable pods is left to happen. False: that would take too long."""
+        """Run until only the flush of unschedulable pods is left. Returns False if it stopped at `end_ns`."""
         while self._attempt_all(end_ns, on_progress):
             next_ns = self._driver.next_ns()
             if next_ns is None:
@@ -112,7 +112,7 @@ class Simulation:
         return False
 
     def _attempt_all(self, end_ns: int, on_progress: Progress | None) -> bool:
-        """Attempts until no one's turn is left. False: there were too many of them."""
+        """Attempt pods until the active queue is empty. Returns False if there were too many attempts."""
         total, scheduler = len(self._simulated.pending), self._simulated.scheduler
         while (pod := self._driver.attempt_once()) is not None:
             for key in dict.fromkeys((pod.key, *self._simulated.take_decided())):
@@ -126,7 +126,7 @@ class Simulation:
     # ---- What became of the pods
 
     def _results(self) -> list[PodResult]:
-        """Pods in the order in which they were first tried, then those that never were."""
+        """Results in the order of the first attempts, then those of pods that were never attempted."""
         rank = {key: i for i, key in enumerate(self._attempts)}
         evicted = {eviction.pod.key: eviction for eviction in self._simulated.evictions}
         results = []
@@ -148,7 +148,7 @@ class Simulation:
         if waiting is not None:
             held = f"has room on {waiting.node_name} and waits for {', '.join(waiting.pending_plugins)}"
             return PodResult(pod, Fate.WAITING, message=held, nominated=waiting.node_name)
-        counted = scheduler.placed(pod.id)  # also where only a Bind plugin says that the pod is bound
+        counted = scheduler.placed(pod.id)  # a Bind plugin may bind the pod without the driver
         if counted is not None:
             choice = self._simulated.choices.get(pod.key)
             margin = (choice.score, choice.feasible_count, choice.best) if choice is not None else ()
@@ -184,7 +184,7 @@ class Simulation:
         return explanation
 
     def _explain_placed(self, pod: Pod) -> Explanation | None:
-        """Why a pod is where it is: the decision as it would be now if the pod had not been placed."""
+        """The explanation of a pod that runs already: the decision for it on a fork of the cluster without the pod."""
         fork = self.cluster.fork()
         row = fork.nodes.row_of_pod(pod.id)
         if row is None:
@@ -218,7 +218,7 @@ class Simulation:
         return use
 
     def _notes(self) -> list[str]:
-        """What the reader should know about the input."""
+        """Notes about the input."""
         nodes = self.cluster.nodes
         notes = []
         if self._simulated.finished:
@@ -235,7 +235,7 @@ class Simulation:
         return notes
 
     def _closing_notes(self, results: Sequence[PodResult], passed: Duration) -> list[str]:
-        """What the reader should know about how it ended."""
+        """Notes about the outcome."""
         notes = self._simulated.notes()
         preempted = [result.pod.key for result in results if result.fate is Fate.PREEMPTED]
         if preempted:
@@ -254,7 +254,7 @@ class Simulation:
 
 
 def note_ignored(manifests: Manifests) -> list[str]:
-    """What to tell about objects of kinds that decide nothing."""
+    """A note about objects that cannot change a decision."""
     if not manifests.ignored:
         return []
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(manifests.ignored.items()))

@@ -1,4 +1,8 @@
-"""The pods that controllers would make from a workload: a simulation runs none, yet people write Deployments."""
+"""The pods and claims that controllers would create for the workloads and pods of manifests.
+
+A simulation runs no workload controllers, but manifests have Deployments. Names are numbered instead of random, so that two
+runs have the same names. The rules are those of the embedded cluster's controllers (`rules/workload_pods.py`).
+"""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
@@ -33,7 +37,7 @@ from mooring.rules.workload_pods import (
 
 
 class Ownership:
-    """Which workloads have their pods among the objects already: in a dump of a real cluster, all that run."""
+    """Which workloads have pods in the input already, as in a dump of a real cluster; they get no new ones."""
 
     def __init__(self, objects: Iterable[KubeObject]) -> None:
         self._owners: set[tuple[str, ...]] = set()
@@ -46,19 +50,19 @@ class Ownership:
         if owner is None:
             return
         self._owners |= {(owner.kind, owned.namespace, owner.name), ("uid", owner.uid)}
-        # A dump may have Deployments and pods but not the ReplicaSets between them; their names tell who is whose.
+        # A dump may have Deployments and pods but no ReplicaSets; their names show which Deployment owns a pod.
         suffix = "-" + owned.labels.get(HASH_LABEL, "")
         if isinstance(owned, Pod) and owner.kind == "ReplicaSet" and len(suffix) > 1 and owner.name.endswith(suffix):
             self._owners.add(("Deployment", owned.namespace, owner.name.removesuffix(suffix)))
 
     def covers(self, workload: Workload) -> bool:
-        """Whether the workload has pods, or, if it is a Deployment, a ReplicaSet that speaks for itself."""
+        """Whether the input has pods of the workload, or a ReplicaSet of the Deployment, which gets the pods itself."""
         named = (workload.kind, workload.namespace, workload.name) in self._owners
         return named or (bool(workload.uid) and ("uid", workload.uid) in self._owners)
 
 
 def expand(workload: Workload, nodes: Sequence[Node] = (), taken: Collection[str] = ()) -> list[KubeObject]:
-    """All that controllers would make of a workload: for a Deployment its ReplicaSet, claims, pods."""
+    """What controllers would create for a workload: the ReplicaSet of a Deployment, claims, pods."""
     pods = pods_of(workload, nodes, taken)
     between = replica_set_of(workload)
     claims = _claims(workload, pods) if workload.spec.volume_claim_templates else []
@@ -66,7 +70,7 @@ def expand(workload: Workload, nodes: Sequence[Node] = (), taken: Collection[str
 
 
 def pods_of(workload: Workload, nodes: Sequence[Node] = (), taken: Collection[str] = ()) -> list[Pod]:
-    """The pods, named `<workload>-0` and so on. Should a name be in `taken` (pod keys), all get their kind as well."""
+    """The pods, named `<workload>-0` and so on; `<workload>-<kind>-0` if one of the names is in `taken` (pod keys)."""
     hosts = _hosts(workload.spec.template.spec, nodes) if _is_daemon(workload) else []
     start = _first(workload)
     indices = range(start, start + (len(hosts) if _is_daemon(workload) else count_pods(workload)))
@@ -78,7 +82,7 @@ def pods_of(workload: Workload, nodes: Sequence[Node] = (), taken: Collection[st
 
 
 class _PodMaker:
-    """Makes the pods of one workload. Names are counted up where a server would draw lots."""
+    """Creates the pods of one workload. Computes what they share once: a workload may have a million."""
 
     def __init__(self, workload: Workload, stem: str) -> None:
         self._workload = workload
@@ -105,7 +109,7 @@ class _PodMaker:
             case "StatefulSet":
                 return identified(self._plain, pod, f"{workload.name}-{self._digest}", index)
             case "Job":
-                # A uid that was made up of namespace and name is no value of a label.
+                # The uid may be a key (admission.py), which is not a valid label value.
                 named = _labelled(pod, job_labels(workload.name, "" if "/" in workload.uid else workload.uid))
                 return with_index(named, workload.name, index) if _is_indexed(workload) else named
         return pod
@@ -117,7 +121,7 @@ def _labelled(pod: JsonObject, labels: dict[str, str]) -> JsonObject:
 
 
 def count_pods(workload: Workload) -> int:
-    """How many pods there should be now. For a DaemonSet the nodes decide."""
+    """How many pods the workload should have now. Not for a DaemonSet, whose nodes decide."""
     spec, status = workload.spec, workload.status
     if workload.kind != "Job":
         return 1 if spec.replicas is None else spec.replicas
@@ -129,7 +133,7 @@ def count_pods(workload: Workload) -> int:
 
 
 def replica_set_of(workload: Workload) -> ReplicaSet | None:
-    """The ReplicaSet of a Deployment: default spreading looks for its selector."""
+    """The ReplicaSet of a Deployment; default topology spreading reads its selector."""
     if workload.kind != "Deployment":
         return None
     written = workload.spec.selector or LabelSelector()
@@ -147,7 +151,7 @@ def replica_set_of(workload: Workload) -> ReplicaSet | None:
 
 
 def _claims(workload: Workload, pods: Iterable[Pod]) -> list[PersistentVolumeClaim]:
-    """The claims that a StatefulSet makes for its pods."""
+    """The claims of a StatefulSet for its pods."""
     if workload.kind != "StatefulSet":
         return []
     plain, made = msgspec.to_builtins(workload), []
@@ -160,7 +164,7 @@ def _claims(workload: Workload, pods: Iterable[Pod]) -> list[PersistentVolumeCla
 
 
 def _owner_of_pods(workload: Workload) -> tuple[KindSpec, JsonObject]:
-    """The kind of what manages the pods, and the object as far as pods name it."""
+    """The kind and identity of the pods' controller: for a Deployment, its ReplicaSet."""
     if workload.kind == "Deployment":
         name = _replica_set_name(workload)
         return _resource("ReplicaSet"), {"metadata": {"name": name, "uid": f"{workload.namespace}/{name}"}}
@@ -196,7 +200,7 @@ def _is_indexed(workload: Workload) -> bool:
 
 
 def _hosts(spec: PodSpec, nodes: Iterable[Node]) -> list[Node]:
-    """The nodes on which the DaemonSet controller would want a pod: it asks before the scheduler does."""
+    """The nodes for which the DaemonSet controller would create a pod; it checks selectors and taints itself."""
     tolerations = msgspec.convert(daemon_tolerations(msgspec.to_builtins(spec)), list[Toleration])
     return [node for node in nodes if _runs_on(spec, tolerations, node)]
 
@@ -216,7 +220,7 @@ def _runs_on(spec: PodSpec, tolerations: Sequence[Toleration], node: Node) -> bo
 
 
 def claims_for(pod: Pod, templates: Mapping[str, ResourceClaimTemplate]) -> list[KubeObject]:
-    """The claims of a pod that has none yet; `templates` by key. The pod's status then names its resource claims."""
+    """The claims for a pod that has none yet; `templates` by key. Sets the pod's status to name its resource claims."""
     if not (pod.spec.resource_claims or any(volume.ephemeral for volume in pod.spec.volumes or ())):
         return []
     plain = msgspec.to_builtins(pod)
@@ -234,7 +238,7 @@ def _volume_claims(pod: JsonObject) -> Iterator[PersistentVolumeClaim]:
 def _device_claims(
     pod: Pod, plain: JsonObject, templates: Mapping[str, ResourceClaimTemplate]
 ) -> Iterator[ResourceClaim]:
-    """A server would complete the names with characters that it draws; here they end where these would begin."""
+    """The names are the generateNames without random characters."""
     for entry, wanted in templates_waited_for(plain).items():
         template = templates.get(f"{pod.namespace}/{wanted}")
         if template is not None:
