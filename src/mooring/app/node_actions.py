@@ -1,4 +1,4 @@
-"""Things to try with the nodes of an embedded cluster, done through its API."""
+"""What `mooring nodes` does with the nodes of an embedded cluster, through its API like any other client."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,10 +16,11 @@ from mooring.model.media_types import MERGE_PATCH
 
 NODES = "/api/v1/nodes"
 _RETRY_S = 1.0
+"""How often a drain tries evictions again that a PodDisruptionBudget refuses; `kubectl drain` waits 5 s."""
 
 
 async def add(client: ApiClient, count: int, template: JsonObject | None) -> AsyncIterator[str]:
-    """That many more, under the first names that are free. Tells the name of each."""
+    """Create `count` nodes under the first free names. Yields each name."""
     taken = {node["metadata"]["name"] for node in (await client.list(NODES))["items"]}
     for node in more_nodes(count, taken, template):
         await client.post(NODES, node)
@@ -31,11 +32,13 @@ async def remove(client: ApiClient, name: str) -> None:
 
 
 async def fail(client: ApiClient, name: str) -> None:
-    """Its kubelet falls silent: the node is found unreachable, and its pods are evicted when their time is up."""
+    """Stop the heartbeats of the node. The node controller finds it unreachable and evicts its pods after their toleration
+    time."""
     await _annotate(client, name, "true")
 
 
 async def recover(client: ApiClient, name: str) -> None:
+    """Start the heartbeats of the node again."""
     await _annotate(client, name, None)
 
 
@@ -44,7 +47,7 @@ async def _annotate(client: ApiClient, name: str, value: str | None) -> None:
 
 
 async def drain(client: ApiClient, name: str) -> AsyncIterator[str]:
-    """Cordon the node and evict its pods, but those of daemons, as their budgets allow. Tells what happens."""
+    """Cordon the node and evict its pods, except those of DaemonSets, as their budgets allow. Yields what happens."""
     await client.patch(f"{NODES}/{name}", {"spec": {"unschedulable": True}}, MERGE_PATCH)
     yield f"{name} cordoned"
     told: set[str] = set()
@@ -75,7 +78,7 @@ def _is_daemons(pod: JsonObject) -> bool:
 
 
 async def _evict(client: ApiClient, pod: JsonObject) -> str:
-    """Why not; empty: it is evicted, or gone."""
+    """Evict one pod. Returns why its budget refuses; empty if the pod is evicted or gone."""
     meta = pod["metadata"]
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": meta["name"]}}
     try:
@@ -87,23 +90,23 @@ async def _evict(client: ApiClient, pod: JsonObject) -> str:
     return ""
 
 
-# ---- Finds out whether a kubeconfig leads to a cluster of `mooring up`, for commands that must not touch any other.
-
+# ---- only clusters of `mooring up`
 
 _UNAUTHORIZED = 401
 
 
 class NotOurs(Exception):
-    """The server is not one of `mooring up`."""
+    """`mooring up` did not start this server."""
 
     def __init__(self, server: str) -> None:
         super().__init__(f"{server} is not a cluster that `mooring up` started: nothing was changed")
 
 
 async def own_connection(access: ConnectionSettings, user_agent: str) -> ConnectionSettings:
-    """Access to the same cluster below the path that only this cluster serves. It reads one document and writes nothing.
+    """The same connection below the path prefix that only this cluster serves, so that no request can reach another cluster,
+    even if another one starts on the port. Reads one document and writes nothing.
 
-    Raises NotOurs; ApiError (401) where the server does not say, because it does not know the user.
+    Raises NotOurs, and ApiError (401) if the server does not accept the credentials.
     """
     async with ApiClient(access, user_agent, qps=-1) as client:
         try:

@@ -1,4 +1,9 @@
-"""`mooring run`: a scheduler with its pages, its lease and its signals, from start to exit status."""
+"""`mooring run`: one process with a scheduler, its pages, its lease and its signals, from start to exit status.
+
+The order matters. Pages are served first, so that probes work while the cache fills. Reflectors run before the lease is
+acquired, so that a new leader has a warm cache (unless delayCacheUntilActive). The scheduler runs only while the process
+leads; a process that loses the lease exits with status 1, as kube-scheduler does.
+"""
 
 import asyncio
 import os
@@ -39,14 +44,16 @@ from mooring.scheduler.scheduler import Scheduler
 Work = Coroutine[Any, Any, None]
 
 STORY_VERBOSITY = 3
-"""From here on the log tells the story of each pod. Asked at the start: to tell it to nobody would cost too."""
+"""From this verbosity on the log has the story of each pod. Read once at the start: building texts that are not logged would
+cost time in every attempt."""
 
 SNAPSHOT_PATH = "/debug/mooring/snapshot"
+"""Where `mooring snapshot` gets the state."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServingSettings:
-    """How the pages are served. Port 0: not at all."""
+    """How the pages are served; the flags have the same names. Port 0 serves none."""
 
     address: str = "0.0.0.0"
     port: int = 10259
@@ -57,16 +64,19 @@ class ServingSettings:
     authentication: ConnectionSettings | None = None
     authorization: ConnectionSettings | None = None
     looks_up: bool = True
+    """Whether to read the client authority that the cluster publishes."""
     is_lookup_needed: bool = False
     access: AccessSettings = field(default_factory=AccessSettings)
 
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
+    """All that the command line and the configuration say."""
+
     config: KubeSchedulerConfiguration
     access: ConnectionSettings
     lease_access: ConnectionSettings
-    """The same for the thread of the lease, which shares no credentials with the scheduler: they keep state."""
+    """The same for the lease thread. Credentials keep state that belongs to one event loop, so the two share none."""
     registry: Registry | None = None
     pace: ClientLimits = field(default_factory=ClientLimits)
     serving: ServingSettings = field(default_factory=ServingSettings)
@@ -77,7 +87,10 @@ class RunSettings:
 
 
 class Running:
-    """One process of `mooring run`. Raises at the start what the command line tells: ConfigError, ListenError, ..."""
+    """One process of `mooring run`. Make it inside the event loop, and call `run` once.
+
+    Raises ConfigError, ListenError, CertificateError, AuthorityError, ElectionError before it schedules anything.
+    """
 
     def __init__(self, settings: RunSettings, logs: Logs) -> None:
         self._settings = settings
@@ -99,7 +112,7 @@ class Running:
         read_watches(self._live.reflectors.members, self._metrics.registry)
         self._stopping = asyncio.Event()
         self._ended = asyncio.Event()
-        """Set when a candidate has to stop: the lease is over, the scheduler has ended, or a signal asks for it."""
+        """Set when the process has to stop: the lease is lost, the scheduler has ended, or a signal arrived."""
         self._leading: asyncio.Task[None] | None = None
 
     def _build(self) -> Scheduler:
@@ -117,7 +130,7 @@ class Running:
         )
 
     def _tell(self, pod: Pod, text: str) -> None:
-        """What happens to each pod, with the number of the attempt."""
+        """Log what happens to a pod."""
         self._log.v(STORY_VERBOSITY, text, pod=ObjectRef(pod.name, pod.namespace))
 
     def _report(self, text: str, fault: Exception | None) -> None:
@@ -126,7 +139,7 @@ class Running:
     # ---- from start to end
 
     async def run(self) -> int:
-        """The exit status."""
+        """Run until a signal or the loss of the lease. Returns the exit status."""
         self._log.info("Starting Kubernetes Scheduler", version="v1.36.4", implementation="mooring")
         for text, gates in told_gates(self._settings.gates or {}):
             self._log.info(text, gates=", ".join(gates))
@@ -148,7 +161,8 @@ class Running:
 
     @property
     def _elects(self) -> bool:
-        """A second opinion takes nobody's lease."""
+        """Whether this process takes part in leader election. A dry run does not: it must not take the lease from the
+        scheduler at work."""
         return self._settings.config.leader_election.leader_elect and not self._settings.is_dry_run
 
     def _finished(self) -> int:
@@ -163,7 +177,7 @@ class Running:
             await self._live.schedule()
 
     async def _or_stop(self, work: Work) -> bool:
-        """Do it until it is done, or until we are to stop. Whether it was done."""
+        """Run `work` until it ends or the process has to stop. Returns whether it ended."""
         task = asyncio.create_task(work)
         stopping = asyncio.create_task(self._stopping.wait())
         await first_of(task, stopping)
@@ -179,7 +193,7 @@ class Running:
     # ---- the lease
 
     async def _elect(self, schedule: Callable[[], Work]) -> int:
-        """Schedule while the lease is ours. A leader that loses it stops at once, and so does the process."""
+        """Schedule while this process holds the lease. Returns the exit status."""
         lease = self._lease_thread(schedule)
         lease.over.add_done_callback(lambda _: self._ended.set())
         lease.start()
@@ -217,9 +231,9 @@ class Running:
         return LeaseThread(access, connection, USER_AGENT, settings, callbacks, self._fence, self._log)
 
     async def _stop_leading(self, lease: LeaseThread) -> bool:
-        """Let writes that are under way end while the lease is still renewed. Whether the lease had run out.
+        """Stop scheduling, and wait for writes that are under way while the lease is still renewed.
 
-        Raises what ended the scheduler, if that is a bug.
+        Returns whether the lease was lost. Raises the exception that ended the scheduler, if that is a bug.
         """
         if self._leading is None:
             return False
@@ -237,6 +251,7 @@ class Running:
     # ---- the pages
 
     async def _serve(self, stack: AsyncExitStack) -> None:
+        """Start the server of the pages; `stack` stops it."""
         serving, log = self._settings.serving, self._log
         if not serving.port:
             return
@@ -280,6 +295,7 @@ class Running:
     # ---- signals
 
     def _heed_signals(self) -> None:
+        """SIGTERM and SIGINT stop the process, SIGUSR2 logs its state."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop)
@@ -287,7 +303,7 @@ class Running:
 
     def _stop(self) -> None:
         if self._stopping.is_set():
-            os._exit(1)  # asked a second time: at once
+            os._exit(1)  # the second signal: exit at once
         self._stopping.set()
 
     def _dump(self) -> None:

@@ -1,4 +1,7 @@
-"""What several commands take: a scheduler configuration and plugin files."""
+"""Options that several commands share, and what they mean: configuration, plugin files, feature gates, node templates.
+
+Also the values of all flags as /flagz shows them. Commands exit with status 2 through `refuse` for input that is wrong.
+"""
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +23,11 @@ from mooring.kit.yaml_reader import YamlFault, keep_last, read_document
 from mooring.model.validation.problem import Problem, show
 from mooring.scheduler.assembly import all_plugins
 
+config_file = click.option("--config", metavar="FILE", help="A KubeSchedulerConfiguration (v1).")
+plugin_files = click.option(
+    "--plugin", "plugins", multiple=True, metavar="FILE.py", help="A Python file with your own plugins."
+)
+node_template = click.option("--node-template", metavar="FILE", help="A Node manifest to make the nodes from.")
 feature_gates = click.option(
     "--feature-gates",
     multiple=True,
@@ -32,7 +40,7 @@ feature_gates = click.option(
 def configured(
     path: str | None, gates: Mapping[str, bool] | None = None, settings: SchedulerSettings | None = None
 ) -> KubeSchedulerConfiguration:
-    """The configuration in a file, or that of a snapshot, or upstream's default. Raises ConfigError."""
+    """The configuration in the file, or that of a snapshot, or upstream's default. Raises ConfigError."""
     if path is None and settings is not None:
         return configuration.from_object(settings.configuration, feature_gates=gates)
     if path is None:
@@ -46,7 +54,10 @@ def configured(
 
 
 def enable_loaded(config: KubeSchedulerConfiguration, registry: Registry) -> list[str]:
-    """Enable the plugins of files that the configuration does not mention, in all profiles. Returns a note for each."""
+    """Enable plugins of files that the configuration does not mention in all profiles. Returns a note for each.
+
+    Only `simulate` does this: to try a plugin should need no configuration.
+    """
     notes = []
     for name in registry.files:
         if any(_mentions(profile.plugins, name) for profile in config.profiles):
@@ -60,7 +71,7 @@ def enable_loaded(config: KubeSchedulerConfiguration, registry: Registry) -> lis
 
 
 def idle_plugins(config: KubeSchedulerConfiguration, registry: Registry) -> dict[str, str]:
-    """The plugins that were loaded from files and that no profile enables, with their files."""
+    """Plugins that were loaded from files and that no profile enables: name -> file."""
     enabled = {name for profile in config.profiles for name in profile.plugins.enabled_names()}
     return {name: file for name, file in registry.files.items() if name not in enabled}
 
@@ -72,13 +83,13 @@ def _mentions(plugins: Plugins, name: str) -> bool:
 
 
 def _sorts(registry: Registry, name: str) -> bool:
-    """Whether the plugin orders the queue: a profile has one such plugin, so it cannot be added to the others."""
+    """Whether the plugin is a QueueSort plugin: a profile has exactly one, so it cannot be added."""
     factory = registry.factory(name)
     return isinstance(factory, type) and issubclass(factory, QueueSortPlugin)
 
 
 def chosen_gates(text: str, settings: SchedulerSettings | None = None) -> dict[str, bool]:
-    """All feature gates, as `--feature-gates` chooses them; without it, as a snapshot has them."""
+    """The value of every feature gate: from `--feature-gates`, or from the snapshot, or the default."""
     try:
         return parse_gates(text if text or settings is None else settings.gates_text)
     except GateError as fault:
@@ -86,25 +97,26 @@ def chosen_gates(text: str, settings: SchedulerSettings | None = None) -> dict[s
 
 
 def tell_gates(gates: Mapping[str, bool]) -> None:
-    """Say on stderr which of the gates that were chosen count, and which do not."""
+    """Print to standard error which of the given gates have no effect."""
     for text, told in told_gates(gates):
         if told and text != IN_EFFECT:
             click.echo(f"{text}: {', '.join(told)}", err=True)
 
 
 def registry_with(plugin_files: Sequence[str]) -> Registry:
-    """All plugins, and those of these files. Raises RegistryError."""
+    """The registry of all plugins, with those of the files. Raises RegistryError."""
     registry = all_plugins()
-    with redirect_stdout(sys.stderr):  # the report alone goes to standard output
+    with redirect_stdout(sys.stderr):  # a plugin file may print; standard output is for the report
         for file in plugin_files:
             load_file(registry, file)
     return registry
 
 
-# ---- The Node manifest from which nodes are made.
+# ---- node templates
 
 
 def read_node_template(path: str | None) -> dict[str, Any] | None:
+    """The Node manifest from which nodes are made; None for the default."""
     if path is None:
         return None
     try:
@@ -119,53 +131,81 @@ def read_node_template(path: str | None) -> dict[str, Any] | None:
     return written
 
 
-# ---- What /flagz shows: all flags of kube-scheduler v1.36 with their values, as Go writes them.
+# ---- /flagz
 
 
-DEFAULTS: dict[str, str] = {
-    **dict.fromkeys(("allow-metric-labels", "disabled-metrics", "emulated-version", "min-compatibility-version"), "[]"),
-    **dict.fromkeys(("requestheader-allowed-names", "requestheader-uid-headers"), "[]"),
-    **dict.fromkeys(("tls-cipher-suites", "tls-curve-preferences", "tls-sni-cert-key"), "[]"),
-    "authorization-always-allow-paths": "[/healthz,/readyz,/livez]",
-    "requestheader-extra-headers-prefix": "[x-remote-extra-]",
-    "requestheader-group-headers": "[x-remote-group]",
-    "requestheader-username-headers": "[x-remote-user]",
-    **dict.fromkeys(("allow-metric-labels-manifest", "authentication-kubeconfig", "authorization-kubeconfig"), ""),
-    **dict.fromkeys(("cert-dir", "client-ca-file", "config", "feature-gates", "kubeconfig", "master", "vmodule"), ""),
-    **dict.fromkeys(("requestheader-client-ca-file", "show-hidden-metrics-for-version", "tls-cert-file"), ""),
-    **dict.fromkeys(("tls-min-version", "tls-private-key-file", "write-config-to"), ""),
-    **dict.fromkeys(("authentication-skip-lookup", "disable-http2-serving", "help", "version"), "false"),
-    **dict.fromkeys(("log-json-split-stream", "log-text-split-stream"), "false"),
-    **dict.fromkeys(("permit-address-sharing", "permit-port-sharing"), "false"),
-    **dict.fromkeys(("authentication-tolerate-lookup-failure", "contention-profiling", "leader-elect"), "true"),
-    "profiling": "true",
-    "authentication-token-webhook-cache-ttl": "10s",
-    "authorization-webhook-cache-authorized-ttl": "10s",
-    "authorization-webhook-cache-unauthorized-ttl": "10s",
-    "bind-address": "0.0.0.0",
-    "http2-max-streams-per-connection": "0",
-    "kube-api-burst": "100",
-    "kube-api-content-type": "application/vnd.kubernetes.protobuf",
-    "kube-api-qps": "50",
-    "leader-elect-lease-duration": "15s",
-    "leader-elect-renew-deadline": "10s",
-    "leader-elect-resource-lock": "leases",
-    "leader-elect-resource-name": "kube-scheduler",
-    "leader-elect-resource-namespace": "kube-system",
-    "leader-elect-retry-period": "2s",
-    "log-flush-frequency": "5s",
-    "log-json-info-buffer-size": "0",
-    "log-text-info-buffer-size": "0",
-    "logging-format": "text",
-    "pod-max-in-unschedulable-pods-duration": "5m0s",
-    "secure-port": "10259",
-    "v": "0",
-}
-"""Of kube-scheduler v1.36.4, as its own /flagz shows them. Lists are in brackets."""
+DEFAULTS: dict[str, str] = dict(
+    line.split("=", 1)
+    for line in [
+        "allow-metric-labels=[]",
+        "allow-metric-labels-manifest=",
+        "authentication-kubeconfig=",
+        "authentication-skip-lookup=false",
+        "authentication-token-webhook-cache-ttl=10s",
+        "authentication-tolerate-lookup-failure=true",
+        "authorization-always-allow-paths=[/healthz,/readyz,/livez]",
+        "authorization-kubeconfig=",
+        "authorization-webhook-cache-authorized-ttl=10s",
+        "authorization-webhook-cache-unauthorized-ttl=10s",
+        "bind-address=0.0.0.0",
+        "cert-dir=",
+        "client-ca-file=",
+        "config=",
+        "contention-profiling=true",
+        "disable-http2-serving=false",
+        "disabled-metrics=[]",
+        "emulated-version=[]",
+        "feature-gates=",
+        "help=false",
+        "http2-max-streams-per-connection=0",
+        "kube-api-burst=100",
+        "kube-api-content-type=application/vnd.kubernetes.protobuf",
+        "kube-api-qps=50",
+        "kubeconfig=",
+        "leader-elect=true",
+        "leader-elect-lease-duration=15s",
+        "leader-elect-renew-deadline=10s",
+        "leader-elect-resource-lock=leases",
+        "leader-elect-resource-name=kube-scheduler",
+        "leader-elect-resource-namespace=kube-system",
+        "leader-elect-retry-period=2s",
+        "log-flush-frequency=5s",
+        "log-json-info-buffer-size=0",
+        "log-json-split-stream=false",
+        "log-text-info-buffer-size=0",
+        "log-text-split-stream=false",
+        "logging-format=text",
+        "master=",
+        "min-compatibility-version=[]",
+        "permit-address-sharing=false",
+        "permit-port-sharing=false",
+        "pod-max-in-unschedulable-pods-duration=5m0s",
+        "profiling=true",
+        "requestheader-allowed-names=[]",
+        "requestheader-client-ca-file=",
+        "requestheader-extra-headers-prefix=[x-remote-extra-]",
+        "requestheader-group-headers=[x-remote-group]",
+        "requestheader-uid-headers=[]",
+        "requestheader-username-headers=[x-remote-user]",
+        "secure-port=10259",
+        "show-hidden-metrics-for-version=",
+        "tls-cert-file=",
+        "tls-cipher-suites=[]",
+        "tls-curve-preferences=[]",
+        "tls-min-version=",
+        "tls-private-key-file=",
+        "tls-sni-cert-key=[]",
+        "v=0",
+        "version=false",
+        "vmodule=",
+        "write-config-to=",
+    ]
+)
+"""The flags of kube-scheduler v1.36.4 with their defaults, copied from its /flagz. Lists are in brackets."""
 
 
 def flag_values(options: Iterable[click.Parameter], values: Mapping[str, Any]) -> dict[str, str]:
-    """All flags with their values as text. Flags that were not given have their default."""
+    """All flags with their values as Go writes them. Flags that were not given have their default."""
     shown = dict(DEFAULTS)
     for option in options:
         name, value = _flag_of(option), values.get(option.name or "")
@@ -194,7 +234,7 @@ def _shown(value: Any, is_list: bool) -> str:
 
 
 def _without_credentials(url: str) -> str:
-    """A URL may have a password in it; /flagz shows none."""
+    """The URL without user and password: /flagz shows no secrets."""
     try:
         parts = urlsplit(url)
     except ValueError:

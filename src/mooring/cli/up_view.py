@@ -1,4 +1,4 @@
-"""The live view of `mooring up`: one screen, drawn anew each second."""
+"""The live view of `mooring up`: pods, nodes, pending pods and events on one screen, drawn twice a second."""
 
 import time
 
@@ -9,13 +9,15 @@ from rich.text import Text
 from mooring.embedded.cluster_statistics import ClusterSummary, NodeUsage
 
 _BAR = 20
+"""Characters of a bar."""
 _MOST_ROWS = 12
+"""Up to so many nodes have a line each; more are shown as a histogram, so that the view fits a terminal of 24 lines."""
 _BINS = 10
 _STATES = ("Pending", "Running", "Terminating", "Succeeded", "Failed")
 
 
 class UpView:
-    """Renders what a ClusterStatistics shows."""
+    """Renders a ClusterSummary."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -57,7 +59,7 @@ def _node_bars(nodes: list[NodeUsage]) -> Table:
 
 
 def _histogram(nodes: list[NodeUsage]) -> Table:
-    """Of many nodes: how many are how full, by the fuller of cpu and memory."""
+    """How many nodes are how full, by the larger share of cpu and memory."""
     counts = [0] * _BINS
     for load in nodes:
         counts[min(int(max(load.cpu, load.memory) * _BINS), _BINS - 1)] += 1
