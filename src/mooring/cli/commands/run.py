@@ -63,37 +63,16 @@ Exit status:
   2  the input is invalid
 """
 
-IGNORED = [
-    "tls-min-version",
-    "tls-cipher-suites",
-    "tls-curve-preferences",
-    "tls-sni-cert-key",
-    "disable-http2-serving",
-    "http2-max-streams-per-connection",
-    "permit-address-sharing",
-    "permit-port-sharing",
-    "emulated-version",
-    "min-compatibility-version",
-    "allow-metric-labels",
-    "allow-metric-labels-manifest",
-    "disabled-metrics",
-    "show-hidden-metrics-for-version",
-    "vmodule",
-    "log-flush-frequency",
-    "log-json-info-buffer-size",
-    "log-json-split-stream",
-    "log-text-info-buffer-size",
-    "log-text-split-stream",
-    "kube-api-content-type",
-    "profiling",
-    "contention-profiling",
-    "requestheader-allowed-names",
-    "requestheader-client-ca-file",
-    "requestheader-extra-headers-prefix",
-    "requestheader-group-headers",
-    "requestheader-uid-headers",
-    "requestheader-username-headers",
-]
+_NO_MEANING = """
+tls-min-version tls-cipher-suites tls-curve-preferences tls-sni-cert-key disable-http2-serving
+http2-max-streams-per-connection permit-address-sharing permit-port-sharing emulated-version min-compatibility-version
+allow-metric-labels allow-metric-labels-manifest disabled-metrics show-hidden-metrics-for-version vmodule
+log-flush-frequency log-json-info-buffer-size log-json-split-stream log-text-info-buffer-size log-text-split-stream
+kube-api-content-type profiling contention-profiling requestheader-allowed-names requestheader-client-ca-file
+requestheader-extra-headers-prefix requestheader-group-headers requestheader-uid-headers
+requestheader-username-headers
+"""
+IGNORED = _NO_MEANING.split()
 """Flags of kube-scheduler that existing manifests may have and that mean nothing here: accepted, hidden, ignored."""
 
 _ELECTION = ("lease_duration", "renew_deadline", "retry_period", "resource_lock", "resource_name", "resource_namespace")
