@@ -1,36 +1,18 @@
 """Every configuration of the corpus is accepted or refused as kube-scheduler v1.36.4 does, in the same words."""
 
-import gzip
-import importlib.util
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from corpus import CHECK, rows
 from mooring.plugins.builtin import in_tree
 from mooring.sim.conform import config_answer
 
 HERE = Path(__file__).parent
 
 
-def _check() -> Any:
-    """check.py as it is handed to users: a script, not a package."""
-    spec = importlib.util.spec_from_file_location("conformance_check", HERE / "check.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def _rows() -> list[dict[str, Any]]:
-    with gzip.open(HERE / "config.jsonl.gz", "rt") as corpus:
-        return [json.loads(line) for line in corpus]
-
-
-CHECK = _check()
-ROWS = _rows()
+ROWS = rows("config")
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row["scenario"]["name"] for row in ROWS])

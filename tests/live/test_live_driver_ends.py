@@ -7,26 +7,14 @@ from typing import Any
 import pytest
 
 from build import a_node
-from live_stage import P, Stage, a_stage, pod, run
+from live_stage import V1, V2, P, Stage, a_stage, deletions, pod, preempted, run
 from mooring.apiclient.unanswered import ConnectionLost
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.fence import Fence, FencedOff
 from mooring.model.api_errors import ApiError, internal_error
 from mooring.scheduler.inputs import ObjectAdded
 
-HIGH = pod("high", cpu="4", priority=9)
-V1, V2 = (pod(name, cpu="2", node="n1") for name in ("v1", "v2"))
 LOGGER = "mooring.live.driver"
-
-
-async def preempted(stage: Stage) -> None:
-    stage.shows(V1, V2)
-    stage.shows(HIGH)
-    await stage.rest()
-
-
-def deletions(stage: Stage) -> list[str]:
-    return [call for call in stage.server.calls if call.startswith("delete")]
 
 
 # ---- the end of the lease
