@@ -116,6 +116,8 @@ class Running:
         self._leading: asyncio.Task[None] | None = None
 
     def _build(self) -> Scheduler:
+        """The scheduler. Ties are broken by seed, as upstream breaks them at random; simulations use the lowest
+        name."""
         settings = self._settings
         return build_scheduler(
             settings.config,
@@ -212,6 +214,7 @@ class Running:
         return self._finished()
 
     def _lease_thread(self, schedule: Callable[[], Work]) -> LeaseThread:
+        """The thread that renews the lease, with callbacks that start and stop scheduling on this loop."""
         config = self._settings.config
 
         def start() -> None:
@@ -276,6 +279,7 @@ class Running:
         stack.push_async_callback(server.stop)
 
     def _pages(self) -> Pages:
+        """All pages; each reads the current state when it is requested."""
         config, metrics = self._settings.config, self._metrics
         metrics.led(False)
         sources = Sources(

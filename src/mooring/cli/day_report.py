@@ -33,6 +33,7 @@ def day_as_text(report: DayReport, took_s: float, wide: bool) -> Iterator[str]:
 
 
 def day_as_json(report: DayReport, took_s: float) -> dict[str, Any]:
+    """The whole report; times in seconds."""
     answer: dict[str, Any] = {
         "simulatedSeconds": report.simulated_s,
         "tookSeconds": round(took_s, 3),
@@ -57,6 +58,7 @@ def day_as_json(report: DayReport, took_s: float) -> dict[str, Any]:
 
 
 def _waits(waits: Sequence[Waits]) -> str:
+    """A row for each priority, the highest first."""
     heads = ("PRIORITY", "PLACED", "P50", "P90", "P99", "MAX", "PENDING", "PREEMPTED")
     rows = [
         (
@@ -113,6 +115,7 @@ def _can_show(text: str) -> bool:
 
 
 def _span_table(spans: Sequence[Span]) -> str:
+    """A row for each span, with `-o wide`."""
     names = sorted({name for span in spans for name in span.used}, key=lambda name: (name not in SHOWN_ALWAYS, name))
     heads = ("FROM", *(name.upper() if name in SHOWN_ALWAYS else name for name in names), "WAITING PODS")
     rows = [
@@ -131,6 +134,7 @@ def _nodes(report: DayReport) -> str:
 
 
 def _summary(report: DayReport, took_s: float) -> str:
+    """The last two lines of the report."""
     fates = [
         (len(report.placements), f"placed on {_spread(report)}"),
         (report.finished, "finished"),

@@ -222,6 +222,7 @@ def _flag_of(option: click.Parameter) -> str:
 
 
 def _shown(value: Any, is_list: bool) -> str:
+    """A value as Go's flag package prints it."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):

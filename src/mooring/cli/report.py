@@ -194,6 +194,7 @@ def _wide_cells(result: PodResult) -> tuple[object, ...]:
 
 
 def _nodes(nodes: list[NodeUse], wide: bool) -> str:
+    """A row for each node. Extended resources are always shown, others only with `-o wide`."""
     extra = sorted({name for node in nodes for name, (_, room) in node.amounts.items() if room} - set(SHOWN_ALWAYS))
     shown = [*SHOWN_ALWAYS, *(name for name in extra if wide or "/" in name)]
     heads = ("NODE", "PODS", "NEW", *(name.upper() if name in SHOWN_ALWAYS else name for name in shown))
@@ -205,6 +206,7 @@ def _nodes(nodes: list[NodeUse], wide: bool) -> str:
 
 
 def _amount(node: NodeUse, resource: str) -> str:
+    """Requested and allocatable amount with the share, in units that people read."""
     used, room = node.amounts.get(resource, (0, 0))
     if not room and not used:
         return "-"
@@ -241,6 +243,7 @@ def _cut_table(heads: Sequence[str], rows: Sequence[Sequence[object]], wide: boo
 
 
 def _pod_json(result: PodResult) -> dict[str, Any]:
+    """One entry of `pods`."""
     answer: dict[str, Any] = {
         "namespace": result.pod.namespace,
         "name": result.pod.name,
@@ -259,6 +262,7 @@ def _pod_json(result: PodResult) -> dict[str, Any]:
 
 
 def _explanation_json(explanation: Explanation) -> dict[str, Any]:
+    """One entry of `explanations`."""
     decision = explanation.decision
     answer: dict[str, Any] = {"pod": explanation.pod.key, "result": explanation.fate.value}
     if explanation.now_on:

@@ -24,6 +24,7 @@ class UpView:
         self._since = time.monotonic()
 
     def draw(self, summary: ClusterSummary, width: int) -> RenderableType:
+        """The view for a terminal of this width."""
         parts: list[RenderableType] = [self._head(), Text(_pods_line(summary)), Text("")]
         parts.append(_node_bars(summary.nodes) if len(summary.nodes) <= _MOST_ROWS else _histogram(summary.nodes))
         if summary.pending:
@@ -48,6 +49,7 @@ def _pods_line(summary: ClusterSummary) -> str:
 
 
 def _node_bars(nodes: list[NodeUsage]) -> Table:
+    """A row with bars for each node."""
     table = Table(box=None, pad_edge=False, show_edge=False)
     for header in ("node", "cpu", "", "memory", "", "pods"):
         table.add_column(header, justify="right" if header in ("pods", "") else "left")

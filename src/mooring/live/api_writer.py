@@ -67,6 +67,7 @@ class ApiWriter:
     draw: Random = random.random
 
     async def bind(self, pod: Pod, node_name: str) -> None:
+        """POST the binding subresource. The uid makes the API server refuse if a new pod has taken the name."""
         body = {
             "kind": "Binding",
             "apiVersion": "v1",

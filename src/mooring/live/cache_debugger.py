@@ -55,6 +55,8 @@ def _is_tracked(scheduler: Scheduler, pod: Pod) -> bool:
 
 
 def _nodes(scheduler: Scheduler) -> Iterator[str]:
+    """One block of lines for each node, in the form of upstream's CacheDumper. A deleted node that still has pods
+    is shown."""
     table = scheduler.cluster.nodes
     for row, node in enumerate(table.nodes):
         if node is None and not table.pods_on[row]:
@@ -97,6 +99,7 @@ def snapshot(
 
 
 def _believed(scheduler: Scheduler) -> Iterator[KubeObject]:
+    """Nodes, other objects, placed and assumed pods, then pods in the queue; each pod once."""
     cluster = scheduler.cluster
     yield from (node for node in cluster.nodes.nodes if node is not None)
     for objects in cluster.objects.values():
@@ -107,6 +110,7 @@ def _believed(scheduler: Scheduler) -> Iterator[KubeObject]:
 
 
 def _written(item: KubeObject) -> JsonObject:
+    """The object as a manifest."""
     spec = BY_STRUCT[type(item)]
     body: JsonObject = msgspec.to_builtins(item)
     if spec.makes_pods:

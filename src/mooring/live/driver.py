@@ -174,6 +174,7 @@ class LiveDriver:
             self._scheduler.release_waiting()
 
     def _do(self, intent: Intent) -> None:
+        """Start what one intent wants. Nothing here waits: `_carry_out` runs between two attempts."""
         match intent:
             case Bind():
                 self._binds += 1
@@ -216,6 +217,7 @@ class LiveDriver:
     # ---- binding
 
     async def _bind(self, intent: Bind) -> None:
+        """Bind, and report the outcome exactly once, whatever happens."""
         try:
             outcome = await self._try_to_bind(intent)
         except Exception as bug:  # otherwise the cache would hold the pod on its node for ever
@@ -287,6 +289,7 @@ class LiveDriver:
     # ---- other objects
 
     async def _write(self, intent: Write) -> None:
+        """Write another object, and report the object or the fault under the token of the intent."""
         item, fault = None, None
         path, content_type = request_of(intent)
         try:

@@ -119,6 +119,7 @@ def _repetition(told: _ToldEvent, now_ns: int) -> Repetition:
 
 
 def _event(record: Record, instance: str, now_ns: int) -> JsonObject:
+    """The event for a record. The name is that of the pod with the time in hex, as client-go names events."""
     pod = record.pod
     name = f"{pod.name}.{now_ns:x}"
     if len(name) > _MAX_NAME_CHARS:
@@ -238,6 +239,7 @@ class EventWriter:
         self._enqueue(letter)
 
     async def _write(self, told: NewEvent | Repetition) -> None:
+        """Create the event, or patch its series; an event that the API server no longer has is created again."""
         if isinstance(told, NewEvent):
             await self._writer.create_event(told.event)
             return

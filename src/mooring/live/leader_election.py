@@ -196,9 +196,10 @@ class Election:
         """Whether this instance leads at `now_s`. Never true for two instances at the same moment."""
         return self._is_leader and now_s < self._ends_s
 
-    # What to do
+    # ---- what to do
 
     def step(self, now_s: float) -> Step:
+        """What to do now: a request, a pause, or Over. Raises RuntimeError while a request is open."""
         self._check_deadline(now_s)
         if self._over is not None:
             return self._over
@@ -238,9 +239,10 @@ class Election:
         now = self._candidate.now_text()
         return LeaseRecord(self._candidate.identity, self._times.written_s, acquire_time or now, now, transitions)
 
-    # What came of it
+    # ---- answers
 
     def hear(self, now_s: float, answer: Heard) -> None:
+        """Take the answer to the last request. A leader that is past its deadline stops, whatever the answer is."""
         asked, is_asked = self._ask, self._is_asked
         self._ask, self._is_asked = None, False
         if asked is None or not is_asked:
@@ -274,6 +276,7 @@ class Election:
         self._lease = lease
 
     def _take_or_wait(self, now_s: float) -> None:
+        """Renew our own lease, take an expired or empty one, wait for another's. A leader that finds another holder stops."""
         record, identity = self._record, self._candidate.identity
         if record.holder == identity:
             self._ask = self._update(record.acquire_time, record.transitions)
@@ -287,6 +290,7 @@ class Election:
             self._ask = self._update("", record.transitions + 1)
 
     def _hear_written(self, now_s: float, lease: JsonObject) -> None:
+        """The write succeeded: this instance leads from now on, counted from when it sent the request."""
         self._lease = lease
         self._record, self._observed_s = self._written, now_s
         ends_s = min(
@@ -305,6 +309,7 @@ class Election:
         self._due_s = now_s + self._times.retry_period_s
 
     def _hear_refused(self, now_s: float, asked: Create | Update, answer: NoLease | Unfulfilled) -> None:
+        """The write failed. After an optimistic renewal, read the lease at once; otherwise try again later."""
         error = answer.error if isinstance(answer, Unfulfilled) else "the lease is gone"
         keys = {"lock": str(self._candidate.lease), "err": error}
         if self._is_optimistic:

@@ -187,6 +187,7 @@ class LeaderElector:
         return outcome
 
     async def _campaign(self) -> Outcome:
+        """Follow the election step by step. After each answer the fence gets the new deadline."""
         while not self._stopping.is_set():
             step = self._election.step(self._now_s())
             match step:
@@ -214,6 +215,7 @@ class LeaderElector:
         return answer or Unfulfilled(f"no answer within {limit_s:g} s")
 
     async def _ask(self, ask: Ask) -> Heard:
+        """Make one request. Every failure is an answer: the election decides what it means."""
         lease = self._settings.lease
         try:
             match ask:
@@ -251,6 +253,7 @@ class LeaderElector:
     # ---- callbacks and events
 
     def _tell(self, leads: bool) -> None:
+        """Report a change of leadership: metric, event, callback."""
         if leads == self._has_told:
             return
         self._has_told = leads

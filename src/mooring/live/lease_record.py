@@ -67,6 +67,7 @@ class LeaseRecord:
         )
 
     def spec(self) -> JsonObject:
+        """The spec of the Lease with this record."""
         return {
             "holderIdentity": self.holder,
             "leaseDurationSeconds": self.duration_s,

@@ -60,6 +60,8 @@ class LeaseThread:
     # ---- in the thread
 
     def _work(self) -> None:
+        """The body of the thread. An exception shuts the fence before it is reported: nothing renews the lease any
+        more."""
         try:
             outcome = asyncio.run(self._stand())
         except BaseException as fault:

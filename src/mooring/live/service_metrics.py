@@ -178,6 +178,7 @@ def _limits_as_requests(resources: ResourceRequirements | None) -> ResourceRequi
 
 
 def _series(pod: Pod, amounts: Amounts) -> Iterator[tuple[tuple[str, ...], float]]:
+    """Labels and value of each resource that the pod has; cpu in cores, others in whole units."""
     spec = pod.spec
     priority = "" if spec.priority is None else str(spec.priority)
     of_pod = (pod.namespace, pod.name, spec.node_name, spec.scheduler_name, priority)

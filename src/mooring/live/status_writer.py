@@ -151,6 +151,7 @@ def with_patch(old: PodStatus, condition: Condition | None, nominated_node_name:
 
 
 def _conditions_patch(held: list[Condition], condition: Condition, now: str) -> JsonObject:
+    """The part of the patch for one condition, with `$setElementOrder` as client-go computes it."""
     before = typed_condition(held, condition.type)
     written = timed_typed(before, condition, now)
     if before is None:

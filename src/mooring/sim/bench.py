@@ -104,6 +104,7 @@ class _Stopwatch:
         self._before = now
 
     def figures(self, name: str, pods: int, scheduled: int) -> Figures:
+        """Throughput, and the median and 99th percentile of the laps."""
         seconds = (self._before - self._begin) / 1e9
         p50, p99 = (np.percentile(self._taken_ns, (50, 99)) / 1000).tolist() if self._taken_ns else (0.0, 0.0)
         return Figures(

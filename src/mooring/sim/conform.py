@@ -84,6 +84,7 @@ def _registry() -> Registry:
 
 
 def _run(line: bytes, options: DecideOptions, show: Callable[[Step], Answer]) -> Answer:
+    """Attempt the pods of a scenario in order."""
     name = ""
     try:
         scenario = parse(line)
@@ -100,6 +101,7 @@ def _run(line: bytes, options: DecideOptions, show: Callable[[Step], Answer]) ->
 
 
 def _full_step(step: Step) -> Answer:
+    """The answer of the mode `decide` for one attempt."""
     answer: Answer = {"result": step.outcome.value}
     decision = step.decision
     if step.gate is not None:
@@ -139,6 +141,7 @@ def _preemption(step: Step) -> Answer:
 
 
 def _compact_step(step: Step) -> Answer:
+    """The answer of the mode `compact` for one attempt."""
     answer: Answer = {"result": step.outcome.value}
     if isinstance(step.decision, Placement):
         answer["node"] = step.decision.node
@@ -235,6 +238,7 @@ def _perform(driver: Driver, op: Op) -> list[str]:
 
 
 def _state(driver: Driver, attempted: Sequence[str]) -> dict[str, Any]:
+    """Attempted, bound and pending pods after an operation."""
     bound, pending = {}, {}
     for pod in driver.pods():
         if pod.spec.node_name:
@@ -245,6 +249,7 @@ def _state(driver: Driver, attempted: Sequence[str]) -> dict[str, Any]:
 
 
 def _pending(driver: Driver, pod: Pod) -> dict[str, Any]:
+    """Where a pending pod is in the queue, and what its status says; empty for a pod that no profile schedules."""
     scheduler = driver.scheduler
     entry = scheduler.queued(pod.key)
     if entry is None:

@@ -53,6 +53,7 @@ class ClaimController:
         self._cluster = cluster
 
     def removed(self, item: KubeObject) -> None:
+        """The driver calls this for each object that is gone."""
         if not isinstance(item, Pod) or not _may_have_claims(item):
             return
         for claim in [each for each in self._cluster.objects.values() if isinstance(each, ResourceClaim)]:
@@ -122,6 +123,7 @@ class VolumeController:
             self._serve_all()
 
     def _volume_changed(self, volume: PersistentVolume) -> None:
+        """Serve the claim that the volume is reserved for, or all waiting claims if the volume is free."""
         held = volume.spec.claim_ref
         if not self._has_begun:
             return

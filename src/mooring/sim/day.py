@@ -182,6 +182,7 @@ class Day:
         heapq.heappush(self._plans, (when_ns, kind, self._sequence, what))
 
     def _bound(self, pod: Pod) -> None:
+        """Note the waiting time, and plan the end of the pod."""
         arrival = self._arrived[pod.id]
         now_ns = self._simulated.clock.now_ns()
         self._placements[pod.key] = pod.spec.node_name
@@ -198,6 +199,7 @@ class Day:
         return waits
 
     def _report(self, told: Pod | None) -> DayReport:
+        """The results at the end. Preempted pods count for their priority only if they arrived during the day."""
         stage = self._simulated
         self._gauge.read()
         for eviction in stage.evictions:
@@ -221,6 +223,7 @@ class Day:
         )
 
     def _notes(self) -> list[str]:
+        """Notes about input and outcome."""
         notes = []
         if self._simulated.finished:
             notes.append(

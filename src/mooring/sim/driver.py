@@ -183,6 +183,7 @@ class Driver:
     # ---- intents
 
     def _do(self, intent: Intent) -> None:
+        """Carry out one intent and report its outcome."""
         match intent:
             case Bind():
                 self._bind(intent)
@@ -202,6 +203,7 @@ class Driver:
                 self.scheduler.handle(CallAnswered(intent.token, self._reply(intent)))
 
     def _bind(self, intent: Bind) -> None:
+        """Bind as the API server does: set PodScheduled and the node, clear the nomination."""
         pod = self.objects.get(("Pod", intent.pod.key))
         if not isinstance(pod, Pod) or pod.id != intent.pod.id:
             self.scheduler.handle(BindAnswered(intent.pod, f'pods "{intent.pod.name}" not found'))
@@ -230,6 +232,7 @@ class Driver:
             self.scheduler.handle(WriteAnswered(intent.token, item))
 
     def _written(self, intent: Write) -> KubeObject | None:
+        """The object after the write, None after a deletion. Raises WriteRefused."""
         if intent.method == "POST" and not intent.name:
             self._names_given += 1
             intent = named(intent, f"{self._names_given:05d}")
@@ -246,6 +249,7 @@ class Driver:
         return self.objects[_name(new)]
 
     def _patch(self, pod: Pod, condition: Condition | None, nominated: str | None) -> None:
+        """Patch the status of a pod, unless it is gone or another pod has its name."""
         old = self.objects.get(("Pod", pod.key))
         if not isinstance(old, Pod) or old.id != pod.id:
             return
@@ -264,6 +268,7 @@ class Driver:
             self.on_changed(new)
 
     def _versioned(self, item: KubeObject) -> KubeObject:
+        """The object with a new resourceVersion, if this driver gives versions."""
         if self._version is None:
             return item
         self._version += 1

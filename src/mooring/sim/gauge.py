@@ -48,6 +48,7 @@ class UtilisationGauge:
         self._readings = 0
 
     def read(self) -> None:
+        """Add what was read last for the time that has passed, then read again. Sums only if the table was touched."""
         now_ns = self._driver.clock.now_ns()
         passed_ns = now_ns - self._now_ns
         if passed_ns:
@@ -99,6 +100,7 @@ class UtilisationGauge:
         return np.array([sums.get(name, 0) for _, sums, _ in self._points], np.float64)
 
     def _keep_point(self) -> None:
+        """Keep every n-th point; n doubles when there are too many."""
         self._readings += 1
         if self._readings % self._every:
             return

@@ -118,6 +118,7 @@ def _arrivals(arrivals: Source | Sequence[Written], objects: Sequence[KubeObject
 
 
 def _read(objects: Objects) -> Manifests:
+    """Files and dictionaries as one input; dictionaries are read as a JSON list. Raises TypeError for anything else."""
     listed = [objects] if isinstance(objects, str | os.PathLike | Mapping) else list(objects)
     for item in listed:
         if not isinstance(item, str | os.PathLike | Mapping):

@@ -5,15 +5,14 @@
 
 import re
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
 from mooring.kit.clock import NS_PER_S, Clock
 from mooring.model.pod import Pod
-from mooring.model.validation.problem import Problem
 from mooring.scheduler.decision import Decision
 from mooring.scheduler.scheduler import Scheduler
+from mooring.sim.reading.documents import UnusableInput
 
 # ---- stories: what happened to a pod, each entry with its time and its attempt
 
@@ -138,12 +137,8 @@ class Fate(Enum):
     """It was placed and then preempted."""
 
 
-class InputError(ValueError):
-    """Objects that cannot be used; `problems` has them all."""
-
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        super().__init__("\n".join(str(problem) for problem in problems))
-        self.problems = list(problems)
+class InputError(UnusableInput):
+    """Objects that cannot be used."""
 
 
 class NoSuchPod(ValueError):

@@ -86,6 +86,7 @@ class Placer:
         """Pods that this placer placed: such a pod is pending again after its preemption, any other victim is gone."""
 
     def put(self, item: KubeObject) -> None:
+        """Add an object: a pod without a node is pending, everything else is part of the cluster."""
         if isinstance(item, Pod) and not item.spec.node_name and not item.is_finished:
             self.pending[item.key] = item
             if item.status.nominated_node_name:
@@ -153,6 +154,8 @@ class Placer:
         return step
 
     def _act_on(self, pod: Pod, nomination: Nomination) -> None:
+        """Carry out a nomination: victims leave, and lower-priority nominations on the node are cleared, as
+        upstream does."""
         for victim in nomination.victims:
             self.cluster.nodes.displace(victim.id)
             if victim.key in self._placed:

@@ -134,11 +134,14 @@ class SimulatedCluster:
         seed: int,
         interested: InterestedExtenders | None,
     ) -> Steps[Decision]:
+        """Takes the place of `decide.deciding` in the scheduler: the same decision, with details if asked for,
+        remembered."""
         if pod.key in self.explained:
             options = replace(options, explain=True)
         return self._remember(pod, (yield from deciding(runner, pod, cluster, options, seed, interested)))
 
     def _remember(self, pod: Pod, decision: Decision) -> Decision:
+        """Keep what reports need of a decision; without its columns, which are large."""
         if pod.key in self.explained:
             self.explained_decisions[pod.key] = decision
         if self._records:

@@ -140,6 +140,7 @@ class Simulation:
         return results
 
     def _result(self, pod: Pod) -> PodResult:
+        """What became of one pending pod."""
         scheduler = self._simulated.scheduler
         now = self._driver.objects.get(("Pod", pod.key))
         if not isinstance(now, Pod):
@@ -205,6 +206,7 @@ class Simulation:
     # ---- Nodes and notes
 
     def _node_use(self) -> list[NodeUse]:
+        """The use of all nodes of the input, sorted by name."""
         nodes = self.cluster.nodes
         use = []
         for name in sorted(nodes.row_book):

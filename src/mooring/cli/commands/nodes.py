@@ -107,6 +107,8 @@ def drain(names: tuple[str, ...], kubeconfig: Path | None) -> None:
 def _run_each(
     action: Callable[[ApiClient, str], Awaitable[None]], names: tuple[str, ...], done: str, kubeconfig: Path | None
 ) -> None:
+    """Do one thing to each node, and print a line for each."""
+
     async def act(client: ApiClient) -> None:
         for name in names:
             await action(client, name)

@@ -285,6 +285,7 @@ def _delegate(kubeconfig: str | None, flag: str) -> ConnectionSettings | None:
 
 
 def _serving(flags: dict[str, Any]) -> ServingSettings:
+    """What the flags say about the pages."""
     try:
         access = AccessSettings(
             [path for path in flags["authorization_always_allow_paths"].split(",") if path],

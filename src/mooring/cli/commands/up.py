@@ -213,6 +213,7 @@ class _Up:
         return 0
 
     def _announce(self, service: EmbeddedService) -> None:
+        """Print the export line to standard output, for `eval`, and what to try to standard error."""
         click.echo(f"export KUBECONFIG={shlex.quote(str(service.kubeconfig))}")
         if self.settings.kubeconfig is not None:
             click.echo(f"The current context is {service.context} until this cluster stops.", err=True)

@@ -104,6 +104,7 @@ class ReviewCache(Generic[K, V]):
         self._asking: dict[K, asyncio.Future[V]] = {}
 
     async def get(self, key: K, ask: Callable[[], Awaitable[V]]) -> V:
+        """The kept answer, or that of `ask`. Raises what `ask` raises."""
         known = self._known.get(key)
         if known is not None and self._monotonic_s() < known[0]:
             return known[1]
@@ -115,6 +116,7 @@ class ReviewCache(Generic[K, V]):
         return await asyncio.shield(asking)
 
     def _keep(self, key: K, done: "asyncio.Future[V]") -> None:
+        """Keep an answer, and drop the oldest ones beyond MOST."""
         del self._asking[key]
         self._known.pop(key, None)
         if done.cancelled() or done.exception() is not None:
@@ -175,6 +177,7 @@ class TokenReviews:
         return await self._remembered.get(digest, lambda: self._ask(token))
 
     async def _ask(self, token: str) -> CallingUser | None:
+        """One TokenReview."""
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
         status = _status(await self._client.post(TOKEN_REVIEWS, body), "TokenReview")
         if not status.authenticated or status.user is None:
@@ -205,6 +208,7 @@ class AccessReviews:
         return await self._remembered.get((user, verb, path), lambda: self._ask(user, verb, path))
 
     async def _ask(self, user: CallingUser, verb: str, path: str) -> Permission:
+        """One SubjectAccessReview for a path that is no resource."""
         spec: dict[str, Any] = {"nonResourceAttributes": {"path": path, "verb": verb}, "user": user.name}
         spec["groups"] = [*user.groups]
         if user.uid:
@@ -269,6 +273,8 @@ class RequestAuthorizer:
         return user
 
     async def identify(self, caller: Caller) -> CallingUser:
+        """The user of a request: from the certificate, from the token, or anonymous. Raises ApiError (401) for a
+        bad token."""
         if caller.certified is not None:
             return caller.certified.known()
         if not caller.token or self._tokens is None:
@@ -287,6 +293,7 @@ class RequestAuthorizer:
         return any(asked.startswith(known[:-1]) if known.endswith("*") else asked == known for known in self._always)
 
     async def _authorize(self, user: CallingUser, caller: Caller, verb: str, path: str) -> None:
+        """Raises ApiError (403) or ReviewFailed unless the user may do this."""
         if self._reviews is None:
             # An addition: upstream refuses everyone here, also the developer who runs the scheduler on a workstation.
             verdict = Permission(caller.is_local, "without a kubeconfig for reviews only callers on this machine may")

@@ -78,6 +78,7 @@ class HealthPage:
     observe: Observe = field(default=lambda name, page, passed: None)
 
     def answer(self, question: PageRequest) -> PageReply:
+        """All checks, without those in `?exclude=`; `?verbose` lists them. Text and status are those of upstream."""
         excluded = dict.fromkeys(question.values("exclude"))
         lines, problems = self._run(excluded)
         unknown = sorted(set(excluded) - {check.name for check in self.checks})
@@ -236,6 +237,7 @@ class VerbosityPage:
         self._set = set_verbosity
 
     def answer(self, question: PageRequest) -> PageReply:
+        """PUT a number; the errors are those of Go's strconv.ParseUint."""
         if question.method != "PUT":
             return _line("unsupported http method", 406)
         written = question.body.decode(errors="replace")

@@ -119,6 +119,8 @@ class WebServer:
     # ---- one request
 
     async def _handle(self, incoming: web.BaseRequest) -> web.StreamResponse:
+        """Count the request as open, so that `stop` waits for it and the listener does not close its connection as
+        idle."""
         assert self._listener is not None
         listener = self._listener
         self._silent.discard(incoming.protocol)
@@ -135,6 +137,7 @@ class WebServer:
         return _response(answer)
 
     async def _answer(self, incoming: web.BaseRequest) -> PageReply:
+        """The reply, or the refusal for whatever goes wrong."""
         try:
             async with asyncio.timeout(self._limits.request_s):
                 return await self._admit_and_answer(incoming)
@@ -149,6 +152,7 @@ class WebServer:
             return failure("This request caused the scheduler to fail. Look in the logs for details.", 500)
 
     async def _admit_and_answer(self, incoming: web.BaseRequest) -> PageReply:
+        """Authorize first: the body of a refused request is never read."""
         await self._doorkeeper.admit(_caller(incoming), incoming.method, incoming.path)
         question = PageRequest(
             incoming.method,
@@ -163,6 +167,7 @@ class WebServer:
 
 
 def _caller(incoming: web.BaseRequest) -> Caller:
+    """What TLS and the headers say about the sender."""
     transport = incoming.transport
     peer = transport.get_extra_info("peername") if transport is not None else None
     tls = transport.get_extra_info("ssl_object") if transport is not None else None

@@ -69,6 +69,8 @@ def _write(certificate: Path, key: Path, pair: KeyPair) -> None:
 
 
 def _from_files(certificate: Path, key: Path) -> Pair:
+    """Reads both files at every handshake, so that a rotated certificate is used without a restart."""
+
     def read() -> KeyPair:
         try:
             return KeyPair(certificate.read_bytes(), key.read_bytes())
@@ -103,6 +105,7 @@ class ServerTls:
         return self._pair(), self._authorities() if self._authorities is not None else b""
 
     def _refresh(self) -> None:
+        """Look at the sources, and make a new context if they have changed. Errors keep the old one."""
         try:
             sources = self._look()
             if sources != self._sources:
@@ -115,6 +118,7 @@ class ServerTls:
 
 
 def _context(pair: KeyPair, authorities_pem: bytes, asks: bool) -> ssl.SSLContext:
+    """A server context with this certificate; `asks` requests a client certificate but does not require one."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
@@ -129,6 +133,7 @@ def _context(pair: KeyPair, authorities_pem: bytes, asks: bool) -> ssl.SSLContex
 
 
 def _believe(context: ssl.SSLContext, authorities_pem: bytes) -> None:
+    """Trust these authorities. A partial chain is enough, as in Go: an intermediate CA may be the trust anchor."""
     if not authorities_pem:
         return
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -225,6 +230,7 @@ class ClientAuthorities:
 
 
 def _read(file: Path) -> bytes:
+    """The content of --client-ca-file. Raises AuthorityError."""
     try:
         content = file.read_bytes()
     except OSError as error:

@@ -112,6 +112,7 @@ class StatusPage:
         return max(0, self._clock.now_ns() - self._started_ns) // NS_PER_S
 
     def _text(self) -> str:
+        """The text form, line for line as upstream prints it."""
         up_s, started = self._uptime_s(), datetime.fromtimestamp(self._started_ns // NS_PER_S, UTC)
         lines = {
             "Started": f"{started:%a %b} {started.day:>2} {started:%H:%M:%S} UTC {started.year}",
@@ -125,6 +126,7 @@ class StatusPage:
         return f"\n{self._build.component} statusz\n{_WARNING}\n\n{told}"
 
     def _document(self, version: str) -> dict[str, Any]:
+        """The Statusz document of this version."""
         return {
             **_heading("Statusz", version, self._build.component),
             "startTime": in_seconds(self._started_ns),
@@ -160,6 +162,7 @@ def _heading(kind: Kind, version: str, component: str) -> dict[str, Any]:
 
 
 def _answer(accept: str, kind: Kind, text: Callable[[], str], document: Callable[[str], dict[str, Any]]) -> PageReply:
+    """The page in the form that the caller accepts, or a 406."""
     form = wanted_form(accept, kind)
     if form is None:
         return refusal(not_acceptable(OFFERED))

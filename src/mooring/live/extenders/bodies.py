@@ -31,6 +31,7 @@ def encoded(call: Call, whole: Whole) -> bytes:
 
 
 def _filled(value: Any, whole: Whole) -> Any:
+    """The value with each typed object replaced by the whole one."""
     if isinstance(value, KubeObject):
         return whole(value)
     if isinstance(value, dict):
@@ -105,6 +106,7 @@ class Originals:
         return pages
 
     async def watch(self, path: str, params: Mapping[str, str] | None = None) -> AsyncIterator[list[bytes]]:
+        """Passes the lines on unchanged, and keeps the objects in them."""
         self._arriving.pop(path, None)
         if path in self._kept and "sendInitialEvents" in (params or {}):
             self._arriving[path] = {}
@@ -123,6 +125,7 @@ class Originals:
             self._keep(path, item)
 
     def _keep_line(self, path: str, line: bytes) -> None:
+        """Follow one event of a watch. A line that cannot be decoded is skipped: the reflector reports it."""
         try:
             event = msgspec.json.decode(line, type=_Event)
         except _FAULTS:

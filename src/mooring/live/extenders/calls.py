@@ -89,6 +89,7 @@ class ExtenderCaller:
             log.error("the reply to %s could not be processed", call.url, exc_info=bug)
 
     async def _reply(self, call: Call) -> CallReply:
+        """The reply or a fault, never an exception. A dry run answers binds itself."""
         if call.binds and self._is_dry_run:
             return _BOUND
         try:
@@ -157,6 +158,7 @@ class ExtenderClient:
             self._session = None
 
     async def _ask(self, call: Call, body: bytes, progress: "_Progress") -> CallReply:
+        """POST, and once more if the server closed a connection that was kept open."""
         try:
             return await self._post(call, body, progress)
         except aiohttp.ServerDisconnectedError:
@@ -167,6 +169,7 @@ class ExtenderClient:
             return await self._post(call, body, progress)
 
     async def _post(self, call: Call, body: bytes, progress: "_Progress") -> CallReply:
+        """One POST. Only a bind carries the fence: other calls change nothing."""
         tls = call.extender.tls_config
         posting = self._open().post(
             call.url,
@@ -184,6 +187,7 @@ class ExtenderClient:
             return await self._read(call, answer)
 
     async def _read(self, call: Call, answer: aiohttp.ClientResponse) -> CallReply:
+        """The body of a reply, up to the size limit; a Content-Length beyond it is refused without reading."""
         limit = self._max_reply_bytes
         chunks: list[bytes] = []
         size = answer.content_length or 0
@@ -200,6 +204,7 @@ class ExtenderClient:
         return b"".join(chunks)
 
     def _open(self) -> aiohttp.ClientSession:
+        """The session, made on the first call: it belongs to the event loop that runs then."""
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=CONNECTIONS)
             no_limit = aiohttp.ClientTimeout(total=None, sock_connect=None)

@@ -89,6 +89,7 @@ class Admission:
 
     @classmethod
     def of(cls, objects: Sequence[KubeObject]) -> "Admission":
+        """The admission of a cluster with these objects."""
         classes = _by_name(objects, PriorityClass)
         return cls(
             classes,
@@ -159,6 +160,7 @@ class Admission:
         return problems
 
     def _admit_template(self, namespace: str, pod: JsonObject) -> tuple[JsonObject, list[Problem]]:
+        """The admitted spec of a pod, and its problems. The order is that of kube-apiserver's admission plugins."""
         complete_pod(pod)
         spec: JsonObject = pod["spec"]
         problems = self._add_limits(spec, namespace)

@@ -38,7 +38,7 @@ from mooring.model.pod import Pod
 from mooring.model.validation.problem import NOTHING_THERE, Problem, at_key, show
 from mooring.model.validation.validate import validate
 from mooring.sim.reading.admission import Admission
-from mooring.sim.reading.documents import DocumentPlace, ManifestFile
+from mooring.sim.reading.documents import DocumentPlace, ManifestFile, UnusableInput
 from mooring.sim.reading.field_checks import Validation, check_pod_fields
 from mooring.sim.reading.lines import lines_of
 
@@ -65,12 +65,8 @@ class Arrival:
     run_ns: int | None
 
 
-class ArrivalsError(ValueError):
-    """Arrivals that cannot be used; `problems` has all of their problems."""
-
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        super().__init__("\n".join(str(problem) for problem in problems))
-        self.problems = list(problems)
+class ArrivalsError(UnusableInput):
+    """Arrivals that cannot be used."""
 
 
 def read_arrivals(
@@ -155,6 +151,7 @@ _Entry = tuple[str, Any]
 
 
 def _from_csv(text: bytes, path: str) -> list[_Entry]:
+    """The rows of a CSV file as entries. Raises ArrivalsError with all problems."""
     problems: list[Problem] = []
     entries: list[_Entry] = []
     try:
@@ -179,6 +176,7 @@ def _from_csv(text: bytes, path: str) -> list[_Entry]:
 
 
 def _check_heads(heads: Sequence[str], path: str) -> Iterator[Problem]:
+    """Problems of the header: none at all, or a column twice."""
     if not any(heads):
         header = "a header: at, run, name, namespace, priority, count, resources"
         yield Problem("", NOTHING_THERE, header, file=path, line=1)
@@ -195,6 +193,7 @@ def _from_cells(cells: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _from_yaml(text: bytes, path: str) -> list[_Entry]:
+    """The entries of a YAML file. Raises ArrivalsError."""
     try:
         documents = [document for document in read_documents(text) if document is not None]
     except YamlFault as fault:
@@ -230,6 +229,7 @@ class _Reader:
         self.warnings: list[Problem] = []
 
     def read(self, entries: Sequence[_Entry]) -> list[Arrival]:
+        """All arrivals, sorted by time; entries at the same time keep their order. Raises ArrivalsError."""
         arrivals: list[Arrival] = []
         for where, entry in entries:
             for arrival in self._expand(entry, where):
@@ -351,6 +351,7 @@ class _Reader:
         return found
 
     def _whole(self, entry: Mapping[str, Any], key: str, where: str, default: int, least: int | None = None) -> int:
+        """A whole number of an entry; CSV has it as text."""
         value = entry.get(key)
         if value is None:
             return default

@@ -17,6 +17,15 @@ from mooring.kit.yaml_reader import Repeat, YamlFault, read_documents
 from mooring.model.kinds import kind_of
 from mooring.model.validation.problem import NOTHING_THERE, Problem, show
 
+
+class UnusableInput(ValueError):
+    """Input that cannot be used. `problems` has all of its problems; the text has one on each line."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = list(problems)
+
+
 # ---- files
 
 
@@ -57,6 +66,7 @@ def gather(
 
 
 def _expand(path: str) -> list[str | Problem]:
+    """The files of a path: the path itself, or the manifests in a folder."""
     if path == STDIN or not os.path.isdir(path):
         return [path]
     below = sorted(
@@ -69,6 +79,7 @@ def _expand(path: str) -> list[str | Problem]:
 
 
 def _read(path: str, stdin: BinaryIO | None, left: int, max_bytes: int) -> bytes | Problem:
+    """The bytes of a file, or the problem. Reads one byte more than allowed, to see that there is more."""
     try:
         if path == STDIN:
             raw = stdin.read(left + 1) if stdin is not None else b""
@@ -157,6 +168,7 @@ class Document:
         return f"{self.kind} {self._key() or 'in ' + self.place.label}"
 
     def _key(self) -> str:
+        """`namespace/name` as far as the document has it; empty if it has no name."""
         try:
             metadata = self.plain().get("metadata")
         except ValueError:
@@ -233,6 +245,7 @@ def json_pieces(text: bytes) -> Iterator[tuple[int, memoryview]]:
 
 
 def _split_yaml(file: ManifestFile, report: OnPosition, keeps_repeats: bool) -> Found:
+    """The documents of a YAML file; empty documents are skipped but counted."""
     repeats: list[Repeat] = []
 
     def keep(repeat: Repeat) -> None:
@@ -258,6 +271,7 @@ def _inside(place: DocumentPlace, repeats: Sequence[Repeat]) -> Sequence[Repeat]
 
 
 def _split_json(file: ManifestFile, report: OnPosition) -> Found:
+    """The documents of a JSON file; progress is reported after each item of a list."""
     for number, (start, piece) in enumerate(json_pieces(file.text), 1):
         read = start
         for found in _unpack(DocumentPlace(file.name, (number,)), msgspec.Raw(piece)):
@@ -309,6 +323,7 @@ def _header_problems(place: DocumentPlace, kind: Any, api_version: Any) -> Itera
 
 
 def _unpack_list(place: DocumentPlace, items: Any, kind: str, api_version: str, depth: int) -> Found:
+    """The documents of a list, each with its number."""
     if not isinstance(items, list):
         yield place.problem("items", show(items), "a list")
     elif depth >= _MAX_LIST_DEPTH:

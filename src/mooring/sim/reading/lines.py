@@ -85,6 +85,7 @@ def _to_object(place: DocumentPlace) -> Iterator[Step]:
 
 
 def _find_in_yaml(text: bytes, root: _Wanted) -> None:
+    """One pass over the events of all documents."""
     number = 0
     document = _LineWalk(None)
     for event in events_of(text):

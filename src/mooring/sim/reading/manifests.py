@@ -143,6 +143,7 @@ class _Intake:
         self._settings: SchedulerSettings | None = None
 
     def take(self, found: Document | PlacedProblem) -> None:
+        """One document, or one problem, in the order of the input."""
         self._order += 1
         if isinstance(found, PlacedProblem):
             self._problems.append(_Told(self._order, found.place, found))
@@ -226,6 +227,7 @@ class _Intake:
         self._problems += _of(manifest, problems)
 
     def _tell_doubles(self) -> None:
+        """Problems of objects that the input has twice."""
         first: dict[tuple[str, str], Manifest] = {}
         kept_twice = [manifest for manifest in self._workloads if manifest.kind not in KINDS]
         for manifest in sorted((*self._objects, *kept_twice), key=lambda manifest: manifest.order):
@@ -291,6 +293,7 @@ class _Controllers:
         return [*made, *self._make_claims([*self._given, *made]), *self._make_slices()]
 
     def _expand(self, manifest: Manifest, workload: Workload, nodes: Sequence[Node]) -> list[Manifest]:
+        """The pods of one workload. Only the first pod is validated: all come from the same template."""
         wanted = 0 if workload.kind == "DaemonSet" else count_pods(workload)
         if wanted > MAX_PODS:
             path = "spec.parallelism" if workload.kind == "Job" else "spec.replicas"
@@ -307,6 +310,7 @@ class _Controllers:
         return made
 
     def _make_claims(self, manifests: Sequence[Manifest]) -> list[Manifest]:
+        """Claims for pods that no API server has admitted; an admitted pod has its claims in the dump."""
         templates = {m.object.key: m.object for m in manifests if isinstance(m.object, ResourceClaimTemplate)}
         made = []
         for manifest in manifests:

@@ -46,6 +46,7 @@ class Ownership:
                 self._note(owned)
 
     def _note(self, owned: Pod | ReplicaSet) -> None:
+        """Note the controller of a pod or ReplicaSet by name and by uid."""
         owner = owned.controller()
         if owner is None:
             return
@@ -100,6 +101,7 @@ class _PodMaker:
         return msgspec.convert({"metadata": metadata, "spec": made["spec"]}, Pod)
 
     def _made(self, index: int, node: str) -> JsonObject:
+        """The pod with what its kind of workload adds: labels, index, node affinity, claims."""
         workload, pod = self._workload, self._pod
         match workload.kind:
             case "Deployment":
@@ -206,6 +208,7 @@ def _hosts(spec: PodSpec, nodes: Iterable[Node]) -> list[Node]:
 
 
 def _runs_on(spec: PodSpec, tolerations: Sequence[Toleration], node: Node) -> bool:
+    """Whether a DaemonSet's pod belongs on the node: node name, selector, affinity and NoSchedule/NoExecute taints."""
     if spec.node_name not in ("", node.name):
         return False
     if any(node.labels.get(key) != value for key, value in (spec.node_selector or {}).items()):
