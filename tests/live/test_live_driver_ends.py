@@ -249,7 +249,7 @@ def test_a_driver_rests_until_something_is_due_and_at_most_a_second(
     async def main() -> None:
         stage, asked = Stage(), []
         due_ns = stage.clock.now_ns() + int(due_in_s * NS_PER_S)
-        monkeypatch.setattr(stage.driver._pacemaker, "next_ns", lambda: due_ns)
+        monkeypatch.setattr(stage.driver._periodic_tasks, "next_ns", lambda: due_ns)
         timeout = asyncio.timeout
 
         def noting(delay: float | None) -> Any:

@@ -21,7 +21,7 @@ from mooring.live.endpoints.access import (
     ReviewFailed,
     certified_user,
     is_loopback,
-    open_door,
+    request_authorizer,
 )
 from mooring.model.api_errors import ApiError, internal_error
 
@@ -66,7 +66,7 @@ class Door:
 
     def keeper(self, settings: AccessSettings | None = None, is_alone: bool = False) -> RequestAuthorizer:
         client = None if is_alone else self.reviews
-        return open_door(settings or AccessSettings(), client, client, lambda: self.now_s, SILENT)
+        return request_authorizer(settings or AccessSettings(), client, client, lambda: self.now_s, SILENT)
 
 
 def bearer(token: str) -> Caller:

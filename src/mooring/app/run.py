@@ -27,7 +27,7 @@ from mooring.kit.fence import NO_FENCE, Fence
 from mooring.kit.logs import Log, Logs, ObjectRef
 from mooring.kit.tasks import first_of
 from mooring.live.cache_debugger import compare, dump, snapshot
-from mooring.live.endpoints.access import AccessSettings, open_door, review_client
+from mooring.live.endpoints.access import AccessSettings, request_authorizer, review_client
 from mooring.live.endpoints.answers import json_document
 from mooring.live.endpoints.pages import Health, Pages, Sources, health_pages
 from mooring.live.endpoints.server import WebLimits, WebServer
@@ -78,7 +78,7 @@ class RunSettings:
     lease_access: ConnectionSettings
     """The same for the lease thread. Credentials keep state that belongs to one event loop, so the two share none."""
     registry: Registry | None = None
-    pace: ClientLimits = field(default_factory=ClientLimits)
+    limits: ClientLimits = field(default_factory=ClientLimits)
     serving: ServingSettings = field(default_factory=ServingSettings)
     max_unschedulable_s: float = 300.0
     flags: Mapping[str, str] = field(default_factory=dict)
@@ -103,7 +103,7 @@ class Running:
         self._live = LiveScheduler(
             self._scheduler,
             settings.access,
-            settings.pace,
+            settings.limits,
             self._clock,
             settings.is_dry_run,
             observe=self._metrics.answered,
@@ -145,7 +145,7 @@ class Running:
         self._log.info("Starting Kubernetes Scheduler", version="v1.36.4", implementation="mooring")
         for text, gates in told_gates(self._settings.gates or {}):
             self._log.info(text, gates=", ".join(gates))
-        self._heed_signals()
+        self._handle_signals()
         relax_collector()
         async with AsyncExitStack() as stack:
             await self._serve(stack)
@@ -273,8 +273,8 @@ class Running:
             serving.certificate, serving.key, serving.directory, ["localhost", serving.address], self._clock, log
         )
         tls = ServerTls(pair, authorities.pem if authorities.has_sources else None, log)
-        door = open_door(serving.access, authentication, authorization, time.monotonic, log)
-        server = WebServer(self._pages(), door, log, WebLimits.within(raise_limit()))
+        authorizer = request_authorizer(serving.access, authentication, authorization, time.monotonic, log)
+        server = WebServer(self._pages(), authorizer, log, WebLimits.within(raise_limit()))
         await server.start(serving.address, serving.port, tls.context())
         stack.push_async_callback(server.stop)
 
@@ -298,7 +298,7 @@ class Running:
 
     # ---- signals
 
-    def _heed_signals(self) -> None:
+    def _handle_signals(self) -> None:
         """SIGTERM and SIGINT stop the process, SIGUSR2 logs its state."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -95,7 +95,7 @@ class LiveDriver:
 
         Their status does not say that they are not scheduled: it would stay on a pod that runs.
         """
-        self._pacemaker = PeriodicTasks(scheduler, clock, events.sweep)
+        self._periodic_tasks = PeriodicTasks(scheduler, clock, events.sweep)
         self.bound = 0
         self.report: Callable[[Record], None] = _tell
         """Logs what the scheduler recorded; a dry run puts its own report here."""
@@ -110,7 +110,7 @@ class LiveDriver:
             while True:
                 self._fence.check()
                 self._news.clear()
-                self._pacemaker.beat()
+                self._periodic_tasks.beat()
                 self._carry_out()
                 if self._attempt_some():
                     await asyncio.sleep(0)
@@ -153,7 +153,7 @@ class LiveDriver:
 
     async def _rest(self) -> None:
         """Sleep until a change arrives or a timer of the scheduler is due."""
-        pause_s = (self._pacemaker.next_ns() - self._clock.now_ns()) / NS_PER_S
+        pause_s = (self._periodic_tasks.next_ns() - self._clock.now_ns()) / NS_PER_S
         with suppress(TimeoutError):
             async with asyncio.timeout(min(max(pause_s, 0.0), LONGEST_REST_S)):
                 await self._news.wait()

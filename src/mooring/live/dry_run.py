@@ -4,8 +4,8 @@ of the scheduler that works on the cluster."""
 import logging
 from collections import Counter
 from dataclasses import dataclass
-from typing import Protocol
 
+from mooring.apiclient.reflectors.changes import ChangeListener
 from mooring.framework.intents import Record
 from mooring.kit.logs import Log, ObjectRef
 from mooring.model.json_objects import JsonObject
@@ -13,16 +13,6 @@ from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 
 _lines = Log(logging.getLogger(__name__))
-
-
-class Hears(Protocol):
-    """What a reflector calls for each change."""
-
-    def added(self, item: KubeObject) -> None: ...
-
-    def updated(self, old: KubeObject, new: KubeObject) -> None: ...
-
-    def removed(self, item: KubeObject) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +55,7 @@ class DryRun:
         self._opinions[pod.id] = opinion
         return before != opinion
 
-    def listen(self, listener: Hears) -> "Hears":
+    def listen(self, listener: ChangeListener) -> ChangeListener:
         return _Comparing(listener, self)
 
     def saw(self, pod: Pod) -> None:
@@ -106,7 +96,7 @@ class DryRun:
 class _Comparing:
     """Passes every change on to the scheduler, and shows the pods to the dry run first."""
 
-    def __init__(self, listener: Hears, dry_run: DryRun) -> None:
+    def __init__(self, listener: ChangeListener, dry_run: DryRun) -> None:
         self._listener = listener
         self._dry_run = dry_run
 

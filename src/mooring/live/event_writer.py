@@ -161,7 +161,7 @@ RETRY_S = 10.0
 
 
 @dataclass(slots=True)
-class _Letter:
+class _QueuedEvent:
     """An event in the queue, and how often it was sent."""
 
     told: NewEvent | Repetition
@@ -179,7 +179,7 @@ class EventWriter:
         self._series = EventSeries(instance)
         self._timing = timing
         self._draw = draw
-        self._queue: deque[_Letter] = deque()
+        self._queue: deque[_QueuedEvent] = deque()
         self._senders: set[asyncio.Task[None]] = set()
         self._resting: set[asyncio.Task[None]] = set()
         """Events that wait for their next try; they count towards MAX_QUEUED."""
@@ -188,12 +188,12 @@ class EventWriter:
     def record(self, record: Record) -> None:
         told = self._series.tell(record, self._clock.now_ns())
         if told is not None:
-            self._enqueue(_Letter(told))
+            self._enqueue(_QueuedEvent(told))
 
     def sweep(self) -> None:
         """Called once a minute: writes series that ended or have gone on for half an hour."""
         for repetition in self._series.sweep(self._clock.now_ns()):
-            self._enqueue(_Letter(repetition))
+            self._enqueue(_QueuedEvent(repetition))
 
     async def close(self, patience_s: float = 2.0) -> None:
         """Send what is queued for up to `patience_s`, then stop."""
@@ -206,11 +206,11 @@ class EventWriter:
         for task in (*self._senders, *self._resting):
             task.cancel()
 
-    def _enqueue(self, letter: _Letter) -> None:
+    def _enqueue(self, queued: _QueuedEvent) -> None:
         if len(self._queue) + len(self._resting) >= MAX_QUEUED:
             self.dropped += 1
             return
-        self._queue.append(letter)
+        self._queue.append(queued)
         if len(self._senders) < SENDERS:
             _keep(self._senders, self._send_all())
 
@@ -218,25 +218,25 @@ class EventWriter:
         while self._queue:
             await self._send(self._queue.popleft())
 
-    async def _send(self, letter: _Letter) -> None:
+    async def _send(self, queued: _QueuedEvent) -> None:
         """Send once. A refusal is final; without an answer the event is tried again for two minutes."""
-        letter.tries += 1
+        queued.tries += 1
         try:
-            await self._write(letter.told)
+            await self._write(queued.told)
         except ApiError as refused:
             is_ours = refused.reason == "AlreadyExists"  # an earlier try was carried out, but its answer was lost
             log.log(logging.DEBUG if is_ours else logging.WARNING, "Server rejected event: %s", refused)
         except (Unanswered, CredentialsError) as fault:
-            if letter.tries == MAX_TRIES:
+            if queued.tries == MAX_TRIES:
                 log.warning("Unable to write event after %d tries: %s", MAX_TRIES, fault)
                 return
             log.info("Unable to write event, retrying: %s", fault)
-            _keep(self._resting, self._send_again(letter))
+            _keep(self._resting, self._send_again(queued))
 
-    async def _send_again(self, letter: _Letter) -> None:
+    async def _send_again(self, queued: _QueuedEvent) -> None:
         """Wait outside of the queue, so that other events are sent meanwhile."""
         await self._timing.sleep(RETRY_S * (1 + 0.25 * self._draw()))
-        self._enqueue(letter)
+        self._enqueue(queued)
 
     async def _write(self, told: NewEvent | Repetition) -> None:
         """Create the event, or patch its series; an event that the API server no longer has is created again."""

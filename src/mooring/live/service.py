@@ -17,6 +17,7 @@ from typing import Any, Self
 from mooring.apiclient.client import ApiClient, Observe
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.lean_client import LeanClient
+from mooring.apiclient.reflectors.changes import ChangeListener
 from mooring.apiclient.reflectors.reflector import ReflectorOptions, WatchSource
 from mooring.apiclient.reflectors.reflectors import Reflectors
 from mooring.apiclient.reflectors.watched import WATCHED, WATCHED_FOR_GROUPS
@@ -25,7 +26,7 @@ from mooring.kit.fence import NO_FENCE, Fence
 from mooring.kit.tasks import first_of, settle
 from mooring.live.api_writer import ApiWriter, Writer
 from mooring.live.driver import LiveDriver
-from mooring.live.dry_run import DryRun, DryWriter, Hears
+from mooring.live.dry_run import DryRun, DryWriter
 from mooring.live.event_writer import EventWriter
 from mooring.live.extenders.bodies import Originals
 from mooring.live.extenders.calls import ExtenderCaller
@@ -82,7 +83,7 @@ class LiveScheduler:
         self,
         scheduler: Scheduler,
         access: ConnectionSettings,
-        pace: ClientLimits | None = None,
+        limits: ClientLimits | None = None,
         clock: Clock | None = None,
         is_dry_run: bool = False,
         reflector_options: ReflectorOptions | None = None,
@@ -93,17 +94,17 @@ class LiveScheduler:
         self.scheduler = scheduler
         self._clock = clock or WallClock()
         self._stack = AsyncExitStack()
-        pace, reflector_options = pace or ClientLimits(), reflector_options or ReflectorOptions(report=_tell)
+        limits, reflector_options = limits or ClientLimits(), reflector_options or ReflectorOptions(report=_tell)
         timing = reflector_options.timing
         agent = f"{USER_AGENT}/scheduler"
-        self._watcher = ApiClient(access, agent, pace.qps, pace.burst, timing=timing, observe=observe)
+        self._watcher = ApiClient(access, agent, limits.qps, limits.burst, timing=timing, observe=observe)
         quick = partial(
             LeanClient,
             access,
             agent,
-            qps=pace.qps,
-            burst=pace.burst,
-            time_limit_s=pace.time_limit_s,
+            qps=limits.qps,
+            burst=limits.burst,
+            time_limit_s=limits.time_limit_s,
             timing=timing,
             observe=observe,
             fence=fence,
@@ -116,7 +117,7 @@ class LiveScheduler:
         events = EventWriter(writer, self._clock, socket.gethostname(), timing)
         statuses = StatusWriter(writer, self._clock)
         self.driver = LiveDriver(scheduler, self._clock, writer, events, statuses, timing, fence)
-        listener: Hears = SchedulerListener(scheduler, self.driver.wake)
+        listener: ChangeListener = SchedulerListener(scheduler, self.driver.wake)
         self.dry_run = DryRun() if is_dry_run else None
         if self.dry_run is not None:
             self.driver.report, listener = self.dry_run.report, self.dry_run.listen(listener)

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class _Wish:
+class _PendingPatch:
     """What a pod's status should say next: a later request adds to an earlier one or replaces it."""
 
     pod: Pod
@@ -42,20 +42,20 @@ class _Wish:
 
 
 class StatusWriter:
-    """Writes only what changes. While a patch of a pod is under way, requests for the pod wait in `_wishes`."""
+    """Writes only what changes. While a patch of a pod is under way, requests for the pod wait in `_pending`."""
 
     def __init__(self, writer: Writer, clock: Clock) -> None:
         self._writer = writer
         self._clock = clock
-        self._wishes: dict[str, _Wish] = {}
+        self._pending: dict[str, _PendingPatch] = {}
         self._busy: dict[str, asyncio.Task[None]] = {}
 
     def patch(self, intent: PatchStatus) -> None:
         """Write it soon. A failure is only logged: the next attempt of the pod asks again."""
-        wish = self._wishes.get(intent.pod.id)
-        if wish is None:
-            wish = self._wishes[intent.pod.id] = _Wish(intent.pod, {}, None)
-        wish.add(intent)
+        pending = self._pending.get(intent.pod.id)
+        if pending is None:
+            pending = self._pending[intent.pod.id] = _PendingPatch(intent.pod, {}, None)
+        pending.add(intent)
         if intent.pod.id not in self._busy:
             self._busy[intent.pod.id] = asyncio.create_task(self._write_all(intent.pod.id))
 
@@ -71,7 +71,7 @@ class StatusWriter:
         The driver awaits this before a bind. The API server sets PodScheduled and clears the nomination with the bind; an
         older patch that arrived later would undo that.
         """
-        self._wishes.pop(pod_id, None)
+        self._pending.pop(pod_id, None)
         task = self._busy.get(pod_id)
         if task is not None:
             await settle((task,))
@@ -82,34 +82,34 @@ class StatusWriter:
 
     def halt(self) -> None:
         """Cancel everything at once: this instance lost the lease."""
-        self._wishes.clear()
+        self._pending.clear()
         for task in self._busy.values():
             task.cancel()
 
     async def _write_all(self, pod_id: str) -> None:
         written: PodStatus | None = None
         try:
-            while (wish := self._wishes.pop(pod_id, None)) is not None:
-                written = await self._write(wish, written)
+            while (pending := self._pending.pop(pod_id, None)) is not None:
+                written = await self._write(pending, written)
         finally:
             self._busy.pop(pod_id, None)
 
-    async def _write(self, wish: _Wish, written: PodStatus | None) -> PodStatus | None:
+    async def _write(self, pending: _PendingPatch, written: PodStatus | None) -> PodStatus | None:
         """Returns the status as it is now, for the next patch: the watch may not have shown this one yet."""
         now = in_seconds(self._clock.now_ns())
-        status = written or wish.pod.status
-        nominated = wish.nominated
-        conditions: list[Condition | None] = [*wish.conditions.values()] or [None]
+        status = written or pending.pod.status
+        nominated = pending.nominated
+        conditions: list[Condition | None] = [*pending.conditions.values()] or [None]
         try:
             for condition in conditions:
                 patch = status_patch(status, condition, nominated, now)
                 if patch is not None:
-                    await self._writer.patch_status(wish.pod, patch)
+                    await self._writer.patch_status(pending.pod, patch)
                     status = with_patch(status, condition, nominated, now)
                 nominated = None
         except (ApiError, Unanswered, CredentialsError) as fault:
             level = logging.INFO if isinstance(fault, ApiError) and fault.code == 404 else logging.ERROR
-            log.log(level, "Error updating pod %s: %s", wish.pod.key, fault)
+            log.log(level, "Error updating pod %s: %s", pending.pod.key, fault)
             return None
         return status
 

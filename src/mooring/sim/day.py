@@ -200,26 +200,26 @@ class Day:
 
     def _report(self, told: Pod | None) -> DayReport:
         """The results at the end. Preempted pods count for their priority only if they arrived during the day."""
-        stage = self._simulated
+        simulated = self._simulated
         self._gauge.read()
-        for eviction in stage.evictions:
+        for eviction in simulated.evictions:
             if eviction.pod.id in self._arrived:
                 self._waits_of(eviction.pod).preempted += 1
         return DayReport(
-            (stage.clock.now_ns() - self._begin_ns) / NS_PER_S,
+            (simulated.clock.now_ns() - self._begin_ns) / NS_PER_S,
             len(self._arrived),
             len(self._arrivals),
             self._finished,
-            stage.scheduler.attempts,
+            simulated.scheduler.attempts,
             [self._waits[priority] for priority in sorted(self._waits, reverse=True)],
             self._gauge.spans(SPANS),
             self._gauge.mean_used(),
             sorted(node.name for node in self._driver.nodes()),
             self._placements,
-            stage.evictions,
-            stage.scheduler.rescued,
+            simulated.evictions,
+            simulated.scheduler.rescued,
             self._notes(),
-            stage.stories.of(told.key) if told is not None else None,
+            simulated.stories.of(told.key) if told is not None else None,
         )
 
     def _notes(self) -> list[str]:

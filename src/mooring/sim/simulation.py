@@ -71,30 +71,30 @@ class Simulation:
         until_ns: int = UNTIL_NS,
     ) -> Report:
         """Place the pending pods. `explain` and `story` name pods. Raises NoSuchPod for an unknown name."""
-        stage = self._simulated
+        simulated = self._simulated
         names = [explain] if isinstance(explain, str) else explain or ()
-        wanted = [*{pod.key: pod for pod in map(stage.find, names)}.values()]
-        told = stage.find(story) if story is not None else None
+        wanted = [*{pod.key: pod for pod in map(simulated.find, names)}.values()]
+        told = simulated.find(story) if story is not None else None
         placed = {pod.key: explanation for pod in wanted if (explanation := self._explain_placed(pod)) is not None}
-        stage.explained = {pod.key for pod in wanted} - placed.keys()
-        stage.stories.only = told.key if told is not None else ""
+        simulated.explained = {pod.key for pod in wanted} - placed.keys()
+        simulated.stories.only = told.key if told is not None else ""
         notes = self._notes()
-        for pod in sorted(stage.pending, key=lambda pod: pod.metadata.creation_timestamp or ""):
+        for pod in sorted(simulated.pending, key=lambda pod: pod.metadata.creation_timestamp or ""):
             self._driver.create(pod)
-        begin_ns = stage.clock.now_ns()
+        begin_ns = simulated.clock.now_ns()
         self._was_stopped = not self._let_time_pass(begin_ns + until_ns, on_progress)
-        passed_ns = stage.clock.now_ns() - begin_ns
+        passed_ns = simulated.clock.now_ns() - begin_ns
         results = self._results()
         by_key = {result.pod.key: result for result in results}
         explanations = [placed.get(pod.key) or self._explain(pod, by_key[pod.key]) for pod in wanted]
         return Report(
             results,
             self._node_use(),
-            stage.evictions,
+            simulated.evictions,
             passed_ns / NS_PER_S,
             [*notes, *self._closing_notes(results, Duration(passed_ns))],
             explanations,
-            stage.stories.of(told.key) if told is not None else None,
+            simulated.stories.of(told.key) if told is not None else None,
         )
 
     # ---- Time

@@ -232,10 +232,10 @@ class _Up:
         if self.quiet or not screen.is_terminal:
             await stopped.wait()
             return
-        pulse, view = ClusterStatistics(service.cluster), UpView(service.url)
+        statistics, view = ClusterStatistics(service.cluster), UpView(service.url)
         with Live(console=screen, auto_refresh=False, transient=True) as live:
             while not stopped.is_set():
-                live.update(view.draw(pulse.summary(), screen.width), refresh=True)
+                live.update(view.draw(statistics.summary(), screen.width), refresh=True)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stopped.wait(), _FRAME_S)
 

@@ -314,7 +314,7 @@ def _denied(user: CallingUser, verb: str, path: str, reason: str) -> ApiError:
     return forbidden("", "", f"{safe}: {reason}" if reason else safe)
 
 
-def open_door(
+def request_authorizer(
     settings: AccessSettings,
     authentication: ReviewClient | None,
     authorization: ReviewClient | None,

@@ -53,9 +53,9 @@ class WebLimits:
 class WebServer:
     """`start`, then `stop` once. Open requests may finish after `stop`, for `end_s`."""
 
-    def __init__(self, pages: Pages, doorkeeper: RequestAuthorizer, log: Log, limits: WebLimits | None = None) -> None:
+    def __init__(self, pages: Pages, authorizer: RequestAuthorizer, log: Log, limits: WebLimits | None = None) -> None:
         self._pages = pages
-        self._doorkeeper = doorkeeper
+        self._authorizer = authorizer
         self._log = log
         self._limits = limits or WebLimits()
         self._connections: web.Server | None = None
@@ -153,7 +153,7 @@ class WebServer:
 
     async def _admit_and_answer(self, incoming: web.BaseRequest) -> PageReply:
         """Authorize first: the body of a refused request is never read."""
-        await self._doorkeeper.admit(_caller(incoming), incoming.method, incoming.path)
+        await self._authorizer.admit(_caller(incoming), incoming.method, incoming.path)
         question = PageRequest(
             incoming.method,
             incoming.path,
