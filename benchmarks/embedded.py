@@ -18,7 +18,7 @@ from typing import Any
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.kubeconfig.loading import find_connection
 from mooring.apiserver.resource_api import ResourceApi
-from mooring.app.own_cluster import own_connection
+from mooring.app.node_actions import own_connection
 from mooring.controllers.nodes.simulated_nodes import make_nodes
 from mooring.embedded.cluster import EmbeddedCluster
 from mooring.embedded.seeding import seed

@@ -22,7 +22,7 @@ from typing import Any
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.kubeconfig.loading import find_connection
 from mooring.apiclient.lean_client import LeanClient
-from mooring.app.own_cluster import own_connection
+from mooring.app.node_actions import own_connection
 from mooring.controllers.nodes.simulated_nodes import make_nodes
 
 PODS = "/api/v1/namespaces/default/pods"

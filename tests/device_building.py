@@ -1,11 +1,14 @@
 """Builders of devices, of the slices they come in, and of claims for them: say what matters, leave out the rest."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+import pytest
 
 from mooring.model.devices import DeviceClass, ResourceClaim, ResourceSlice
 from mooring.model.pod import Pod
+from mooring.plugins.devices import search as device_search
 
 DRIVER = "gpu.example.com"
 JsonObject = dict[str, Any]
@@ -104,3 +107,12 @@ def claiming(pod: Pod, *names: str) -> Pod:
     written = {**msgspec.to_builtins(pod)}
     written["spec"] = {**written["spec"], "resourceClaims": entries}
     return msgspec.convert(written, Pod)
+
+
+@pytest.fixture(autouse=True, scope="module", params=["few devices are wanted", "many devices are wanted"])
+def few_and_many_devices(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Runs all tests of a module twice: a search for many devices keeps a list of the free ones, and must find the same."""
+    before = device_search._MANY
+    device_search._MANY = before if request.param == "few devices are wanted" else -1
+    yield
+    device_search._MANY = before

@@ -22,8 +22,7 @@ from mooring.scheduler.inputs import (
     TimePassed,
     WriteAnswered,
 )
-from mooring.sim.driver import START_NS
-from mooring.sim.writes import WriteRefused, after, named
+from mooring.sim.driver import START_NS, WriteRefused, after, named
 
 Name = tuple[type[KubeObject], str]
 

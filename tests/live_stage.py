@@ -191,3 +191,20 @@ def on(pod: Pod, node_name: str) -> Pod:
         },
         Pod,
     )
+
+
+# ---- preemption
+
+HIGH = pod("high", cpu="4", priority=9)
+V1, V2 = (pod(name, cpu="2", node="n1") for name in ("v1", "v2"))
+"""`high` fits on n1 only without both of the others."""
+
+
+async def preempted(stage: Stage) -> None:
+    stage.shows(V1, V2)
+    stage.shows(HIGH)
+    await stage.rest()
+
+
+def deletions(stage: Stage) -> list[str]:
+    return [call for call in stage.server.calls if call.startswith("delete")]

@@ -62,7 +62,7 @@ from mooring.framework.events import Action, Change, ClusterEvent, Registration
 from mooring.framework.points import PreFilterPlugin
 from mooring.framework.registry import Registry
 from mooring.framework.status import Rejection
-from mooring.live.snapshot import snapshot
+from mooring.live.cache_debugger import snapshot
 from mooring.model.kinds import is_read, kind_problem
 from mooring.model.kinds.licences import LICENCE, Licence
 from mooring.model.pod import Pod

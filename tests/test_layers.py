@@ -201,7 +201,7 @@ BREACHES: dict[str, tuple[str, str, list[str]]] = {
     "a room below": ("controllers.workloads.x", "from mooring.controllers.nodes.kubelets import y", []),
     "in a function": (
         "model.pod",
-        "def f():\n    from mooring.sim.placer import Placer\n    return Placer",
+        "def f():\n    from mooring.sim.scenario import Placer\n    return Placer",
         ["model.pod:2 imports mooring.sim: model may not know sim"],
     ),
     "under TYPE_CHECKING": (

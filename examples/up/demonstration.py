@@ -12,7 +12,7 @@ import yaml
 
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.kubeconfig.loading import find_connection
-from mooring.app.own_cluster import own_connection
+from mooring.app.node_actions import own_connection
 from mooring.model.kinds import BY_KIND
 
 FOLDER = Path(__file__).parent

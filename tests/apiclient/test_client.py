@@ -32,27 +32,13 @@ from mooring.apiclient.throttle import Throttle, Timing
 from mooring.apiclient.transport import LineSplitter
 from mooring.kit.clock import VirtualClock
 from mooring.model.api_errors import ApiError, Cause, conflict, not_found, too_many_requests
+from recording_server import Time
 
 KUBECTL = "/usr/bin/kubectl"
 PODS = "/api/v1/namespaces/default/pods"
 SECRET = "s3cr3t-t0ken"
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-@dataclass
-class Time:
-    """Passes only when someone sleeps."""
-
-    now_s: float = 0.0
-    slept_s: list[float] = field(default_factory=list)
-
-    async def sleep(self, for_s: float) -> None:
-        self.slept_s.append(for_s)
-        self.now_s += for_s
-
-    def timing(self) -> Timing:
-        return Timing(lambda: self.now_s, self.sleep)
 
 
 @dataclass

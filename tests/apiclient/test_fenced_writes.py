@@ -22,7 +22,7 @@ from mooring.apiclient.transport import OutgoingRequest
 from mooring.framework.config.types import Extender
 from mooring.framework.intents import Call, CallFault
 from mooring.kit.fence import Fence, FencedOff
-from mooring.live.extenders.client import ExtenderClient
+from mooring.live.extenders.calls import ExtenderClient
 from recording_server import Recorder, always, said
 
 BINDING = "/api/v1/namespaces/default/pods/p/binding"

@@ -13,6 +13,7 @@ from mooring.model.api_errors import ApiError
 from mooring.model.kind_spec import FieldLabels
 from mooring.model.kinds import SPECS
 from mooring.model.kinds.pods import POD
+from validation_texts import NAME_RULE, VALUE_RULE
 
 PODS, *RECORDED = json.loads((Path(__file__).parent / "data/selectors.json").read_text())
 
@@ -77,16 +78,6 @@ def test_label_selectors(text: str, labels: dict[str, str], matches: bool) -> No
     assert parse_selectors(text, "", POD.field_labels).matches({"metadata": {"labels": labels}}) is matches
 
 
-VALUE_RULE = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
-    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
-    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-)
-NAME_RULE = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
-    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
-    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-)
 INTEGER_RULE = "for 'Gt', 'Lt' operators, the value must be an integer"
 UNREADABLE_LABELS = [
     ("a comma first", ",a", "found ',', expected: !, identifier, or 'end of string'"),

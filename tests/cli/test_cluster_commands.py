@@ -43,6 +43,22 @@ def test_input_that_cannot_be_used(arguments: tuple[str, ...], said: str) -> Non
     assert said in done.stderr and "Traceback" not in done.stderr
 
 
+def test_a_node_template_that_is_not_yaml(tmp_path: Path) -> None:
+    template = tmp_path / "node.yaml"
+    template.write_text("kind: Node\nspec: a: b\n")
+    done = ran("up", "--node-template", str(template))
+    fault = "the text does not parse (mapping values are not allowed in this context)"
+    assert (done.returncode, done.stderr) == (2, f"{template}:2: column 8: {fault}\n")
+
+
+def test_a_configuration_in_json_may_be_indented_with_tabs(tmp_path: Path) -> None:
+    """YAML forbids them, and `mooring run` reads the file as what it is."""
+    config = tmp_path / "config.json"
+    config.write_text('{\n\t"apiVersion": "kubescheduler.config.k8s.io/v1",\n\t"kind": "KubeSchedulerConfiguration"\n}')
+    done = ran("run", "--config", str(config), "--kubeconfig", "/nowhere")
+    assert (done.returncode, done.stderr) == (2, "/nowhere: there is no such file\n")
+
+
 @pytest.mark.slow
 def test_exec_ends_with_the_status_of_the_command() -> None:
     assert ran("up", "-q", "--nodes", "1", "--exec", 'test -s "$KUBECONFIG" && exit 7').returncode == 7

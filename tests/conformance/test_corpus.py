@@ -1,13 +1,12 @@
 """Every scenario of the corpus without devices or a queue: what kube-scheduler v1.36.4 says, to the letter."""
 
-import gzip
-import importlib.util
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from corpus import CHECK, rows
 from mooring.sim.conform import decide
 
 HERE = Path(__file__).parent
@@ -17,24 +16,6 @@ FILES = (
 )
 SCENARIOS = 60
 """In each file."""
-
-
-def _check() -> Any:
-    """check.py as it is handed to users: a script, not a package."""
-    spec = importlib.util.spec_from_file_location("conformance_check", HERE / "check.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-CHECK = _check()
-
-
-def _rows(name: str) -> list[dict[str, Any]]:
-    with gzip.open(HERE / f"{name}.jsonl.gz", "rt") as corpus:
-        return [json.loads(line) for line in corpus]
 
 
 def _differences(row: dict[str, Any]) -> str:
@@ -50,14 +31,14 @@ def _differences(row: dict[str, Any]) -> str:
     "name", [pytest.param(name, marks=pytest.mark.slow) if name == "sequence" else name for name in FILES]
 )
 def test_the_reference_is_matched(name: str) -> None:
-    rows = _rows(name)
-    assert len(rows) == SCENARIOS
-    assert [wrong for wrong in map(_differences, rows) if wrong] == []
+    found = rows(name)
+    assert len(found) == SCENARIOS
+    assert [wrong for wrong in map(_differences, found) if wrong] == []
 
 
 def test_a_difference_is_found_and_named() -> None:
     """Or else agreement would mean nothing."""
-    row = _rows("taints")[0]
+    row = rows("taints")[0]
     step = next(step for step in row["expected"] if step["result"] == "scheduled")
     right = step["node"]
     step["node"] = "elsewhere"

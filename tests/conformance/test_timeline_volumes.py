@@ -5,8 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from test_corpus import CHECK
-
+from corpus import CHECK
 from mooring.sim.conform import follow
 
 HERE = Path(__file__).parent

@@ -5,7 +5,7 @@ import pytest
 from build import a_pod
 from mooring.framework.intents import Record
 from mooring.kit.clock import NS_PER_S
-from mooring.live.event_series import IDLE_NS, MAX_KEPT, REFRESH_NS, EventSeries, NewEvent, Repetition
+from mooring.live.event_writer import IDLE_NS, MAX_KEPT, REFRESH_NS, EventSeries, NewEvent, Repetition
 from mooring.model.pod import Pod
 
 START_NS = 1_800_000_000 * NS_PER_S

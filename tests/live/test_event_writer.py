@@ -15,8 +15,7 @@ from mooring.framework.intents import Record
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.live import event_writer
 from mooring.live.dry_run import DryWriter
-from mooring.live.event_series import IDLE_NS
-from mooring.live.event_writer import EventWriter
+from mooring.live.event_writer import IDLE_NS, EventWriter
 from mooring.model.api_errors import ApiError
 from recording_server import Time
 

@@ -22,7 +22,7 @@ class Rig(Extended):
         self.delay_s = 0.0
         self.sent: list[bytes] = []
         self.wakes = 0
-        monkeypatch.setattr("mooring.live.extenders.client.ExtenderClient.ask", self._ask)
+        monkeypatch.setattr("mooring.live.extenders.calls.ExtenderClient.ask", self._ask)
         self.calls_out = ExtenderCaller(self.scheduler, lambda item: item, self._wake, **settings)
         self.scheduler.handle(ObjectAdded(a_pending()))
         self.scheduler.attempt()

@@ -12,7 +12,7 @@ from aiohttp import web
 from mooring.framework.config.durations import Duration
 from mooring.framework.config.types import Extender
 from mooring.framework.intents import Call, CallFault, CallReply
-from mooring.live.extenders.client import ExtenderClient
+from mooring.live.extenders.calls import ExtenderClient
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 MILLISECOND_NS = 1_000_000
@@ -156,7 +156,7 @@ def test_without_a_time_of_its_own_it_is_five_seconds(
         limits.append(delay)
         return real(delay)
 
-    monkeypatch.setattr("mooring.live.extenders.client.asyncio.timeout", timeout)
+    monkeypatch.setattr("mooring.live.extenders.calls.asyncio.timeout", timeout)
     call = Call(Extender(url_prefix="http://127.0.0.1:1", http_timeout=Duration(written_ns)), "filter", {})
     asyncio.run(asked(call))
     assert limits[0] == limit_s, "the outermost one is ours"

@@ -42,7 +42,7 @@ class Live:
         self.driver.extenders = ExtenderCaller(self.scheduler, lambda item: item, self.driver.go_on)
         self.calls = 0
         self.may_reply = asyncio.Event()
-        monkeypatch.setattr("mooring.live.extenders.client.ExtenderClient.ask", self._ask)
+        monkeypatch.setattr("mooring.live.extenders.calls.ExtenderClient.ask", self._ask)
         for name in ("n1", "n2"):
             self.scheduler.handle(ObjectAdded(a_node(name)))
 

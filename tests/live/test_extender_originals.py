@@ -12,8 +12,7 @@ from extending import a_config
 from mooring.embedded.cluster import EmbeddedSettings
 from mooring.framework.config.types import Extender
 from mooring.framework.intents import Call
-from mooring.live.extenders.bodies import encoded, shown, whole_in_store
-from mooring.live.extenders.originals import Originals
+from mooring.live.extenders.bodies import Originals, encoded, shown, whole_in_store
 from mooring.model.meta import KubeObject
 from virtual_cluster import VirtualCluster
 

@@ -15,8 +15,7 @@ from mooring.framework.config.problems import ConfigError
 from mooring.framework.config.types import Extender
 from mooring.framework.intents import Call, CallFault, CallReply
 from mooring.kit.clock import WallClock
-from mooring.live.extenders.client import ExtenderClient
-from mooring.live.extenders.tls import extender_context
+from mooring.live.extenders.calls import ExtenderClient, extender_context
 
 AUTHORITY = new_authority(WallClock())
 OTHER = new_authority(WallClock())

@@ -50,14 +50,20 @@ def _holder(cluster: Neighbour) -> str:
     return str(cluster.ask("GET", LEASE.path).body["spec"]["holderIdentity"])
 
 
+async def a_leader(cluster: Neighbour) -> tuple[LeaseThread, Fence, Told]:
+    """A thread that has acquired the lease."""
+    fence, told = Fence(), Told()
+    thread = a_thread(find_connection(cluster.kubeconfig), fence, told)
+    thread.start()
+    await until(lambda: "leads" in told.news)
+    return thread, fence, told
+
+
 def test_a_main_loop_that_is_busy_for_longer_than_a_lease_does_not_lose_it() -> None:
     with a_neighbour(nodes=1) as cluster:
 
         async def main() -> None:
-            fence, told = Fence(), Told()
-            thread = a_thread(find_connection(cluster.kubeconfig), fence, told)
-            thread.start()
-            await until(lambda: "leads" in told.news)
+            thread, fence, told = await a_leader(cluster)
             ends = time.monotonic() + 2 * TIMES.lease_duration_s
             spent = 0
             while time.monotonic() < ends:  # an attempt: it computes and awaits nothing
@@ -79,10 +85,7 @@ def test_a_loss_is_told_to_the_main_loop_and_the_fence_is_shut() -> None:
     with a_neighbour(nodes=1) as cluster:
 
         async def main() -> None:
-            fence, told = Fence(), Told()
-            thread = a_thread(find_connection(cluster.kubeconfig), fence, told)
-            thread.start()
-            await until(lambda: "leads" in told.news)
+            thread, fence, told = await a_leader(cluster)
             stolen, headers = {"spec": {"holderIdentity": "thief"}}, {"Content-Type": "application/merge-patch+json"}
             assert cluster.ask("PATCH", LEASE.path, stolen, headers).code == 200
             async with asyncio.timeout(20):

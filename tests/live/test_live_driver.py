@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from build import a_node
-from live_stage import DONE_ALL_THE_SAME, Fault, P, Stage, a_stage, on, pod, run
+from live_stage import DONE_ALL_THE_SAME, HIGH, V1, V2, Fault, P, a_stage, deletions, on, pod, preempted, run
 from mooring.apiclient.credentials.credentials import CredentialsError
 from mooring.apiclient.request_errors import ConnectionLost, ConnectionRefused, TimedOut
 from mooring.apiclient.throttle import Timing
@@ -416,20 +416,6 @@ def test_what_was_said_of_a_pod_reaches_the_server_before_its_bind() -> None:
 
 
 # ---- victims
-
-
-HIGH = pod("high", cpu="4", priority=9)
-V1, V2 = (pod(name, cpu="2", node="n1") for name in ("v1", "v2"))
-
-
-async def preempted(stage: Stage) -> None:
-    stage.shows(V1, V2)
-    stage.shows(HIGH)
-    await stage.rest()
-
-
-def deletions(stage: Stage) -> list[str]:
-    return [call for call in stage.server.calls if call.startswith("delete")]
 
 
 def test_victims_are_told_why_then_deleted_and_the_last_after_the_others() -> None:

@@ -7,26 +7,14 @@ from typing import Any
 import pytest
 
 from build import a_node
-from live_stage import P, Stage, a_stage, pod, run
+from live_stage import V1, V2, P, Stage, a_stage, deletions, pod, preempted, run
 from mooring.apiclient.request_errors import ConnectionLost
 from mooring.kit.clock import NS_PER_S
 from mooring.kit.fence import Fence, FencedOff
 from mooring.model.api_errors import ApiError, internal_error
 from mooring.scheduler.inputs import ObjectAdded
 
-HIGH = pod("high", cpu="4", priority=9)
-V1, V2 = (pod(name, cpu="2", node="n1") for name in ("v1", "v2"))
 LOGGER = "mooring.live.driver"
-
-
-async def preempted(stage: Stage) -> None:
-    stage.shows(V1, V2)
-    stage.shows(HIGH)
-    await stage.rest()
-
-
-def deletions(stage: Stage) -> list[str]:
-    return [call for call in stage.server.calls if call.startswith("delete")]
 
 
 # ---- the end of the lease
@@ -261,7 +249,7 @@ def test_a_driver_rests_until_something_is_due_and_at_most_a_second(
     async def main() -> None:
         stage, asked = Stage(), []
         due_ns = stage.clock.now_ns() + int(due_in_s * NS_PER_S)
-        monkeypatch.setattr(stage.driver._pacemaker, "next_ns", lambda: due_ns)
+        monkeypatch.setattr(stage.driver._periodic_tasks, "next_ns", lambda: due_ns)
         timeout = asyncio.timeout
 
         def noting(delay: float | None) -> Any:

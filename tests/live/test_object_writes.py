@@ -8,7 +8,7 @@ from build_storage import a_claim
 from cluster_api import an_api
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.framework.intents import Write
-from mooring.live.object_writes import body_of, carry_out, request_of, resource_of
+from mooring.live.api_writer import body_of, carry_out, request_of, resource_of
 from mooring.model.api_errors import ApiError
 from mooring.model.devices import ResourceClaim
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim

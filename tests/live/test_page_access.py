@@ -10,9 +10,19 @@ import pytest
 
 from mooring.apiclient.request_errors import TimedOut
 from mooring.kit.logs import Log
-from mooring.live.endpoints.access import AccessSettings, RequestAuthorizer, ReviewFailed, open_door
-from mooring.live.endpoints.callers import ANONYMOUS, Caller, CallingUser, certified_user, is_loopback
-from mooring.live.endpoints.review_cache import MOST, ReviewCache
+from mooring.live.endpoints.access import (
+    ANONYMOUS,
+    MOST,
+    AccessSettings,
+    Caller,
+    CallingUser,
+    RequestAuthorizer,
+    ReviewCache,
+    ReviewFailed,
+    certified_user,
+    is_loopback,
+    request_authorizer,
+)
 from mooring.model.api_errors import ApiError, internal_error
 
 T = TypeVar("T")
@@ -56,7 +66,7 @@ class Door:
 
     def keeper(self, settings: AccessSettings | None = None, is_alone: bool = False) -> RequestAuthorizer:
         client = None if is_alone else self.reviews
-        return open_door(settings or AccessSettings(), client, client, lambda: self.now_s, SILENT)
+        return request_authorizer(settings or AccessSettings(), client, client, lambda: self.now_s, SILENT)
 
 
 def bearer(token: str) -> Caller:

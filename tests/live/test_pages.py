@@ -11,8 +11,7 @@ import yaml
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.kit.logs import Log, start_logs
 from mooring.live.endpoints.answers import PageReply, PageRequest
-from mooring.live.endpoints.health import Check, Health, HealthPage, health_pages
-from mooring.live.endpoints.pages import METRICS_TYPE, Pages, Sources
+from mooring.live.endpoints.pages import METRICS_TYPE, Check, Health, HealthPage, Pages, Sources, health_pages
 from mooring.live.endpoints.zpages import Build, DocumentForm, wanted_form
 
 START_NS = 1_800_000_000 * NS_PER_S

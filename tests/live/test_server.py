@@ -21,19 +21,23 @@ from mooring.apiclient.credentials.credentials import Identity
 from mooring.apiserver.server.http import HttpServer
 from mooring.kit.clock import WallClock
 from mooring.kit.logs import Log
-from mooring.live.endpoints.access import AccessSettings, RequestAuthorizer, open_door
-from mooring.live.endpoints.client_authorities import CONFIG_MAP, AuthorityError, ClientAuthorities
-from mooring.live.endpoints.health import Health, health_pages
-from mooring.live.endpoints.pages import Pages, Sources
-from mooring.live.endpoints.reviews import review_client
+from mooring.live.endpoints.access import AccessSettings, RequestAuthorizer, request_authorizer, review_client
+from mooring.live.endpoints.pages import Health, Pages, Sources, health_pages
 from mooring.live.endpoints.server import ListenError, WebLimits, WebServer
-from mooring.live.endpoints.server_tls import CertificateError, ServerTls, serving_pair
+from mooring.live.endpoints.server_tls import (
+    CONFIG_MAP,
+    AuthorityError,
+    CertificateError,
+    ClientAuthorities,
+    ServerTls,
+    serving_pair,
+)
 from mooring.model.api_errors import not_found
 from mooring.model.kinds import RESOURCES
 
 SILENT = Log(logging.Logger("silent", logging.CRITICAL + 1))
 HOST = "127.0.0.1"
-ALONE = open_door(AccessSettings(), None, None, time.monotonic, SILENT)
+ALONE = request_authorizer(AccessSettings(), None, None, time.monotonic, SILENT)
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
@@ -49,11 +53,11 @@ def the_pages(metrics: Callable[[], bytes] = lambda: b"m 1\n", set_verbosity: An
 @asynccontextmanager
 async def serving(
     pages: Pages | None = None,
-    doorkeeper: RequestAuthorizer = ALONE,
+    authorizer: RequestAuthorizer = ALONE,
     limits: WebLimits | None = None,
     tls: ServerTls | None = None,
 ) -> AsyncIterator[tuple[WebServer, int]]:
-    server = WebServer(pages or the_pages(), doorkeeper, SILENT, limits)
+    server = WebServer(pages or the_pages(), authorizer, SILENT, limits)
     port = await server.start(HOST, 0, tls.context() if tls else None)
     try:
         yield server, port
@@ -156,13 +160,13 @@ class SlowReviews:
         return {"status": {"allowed": True}}
 
 
-def a_slow_door(reviews: SlowReviews) -> RequestAuthorizer:
-    return open_door(AccessSettings(), reviews, reviews, time.monotonic, SILENT)
+def a_slow_authorizer(reviews: SlowReviews) -> RequestAuthorizer:
+    return request_authorizer(AccessSettings(), reviews, reviews, time.monotonic, SILENT)
 
 
 def test_a_request_that_takes_too_long_is_given_up() -> None:
     async def main() -> None:
-        async with serving(doorkeeper=a_slow_door(SlowReviews()), limits=WebLimits(request_s=0.1)) as (_, port):
+        async with serving(authorizer=a_slow_authorizer(SlowReviews()), limits=WebLimits(request_s=0.1)) as (_, port):
             status, text, _ = await ask(port, "/metrics")
             assert status == 504
             assert json.loads(text)["message"] == "Timeout: request did not complete within the allotted timeout"
@@ -218,7 +222,7 @@ def test_the_longest_idle_connection_makes_room_for_a_new_one() -> None:
 def test_a_connection_with_an_open_request_is_not_closed_for_want_of_room() -> None:
     async def main() -> None:
         reviews = SlowReviews()
-        async with serving(doorkeeper=a_slow_door(reviews), limits=WebLimits(connections=1)) as (_, port):
+        async with serving(authorizer=a_slow_authorizer(reviews), limits=WebLimits(connections=1)) as (_, port):
             asking = asyncio.ensure_future(ask(port, "/metrics"))
             await reviews.asked.wait()
             reader, writer = await asyncio.open_connection(HOST, port)
@@ -234,7 +238,7 @@ def test_a_connection_with_an_open_request_is_not_closed_for_want_of_room() -> N
 def test_an_open_request_may_finish_after_stop_and_nobody_new_gets_in() -> None:
     async def main() -> None:
         reviews = SlowReviews()
-        async with serving(doorkeeper=a_slow_door(reviews)) as (server, port):
+        async with serving(authorizer=a_slow_authorizer(reviews)) as (server, port):
             asking = asyncio.ensure_future(ask(port, "/metrics"))
             await reviews.asked.wait()
             stopping = asyncio.ensure_future(server.stop())
@@ -253,7 +257,7 @@ def test_an_open_request_may_finish_after_stop_and_nobody_new_gets_in() -> None:
 def test_a_request_that_does_not_finish_is_cut_off() -> None:
     async def main() -> None:
         reviews = SlowReviews()
-        async with serving(doorkeeper=a_slow_door(reviews), limits=WebLimits(end_s=0.2)) as (server, port):
+        async with serving(authorizer=a_slow_authorizer(reviews), limits=WebLimits(end_s=0.2)) as (server, port):
             asking = asyncio.ensure_future(ask(port, "/metrics"))
             await reviews.asked.wait()
             async with asyncio.timeout(2):
@@ -366,12 +370,12 @@ def test_a_client_certificate_says_who_calls_and_authorities_are_followed(tmp_pa
         authorities = ClientAuthorities(file, None, SILENT)
         pair = server.server()
         tls = ServerTls(lambda: pair, authorities.pem, SILENT)
-        door = open_door(AccessSettings(), None, NobodyMay(), time.monotonic, SILENT)
+        authorizer = request_authorizer(AccessSettings(), None, NobodyMay(), time.monotonic, SILENT)
 
         def shows(files: CertificateFiles, groups: list[str]) -> ssl.SSLContext:
             return trusting(server.authority_pem, files.client("admin", groups), tmp_path)
 
-        async with serving(doorkeeper=door, tls=tls) as (_, port):
+        async with serving(authorizer=authorizer, tls=tls) as (_, port):
             assert (await ask(port, "/metrics", trust=shows(old, ["system:masters"])))[0] == 200
             status, text, _ = await ask(port, "/metrics", trust=shows(old, ["dev"]))
             assert (status, json.loads(text)["message"]) == (
@@ -471,13 +475,13 @@ def test_tokens_are_reviewed_by_an_api_server_and_its_config_map_is_read() -> No
             authorities = ClientAuthorities(None, client, SILENT)
             await authorities.look_up()
             assert authorities.pem() == authority
-            door = open_door(AccessSettings(), client, client, time.monotonic, SILENT)
-            async with serving(doorkeeper=door) as (_, port):
+            authorizer = request_authorizer(AccessSettings(), client, client, time.monotonic, SILENT)
+            async with serving(authorizer=authorizer) as (_, port):
                 assert (await ask(port, "/metrics", headers={"Authorization": "Bearer good-token"}))[0] == 200
                 status, text, _ = await ask(port, "/healthz", headers={"Authorization": "Bearer bad-token"})
                 assert (status, json.loads(text)["message"]) == (401, "Unauthorized")
             await behind.stop()
-            async with serving(doorkeeper=door) as (_, port):
+            async with serving(authorizer=authorizer) as (_, port):
                 status, text, _ = await ask(port, "/configz")
                 assert status == 500
                 assert text.startswith('Internal Server Error: "/configz": POST /apis/authorization.k8s.io/v1/')

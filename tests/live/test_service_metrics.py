@@ -7,8 +7,7 @@ import pytest
 from build import a_pod
 from mooring.framework import config
 from mooring.kit.clock import NS_PER_S, VirtualClock
-from mooring.live.resource_metrics import effective_limits, resource_metrics, unit
-from mooring.live.service_metrics import ServiceMetrics
+from mooring.live.service_metrics import ServiceMetrics, effective_limits, resource_metrics, unit
 from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.inputs import ObjectAdded
 

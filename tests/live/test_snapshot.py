@@ -11,7 +11,7 @@ from mooring import simulate
 from mooring.framework import config
 from mooring.framework.config.feature_gates import parse_gates
 from mooring.kit.clock import VirtualClock
-from mooring.live.snapshot import snapshot
+from mooring.live.cache_debugger import snapshot
 from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.inputs import ObjectAdded
 from mooring.sim.reading.manifests import read

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mooring.live.status_patches import status_patch, with_patch
+from mooring.live.status_writer import status_patch, with_patch
 from mooring.model.meta import Condition
 from mooring.model.pod_spec import PodStatus
 

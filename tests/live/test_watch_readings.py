@@ -7,8 +7,7 @@ from mooring.apiclient.reflectors.watch_ends import WatchEnd
 from mooring.apiclient.reflectors.watched import WATCHED
 from mooring.apiclient.throttle import Timing
 from mooring.kit.clock import VirtualClock
-from mooring.live.service_metrics import ServiceMetrics
-from mooring.live.watch_readings import read_watches
+from mooring.live.service_metrics import ServiceMetrics, read_watches
 
 
 class Silence:

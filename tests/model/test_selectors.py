@@ -18,6 +18,7 @@ from mooring.model.selectors import (
     compile_selector,
     parse_int64,
 )
+from validation_texts import NAME_RULE, VALUE_RULE
 
 
 def a_selector(**written: Any) -> LabelSelector:
@@ -70,16 +71,6 @@ def test_equality_is_added_except_to_nothing() -> None:
     assert NOTHING.with_equal({"b": "2"}) == NOTHING
 
 
-VALUE_RULE = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
-    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
-    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-)
-NAME_RULE = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
-    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
-    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-)
 REFUSALS = [
     pytest.param(a_line("a", "Like", "x"), '"Like" is not a valid label selector operator', id="unknown operator"),
     pytest.param(a_line("a", "Gt", "1"), '"Gt" is not a valid label selector operator', id="Gt is for nodes only"),

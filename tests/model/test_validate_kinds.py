@@ -7,20 +7,8 @@ import pytest
 from mooring.model.decode import decode, decode_as
 from mooring.model.validation.validate import validate
 from mooring.model.workloads import Workload
+from validation_texts import CLAIM, EFFECTS, LABEL_RULE, QUANTITY, VALUE_RULE
 
-LABEL_RULE = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
-    "an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
-    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
-)
-VALUE_RULE = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
-    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
-    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-)
-QUANTITY = "a quantity of zero or more, e.g. 500m, 2 or 1.5Gi"
-EFFECTS = "NoSchedule, PreferNoSchedule, NoExecute"
-CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 SLICE = {"driver": "d", "pool": {"name": "p", "resourceSliceCount": 1}, "allNodes": True}
 
 

@@ -1,15 +1,14 @@
 """The search for devices, case by case: who gets which device, and why nobody does."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
 import pytest
 
-from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_allocation, an_ask
+from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_allocation, an_ask, few_and_many_devices
 from mooring.cluster.claims.claim_ledger import ClaimLedger
 from mooring.model.devices import ResourceClaim, ResourceSlice
-from mooring.plugins.devices import search as device_search
 from mooring.plugins.devices.cel import Effort, TookTooLong
 from mooring.plugins.devices.demand import DeviceFeatures, Fatal, read_demand
 from mooring.plugins.devices.node_groups import NodeGroup
@@ -22,13 +21,7 @@ SAME, OTHER = {"matchAttribute": f"{DRIVER}/numa"}, {"distinctAttribute": f"{DRI
 ANY = an_ask()
 
 
-@pytest.fixture(autouse=True, scope="module", params=["few devices are wanted", "many devices are wanted"])
-def looking(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A search for many devices keeps a list of those that are free, which must come to the same."""
-    before = device_search._MANY
-    device_search._MANY = before if request.param == "few devices are wanted" else -1
-    yield
-    device_search._MANY = before
+looking = few_and_many_devices
 
 
 def found(

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from build import a_cluster, a_node
-from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_allocation, an_ask
+from device_building import DRIVER, a_claim, a_class, a_device, a_slice, an_allocation, an_ask, few_and_many_devices
 from mooring.cluster.claims.claim_ledger import ClaimLedger
 from mooring.cluster.cluster import Cluster
 from mooring.framework.status import PluginError
@@ -19,7 +19,6 @@ from mooring.model.devices import Device, ResourceClaim, ResourceSlice
 from mooring.model.node import Node
 from mooring.model.pod_spec import NodeSelector
 from mooring.model.selectors import compile_node_selector
-from mooring.plugins.devices import search as device_search
 from mooring.plugins.devices.allocation import DeviceChoice
 from mooring.plugins.devices.demand import DeviceFeatures, Fatal, read_demand
 from mooring.plugins.devices.node_groups import NodeGroup
@@ -30,13 +29,7 @@ from mooring.plugins.devices.search import InvalidPools, search
 FEATURES = DeviceFeatures()
 
 
-@pytest.fixture(autouse=True, scope="module", params=["few devices are wanted", "many devices are wanted"])
-def looking(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A search for many devices keeps a list of those that are free, which must come to the same."""
-    before = device_search._MANY
-    device_search._MANY = before if request.param == "few devices are wanted" else -1
-    yield
-    device_search._MANY = before
+looking = few_and_many_devices
 
 
 # ---- groups and kept offers

@@ -320,13 +320,19 @@ def test_a_claim_and_a_resource_beside_each_other() -> None:
 # ---- a server in trouble
 
 
-def test_a_write_that_was_carried_out_though_the_answer_was_lost() -> None:
+def a_late_whose_reservation_is_lost() -> LateClaims:
+    """The server has reserved the claim, and its answer was lost."""
     late = a_late(a_claim("c"), a_pod_with("c"))
     late.attempt()
     late.carry_out()
     late.answer()
     late.carry_out(lose=True)
     late.answer()
+    return late
+
+
+def test_a_write_that_was_carried_out_though_the_answer_was_lost() -> None:
+    late = a_late_whose_reservation_is_lost()
     assert pending(late) == {"uid-c"}
     assert late.wanted == [], "it waits a second"
     wait(late, 2)
@@ -348,12 +354,7 @@ def test_a_server_that_never_does_it() -> None:
 
 
 def test_a_pod_that_goes_while_nobody_knows() -> None:
-    late = a_late(a_claim("c"), a_pod_with("c"))
-    late.attempt()
-    late.carry_out()
-    late.answer()
-    late.carry_out(lose=True)
-    late.answer()
+    late = a_late_whose_reservation_is_lost()
     late.delete(Pod, "default/p")
     while late.unseen[1:]:
         late.show()

@@ -2,14 +2,19 @@
 
 import copy
 
+import msgspec
 import pytest
 
 from mooring.model.json_objects import JsonObject
+from mooring.model.meta import Condition
 from mooring.rules.conditions import (
     condition_of,
     find_condition,
     holds,
+    timed_typed,
+    typed_condition,
     with_condition,
+    with_typed_condition,
     with_workload_condition,
     without_condition,
     workload_condition,
@@ -39,6 +44,16 @@ def test_conditions_of_pods_and_nodes_stay_in_their_places(new: JsonObject, plac
     assert made[place] == {**new, "lastTransitionTime": since}, "nothing of the old one is left but the time"
     assert [c["type"] for c in made] == [c["type"] for c in HELD] + (["D"] if place == 3 else [])
     assert before == HELD
+
+
+@pytest.mark.parametrize(("new", "place", "since"), IN_PLACE.values(), ids=IN_PLACE)
+def test_typed_conditions_follow_the_same_rules(new: JsonObject, place: int, since: str) -> None:
+    typed, added = msgspec.convert(HELD, list[Condition]), msgspec.convert(new, Condition)
+    assert with_typed_condition(typed, added, NOW) == msgspec.convert(with_condition(HELD, new, NOW), list[Condition])
+    assert typed == msgspec.convert(HELD, list[Condition]), "the list that is there stays as it is"
+    assert timed_typed(typed_condition(typed, new["type"]), added, None).last_transition_time == (
+        THEN if since == THEN else None
+    )
 
 
 def test_a_condition_without_a_time_gets_one() -> None:

@@ -27,6 +27,7 @@ from mooring.model.shape import HostPort
 from mooring.plugins.builtin import in_tree
 from mooring.queue.entry import QueuedPod
 from mooring.queue.queue import UNSCHEDULABLE_FLUSH_PERIOD_S
+from mooring.rules.conditions import with_typed_condition
 from mooring.scheduler.assembly import build_runners, build_scheduler
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Decision, NoFit, Placement
@@ -40,7 +41,6 @@ from mooring.scheduler.inputs import (
     TimePassed,
 )
 from mooring.scheduler.scheduler import Scheduler
-from mooring.sim.driver import with_condition
 
 DEFAULT, CAREFUL = "default-scheduler", "careful-scheduler"
 CALL_NS = 1_000_000
@@ -214,8 +214,8 @@ class DelayedCluster:
         del self.store[_ref(pod)]
 
     def bind(self, pod: Pod, node_name: str) -> None:
-        status = with_condition(pod.status, Condition(type="PodScheduled", status="True"))
-        status.nominated_node_name = ""
+        conditions = with_typed_condition(pod.status.conditions, Condition(type="PodScheduled", status="True"))
+        status = _replaced(pod.status, conditions=conditions, nominated_node_name="")
         self.change(Pod(metadata=pod.metadata, spec=pod.spec, status=status).with_node(node_name))
 
     def _put(self, what: str, item: KubeObject) -> None:
@@ -291,7 +291,9 @@ class DelayedCluster:
     def _patch(self, pod: Pod, condition: Condition | None, nominated: str | None) -> None:
         old = self._current(pod)
         if old is not None:
-            status = old.status if condition is None else with_condition(old.status, condition)
+            status = old.status
+            if condition is not None:
+                status = _replaced(status, conditions=with_typed_condition(status.conditions, condition))
             if nominated is not None:
                 status = _replaced(status, nominated_node_name=nominated)
             self.change(Pod(metadata=old.metadata, spec=old.spec, status=status))

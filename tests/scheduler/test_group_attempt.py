@@ -214,7 +214,8 @@ def test_a_gang_preempts_only_if_that_makes_room_for_all() -> None:
     assert [pod.name for pod in world.core.cluster.nominated.on("n1")] == []
 
 
-def test_a_gang_waits_for_the_victims_that_it_preempts() -> None:
+def a_gang_that_preempts() -> GangWorld:
+    """Four members after their first attempt: two fit beside the victim, two wait for it to leave."""
     world = GangWorld()
     world.node("n1", "4")
     world.pod("victim", cpu="2", priority=1)
@@ -222,6 +223,11 @@ def test_a_gang_waits_for_the_victims_that_it_preempts() -> None:
     for name in "abcd":
         world.driver.create(a_member(name, priority=10))
     world.scheduler.attempt()
+    return world
+
+
+def test_a_gang_waits_for_the_victims_that_it_preempts() -> None:
+    world = a_gang_that_preempts()
     evicted = [intent for intent in world.core.outbox.intents if type(intent).__name__ == "Evict"]
     assert {intent.victim.name for intent in evicted} == {"victim"}  # type: ignore[union-attr]
     assert sorted(pod.name for pod in world.core.cluster.nominated.on("n1")) == ["a", "b", "c", "d"]
@@ -237,13 +243,7 @@ def test_a_gang_waits_for_the_victims_that_it_preempts() -> None:
 
 
 def test_a_promise_that_the_status_does_not_show_yet_is_taken_back_as_well() -> None:
-    world = GangWorld()
-    world.node("n1", "4")
-    world.pod("victim", cpu="2", priority=1)
-    world.group(min_count=4)
-    for name in "abcd":
-        world.driver.create(a_member(name, priority=10))
-    world.scheduler.attempt()  # a and b are promised room beside c and d, which wait for the victim to go
+    world = a_gang_that_preempts()  # a and b are promised room beside c and d, which wait for the victim to go
     world.clock.advance_ns(3 * NS_PER_S)
     world.scheduler.handle(TimePassed())
     world.scheduler.attempt()  # c and d are held back still, and without them a and b are too few

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.sim.reading.documents import DocumentPlace
+from mooring.sim.reading.documents import DocumentPlace, ManifestFile
 from mooring.sim.reading.lines import lines_of, steps_of
-from mooring.sim.reading.manifest_files import ManifestFile
 
 FIRST = DocumentPlace("f", (1,))
 

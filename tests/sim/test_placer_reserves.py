@@ -13,8 +13,7 @@ from mooring.model.meta import KubeObject
 from mooring.plugins.builtin import in_tree
 from mooring.plugins.volumes.volume_binding import VolumeBinding
 from mooring.scheduler.decide import DecideOptions
-from mooring.sim.placer import Outcome
-from mooring.sim.scenario import load, parse
+from mooring.sim.scenario import Outcome, load, parse
 
 
 def a_scenario(*objects: KubeObject, pods: list[str]) -> Any:

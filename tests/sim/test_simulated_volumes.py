@@ -12,9 +12,8 @@ from mooring.framework.intents import Write
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.storage import PersistentVolume, PersistentVolumeClaim
-from mooring.sim.driver import Driver
+from mooring.sim.driver import Driver, WriteRefused, after
 from mooring.sim.simulated_cluster import SimulatedCluster
-from mooring.sim.writes import WriteRefused, after
 
 NODES = [a_node(name, labels={HOST: name, ZONE: zone}) for name, zone in (("n1", "a"), ("n2", "b"))]
 

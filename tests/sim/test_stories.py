@@ -12,9 +12,9 @@ from mooring.framework.points import PermitPlugin, Wait
 from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.pod import Pod
 from mooring.scheduler.assembly import all_plugins, build_scheduler
-from mooring.sim import stories as stories_module
+from mooring.sim import results
 from mooring.sim.driver import START_NS, Driver
-from mooring.sim.stories import Stories, show_time
+from mooring.sim.results import Stories, show_time
 
 HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 ENABLED = {"profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "Patience"}]}}}]}
@@ -143,8 +143,8 @@ def test_only_the_pod_that_is_asked_for_is_remembered() -> None:
 
 
 def test_memory_is_bounded_for_each_pod_and_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stories_module, "MOMENTS", 3)
-    monkeypatch.setattr(stories_module, "PODS", 2)
+    monkeypatch.setattr(results, "MOMENTS", 3)
+    monkeypatch.setattr(results, "PODS", 2)
     told = Told()
     for name in "abc":
         for i in range(5):

@@ -1,1 +1,1 @@
-"""The composition root: from a configuration to something that runs."""
+"""The composition roots: each function here builds a whole program out of the packages below and runs it."""

@@ -1,19 +1,24 @@
-"""Things to try with the nodes of an embedded cluster, done through its API."""
+"""What `mooring nodes` does with the nodes of an embedded cluster, through its API like any other client."""
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 from mooring.apiclient.client import ApiClient
+from mooring.apiclient.connection_settings import ConnectionSettings
+from mooring.apiclient.request_errors import Unreadable
+from mooring.apiserver.identity import ROOT, id_in, prefix_of
 from mooring.controllers.nodes.simulated_nodes import FAILED, more_nodes
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import MERGE_PATCH, JsonObject
 
 NODES = "/api/v1/nodes"
 _RETRY_S = 1.0
+"""How often a drain tries evictions again that a PodDisruptionBudget refuses; `kubectl drain` waits 5 s."""
 
 
 async def add(client: ApiClient, count: int, template: JsonObject | None) -> AsyncIterator[str]:
-    """That many more, under the first names that are free. Tells the name of each."""
+    """Create `count` nodes under the first free names. Yields each name."""
     taken = {node["metadata"]["name"] for node in (await client.list(NODES))["items"]}
     for node in more_nodes(count, taken, template):
         await client.post(NODES, node)
@@ -25,11 +30,13 @@ async def remove(client: ApiClient, name: str) -> None:
 
 
 async def fail(client: ApiClient, name: str) -> None:
-    """Its kubelet falls silent: the node is found unreachable, and its pods are evicted when their time is up."""
+    """Stop the heartbeats of the node. The node controller finds it unreachable and evicts its pods after their toleration
+    time."""
     await _annotate(client, name, "true")
 
 
 async def recover(client: ApiClient, name: str) -> None:
+    """Start the heartbeats of the node again."""
     await _annotate(client, name, None)
 
 
@@ -38,7 +45,7 @@ async def _annotate(client: ApiClient, name: str, value: str | None) -> None:
 
 
 async def drain(client: ApiClient, name: str) -> AsyncIterator[str]:
-    """Cordon the node and evict its pods, but those of daemons, as their budgets allow. Tells what happens."""
+    """Cordon the node and evict its pods, except those of DaemonSets, as their budgets allow. Yields what happens."""
     await client.patch(f"{NODES}/{name}", {"spec": {"unschedulable": True}}, MERGE_PATCH)
     yield f"{name} cordoned"
     told: set[str] = set()
@@ -69,7 +76,7 @@ def _is_daemons(pod: JsonObject) -> bool:
 
 
 async def _evict(client: ApiClient, pod: JsonObject) -> str:
-    """Why not; empty: it is evicted, or gone."""
+    """Evict one pod. Returns why its budget refuses; empty if the pod is evicted or gone."""
     meta = pod["metadata"]
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": meta["name"]}}
     try:
@@ -79,3 +86,35 @@ async def _evict(client: ApiClient, pod: JsonObject) -> str:
             raise
         return refused.message if refused.code == 429 else ""
     return ""
+
+
+# ---- only clusters of `mooring up`
+
+_UNAUTHORIZED = 401
+
+
+class NotOurs(Exception):
+    """`mooring up` did not start this server."""
+
+    def __init__(self, server: str) -> None:
+        super().__init__(f"{server} is not a cluster that `mooring up` started: nothing was changed")
+
+
+async def own_connection(access: ConnectionSettings, user_agent: str) -> ConnectionSettings:
+    """The same connection below the path prefix that only this cluster serves, so that no request can reach another cluster,
+    even if another one starts on the port. Reads one document and writes nothing.
+
+    Raises NotOurs, and ApiError (401) if the server does not accept the credentials.
+    """
+    async with ApiClient(access, user_agent, qps=-1) as client:
+        try:
+            cluster_id = id_in(await client.get(ROOT))
+        except Unreadable:
+            cluster_id = ""
+        except ApiError as refused:
+            if refused.code == _UNAUTHORIZED:
+                raise
+            cluster_id = ""
+    if not cluster_id:
+        raise NotOurs(access.server)
+    return replace(access, server=access.server + prefix_of(cluster_id))

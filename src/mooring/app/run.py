@@ -1,4 +1,9 @@
-"""`mooring run`: a scheduler with its pages, its lease and its signals, from start to exit status."""
+"""`mooring run`: one process with a scheduler, its pages, its lease and its signals, from start to exit status.
+
+The order matters. Pages are served first, so that probes work while the cache fills. Reflectors run before the lease is
+acquired, so that a new leader has a warm cache (unless delayCacheUntilActive). The scheduler runs only while the process
+leads; a process that loses the lease exits with status 1, as kube-scheduler does.
+"""
 
 import asyncio
 import os
@@ -20,21 +25,16 @@ from mooring.kit.fence import NO_FENCE, Fence
 from mooring.kit.logs import Log, Logs, ObjectRef
 from mooring.kit.process import raise_descriptor_limit, relax_collector
 from mooring.kit.tasks import first_of
-from mooring.live.dump import compare, dump
-from mooring.live.endpoints.access import AccessSettings, open_door
+from mooring.live.cache_debugger import compare, dump, snapshot
+from mooring.live.endpoints.access import AccessSettings, request_authorizer, review_client
 from mooring.live.endpoints.answers import json_document
-from mooring.live.endpoints.client_authorities import ClientAuthorities
-from mooring.live.endpoints.health import Health, health_pages
-from mooring.live.endpoints.pages import Pages, Sources
-from mooring.live.endpoints.reviews import review_client
+from mooring.live.endpoints.pages import Health, Pages, Sources, health_pages
 from mooring.live.endpoints.server import WebLimits, WebServer
-from mooring.live.endpoints.server_tls import ServerTls, serving_pair
+from mooring.live.endpoints.server_tls import ClientAuthorities, ServerTls, serving_pair
 from mooring.live.leader_elector import Callbacks, elector_settings, new_identity
 from mooring.live.lease_thread import LeaseThread
 from mooring.live.service import USER_AGENT, ClientLimits, LiveScheduler
-from mooring.live.service_metrics import ServiceMetrics
-from mooring.live.snapshot import snapshot
-from mooring.live.watch_readings import read_watches
+from mooring.live.service_metrics import ServiceMetrics, read_watches
 from mooring.model.pod import Pod
 from mooring.scheduler.assembly import build_scheduler
 from mooring.scheduler.decide import DecideOptions, by_seed
@@ -43,14 +43,16 @@ from mooring.scheduler.scheduler import Scheduler
 Work = Coroutine[Any, Any, None]
 
 STORY_VERBOSITY = 3
-"""From here on the log tells the story of each pod. Asked at the start: to tell it to nobody would cost too."""
+"""From this verbosity on the log has the story of each pod. Read once at the start: building texts that are not logged would
+cost time in every attempt."""
 
 SNAPSHOT_PATH = "/debug/mooring/snapshot"
+"""Where `mooring snapshot` gets the state."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServingSettings:
-    """How the pages are served. Port 0: not at all."""
+    """How the pages are served; the flags have the same names. Port 0 serves none."""
 
     address: str = "0.0.0.0"
     port: int = 10259
@@ -61,18 +63,21 @@ class ServingSettings:
     authentication: ConnectionSettings | None = None
     authorization: ConnectionSettings | None = None
     looks_up: bool = True
+    """Whether to read the client authority that the cluster publishes."""
     is_lookup_needed: bool = False
     access: AccessSettings = field(default_factory=AccessSettings)
 
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
+    """All that the command line and the configuration say."""
+
     config: KubeSchedulerConfiguration
     access: ConnectionSettings
     lease_access: ConnectionSettings
-    """The same for the thread of the lease, which shares no credentials with the scheduler: they keep state."""
+    """The same for the lease thread. Credentials keep state that belongs to one event loop, so the two share none."""
     registry: Registry | None = None
-    pace: ClientLimits = field(default_factory=ClientLimits)
+    limits: ClientLimits = field(default_factory=ClientLimits)
     serving: ServingSettings = field(default_factory=ServingSettings)
     max_unschedulable_s: float = 300.0
     flags: Mapping[str, str] = field(default_factory=dict)
@@ -81,7 +86,10 @@ class RunSettings:
 
 
 class Running:
-    """One process of `mooring run`. Raises at the start what the command line tells: ConfigError, ListenError, ..."""
+    """One process of `mooring run`. Make it inside the event loop, and call `run` once.
+
+    Raises ConfigError, ListenError, CertificateError, AuthorityError, ElectionError before it schedules anything.
+    """
 
     def __init__(self, settings: RunSettings, logs: Logs) -> None:
         self._settings = settings
@@ -94,7 +102,7 @@ class Running:
         self._live = LiveScheduler(
             self._scheduler,
             settings.access,
-            settings.pace,
+            settings.limits,
             self._clock,
             settings.is_dry_run,
             observe=self._metrics.answered,
@@ -103,10 +111,12 @@ class Running:
         read_watches(self._live.reflectors.members, self._metrics.registry)
         self._stopping = asyncio.Event()
         self._ended = asyncio.Event()
-        """Set when a candidate has to stop: the lease is over, the scheduler has ended, or a signal asks for it."""
+        """Set when the process has to stop: the lease is lost, the scheduler has ended, or a signal arrived."""
         self._leading: asyncio.Task[None] | None = None
 
     def _build(self) -> Scheduler:
+        """The scheduler. Ties are broken by seed, as upstream breaks them at random; simulations use the lowest
+        name."""
         settings = self._settings
         return build_scheduler(
             settings.config,
@@ -121,7 +131,7 @@ class Running:
         )
 
     def _tell(self, pod: Pod, text: str) -> None:
-        """What happens to each pod, with the number of the attempt."""
+        """Log what happens to a pod."""
         self._log.v(STORY_VERBOSITY, text, pod=ObjectRef(pod.name, pod.namespace))
 
     def _report(self, text: str, fault: Exception | None) -> None:
@@ -130,11 +140,11 @@ class Running:
     # ---- from start to end
 
     async def run(self) -> int:
-        """The exit status."""
+        """Run until a signal or the loss of the lease. Returns the exit status."""
         self._log.info("Starting Kubernetes Scheduler", version="v1.36.4", implementation="mooring")
         for text, gates in told_gates(self._settings.gates or {}):
             self._log.info(text, gates=", ".join(gates))
-        self._heed_signals()
+        self._handle_signals()
         relax_collector()
         async with AsyncExitStack() as stack:
             await self._serve(stack)
@@ -152,7 +162,8 @@ class Running:
 
     @property
     def _elects(self) -> bool:
-        """A second opinion takes nobody's lease."""
+        """Whether this process takes part in leader election. A dry run does not: it must not take the lease from the
+        scheduler at work."""
         return self._settings.config.leader_election.leader_elect and not self._settings.is_dry_run
 
     def _finished(self) -> int:
@@ -167,7 +178,7 @@ class Running:
             await self._live.schedule()
 
     async def _or_stop(self, work: Work) -> bool:
-        """Do it until it is done, or until we are to stop. Whether it was done."""
+        """Run `work` until it ends or the process has to stop. Returns whether it ended."""
         task = asyncio.create_task(work)
         stopping = asyncio.create_task(self._stopping.wait())
         await first_of(task, stopping)
@@ -183,7 +194,7 @@ class Running:
     # ---- the lease
 
     async def _elect(self, schedule: Callable[[], Work]) -> int:
-        """Schedule while the lease is ours. A leader that loses it stops at once, and so does the process."""
+        """Schedule while this process holds the lease. Returns the exit status."""
         lease = self._lease_thread(schedule)
         lease.over.add_done_callback(lambda _: self._ended.set())
         lease.start()
@@ -202,6 +213,7 @@ class Running:
         return self._finished()
 
     def _lease_thread(self, schedule: Callable[[], Work]) -> LeaseThread:
+        """The thread that renews the lease, with callbacks that start and stop scheduling on this loop."""
         config = self._settings.config
 
         def start() -> None:
@@ -221,9 +233,9 @@ class Running:
         return LeaseThread(access, connection, USER_AGENT, settings, callbacks, self._fence, self._log)
 
     async def _stop_leading(self, lease: LeaseThread) -> bool:
-        """Let writes that are under way end while the lease is still renewed. Whether the lease had run out.
+        """Stop scheduling, and wait for writes that are under way while the lease is still renewed.
 
-        Raises what ended the scheduler, if that is a bug.
+        Returns whether the lease was lost. Raises the exception that ended the scheduler, if that is a bug.
         """
         if self._leading is None:
             return False
@@ -241,6 +253,7 @@ class Running:
     # ---- the pages
 
     async def _serve(self, stack: AsyncExitStack) -> None:
+        """Start the server of the pages; `stack` stops it."""
         serving, log = self._settings.serving, self._log
         if not serving.port:
             return
@@ -259,12 +272,13 @@ class Running:
             serving.certificate, serving.key, serving.directory, ["localhost", serving.address], self._clock, log
         )
         tls = ServerTls(pair, authorities.pem if authorities.has_sources else None, log)
-        door = open_door(serving.access, authentication, authorization, time.monotonic, log)
-        server = WebServer(self._pages(), door, log, WebLimits.within(raise_descriptor_limit()))
+        authorizer = request_authorizer(serving.access, authentication, authorization, time.monotonic, log)
+        server = WebServer(self._pages(), authorizer, log, WebLimits.within(raise_descriptor_limit()))
         await server.start(serving.address, serving.port, tls.context())
         stack.push_async_callback(server.stop)
 
     def _pages(self) -> Pages:
+        """All pages; each reads the current state when it is requested."""
         config, metrics = self._settings.config, self._metrics
         metrics.led(False)
         sources = Sources(
@@ -283,7 +297,8 @@ class Running:
 
     # ---- signals
 
-    def _heed_signals(self) -> None:
+    def _handle_signals(self) -> None:
+        """SIGTERM and SIGINT stop the process, SIGUSR2 logs its state."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop)
@@ -291,7 +306,7 @@ class Running:
 
     def _stop(self) -> None:
         if self._stopping.is_set():
-            os._exit(1)  # asked a second time: at once
+            os._exit(1)  # the second signal: exit at once
         self._stopping.set()
 
     def _dump(self) -> None:

@@ -1,4 +1,7 @@
-"""The embedded cluster as a service: reached over TLS with a token, both made here, and written into a kubeconfig."""
+"""Serves an embedded cluster on loopback: TLS certificate, token, kubeconfig, HTTP server, and an orderly end.
+
+With a data directory, certificate and token are kept, so that a kubeconfig works after a restart.
+"""
 
 import asyncio
 import secrets
@@ -18,23 +21,26 @@ from mooring.embedded.cluster import EmbeddedCluster, Report
 from mooring.kit.process import raise_descriptor_limit
 
 LOOPBACK = "127.0.0.1"
+"""The only address: the token gives full access to the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceSettings:
+    """How the cluster is reached."""
+
     port: int = 0
-    """0: any free one."""
+    """0 takes a free one."""
     is_plain: bool = False
     """HTTP without TLS and token, on loopback only."""
     data_dir: Path | None = None
-    """Where certificates and token are kept, so that a kubeconfig stays good over a restart."""
+    """Where certificate and token are kept; None keeps them for this run."""
     kubeconfig: Path | None = None
-    """A file of the user's that gets a context while the cluster runs; None: there is only our own file."""
+    """The user's kubeconfig that gets a context while the cluster runs; None changes no file of the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedService:
-    """A cluster that can be reached."""
+    """A cluster that is being served."""
 
     cluster: EmbeddedCluster
     url: str
@@ -42,14 +48,17 @@ class EmbeddedService:
     context: str
     """The context of this cluster in the kubeconfig."""
     own_kubeconfig: Path
-    """A file that names this cluster only, whatever becomes the current context of the other."""
+    """A kubeconfig that has only this cluster."""
 
 
 @asynccontextmanager
 async def serving(
     cluster: EmbeddedCluster, settings: ServiceSettings, report: Report
 ) -> AsyncIterator[EmbeddedService]:
-    """Inside, the cluster runs and answers. Raises OSError when the port cannot be had, KubeconfigError."""
+    """A context in which the cluster runs and is served. Raises OSError if the port is not available, and KubeconfigError.
+
+    The end is in reverse order: the cluster stops, the context is removed, the server stops, the journal is closed.
+    """
     async with AsyncExitStack() as ending:
         scratch = ending.enter_context(tempfile.TemporaryDirectory(prefix="mooring-"))
         home = settings.data_dir or Path(scratch)
@@ -81,7 +90,7 @@ async def _end(running: "asyncio.Task[None]") -> None:
 
 @contextmanager
 def _context(path: Path, login: Login, cluster_id: str, report: Report) -> Iterator[Login]:
-    """A context in a file of the user's, as long as the cluster runs. The login then has the name of the context."""
+    """Add a context to the user's kubeconfig, and remove it at the end. Yields the login with the name of the context."""
     is_new = not path.exists()
     name = add_context(path, login, cluster_id)
     try:
@@ -94,7 +103,7 @@ def _context(path: Path, login: Login, cluster_id: str, report: Report) -> Itera
 
 
 def _token(path: Path) -> str:
-    """The token of the last time, or a new one."""
+    """The token of the last run, or a new one."""
     with suppress(FileNotFoundError):
         kept = path.read_text().strip()
         if kept:
@@ -105,7 +114,7 @@ def _token(path: Path) -> str:
 
 
 def _server_context(pair: KeyPair, scratch: Path) -> ssl.SSLContext:
-    """Python reads certificates from files only; these go with the scratch directory."""
+    """The context of the listener. `ssl` reads certificates only from files; this one is deleted at once."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])

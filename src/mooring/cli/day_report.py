@@ -1,24 +1,24 @@
-"""How a simulated day is shown: waiting times, utilisation as small curves, or all of it as JSON."""
+"""The report of a simulated day: waiting times, utilisation as small charts, or all of it as JSON.
+
+The JSON is a public interface: fields may be added, but not renamed or removed.
+"""
 
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mooring.cli.report import story_as_json, tell
-from mooring.cli.table import format_table
+from mooring.cli.report import SHOWN_ALWAYS, evictions_as_json, format_table, story_as_json, tell
 from mooring.sim.day import DayReport, Waits
 from mooring.sim.gauge import Span
-from mooring.sim.stories import show_time
+from mooring.sim.results import show_time
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 BARS, PLAIN_BARS = " ▁▂▃▄▅▆▇█", " .:-=+*#@"
-"""From nothing to all of it; the plain ones for terminals that have no others."""
-
-_SHOWN_ALWAYS = ("cpu", "memory")
+"""Characters for 0 to 100 %; the plain ones are for an output encoding without the others."""
 
 
 def day_as_text(report: DayReport, took_s: float, wide: bool) -> Iterator[str]:
-    """The parts of the report, each a block of lines."""
+    """The parts of the report in their order, each a block of lines; the last is the summary."""
     if report.story is not None:
         yield tell(report.story, wide)
     if report.waits:
@@ -33,6 +33,7 @@ def day_as_text(report: DayReport, took_s: float, wide: bool) -> Iterator[str]:
 
 
 def day_as_json(report: DayReport, took_s: float) -> dict[str, Any]:
+    """The whole report; times in seconds."""
     answer: dict[str, Any] = {
         "simulatedSeconds": report.simulated_s,
         "tookSeconds": round(took_s, 3),
@@ -48,10 +49,7 @@ def day_as_json(report: DayReport, took_s: float) -> dict[str, Any]:
         "spans": [{"from": span.from_s, "utilisation": span.used, "pending": span.pending} for span in report.spans],
         "nodes": [{"name": name, "placed": number} for name, number in report.placed_on().items()],
         "placements": report.placements,
-        "preempted": [
-            {"namespace": e.pod.namespace, "name": e.pod.name, "node": e.node, "for": e.preemptor}
-            for e in report.preempted
-        ],
+        "preempted": evictions_as_json(report.preempted),
         "notes": report.notes,
     }
     if report.story is not None:
@@ -60,6 +58,7 @@ def day_as_json(report: DayReport, took_s: float) -> dict[str, Any]:
 
 
 def _waits(waits: Sequence[Waits]) -> str:
+    """A row for each priority, the highest first."""
     heads = ("PRIORITY", "PLACED", "P50", "P90", "P99", "MAX", "PENDING", "PREEMPTED")
     rows = [
         (
@@ -83,13 +82,13 @@ def _waits_json(waits: Waits) -> dict[str, Any]:
 def _utilisation(report: DayReport) -> str:
     """One line for each resource: a curve over time, its mean and its highest point."""
     spans = report.spans
-    names = sorted(report.mean_used, key=lambda name: (name not in _SHOWN_ALWAYS, name))
+    names = sorted(report.mean_used, key=lambda name: (name not in SHOWN_ALWAYS, name))
     rows = []
     for name in names:
         shares = [span.used[name] for span in spans]
-        if name in _SHOWN_ALWAYS or any(shares):
+        if name in SHOWN_ALWAYS or any(shares):
             mean, highest = (f"{100 * share:.1f}%" for share in (report.mean_used[name], max(shares)))
-            rows.append((name.upper() if name in _SHOWN_ALWAYS else name, _curve(shares, 1.0), mean, highest))
+            rows.append((name.upper() if name in SHOWN_ALWAYS else name, _curve(shares, 1.0), mean, highest))
     waiting = [span.pending for span in spans]
     most = max(waiting)
     rows.append(("WAITING PODS", _curve(waiting, most), f"{sum(waiting) / len(waiting):.1f}", f"{most:.1f}"))
@@ -116,8 +115,9 @@ def _can_show(text: str) -> bool:
 
 
 def _span_table(spans: Sequence[Span]) -> str:
-    names = sorted({name for span in spans for name in span.used}, key=lambda name: (name not in _SHOWN_ALWAYS, name))
-    heads = ("FROM", *(name.upper() if name in _SHOWN_ALWAYS else name for name in names), "WAITING PODS")
+    """A row for each span, with `-o wide`."""
+    names = sorted({name for span in spans for name in span.used}, key=lambda name: (name not in SHOWN_ALWAYS, name))
+    heads = ("FROM", *(name.upper() if name in SHOWN_ALWAYS else name for name in names), "WAITING PODS")
     rows = [
         (
             show_time(round(span.from_s * 1000) * 1_000_000),
@@ -134,6 +134,7 @@ def _nodes(report: DayReport) -> str:
 
 
 def _summary(report: DayReport, took_s: float) -> str:
+    """The last two lines of the report."""
     fates = [
         (len(report.placements), f"placed on {_spread(report)}"),
         (report.finished, "finished"),
@@ -148,7 +149,7 @@ def _summary(report: DayReport, took_s: float) -> str:
 
 
 def _spread(report: DayReport) -> str:
-    """How evenly the placements are spread: 3 nodes (2 to 54 on each)."""
+    """How many nodes have placements, and the range of their number: `3 nodes (2 to 54 on each)`."""
     counts = report.placed_on().values()
     nodes = f"{len(counts)} {'node' if len(counts) == 1 else 'nodes'}"
     if len(counts) < 2:
@@ -158,7 +159,7 @@ def _spread(report: DayReport) -> str:
 
 
 def show_seconds(seconds: float | None) -> str:
-    """A duration as people say it: 16ms, 3.2s, 4m00s, 25h00m; a dash for none."""
+    """A duration for people: 16ms, 3.2s, 4m00s, 25h00m; a dash for None."""
     if seconds is None:
         return "-"
     if seconds < 1:

@@ -1,4 +1,4 @@
-"""`mooring`: the command line."""
+"""`mooring`: the command line. Each module of `cli/commands` is a command."""
 
 import io
 import pkgutil
@@ -21,7 +21,7 @@ Examples:
 
 
 class Commands(click.Group):
-    """The modules of `mooring.cli.commands`, each imported when its command runs: a scheduler should start quickly."""
+    """The modules of `mooring.cli.commands`. Each is imported only when its command runs, so that commands start quickly."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(commands.__path__))
@@ -40,7 +40,9 @@ def main() -> None:
     """A Kubernetes scheduler: kube-scheduler's decisions, faster, explained and simulated."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter shows its number
+            stream.reconfigure(
+                errors="backslashreplace"
+            )  # a character that the terminal cannot encode is shown escaped
 
 
 if __name__ == "__main__":

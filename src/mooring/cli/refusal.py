@@ -1,4 +1,4 @@
-"""How the command line says no: one line for each problem on standard error, and exit status 2."""
+"""How the command line refuses input: one line for each problem on standard error, and exit status 2. Never a traceback."""
 
 import logging
 import sys
@@ -19,10 +19,11 @@ from mooring.sim.simulation import InputError, NoSuchPod
 
 BAD_INPUT = 2
 _SHOWN_CHARACTERS = 1000
+"""Problems quote the input, and a value may be megabytes long."""
 
 
 def refuse(*problems: object) -> NoReturn:
-    """Print the problems and exit. What spans lines or is very long is brought to one line that can be read."""
+    """Print the problems, each on one line of limited length, and exit."""
     for problem in problems:
         text = one_line(" ".join(str(problem).split()))
         click.echo(text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}...", err=True)
@@ -31,10 +32,10 @@ def refuse(*problems: object) -> NoReturn:
 
 @contextmanager
 def refusals(source: str = "configuration", plugin_files: Sequence[str] = ()) -> Iterator[None]:
-    """Refuse what turns out to be wrong with the input inside; `source` is where a configuration came from.
+    """Turn the errors of wrong input into refusals; `source` is the file of the configuration, for messages.
 
-    Plugins of the user's own may raise anything, so with them nothing passes; without them an unknown exception is a
-    bug of Mooring and is let through.
+    Plugins of users may raise anything, so with `plugin_files` every exception is a refusal that names the line of the
+    plugin. Without them, an unknown exception is a bug of Mooring and is raised.
     """
     try:
         yield
@@ -55,7 +56,7 @@ def refusals(source: str = "configuration", plugin_files: Sequence[str] = ()) ->
 
 @contextmanager
 def tracebacks(shown: bool) -> Iterator[None]:
-    """Inside, the traceback of what a plugin raises is printed, if wanted, once for each place that raises."""
+    """If `shown`, print the traceback of each exception of a plugin, once for each line that raises."""
     if not shown:
         yield
         return
@@ -81,6 +82,6 @@ def tracebacks(shown: bool) -> Iterator[None]:
 
 
 def _line_of(fault: BaseException, plugin_files: Sequence[str]) -> str:
-    """The line of a plugin file that the fault came from; empty when it came from none."""
+    """The innermost line of a plugin file in the traceback; empty if there is none."""
     frames = [f for f in traceback.extract_tb(fault.__traceback__) if f.filename in plugin_files]
     return f"{frames[-1].filename}, line {frames[-1].lineno}" if frames else ""

@@ -1,24 +1,45 @@
-"""How the report of a simulation is shown: as tables, or as JSON for programs."""
+"""The report of a simulation as text for people or JSON for programs, and its tables for other commands.
+
+The JSON is a public interface: fields may be added, but not renamed or removed.
+"""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from mooring.cli.table import format_table, percent
 from mooring.kit.clock import NS_PER_S
 from mooring.model.quantity import show_bytes, show_cpu
 from mooring.scheduler.decision import DecisionDetails, DecisionError, NoFit, Placement
-from mooring.sim.results import Explanation, Fate, NodeUse, PodResult, Report, SimulatedEviction
-from mooring.sim.stories import Story
+from mooring.sim.results import Explanation, Fate, NodeUse, PodResult, Report, SimulatedEviction, Story
+
+# ---- tables as kubectl prints them: aligned columns for cut and grep
+
+
+def format_table(headers: Sequence[str], rows: Iterable[Sequence[object]], indent: str = "") -> str:
+    """Columns aligned to the left, three spaces apart, no trailing blanks."""
+    lines = [list(headers), *([str(cell) for cell in row] for row in rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(headers))]
+    return "\n".join(
+        indent + "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def percent(part: int, whole: int) -> str:
+    return f"{100 * part // whole}%" if whole else "-"
+
+
+# ---- the report
 
 ROWS = 100
-"""Rows of a table before it is cut short; `-o wide` shows all."""
+"""How many rows a table shows; `-o wide` shows all."""
 
-_SHOWN_ALWAYS = ("cpu", "memory")
+SHOWN_ALWAYS = ("cpu", "memory")
+"""Resources that come first and are shown even if nodes have none."""
 
 
 def as_tables(report: Report, wide: bool) -> Iterator[str]:
-    """The parts of the report, each a block of lines."""
+    """The parts of the report in their order, each a block of lines; the last is the summary."""
     if report.placed:
         yield _placed(report.placed, wide)
     if report.preempted:
@@ -31,6 +52,7 @@ def as_tables(report: Report, wide: bool) -> Iterator[str]:
 
 
 def as_json(report: Report) -> dict[str, Any]:
+    """The whole report. Amounts are whole numbers: cpu in milli-CPU, memory in bytes."""
     answer: dict[str, Any] = {
         "pods": [_pod_json(result) for result in report.pods],
         "nodes": [
@@ -44,10 +66,7 @@ def as_json(report: Report) -> dict[str, Any]:
             }
             for node in report.nodes
         ],
-        "preempted": [
-            {"namespace": e.pod.namespace, "name": e.pod.name, "node": e.node, "for": e.preemptor}
-            for e in report.preempted
-        ],
+        "preempted": evictions_as_json(report.preempted),
         "simulatedSeconds": report.simulated_s,
         "notes": report.notes,
     }
@@ -59,8 +78,20 @@ def as_json(report: Report) -> dict[str, Any]:
     return answer
 
 
+def evictions_as_json(evictions: Iterable[SimulatedEviction]) -> list[dict[str, str]]:
+    return [
+        {
+            "namespace": eviction.pod.namespace,
+            "name": eviction.pod.name,
+            "node": eviction.node,
+            "for": eviction.preemptor,
+        }
+        for eviction in evictions
+    ]
+
+
 def tell(story: Story, wide: bool) -> str:
-    """What happened to a pod, one line for each moment: the first and the last ones, or all that are kept."""
+    """The story of a pod, one line for each moment: the first and the last ones, or all with `wide`."""
     lines = [str(moment) for moment in story.moments]
     if story.left_out:
         lines = [f"... {story.left_out} earlier moments are left out", *lines]
@@ -71,7 +102,7 @@ def tell(story: Story, wide: bool) -> str:
 
 
 def story_as_json(story: Story) -> list[dict[str, Any]]:
-    """Times are in seconds since the beginning; attempt and cycle are there for what belongs to an attempt."""
+    """The moments of a story. Times are in seconds since the beginning; moments of an attempt have attempt and cycle."""
     return [
         {"at": moment.at_ns / NS_PER_S, "text": moment.text}
         | ({"attempt": moment.attempt, "cycle": moment.cycle} if moment.attempt else {})
@@ -80,7 +111,7 @@ def story_as_json(story: Story) -> list[dict[str, Any]]:
 
 
 def explain(explanation: Explanation, wide: bool) -> Iterator[str]:
-    """One pod, node by node: the scores of those that passed, the reasons of those that did not."""
+    """The explanation of a pod: scores of the feasible nodes, reasons of the rejected ones."""
     yield _verdict(explanation)
     if explanation.victims:
         yield f"Preempted for it: {', '.join(explanation.victims)}"
@@ -102,7 +133,7 @@ def explain(explanation: Explanation, wide: bool) -> Iterator[str]:
 
 
 def _verdict(explanation: Explanation) -> str:
-    """What became of the pod, in one line."""
+    """The outcome of a pod in one line."""
     pod, decision = explanation.pod.key, explanation.decision
     where = (
         f" (it is on {explanation.now_on} now; this is the decision if it were not placed)"
@@ -163,9 +194,10 @@ def _wide_cells(result: PodResult) -> tuple[object, ...]:
 
 
 def _nodes(nodes: list[NodeUse], wide: bool) -> str:
-    extra = sorted({name for node in nodes for name, (_, room) in node.amounts.items() if room} - set(_SHOWN_ALWAYS))
-    shown = [*_SHOWN_ALWAYS, *(name for name in extra if wide or "/" in name)]
-    heads = ("NODE", "PODS", "NEW", *(name.upper() if name in _SHOWN_ALWAYS else name for name in shown))
+    """A row for each node. Extended resources are always shown, others only with `-o wide`."""
+    extra = sorted({name for node in nodes for name, (_, room) in node.amounts.items() if room} - set(SHOWN_ALWAYS))
+    shown = [*SHOWN_ALWAYS, *(name for name in extra if wide or "/" in name)]
+    heads = ("NODE", "PODS", "NEW", *(name.upper() if name in SHOWN_ALWAYS else name for name in shown))
     rows = [
         (node.name, f"{node.pods}/{node.allowed_pods}", node.new_pods, *(_amount(node, name) for name in shown))
         for node in nodes
@@ -174,6 +206,7 @@ def _nodes(nodes: list[NodeUse], wide: bool) -> str:
 
 
 def _amount(node: NodeUse, resource: str) -> str:
+    """Requested and allocatable amount with the share, in units that people read."""
     used, room = node.amounts.get(resource, (0, 0))
     if not room and not used:
         return "-"
@@ -185,7 +218,7 @@ def _amount(node: NodeUse, resource: str) -> str:
 
 
 def _pending(results: list[PodResult], wide: bool) -> str:
-    """Pods that are still pending, those with the same reason together."""
+    """The pending pods, grouped by reason: a Deployment that does not fit would fill the screen with the same line."""
     by_reason: defaultdict[tuple[Fate, str, str], list[str]] = defaultdict(list)
     for result in results:
         by_reason[result.fate, result.message, _promise(result)].append(result.pod.key)
@@ -199,7 +232,7 @@ def _pending(results: list[PodResult], wide: bool) -> str:
 
 
 def _promise(result: PodResult) -> str:
-    """The node that is kept for a pod; one that waits for Permit says so itself."""
+    """The nominated node of a pod; the message of a pod that waits for Permit names its node already."""
     return f" (nominated to {result.nominated})" if result.nominated and result.fate is not Fate.WAITING else ""
 
 
@@ -210,6 +243,7 @@ def _cut_table(heads: Sequence[str], rows: Sequence[Sequence[object]], wide: boo
 
 
 def _pod_json(result: PodResult) -> dict[str, Any]:
+    """One entry of `pods`."""
     answer: dict[str, Any] = {
         "namespace": result.pod.namespace,
         "name": result.pod.name,
@@ -228,6 +262,7 @@ def _pod_json(result: PodResult) -> dict[str, Any]:
 
 
 def _explanation_json(explanation: Explanation) -> dict[str, Any]:
+    """One entry of `explanations`."""
     decision = explanation.decision
     answer: dict[str, Any] = {"pod": explanation.pod.key, "result": explanation.fate.value}
     if explanation.now_on:

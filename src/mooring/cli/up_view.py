@@ -1,4 +1,4 @@
-"""The live view of `mooring up`: one screen, drawn anew each second."""
+"""The live view of `mooring up`: pods, nodes, pending pods and events on one screen, drawn twice a second."""
 
 import time
 
@@ -9,19 +9,22 @@ from rich.text import Text
 from mooring.embedded.cluster_statistics import ClusterSummary, NodeUsage
 
 _BAR = 20
+"""Characters of a bar."""
 _MOST_ROWS = 12
+"""Up to so many nodes have a line each; more are shown as a histogram, so that the view fits a terminal of 24 lines."""
 _BINS = 10
 _STATES = ("Pending", "Running", "Terminating", "Succeeded", "Failed")
 
 
 class UpView:
-    """Renders what a ClusterStatistics shows."""
+    """Renders a ClusterSummary."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._since = time.monotonic()
 
     def draw(self, summary: ClusterSummary, width: int) -> RenderableType:
+        """The view for a terminal of this width."""
         parts: list[RenderableType] = [self._head(), Text(_pods_line(summary)), Text("")]
         parts.append(_node_bars(summary.nodes) if len(summary.nodes) <= _MOST_ROWS else _histogram(summary.nodes))
         if summary.pending:
@@ -46,6 +49,7 @@ def _pods_line(summary: ClusterSummary) -> str:
 
 
 def _node_bars(nodes: list[NodeUsage]) -> Table:
+    """A row with bars for each node."""
     table = Table(box=None, pad_edge=False, show_edge=False)
     for header in ("node", "cpu", "", "memory", "", "pods"):
         table.add_column(header, justify="right" if header in ("pods", "") else "left")
@@ -57,7 +61,7 @@ def _node_bars(nodes: list[NodeUsage]) -> Table:
 
 
 def _histogram(nodes: list[NodeUsage]) -> Table:
-    """Of many nodes: how many are how full, by the fuller of cpu and memory."""
+    """How many nodes are how full, by the larger share of cpu and memory."""
     counts = [0] * _BINS
     for load in nodes:
         counts[min(int(max(load.cpu, load.memory) * _BINS), _BINS - 1)] += 1

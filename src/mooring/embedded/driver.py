@@ -14,9 +14,9 @@ from mooring.apiserver.event_forms import stored_form
 from mooring.apiserver.resource_api import ResourceApi
 from mooring.apiserver.store import Exists, Missing, Store, StoreWrite
 from mooring.framework.intents import Bind, Call, Evict, Intent, PatchStatus, Record, Write, WriteFault
-from mooring.live.event_series import EventSeries, NewEvent, Repetition
+from mooring.live.api_writer import carry_out
+from mooring.live.event_writer import EventSeries, NewEvent, Repetition
 from mooring.live.extenders.calls import ExtenderCaller
-from mooring.live.object_writes import carry_out
 from mooring.live.periodic_tasks import PeriodicTasks
 from mooring.model.api_errors import ApiError
 from mooring.model.json_objects import JsonObject

@@ -1,7 +1,11 @@
-"""The writes of a scheduler to an API server: bytes and paths as kube-scheduler sends them, each kind on its own client."""
+"""The writes of a scheduler: as requests to an API server, or in this process for the embedded cluster.
+
+Bytes and paths are those that kube-scheduler sends. Each purpose has its own client, so that none waits for another.
+"""
 
 import random
 from dataclasses import dataclass
+from functools import cache
 from typing import Protocol
 
 import msgspec
@@ -9,20 +13,29 @@ import msgspec
 from mooring.apiclient.lean_client import LeanClient
 from mooring.apiclient.request_errors import ConnectionLost, ConnectionRefused, Unreadable
 from mooring.apiclient.throttle import Random, Timing
+from mooring.apiserver.patches.json_patch import apply_merge_patch
+from mooring.apiserver.patches.strategic_merge import apply_strategic_merge_patch
+from mooring.apiserver.resource_api import ResourceApi
+from mooring.framework.intents import Write
 from mooring.model.api_errors import ApiError
-from mooring.model.json_objects import STRATEGIC_MERGE_PATCH, JsonObject
+from mooring.model.json_objects import MERGE_PATCH, STRATEGIC_MERGE_PATCH, JsonObject
+from mooring.model.kind_spec import KindSpec
+from mooring.model.kinds import BY_STRUCT
+from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 
 STATUS_WAITS_S = (0.01, 0.05, 0.25)
-"""Between the tries of a status patch that the server was not ready for, and up to a tenth more."""
+"""Pauses between tries of a status patch, and up to a tenth more: retry.DefaultBackoff of client-go."""
 _NOT_READY = (409, 500, 503)
+"""Answers after which a status patch is tried again."""
 
 _encode = msgspec.json.Encoder().encode
 _NO_OPTIONS = _encode({"kind": "DeleteOptions", "apiVersion": "v1"})
 
 
 class Writer(Protocol):
-    """What a scheduler writes. Raises ApiError where it is refused, Unanswered where nobody knows whether it was done."""
+    """What a scheduler writes. Methods raise ApiError if the API server refuses, and Unanswered if there is no answer: then
+    the write may or may not have been carried out."""
 
     async def bind(self, pod: Pod, node_name: str) -> None: ...
 
@@ -41,17 +54,18 @@ class Writer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ApiWriter:
-    """Raises ApiError where the server refuses, Unanswered where nobody knows whether it did."""
+    """The Writer of a live scheduler."""
 
     binder: LeanClient
     statuses: LeanClient
     objects: LeanClient
-    """Claims and volumes: pods wait for them to be bound, so they must not wait behind hundreds of statuses."""
+    """Claims and volumes: pods wait for them before their bind, so they must not wait behind hundreds of statuses."""
     events: LeanClient
     timing: Timing
     draw: Random = random.random
 
     async def bind(self, pod: Pod, node_name: str) -> None:
+        """POST the binding subresource. The uid makes the API server refuse if a new pod has taken the name."""
         body = {
             "kind": "Binding",
             "apiVersion": "v1",
@@ -74,10 +88,8 @@ class ApiWriter:
             raise Unreadable(f"GET {_path(pod)}: the answer is not an object") from None
 
     async def patch_status(self, pod: Pod, patch: JsonObject) -> None:
-        """A server that is not ready, or says that something came in between, is asked again a few times.
-
-        So is one that closes the connection, as it may have been about to: to say the same twice does no harm.
-        """
+        """Try again a few times if the API server is not ready, reports a conflict, or closes the connection: the same patch
+        twice does no harm."""
         for wait_s in (*STATUS_WAITS_S, None):
             try:
                 await self.statuses.send("PATCH", f"{_path(pod)}/status", _encode(patch), STRATEGIC_MERGE_PATCH)
@@ -91,7 +103,7 @@ class ApiWriter:
         await self.statuses.send("DELETE", _path(pod), _NO_OPTIONS)
 
     async def write(self, method: str, path: str, body: JsonObject, content_type: str) -> JsonObject:
-        """Any other object, such as a claim or a volume. Returns it as it was written."""
+        """Write any other object, such as a claim or a volume. Returns the object that the API server answers with."""
         written: JsonObject = msgspec.json.decode(await self.objects.send(method, path, _encode(body), content_type))
         return written
 
@@ -109,3 +121,54 @@ def _path(pod: Pod) -> str:
 
 def _events(namespace: str) -> str:
     return f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
+
+
+# ---- objects other than pods, such as claims and volumes
+
+
+JSON = "application/json"
+
+
+@cache
+def resource_of(kind: type[KubeObject]) -> KindSpec:
+    """The kind of a struct, with the path under which the API server serves it."""
+    return BY_STRUCT[kind]
+
+
+def body_of(write: Write) -> JsonObject:
+    """The body as JSON; with apiVersion and kind unless it is a patch."""
+    body = write.body if isinstance(write.body, dict) else msgspec.to_builtins(write.body)
+    if write.method == "PATCH" or body is None:
+        return body or {}
+    resource = resource_of(write.kind)
+    return {"apiVersion": resource.api_version, "kind": resource.kind, **body}
+
+
+def request_of(write: Write) -> tuple[str, str]:
+    """Path and content type of the request that carries the write out."""
+    resource = resource_of(write.kind)
+    within = f"/namespaces/{write.namespace}" if resource.namespaced else ""
+    parts = [f"{resource.path}{within}/{resource.plural}"]
+    if write.method != "POST":
+        parts += filter(None, (write.name, write.subresource))
+    if write.method != "PATCH":
+        return "/".join(parts), JSON
+    return "/".join(parts), STRATEGIC_MERGE_PATCH if write.form == "strategic" else MERGE_PATCH
+
+
+def carry_out(api: ResourceApi, write: Write) -> KubeObject | None:
+    """Write to the API of the embedded cluster. Returns the object as written, None after a deletion. Raises ApiError."""
+    resource, body = resource_of(write.kind), body_of(write)
+    if write.method == "DELETE":
+        api.delete(resource, write.namespace, write.name)
+        return None
+    if write.method == "POST":
+        return msgspec.convert(api.create(resource, write.namespace, body), write.kind)
+
+    def change(live: JsonObject) -> JsonObject:
+        if write.method != "PATCH":
+            return body
+        return apply_strategic_merge_patch(live, body) if write.form == "strategic" else apply_merge_patch(live, body)
+
+    made = api.change(resource, write.namespace, write.name, change, subresource=write.subresource)
+    return msgspec.convert(made, write.kind)

@@ -1,7 +1,8 @@
 """Drives the scheduler against an API server: attempts between two awaits, writes as tasks, answers back to the core.
 
-Nothing here decides anything. What a write led to is reported to the core exactly once; a bind of which nobody knows
-whether it was carried out is looked up first.
+The driver decides nothing. It reports the outcome of each write to the core exactly once, because the core holds a pod's
+room until then. If a bind ends without an answer, the driver first reads the pod to see whether the API server carried the
+bind out.
 """
 
 import asyncio
@@ -22,10 +23,9 @@ from mooring.kit.clock import NS_PER_S, Clock
 from mooring.kit.fence import NO_FENCE, Fence
 from mooring.kit.logs import Log, ObjectRef
 from mooring.kit.tasks import settle
-from mooring.live.api_writer import Writer
+from mooring.live.api_writer import Writer, body_of, request_of
 from mooring.live.event_writer import EventWriter
 from mooring.live.extenders.calls import ExtenderCaller
-from mooring.live.object_writes import body_of, request_of
 from mooring.live.periodic_tasks import PeriodicTasks
 from mooring.live.status_writer import StatusWriter
 from mooring.model.api_errors import ApiError
@@ -37,14 +37,18 @@ log = logging.getLogger(__name__)
 _lines = Log(log)
 
 SLICE_S = 0.005
-"""How long pods are tried before the event loop gets its turn: watches and binds wait no longer than for this and one
+"""How long the driver attempts pods before it lets the event loop run: watches and binds wait at most for this and one
 attempt. Most attempts take 0.1 to 1 ms; a turn of the loop costs 0.05 ms."""
 MAX_BINDS = 512
-"""How many binds may be under way; then attempts wait."""
+"""How many binds may be under way before attempts wait: eight for each connection (service.BINDERS). Without a bound,
+assumed pods would pile up behind a slow API server, and each bind would time out."""
 LANDING_S = 0.5
-"""How long a bind that we heard no more of may be on its way still: who looks sooner may take it for lost."""
+"""How long to wait before looking for a bind whose connection broke: the request may still be on its way, and a lookup
+that comes first would find no node."""
 LOOKUP_WAITS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+"""Pauses between lookups; the last one repeats until there is an answer."""
 LONGEST_REST_S = 1.0
+"""The longest pause of the loop without news: it checks the fence at least this often."""
 DOUBT_S = 60.0
 """How long a bind without an answer may still take effect: an API server gives a request one minute (--request-timeout)."""
 
@@ -58,7 +62,11 @@ class _BindOutcome:
 
 
 class LiveDriver:
-    """Changes are told to the scheduler by the reflectors; each should call `wake` afterwards."""
+    """The reflectors hand changes to the scheduler and call `wake` after each one.
+
+    Invariants: at most MAX_BINDS binds are under way; each write leads to exactly one answer; after `halt` nothing is
+    written.
+    """
 
     def __init__(
         self,
@@ -87,22 +95,22 @@ class LiveDriver:
 
         Their status does not say that they are not scheduled: it would stay on a pod that runs.
         """
-        self._pacemaker = PeriodicTasks(scheduler, clock, events.sweep)
+        self._periodic_tasks = PeriodicTasks(scheduler, clock, events.sweep)
         self.bound = 0
         self.report: Callable[[Record], None] = _tell
-        """Says in the log what the scheduler recorded."""
+        """Logs what the scheduler recorded; a dry run puts its own report here."""
 
     def wake(self) -> None:
         """Something changed: there may be work."""
         self._news.set()
 
     async def run(self) -> None:
-        """Schedule until cancelled. Raises FencedOff if the lease has run out before somebody says so."""
+        """Schedule until cancelled. Raises FencedOff if the lease has run out before the elector reports it."""
         try:
             while True:
                 self._fence.check()
                 self._news.clear()
-                self._pacemaker.beat()
+                self._periodic_tasks.beat()
                 self._carry_out()
                 if self._attempt_some():
                     await asyncio.sleep(0)
@@ -113,7 +121,7 @@ class LiveDriver:
                 self.extenders.stop()  # a reply would lead to a bind
 
     async def close(self, patience_s: float = 5.0) -> None:
-        """Let writes that are under way come to their end, for a while."""
+        """Wait up to `patience_s` for writes that are under way, then cancel them."""
         await settle(self._tasks, patience_s)
         for task in self._tasks:
             task.cancel()
@@ -123,7 +131,7 @@ class LiveDriver:
         await self._events.close()
 
     def halt(self) -> None:
-        """Leave off at once, in the middle of whatever is under way: somebody else schedules now."""
+        """Cancel all writes at once: this instance lost the lease, and another one may schedule now."""
         for task in self._tasks:
             task.cancel()
         if self.extenders is not None:
@@ -134,7 +142,7 @@ class LiveDriver:
     # ---- the loop
 
     def _attempt_some(self) -> bool:
-        """Whether the time was up before the work was done."""
+        """Attempt pods for one time slice. Returns whether there is more to do."""
         ends_s = self._timing.monotonic_s() + SLICE_S
         while self._binds < MAX_BINDS and self._scheduler.has_work():
             self._scheduler.attempt()
@@ -144,8 +152,8 @@ class LiveDriver:
         return False
 
     async def _rest(self) -> None:
-        """Until something changes or falls due."""
-        pause_s = (self._pacemaker.next_ns() - self._clock.now_ns()) / NS_PER_S
+        """Sleep until a change arrives or a timer of the scheduler is due."""
+        pause_s = (self._periodic_tasks.next_ns() - self._clock.now_ns()) / NS_PER_S
         with suppress(TimeoutError):
             async with asyncio.timeout(min(max(pause_s, 0.0), LONGEST_REST_S)):
                 await self._news.wait()
@@ -153,6 +161,7 @@ class LiveDriver:
     # ---- what the scheduler wants
 
     def _carry_out(self) -> None:
+        """Start the writes for all intents. Victims of one preemptor form one task: their order matters."""
         while intents := self._scheduler.take_intents():
             victims: dict[str, list[Evict]] = {}
             for intent in intents:
@@ -165,6 +174,7 @@ class LiveDriver:
             self._scheduler.release_waiting()
 
     def _do(self, intent: Intent) -> None:
+        """Start what one intent wants. Nothing here waits: `_carry_out` runs between two attempts."""
         match intent:
             case Bind():
                 self._binds += 1
@@ -181,14 +191,15 @@ class LiveDriver:
                 self.extenders.begin(intent)
 
     def _patch_status(self, intent: PatchStatus) -> None:
-        """A pod that stays unscheduled comes to its next attempt, and that asks for the condition again."""
+        """Leave out the condition while a bind of the pod is in doubt. Nothing is lost: if the pod stays pending, its next
+        attempt asks for the condition again."""
         if intent.condition is not None and self._is_in_doubt(intent.pod):
             intent = replace(intent, condition=None)
         if intent.condition is not None or intent.nominated_node_name is not None:
             self._statuses.patch(intent)
 
     def go_on(self) -> None:
-        """An extender has replied: do what that leads to."""
+        """An extender has replied: carry out the intents that follow."""
         self._carry_out()
         self._news.set()
 
@@ -206,9 +217,10 @@ class LiveDriver:
     # ---- binding
 
     async def _bind(self, intent: Bind) -> None:
+        """Bind, and report the outcome exactly once, whatever happens."""
         try:
             outcome = await self._try_to_bind(intent)
-        except Exception as bug:  # or else the pod would be held on its node for ever
+        except Exception as bug:  # otherwise the cache would hold the pod on its node for ever
             log.error("the bind of %s failed unexpectedly", intent.pod.key, exc_info=bug)
             outcome = _BindOutcome(repr(bug))
         finally:
@@ -221,6 +233,7 @@ class LiveDriver:
         self._carry_out()
 
     async def _try_to_bind(self, intent: Bind) -> _BindOutcome:
+        """Bind once. A clear refusal is the outcome; in all other cases the pod's node decides."""
         await self._statuses.settle(intent.pod.id)
         try:
             await self._writer.bind(intent.pod, intent.node_name)
@@ -228,9 +241,10 @@ class LiveDriver:
         except ApiError as refused:
             if refused.code != 409 and refused.code < 500:
                 return _BindOutcome(refused.message)
-            # A conflict may be with our own first try, whose answer was lost; a server in trouble may have done its part.
+            # A 409 may be a conflict with our own first try, whose answer was lost; a server that fails with 5xx may have
+            # written the binding before it failed.
             fault = refused.message
-            if refused.code == 504:  # Gateway Timeout: it may be at work still
+            if refused.code == 504:  # Gateway Timeout: the API server may still be working on it
                 self._doubt(intent.pod)
         except (ConnectionRefused, CredentialsError) as unsent:
             return _BindOutcome(str(unsent))
@@ -242,6 +256,7 @@ class LiveDriver:
         return _BindOutcome() if node_name == intent.node_name else _BindOutcome(fault, node_name)
 
     def _doubt(self, pod: Pod) -> None:
+        """Note that a bind of the pod may still take effect, and drop the notes that have expired."""
         now_s = self._timing.monotonic_s()
         for pod_id in list(takewhile(lambda pod_id: self._doubts[pod_id] <= now_s, self._doubts)):
             del self._doubts[pod_id]
@@ -252,7 +267,7 @@ class LiveDriver:
         return self._timing.monotonic_s() < self._doubts.get(pod.id, 0.0)
 
     async def _node_of(self, pod: Pod) -> str:
-        """The node that the pod is on, if it is; asked until there is an answer, or the watch gives it."""
+        """The node of the pod, or "" if it has none. Asks until the API server answers or the watch shows the node."""
         for tries, wait_s in enumerate(chain(LOOKUP_WAITS_S, repeat(LOOKUP_WAITS_S[-1]))):
             seen = self._scheduler.pods.get(pod.key)
             if seen is None or seen.id != pod.id:
@@ -264,7 +279,7 @@ class LiveDriver:
             except (ApiError, Unanswered, CredentialsError) as fault:
                 log.info("cannot see yet whether %s was bound: %s", pod.key, fault)
                 if _is_forbidden(fault) and tries >= len(LOOKUP_WAITS_S):
-                    break  # we may not look, and by now the watch would have shown it
+                    break  # this account may not read pods, and by now the watch would have shown the node
                 await self._timing.sleep(wait_s)
                 continue
             is_same = found.get("metadata", {}).get("uid") == pod.uid
@@ -274,6 +289,7 @@ class LiveDriver:
     # ---- other objects
 
     async def _write(self, intent: Write) -> None:
+        """Write another object, and report the object or the fault under the token of the intent."""
         item, fault = None, None
         path, content_type = request_of(intent)
         try:
@@ -281,7 +297,7 @@ class LiveDriver:
             item = None if intent.method == "DELETE" else msgspec.convert(answer, intent.kind)
         except ApiError as refused:
             fault = WriteFault(refused.message, refused.code)
-        except Exception as unforeseen:  # whatever it is, the pod must not wait for this write for ever
+        except Exception as unforeseen:  # otherwise the pod would wait for this write for ever
             fault = WriteFault(str(unforeseen))
         self._scheduler.handle(WriteAnswered(intent.token, item, fault))
         self._carry_out()
@@ -289,7 +305,8 @@ class LiveDriver:
     # ---- victims
 
     async def _evict_all(self, evictions: list[Evict]) -> None:
-        """All at once, the last one only after the others: it is what makes the room that the preemptor waits for."""
+        """Evict all but the last victim at once, then the last one: its deletion completes the room that the preemptor waits
+        for, so it must not come before a failure of the others."""
         *others, last = evictions
         faults = await asyncio.gather(*(self._evict(eviction) for eviction in others))
         if any(faults):
@@ -298,7 +315,7 @@ class LiveDriver:
             await self._evict(last)
 
     async def _evict(self, eviction: Evict) -> str | None:
-        """Returns why not; a victim that is gone is as good as evicted."""
+        """Returns why the eviction failed, or None. A victim that is gone counts as evicted."""
         fault = None
         was_there = self._is_known(eviction.victim)
         try:
@@ -310,13 +327,13 @@ class LiveDriver:
         except ApiError as refused:
             was_there = refused.code != 404
             fault = refused.message if was_there else None
-        except Exception as unforeseen:  # whatever it is, the preemptor must not wait for this victim
+        except Exception as unforeseen:  # otherwise the preemptor would wait for this victim
             fault = str(unforeseen)
         self._report(eviction, fault, was_there)
         return fault
 
     def _is_known(self, victim: Pod) -> bool:
-        """Or else it is gone, and a pod that has its name now must not be taken for it."""
+        """Whether the pod with this name is still the victim: a new pod may have taken the name of a deleted one."""
         seen = self._scheduler.pods.get(victim.key)
         return seen is not None and seen.id == victim.id
 

@@ -1,11 +1,11 @@
-"""`mooring run --dry-run`: decides everything, writes nothing, says what it would do, and compares that with what the
-scheduler at work does."""
+"""`mooring run --dry-run`: decides for every pod, writes nothing, logs each decision, and compares the decisions with those
+of the scheduler that works on the cluster."""
 
 import logging
 from collections import Counter
 from dataclasses import dataclass
-from typing import Protocol
 
+from mooring.apiclient.reflectors.known import ChangeListener
 from mooring.framework.intents import Record
 from mooring.kit.logs import Log, ObjectRef
 from mooring.model.json_objects import JsonObject
@@ -13,16 +13,6 @@ from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 
 _lines = Log(logging.getLogger(__name__))
-
-
-class Hears(Protocol):
-    """Whoever hears of changes."""
-
-    def added(self, item: KubeObject) -> None: ...
-
-    def updated(self, old: KubeObject, new: KubeObject) -> None: ...
-
-    def removed(self, item: KubeObject) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +29,14 @@ class DryRun:
     def __init__(self, log: Log | None = None) -> None:
         self._log = log or _lines
         self._opinions: dict[str, _Opinion] = {}
-        """By pod, until another scheduler binds it or it is gone."""
+        """By id of the pod, until another scheduler binds the pod or it is gone."""
         self.compared: Counter[str] = Counter()
-        """How often another scheduler chose the same node, another one, or a node where we had none."""
+        """How often another scheduler chose the `same` node, a `different` one, or a node for a pod that does not fit here
+        (`unexpected`)."""
 
     def report(self, record: Record) -> None:
-        """Each attempt ends with a record, whether or not the status of the pod says the same already."""
+        """Called with the record that ends each attempt. Statuses would not do: the scheduler leaves out a patch that changes
+        nothing."""
         pod = record.pod
         match record.reason:
             case "Scheduled":
@@ -57,16 +49,17 @@ class DryRun:
                 self._log.info("Would preempt pod", pod=_ref(pod), node=pod.spec.node_name, reason=record.note)
 
     def _changes(self, pod: Pod, opinion: _Opinion) -> bool:
-        """Whether this is news: a pod is tried again and again, mostly with the same outcome."""
+        """Note the decision. Returns whether it differs from the last one: the scheduler attempts a pending pod again and
+        again, mostly with the same outcome, and the log should have each outcome once."""
         before = self._opinions.get(pod.id)
         self._opinions[pod.id] = opinion
         return before != opinion
 
-    def listen(self, listener: Hears) -> "Hears":
+    def listen(self, listener: ChangeListener) -> ChangeListener:
         return _Comparing(listener, self)
 
     def saw(self, pod: Pod) -> None:
-        """A pod as the API server has it now."""
+        """Compare a pod that another scheduler has bound with the decision that was made here."""
         if not pod.spec.node_name:
             return
         opinion = self._opinions.pop(pod.id, None)
@@ -88,7 +81,7 @@ class DryRun:
         self._opinions.pop(pod.id, None)
 
     def finish(self) -> None:
-        """The comparison in numbers."""
+        """Log the comparison in numbers."""
         would_bind = sum(bool(opinion.node_name) for opinion in self._opinions.values())
         self._log.info(
             "Dry run finished",
@@ -101,9 +94,9 @@ class DryRun:
 
 
 class _Comparing:
-    """Passes every change on, and lets the dry run see the pods."""
+    """Passes every change on to the scheduler, and shows the pods to the dry run first."""
 
-    def __init__(self, listener: Hears, dry_run: DryRun) -> None:
+    def __init__(self, listener: ChangeListener, dry_run: DryRun) -> None:
         self._listener = listener
         self._dry_run = dry_run
 
@@ -122,13 +115,13 @@ class _Comparing:
 
 
 class DryWriter:
-    """Stands where `ApiWriter` stands and writes nothing. What becomes of pods is reported by `DryRun`."""
+    """A Writer that writes nothing and reports success, so that the scheduler goes on as if it had bound the pods."""
 
     async def bind(self, pod: Pod, node_name: str) -> None:
         pass
 
     async def read_pod(self, pod: Pod) -> JsonObject | None:
-        raise AssertionError("a bind that is not written is never in doubt")
+        raise AssertionError("a dry run never looks for a bind: its binds are never in doubt")
 
     async def patch_status(self, pod: Pod, patch: JsonObject) -> None:
         pass

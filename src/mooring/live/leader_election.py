@@ -1,8 +1,13 @@
-"""Who leads, decided without I/O: time and the answers of the API server go in, what to do next comes out.
+"""Leader election without I/O: time and answers of the API server go in, the next request comes out.
 
-Two safeguards keep two instances from leading at once. A lease of somebody else counts as expired only after it was seen
-unchanged here for as long as it lasts; no clock of another machine is looked at. And a leader counts its own time from
-the moment when it sent its last successful renewal, not from the answer, so it stops before anybody may take over.
+Two safeguards keep two instances from leading at once:
+
+- A candidate treats another instance's lease as expired only after it has seen the lease unchanged for its full duration on
+  its own monotonic clock. It compares no clock of another machine.
+- A leader counts its time from the moment when it sent its last successful renewal, not from the answer, so it stops before
+  a candidate may take over.
+
+`leader_elector.py` makes the requests; tests drive this module on a virtual clock.
 """
 
 from collections.abc import Callable
@@ -13,17 +18,23 @@ from mooring.live.lease_record import LeaseName, LeaseRecord, changed_lease, new
 from mooring.model.json_objects import JsonObject
 
 JITTER = 1.2
-"""Parity: candidates wait up to 1.2 periods longer than one, so that they do not come all at once."""
+"""Parity: a candidate waits one retry period and up to 1.2 periods more, so that candidates do not ask all at once."""
 
 Lost = Literal["another instance leads", "the lease could not be renewed in time"]
 
 
 class ElectionError(ValueError):
-    """Settings that no leader can be elected with; the texts are upstream's."""
+    """Settings with which leader election cannot work; the texts are upstream's."""
 
 
 @dataclass(frozen=True, slots=True)
 class ElectionTimes:
+    """Upstream's three durations with upstream's defaults and checks.
+
+    Each must be larger than the next: a leader has to give up (renew deadline) before a candidate may take the lease (lease
+    duration), and needs several tries (retry period) before it gives up.
+    """
+
     lease_duration_s: float = 15.0
     renew_deadline_s: float = 10.0
     retry_period_s: float = 2.0
@@ -40,7 +51,7 @@ class ElectionTimes:
 
     @property
     def written_s(self) -> int:
-        """What others read, and so what they wait for: whole seconds."""
+        """What the Lease says, and so how long candidates wait: the API has whole seconds."""
         return int(self.lease_duration_s)
 
     @property
@@ -49,7 +60,7 @@ class ElectionTimes:
         return max(1.0, self.renew_deadline_s / 2)
 
 
-# What to do next
+# ---- requests: what to do next
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +84,14 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class ElectionPause:
-    """Nothing until then; `until_s` is monotonic, like all moments here."""
+    """Nothing to do until `until_s`, which is monotonic like all times here."""
 
     until_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """This instance led and no longer does; it never will again."""
+    """This instance lost the lease. It does not stand again: the process exits, and a new one starts with a fresh cache."""
 
     why: Lost
 
@@ -89,7 +100,7 @@ Ask = Read | Create | Update
 Step = Ask | ElectionPause | Over
 
 
-# What came of it
+# ---- answers: what came of a request
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +117,7 @@ class NoLease:
 
 @dataclass(frozen=True, slots=True)
 class Unfulfilled:
-    """Refused or unanswered; a write may have been carried out all the same."""
+    """The API server refused or did not answer; without an answer, a write may have been carried out."""
 
     error: str
 
@@ -115,7 +126,7 @@ Heard = Found | NoLease | Unfulfilled
 
 
 class Notes(Protocol):
-    """Where the machine says what happens; `kit.logs.Log` is one."""
+    """Where the election logs; `kit.logs.Log` is one."""
 
     def info(self, message: str, /, **keys: Any) -> None: ...
 
@@ -132,15 +143,16 @@ class Candidate:
     lease: LeaseName
     times: ElectionTimes
     now_text: Callable[[], str]
-    """The time of day as leases carry it, for people to read."""
+    """The wall clock as the Lease shows it."""
     random: Callable[[], float]
-    """At least 0, below 1."""
+    """Draws from 0 (included) to 1 (excluded), for the jitter."""
 
 
 class Election:
-    """One instance's part in the election.
+    """The state machine of one instance.
 
-    Call `step` for what to do, do it, and report to `hear`; requests are made one at a time. Anybody may ask `leads`.
+    Call `step` for what to do, do it, and report the answer to `hear`; there is at most one request at a time. `leads` may be
+    called at any time and needs no I/O.
     """
 
     def __init__(self, candidate: Candidate, notes: Notes) -> None:
@@ -152,7 +164,7 @@ class Election:
         self._lease: JsonObject | None = None
         self._record = LeaseRecord()
         self._observed_s = 0.0
-        """When this record was first seen here."""
+        """When this instance first saw the record; the lease expires its duration after that."""
         self._due_s = float("-inf")
         self._round_s = 0.0
         self._ask: Ask | None = None
@@ -162,12 +174,12 @@ class Election:
         self._written = LeaseRecord()
         self._is_leader = False
         self._ends_s = float("-inf")
-        """Until when a leader leads if it renews no more."""
+        """Until when a leader leads without another renewal."""
         self._over: Over | None = None
 
     @property
     def holder(self) -> str:
-        """Whom the lease named when it was last seen; may be empty."""
+        """The identity in the lease when it was last seen; may be empty."""
         return self._record.holder
 
     @property
@@ -177,16 +189,17 @@ class Election:
 
     @property
     def ends_s(self) -> float:
-        """When this leader stops unless it renews; before it leads, a moment that has passed."""
+        """When this leader stops unless it renews; minus infinity for a candidate."""
         return self._ends_s if self._is_leader else float("-inf")
 
     def leads(self, now_s: float) -> bool:
-        """True at no moment at which another instance's `leads` may be."""
+        """Whether this instance leads at `now_s`. Never true for two instances at the same moment."""
         return self._is_leader and now_s < self._ends_s
 
-    # What to do
+    # ---- what to do
 
     def step(self, now_s: float) -> Step:
+        """What to do now: a request, a pause, or Over. Raises RuntimeError while a request is open."""
         self._check_deadline(now_s)
         if self._over is not None:
             return self._over
@@ -201,7 +214,8 @@ class Election:
         return self._ask
 
     def _begin_round(self, now_s: float) -> None:
-        """A leader renews from the lease as it last saw it; if that is no longer so, the server refuses."""
+        """A leader renews from the lease as it last saw it, without reading it first; if the lease has changed, the API
+        server refuses, and the leader reads it. A candidate reads."""
         self._round_s = now_s
         self._is_optimistic = self._is_leader
         self._ask = self._update(self._record.acquire_time, self._record.transitions) if self._is_leader else Read()
@@ -225,9 +239,10 @@ class Election:
         now = self._candidate.now_text()
         return LeaseRecord(self._candidate.identity, self._times.written_s, acquire_time or now, now, transitions)
 
-    # What came of it
+    # ---- answers
 
     def hear(self, now_s: float, answer: Heard) -> None:
+        """Take the answer to the last request. A leader that is past its deadline stops, whatever the answer is."""
         asked, is_asked = self._ask, self._is_asked
         self._ask, self._is_asked = None, False
         if asked is None or not is_asked:
@@ -261,6 +276,7 @@ class Election:
         self._lease = lease
 
     def _take_or_wait(self, now_s: float) -> None:
+        """Renew our own lease, take an expired or empty one, wait for another's. A leader that finds another holder stops."""
         record, identity = self._record, self._candidate.identity
         if record.holder == identity:
             self._ask = self._update(record.acquire_time, record.transitions)
@@ -274,6 +290,7 @@ class Election:
             self._ask = self._update("", record.transitions + 1)
 
     def _hear_written(self, now_s: float, lease: JsonObject) -> None:
+        """The write succeeded: this instance leads from now on, counted from when it sent the request."""
         self._lease = lease
         self._record, self._observed_s = self._written, now_s
         ends_s = min(
@@ -281,7 +298,7 @@ class Election:
             now_s + self._times.retry_period_s + self._times.renew_deadline_s,
         )
         if now_s >= ends_s:
-            # The answer took longer than the lease lasts: others may have it by now, so ask again.
+            # The answer took longer than the lease lasts: another instance may have taken it, so ask again.
             self._try_later(now_s)
             return
         if not self._is_leader:
@@ -292,6 +309,7 @@ class Election:
         self._due_s = now_s + self._times.retry_period_s
 
     def _hear_refused(self, now_s: float, asked: Create | Update, answer: NoLease | Unfulfilled) -> None:
+        """The write failed. After an optimistic renewal, read the lease at once; otherwise try again later."""
         error = answer.error if isinstance(answer, Unfulfilled) else "the lease is gone"
         keys = {"lock": str(self._candidate.lease), "err": error}
         if self._is_optimistic:

@@ -1,6 +1,7 @@
-"""Leader election against an API server: does what `leader_election` says, tells the scheduler, and lets go at the end.
+"""Leader election against an API server: makes the requests of `leader_election`, calls back when leading starts or stops,
+and releases the lease at the end.
 
-It runs on any event loop, so on virtual time too; in service that is the loop of `lease_thread`.
+It runs on any event loop, so tests run it on virtual time; `mooring run` uses the loop of `lease_thread`.
 """
 
 import asyncio
@@ -47,12 +48,13 @@ T = TypeVar("T")
 Outcome = Literal["stopped", "lost"]
 
 _LAST_EVENTS_S = 1.0
-"""How long the end waits for events that are still on their way."""
+"""How long `run` waits at the end for events that are still on their way."""
 _LEASE_BYTES = 1 << 20
+"""The largest answer that is read. A Lease is small, but anyone who may write it can add annotations."""
 
 
 class LeaseClient(Protocol):
-    """What of ApiClient is used."""
+    """The methods of ApiClient that the elector uses."""
 
     async def get(self, path: str, params: Params | None = None) -> Any: ...
 
@@ -63,26 +65,28 @@ class LeaseClient(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ElectorSettings:
+    """Who stands for which lease, and how long everything takes."""
+
     identity: str
     lease: LeaseName = field(default_factory=lambda: LeaseName("kube-system", "kube-scheduler"))
     times: ElectionTimes = field(default_factory=ElectionTimes)
     component: str = "default-scheduler"
-    """Who events say they are from: the schedulerName of the first profile."""
+    """The source of events: the schedulerName of the first profile, as upstream."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimeAndChance:
-    """Time and chance, so that tests can hand in their own."""
+    """Clocks and random numbers, so that tests can pass their own."""
 
     timing: Timing = field(default_factory=lambda: Timing(elapsed_s))
-    """Its clock has to be that of the fence."""
+    """Must use the same monotonic clock as the fence."""
     clock: Clock = field(default_factory=WallClock)
     random: Callable[[], float] = field(default_factory=lambda: SystemRandom().random)
 
 
 @dataclass(frozen=True, slots=True)
 class Callbacks:
-    """They must return at once. Whoever has started leading also stops, whatever happens."""
+    """They must return at once. Each on_started_leading is followed by one on_stopped_leading, whatever happens."""
 
     on_started_leading: Callable[[], None]
     on_stopped_leading: Callable[[], None]
@@ -95,7 +99,7 @@ def new_identity(hostname: str = "") -> str:
 
 
 def elector_settings(config: LeaderElectionConfiguration, identity: str, component: str) -> ElectorSettings:
-    """What the configuration says; raises ElectionError with upstream's texts."""
+    """The settings in a configuration. Raises ElectionError with upstream's texts."""
     if config.resource_lock in ("endpoints", "configmaps", "endpointsleases", "configmapsleases"):
         raise ElectionError(f"couldn't create resource lock: {config.resource_lock} lock is removed, migrate to leases")
     if config.resource_lock != "leases":
@@ -111,13 +115,16 @@ def elector_settings(config: LeaderElectionConfiguration, identity: str, compone
 def lease_client(
     access: ConnectionSettings, base_user_agent: str, connection: ClientConnectionConfiguration, times: ElectionTimes
 ) -> ApiClient:
-    """A client for the lease alone: a flood of other requests must not keep a leader from renewing."""
+    """A client for the lease alone: a flood of other requests must not keep a leader from renewing.
+
+    Two connections, so that a request that hangs does not block the next try.
+    """
     limits = Limits(request_s=times.request_s, answer_bytes=_LEASE_BYTES, connections=2)
     return ApiClient(access, f"{base_user_agent}/leader-election", connection.qps, connection.burst, limits=limits)
 
 
 class LeaderElector:
-    """Call `run` once, and `stop` to make it let go of the lease and return."""
+    """Call `run` once; `stop` makes it release the lease and return."""
 
     def __init__(
         self,
@@ -129,7 +136,7 @@ class LeaderElector:
         events: LeaseClient | None = None,
         fence: Fence | None = None,
     ) -> None:
-        """`events` is where events are written through; without it there are none. `fence` is opened while this leads."""
+        """`events` is the client for events; None writes none. The elector keeps `fence` open while it leads."""
         self._client = client
         self._settings = settings
         self._callbacks = callbacks
@@ -143,32 +150,33 @@ class LeaderElector:
         self._stopping = asyncio.Event()
         self._has_told = False
         self._may_hold = False
-        """Whether the lease may name us: a write was sent of which we do not know that it failed."""
+        """Whether the lease may have our identity: a write was sent, and it is not known to have failed. Then `run` releases
+        the lease at the end."""
         self._posting: set[asyncio.Task[None]] = set()
 
     def is_leading(self) -> bool:
-        """Right now, by the clock: true at no moment at which it is true for another instance."""
+        """Whether this instance leads now, by the clock. Never true for two instances at the same moment."""
         return self._election.leads(self._now_s())
 
     @property
     def holder(self) -> str:
-        """Whom the lease named when it was last seen; may be empty."""
+        """The identity in the lease when it was last seen; may be empty."""
         return self._election.holder
 
     def stop(self) -> None:
         self._stopping.set()
 
     async def run(self) -> Outcome:
-        """Stand for election, lead, and return when that is over: stopped on request, or the lease is lost.
+        """Acquire the lease, renew it, and return when `stop` was called or the lease is lost.
 
-        Cancelled, it stops leading at once and leaves the lease to expire.
+        If it is cancelled, it stops leading at once and lets the lease expire.
         """
         self._callbacks.on_master_status(False)
         self._log.info("Attempting to acquire leader lease...", lock=str(self._settings.lease))
         try:
             outcome = await self._campaign()
         finally:
-            self._fence.shut()  # before anybody else can have the lease
+            self._fence.shut()  # before another instance can acquire the lease
             self._tell(leads=False)
         times = self._settings.times
         if self._may_hold:
@@ -178,6 +186,7 @@ class LeaderElector:
         return outcome
 
     async def _campaign(self) -> Outcome:
+        """Follow the election step by step. After each answer the fence gets the new deadline."""
         while not self._stopping.is_set():
             step = self._election.step(self._now_s())
             match step:
@@ -193,10 +202,10 @@ class LeaderElector:
                         self._tell(self.is_leading())
         return "stopped"
 
-    # Requests
+    # ---- requests
 
     async def _answer(self, ask: Ask) -> Heard:
-        """Never later than the moment at which a leader must stop."""
+        """The answer to a request; a leader waits for it no longer than until it must stop."""
         limit_s = self._settings.times.request_s
         if self._election.ends_s > float("-inf"):
             limit_s = min(limit_s, self._election.ends_s - self._now_s())
@@ -205,6 +214,7 @@ class LeaderElector:
         return answer or Unfulfilled(f"no answer within {limit_s:g} s")
 
     async def _ask(self, ask: Ask) -> Heard:
+        """Make one request. Every failure is an answer: the election decides what it means."""
         lease = self._settings.lease
         try:
             match ask:
@@ -224,7 +234,7 @@ class LeaderElector:
         return Found(found)
 
     async def _release(self) -> None:
-        """Empty the lease if it names us, so that another may take it at once. A conflict means: look again."""
+        """Empty the lease if it has our identity, so that a candidate can take it at once; after a conflict, read again."""
         while isinstance(read := await self._ask(Read()), Found):
             record = LeaseRecord.of(read.lease)
             if record.holder != self._settings.identity:
@@ -239,9 +249,10 @@ class LeaderElector:
         if isinstance(read, Unfulfilled):
             self._log.error("error retrieving resource lock", None, lock=str(self._settings.lease), err=read.error)
 
-    # Telling
+    # ---- callbacks and events
 
     def _tell(self, leads: bool) -> None:
+        """Report a change of leadership: metric, event, callback."""
         if leads == self._has_told:
             return
         self._has_told = leads
@@ -261,7 +272,7 @@ class LeaderElector:
         task.add_done_callback(self._posting.discard)
 
     async def _post(self, events: LeaseClient, event: JsonObject) -> None:
-        """Nobody depends on events, so a failure is only logged."""
+        """A failure is only logged: nothing depends on events."""
         try:
             await events.post(f"/api/v1/namespaces/{self._settings.lease.namespace}/events", event)
         except (ApiError, Unanswered, CredentialsError) as error:
@@ -272,7 +283,7 @@ class LeaderElector:
         for task in self._posting:
             task.cancel()
 
-    # Time
+    # ---- time
 
     def _now_s(self) -> float:
         return self._around.timing.monotonic_s()
@@ -288,7 +299,7 @@ class LeaderElector:
 
 
 def leader_event(lease: JsonObject, settings: ElectorSettings, what: str, now_ns: int) -> JsonObject:
-    """Parity: through the core group, whatever other events of this process use."""
+    """Parity: an event of the core group (v1), though all other events of a scheduler are of events.k8s.io."""
     metadata, now = lease.get("metadata") or {}, in_seconds(now_ns)
     name, namespace = settings.lease.name, settings.lease.namespace
     of_lease = {key: metadata[key] for key in ("uid", "resourceVersion") if key in metadata}

@@ -1,4 +1,8 @@
-"""What a Lease says about who leads, and the lease to write next. Nothing of it is compared with a clock."""
+"""What a Lease says about who leads, and the Lease to write next.
+
+No time of a Lease is ever compared with a clock: clocks of two machines differ. `leader_election.py` only asks whether a
+record has changed.
+"""
 
 from dataclasses import dataclass
 
@@ -11,6 +15,8 @@ API_VERSION = "coordination.k8s.io/v1"
 
 @dataclass(frozen=True, slots=True)
 class LeaseName:
+    """Which Lease the instances compete for, and its paths at the API server."""
+
     namespace: str
     name: str
 
@@ -40,7 +46,7 @@ class _Lease(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
-    """Times are texts: they are for people, and only whether they changed matters."""
+    """The spec of a Lease. Times are texts as the Lease has them: people read them, and only a change of them matters."""
 
     holder: str = ""
     duration_s: int = 0
@@ -50,7 +56,7 @@ class LeaseRecord:
 
     @classmethod
     def of(cls, lease: object) -> "LeaseRecord":
-        """Raises ValueError for something that is no lease."""
+        """The record in a Lease as the API server returns it. Raises ValueError for something else."""
         spec = msgspec.convert(lease, _Lease).spec or _LeaseSpec()
         return cls(
             spec.holder_identity or "",
@@ -61,6 +67,7 @@ class LeaseRecord:
         )
 
     def spec(self) -> JsonObject:
+        """The spec of the Lease with this record."""
         return {
             "holderIdentity": self.holder,
             "leaseDurationSeconds": self.duration_s,
@@ -76,5 +83,6 @@ def new_lease(name: LeaseName, record: LeaseRecord) -> JsonObject:
 
 
 def changed_lease(lease: JsonObject, record: LeaseRecord) -> JsonObject:
-    """The lease as it was read with another record. Its resourceVersion stays: whoever read an older one is refused."""
+    """The lease with another record. It keeps its resourceVersion, so the API server refuses it if another instance has
+    written the lease since."""
     return {**lease, "apiVersion": API_VERSION, "kind": "Lease", "spec": record.spec()}

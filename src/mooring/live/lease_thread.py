@@ -1,8 +1,8 @@
-"""The lease is renewed in a thread with an event loop and connections of its own.
+"""Renews the lease in a thread with its own event loop and connections.
 
 An attempt on a large cluster may keep the main loop busy for longer than a lease lasts; the interpreter still lets this
-thread run every few milliseconds. The threads share the deadline of the fence and nothing else: what happens here is told
-to the main loop by `call_soon_threadsafe`, and the fence works even while the main loop is too busy to hear it.
+thread run every few milliseconds. The threads share the deadline of the fence and nothing else. This thread reports to the
+main loop with `call_soon_threadsafe`, and the fence stops writes even while the main loop is too busy to get the report.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from mooring.live.leader_elector import Callbacks, ElectorSettings, LeaderElecto
 
 
 class LeaseThread:
-    """Made and used on the main loop, where the callbacks are called too. `over` ends when the thread does."""
+    """The main loop makes and uses it, and runs the callbacks. `over` ends when the thread does."""
 
     def __init__(
         self,
@@ -51,15 +51,17 @@ class LeaseThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """Let go of the lease, in a moment: `over` tells when."""
+        """Ask the thread to release the lease; `over` is done when it has."""
         self._is_stopping = True
         if self._elector is not None and self._own is not None:
-            with suppress(RuntimeError):  # its loop is closed: it has stopped already
+            with suppress(RuntimeError):  # the loop is closed: the thread has stopped already
                 self._own.call_soon_threadsafe(self._elector.stop)
 
     # ---- in the thread
 
     def _work(self) -> None:
+        """The body of the thread. An exception shuts the fence before it is reported: nothing renews the lease any
+        more."""
         try:
             outcome = asyncio.run(self._stand())
         except BaseException as fault:
@@ -69,6 +71,7 @@ class LeaseThread:
             self._tell(lambda: self._settle(outcome))
 
     async def _stand(self) -> Outcome:
+        """Connect, and run the elector until it stops or loses the lease."""
         connection, callbacks = self._connection, self._callbacks
         async with (
             lease_client(self._access, self._user_agent, connection, self._settings.times) as leases,
@@ -81,12 +84,12 @@ class LeaseThread:
             )
             elector = LeaderElector(leases, self._settings, told, self._log, events=events, fence=self._fence)
             self._own, self._elector = asyncio.get_running_loop(), elector
-            if self._is_stopping:  # said before there was anything to stop
+            if self._is_stopping:  # `stop` was called before there was an elector
                 elector.stop()
             return await elector.run()
 
     def _tell(self, news: Callable[[], None]) -> None:
-        with suppress(RuntimeError):  # the main loop is closed: nobody listens any more
+        with suppress(RuntimeError):  # the main loop is closed: the process ends
             self._main.call_soon_threadsafe(news)
 
     def _settle(self, outcome: Outcome | BaseException) -> None:

@@ -1,4 +1,7 @@
-"""Time, as a driver lets it pass for a scheduler: ticks, the flush of pods that waited too long, a sweep each minute."""
+"""The timers of a scheduler, run by its driver: ticks, the flush of unschedulable pods, and a sweep each minute.
+
+The live and the embedded driver share it; a simulation has its own, because its clock jumps.
+"""
 
 from collections.abc import Callable
 
@@ -8,12 +11,16 @@ from mooring.scheduler.inputs import HalfMinutePassed, TimePassed
 from mooring.scheduler.scheduler import Scheduler
 
 TICK_NS = NS_PER_S // 10
+"""How often backoffs and Permit waits are checked at most. Upstream checks backoffs each second; a shorter tick lets a pod
+start closer to the end of its backoff."""
 FLUSH_NS = UNSCHEDULABLE_FLUSH_PERIOD_S * NS_PER_S
+"""Upstream's flushUnschedulablePodsLeftover runs every 30 s."""
 SWEEP_NS = 60 * NS_PER_S
+"""Event series end after six minutes (event_writer.IDLE_NS); a minute is exact enough."""
 
 
 class PeriodicTasks:
-    """`sweep` is whatever else is to be done about once a minute."""
+    """`sweep` is the driver's own work once a minute, such as ending series of events."""
 
     def __init__(self, scheduler: Scheduler, clock: Clock, sweep: Callable[[], None]) -> None:
         self._scheduler = scheduler
@@ -23,7 +30,7 @@ class PeriodicTasks:
         self._tick_ns, self._flush_ns, self._sweep_ns = now_ns, now_ns + FLUSH_NS, now_ns + SWEEP_NS
 
     def beat(self) -> None:
-        """Do what is due."""
+        """Run the timers that are due. Cheap if none is: the driver calls it in every turn of its loop."""
         now_ns = self._clock.now_ns()
         if now_ns >= self._tick_ns:
             self._tick_ns = now_ns + TICK_NS
@@ -37,6 +44,6 @@ class PeriodicTasks:
             self._sweep()
 
     def next_ns(self) -> int:
-        """When the next beat has something to do."""
+        """When `beat` has something to do next."""
         times = (self._flush_ns, self._scheduler.next_release_ns(), self._scheduler.next_deadline_ns())
         return max(min(when for when in times if when is not None), self._tick_ns)

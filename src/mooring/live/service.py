@@ -1,4 +1,8 @@
-"""The scheduler on a real cluster: watches feed it, its writes go out, and it stops at once when it must not go on."""
+"""The scheduler on a real cluster: reflectors feed it, and its writes go out on connections of their own.
+
+`app/run.py` makes one LiveScheduler for a process. It watches from the start, so that a candidate has a warm cache when it
+becomes the leader, and schedules only while it leads.
+"""
 
 import asyncio
 import logging
@@ -13,6 +17,7 @@ from typing import Any, Self
 from mooring.apiclient.client import ApiClient, Observe
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.lean_client import LeanClient
+from mooring.apiclient.reflectors.known import ChangeListener
 from mooring.apiclient.reflectors.reflector import ReflectorOptions, Reflectors, WatchSource
 from mooring.apiclient.reflectors.watched import WATCHED, WATCHED_FOR_GROUPS
 from mooring.kit.clock import Clock, WallClock
@@ -20,10 +25,10 @@ from mooring.kit.fence import NO_FENCE, Fence
 from mooring.kit.tasks import first_of, settle
 from mooring.live.api_writer import ApiWriter, Writer
 from mooring.live.driver import LiveDriver
-from mooring.live.dry_run import DryRun, DryWriter, Hears
+from mooring.live.dry_run import DryRun, DryWriter
 from mooring.live.event_writer import EventWriter
+from mooring.live.extenders.bodies import Originals
 from mooring.live.extenders.calls import ExtenderCaller
-from mooring.live.extenders.originals import Originals
 from mooring.live.status_writer import StatusWriter
 from mooring.model.meta import KubeObject
 from mooring.scheduler.inputs import ObjectAdded, ObjectRemoved, ObjectUpdated
@@ -33,14 +38,17 @@ log = logging.getLogger(__name__)
 
 USER_AGENT = "kube-scheduler/v1.36.4 (mooring)"
 BINDERS = 64
+"""Connections for binds. Each purpose has its own connections and rate limit: a flood of statuses or events must not delay
+binds. 64 carry more than 5,000 binds a second at 10 ms each, which is more than one process decides."""
 STATUS_WRITERS = 16
 OBJECT_WRITERS = 16
 EVENT_WRITERS = 8
+"""Events may wait; `event_writer.py` keeps them in a queue with a bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientLimits:
-    """Requests a second of each client; a negative number is no limit. And how long a write may take."""
+    """Requests a second of each client (a negative number: no limit), and how long one write may take."""
 
     qps: float = -1.0
     burst: int = 100
@@ -48,7 +56,7 @@ class ClientLimits:
 
 
 class SchedulerListener:
-    """Tells the scheduler each change, and wakes whoever drives it."""
+    """Passes each change from the reflectors to the scheduler, and wakes the driver."""
 
     def __init__(self, scheduler: Scheduler, wake: Callable[[], None]) -> None:
         self._scheduler = scheduler
@@ -74,28 +82,28 @@ class LiveScheduler:
         self,
         scheduler: Scheduler,
         access: ConnectionSettings,
-        pace: ClientLimits | None = None,
+        limits: ClientLimits | None = None,
         clock: Clock | None = None,
         is_dry_run: bool = False,
         reflector_options: ReflectorOptions | None = None,
         observe: Observe | None = None,
         fence: Fence = NO_FENCE,
     ) -> None:
-        """`observe` is told of every request; `fence` is asked before every write."""
+        """`observe` gets every request with its duration, for metrics; connections check `fence` before every write."""
         self.scheduler = scheduler
         self._clock = clock or WallClock()
         self._stack = AsyncExitStack()
-        pace, reflector_options = pace or ClientLimits(), reflector_options or ReflectorOptions(report=_tell)
+        limits, reflector_options = limits or ClientLimits(), reflector_options or ReflectorOptions(report=_tell)
         timing = reflector_options.timing
         agent = f"{USER_AGENT}/scheduler"
-        self._watcher = ApiClient(access, agent, pace.qps, pace.burst, timing=timing, observe=observe)
+        self._watcher = ApiClient(access, agent, limits.qps, limits.burst, timing=timing, observe=observe)
         quick = partial(
             LeanClient,
             access,
             agent,
-            qps=pace.qps,
-            burst=pace.burst,
-            time_limit_s=pace.time_limit_s,
+            qps=limits.qps,
+            burst=limits.burst,
+            time_limit_s=limits.time_limit_s,
             timing=timing,
             observe=observe,
             fence=fence,
@@ -108,7 +116,7 @@ class LiveScheduler:
         events = EventWriter(writer, self._clock, socket.gethostname(), timing)
         statuses = StatusWriter(writer, self._clock)
         self.driver = LiveDriver(scheduler, self._clock, writer, events, statuses, timing, fence)
-        listener: Hears = SchedulerListener(scheduler, self.driver.wake)
+        listener: ChangeListener = SchedulerListener(scheduler, self.driver.wake)
         self.dry_run = DryRun() if is_dry_run else None
         if self.dry_run is not None:
             self.driver.report, listener = self.dry_run.report, self.dry_run.listen(listener)
@@ -138,7 +146,7 @@ class LiveScheduler:
         await self._stack.aclose()
 
     async def settle(self) -> None:
-        """Until everything that is needed has been listed."""
+        """Return when the reflectors have listed all kinds once. Before that, decisions would miss nodes and pods."""
         await self._while_watching(self.reflectors.settle())
 
     async def schedule(self) -> None:
@@ -146,7 +154,8 @@ class LiveScheduler:
         await self._while_watching(self.driver.run())
 
     async def _while_watching(self, work: Coroutine[Any, Any, None]) -> None:
-        """Who does not see the cluster must not act on it: a bug that ends the watches ends this, and is raised here."""
+        """Run `work` while the watches run. A bug that ends the watches ends `work`, and this method raises it:
+        a scheduler that does not see the cluster must not act on it."""
         assert self._watching is not None
         acting = asyncio.ensure_future(work)
         try:

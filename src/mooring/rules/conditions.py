@@ -6,7 +6,10 @@ The functions return new lists and never change the one that they are given, bec
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from mooring.model.json_objects import JsonObject
+from mooring.model.meta import Condition
 
 Conditions = Iterable[JsonObject]
 
@@ -79,3 +82,28 @@ def disruption_target(reason: str, message: str, pod: JsonObject) -> JsonObject:
     """
     target = {"type": "DisruptionTarget", "status": "True", "lastProbeTime": None}
     return {**target, "reason": reason, "message": message, "observedGeneration": pod["metadata"].get("generation", 1)}
+
+
+# ---- typed conditions, as the scheduler and the simulation have them: the same rules on structs
+
+
+def typed_condition(conditions: Iterable[Condition] | None, type: str) -> Condition | None:
+    return next((held for held in conditions or () if held.type == type), None)
+
+
+def timed_typed(held: Condition | None, new: Condition, now: str | None) -> Condition:
+    """`timed` for structs. `now` is None where conditions carry no times, as in a simulation."""
+    is_same = held is not None and held.status == new.status
+    return msgspec.structs.replace(new, last_transition_time=held.last_transition_time if held and is_same else now)
+
+
+def with_typed_condition(
+    conditions: Iterable[Condition] | None, new: Condition, now: str | None = None
+) -> list[Condition]:
+    """`with_condition` for structs."""
+    listed = list(conditions or ())
+    for i, held in enumerate(listed):
+        if held.type == new.type:
+            listed[i] = timed_typed(held, new, now)
+            return listed
+    return [*listed, timed_typed(None, new, now)]

@@ -8,6 +8,7 @@ from mooring.model.meta import Condition
 from mooring.model.pod import Pod
 from mooring.queue.entry import QueuedPod
 from mooring.queue.queue import AlreadyQueued
+from mooring.rules.conditions import typed_condition
 from mooring.scheduler.core import Core
 
 UNSCHEDULABLE = "Unschedulable"
@@ -85,7 +86,7 @@ def _write_status(core: Core, pod: Pod, failure: AttemptFailure, promised: str |
         message=failure.message,
         observed_generation=pod.metadata.generation,
     )
-    before = next((c for c in pod.status.conditions or () if c.type == POD_SCHEDULED), None)
+    before = typed_condition(pod.status.conditions, POD_SCHEDULED)
     same = before is not None and _says(before) == _says(condition)
     nominate = failure.nominate
     if nominate == pod.status.nominated_node_name and promised in (nominate, None):

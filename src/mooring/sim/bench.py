@@ -1,4 +1,7 @@
-"""`mooring bench`: how many decisions a second, with nothing else in the loop."""
+"""`mooring bench`: decisions per second, with nothing else in the measured loop.
+
+The garbage collector is frozen after loading, as it would be in a long-running process.
+"""
 
 import gc
 import time
@@ -13,15 +16,14 @@ from mooring.model.pod import Pod
 from mooring.scheduler.assembly import all_plugins, build_scheduler
 from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.inputs import BindAnswered
+from mooring.sim.controllers import VolumeController
 from mooring.sim.driver import START_NS, Driver
-from mooring.sim.placer import Outcome
-from mooring.sim.scenario import configuration, load, parse, put_objects
-from mooring.sim.volume_controller import VolumeController
+from mooring.sim.scenario import Outcome, configuration, load, parse, put_objects
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a run gave; the names are those that the conformance README fixes."""
+    """The figures of a run. The README of the corpus fixes the names; times in microseconds."""
 
     name: str
     pods: int
@@ -48,7 +50,7 @@ def measure(text: bytes) -> Figures:
 
 
 def measure_with_queue(text: bytes) -> Figures:
-    """Add all pods to the queue, then pop, decide and assume until it is empty; victims of preemption leave at once.
+    """Attempt every pod of a scenario through the queue: pop, decide, assume. Victims of preemption leave at once.
 
     Raises ScenarioError for a scenario that cannot be used.
     """
@@ -78,7 +80,7 @@ def measure_with_queue(text: bytes) -> Figures:
 
 
 class _AssumingDriver(Driver):
-    """A cluster that takes every binding for granted: what is measured ends with the pod being assumed."""
+    """Answers every bind at once without a change of the pod: the measurement ends with the assumed pod."""
 
     bound = 0
 
@@ -88,11 +90,11 @@ class _AssumingDriver(Driver):
 
 
 class _Stopwatch:
-    """Starts when it is made, with all that was loaded out of the collector's sight."""
+    """Measures laps from its construction on."""
 
     def __init__(self) -> None:
         gc.collect()
-        gc.freeze()  # what was loaded stays: the collector need not look at it again and again
+        gc.freeze()  # loaded objects stay; without this, each collection would walk all of them
         self._taken_ns: list[int] = []
         self._begin = self._before = time.perf_counter_ns()
 
@@ -102,6 +104,7 @@ class _Stopwatch:
         self._before = now
 
     def figures(self, name: str, pods: int, scheduled: int) -> Figures:
+        """Throughput, and the median and 99th percentile of the laps."""
         seconds = (self._before - self._begin) / 1e9
         p50, p99 = (np.percentile(self._taken_ns, (50, 99)) / 1000).tolist() if self._taken_ns else (0.0, 0.0)
         return Figures(

@@ -1,24 +1,36 @@
-"""`mooring conform`: answers scenarios in the form of the conformance corpus, one line each."""
+"""`mooring conform`: answers scenarios in the form of the conformance corpus, one JSON line each.
 
-from collections.abc import Callable, Iterable, Iterator
+The README of the corpus fixes the form of the answers, so the names of fields here must not change. Modes: `decide` and
+`compact` attempt pods one after another, `timeline` runs a scheduler on a virtual clock, `config` builds profiles.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
+from mooring.framework import config
+from mooring.framework.config import ConfigError, default, from_object
+from mooring.framework.profiles import build_profiles
 from mooring.framework.registry import Registry
 from mooring.framework.status import Rejection
-from mooring.scheduler.assembly import all_plugins
+from mooring.kit.clock import VirtualClock
+from mooring.model.decode import decode_json
+from mooring.model.kinds import KINDS
+from mooring.model.pod import Pod
+from mooring.rules.conditions import typed_condition
+from mooring.scheduler.assembly import all_plugins, build_scheduler
 from mooring.scheduler.decide import DecideOptions
 from mooring.scheduler.decision import DecisionDetails, Diagnosis, NoFit, Placement
-from mooring.sim import conform_config, timeline
-from mooring.sim.placer import Step
-from mooring.sim.scenario import UNUSABLE, ScenarioError, load, parse
+from mooring.scheduler.failure import POD_SCHEDULED
+from mooring.sim.driver import START_NS, Driver
+from mooring.sim.scenario import UNUSABLE, ScenarioError, Step, load, parse
 
 Answer = dict[str, Any]
 
 
 def decide(line: bytes) -> Answer:
-    """Every verdict and every score of every attempt."""
+    """All verdicts and scores of every attempt."""
     return _run(line, DecideOptions(explain=True), _full_step)
 
 
@@ -28,20 +40,20 @@ def compact(line: bytes) -> Answer:
 
 
 def check_config(line: bytes) -> Answer:
-    """What becomes of a configuration."""
+    """The profiles that a configuration leads to, or its errors."""
     try:
         scenario = parse(line)
     except ScenarioError as fault:
         return {"name": "", "stage": "decode", "error": str(fault)}
-    return conform_config.answer({"name": scenario.name, "config": scenario.config}, _registry())
+    return config_answer({"name": scenario.name, "config": scenario.config}, _registry())
 
 
 def follow(line: bytes) -> Answer:
-    """The state of queue and cluster after each operation, on a virtual clock."""
+    """The state of queue and cluster after each operation."""
     name = ""
     try:
         name = parse(line).name
-        return timeline.run(line, _registry())
+        return run_timeline(line, _registry())
     except UNUSABLE as fault:
         return {"name": name, "error": str(fault), "states": []}
 
@@ -55,13 +67,14 @@ MODES: dict[str, Callable[[bytes], Answer]] = {
 
 
 def answer_all(mode: str, lines: Iterable[bytes]) -> Iterator[bytes]:
-    """One answer a line, in order. A line that cannot be used is answered with its error, and the next one is taken."""
+    """One answer for each line, in order. An unusable line gets its error as the answer."""
     for line in lines:
         if line.strip():
             yield msgspec.json.encode(MODES[mode](line)) + b"\n"
 
 
 _plugins: list[Registry] = []
+"""The registry of all plugins, made for the first scenario: finding them takes longer than most scenarios."""
 
 
 def _registry() -> Registry:
@@ -71,6 +84,7 @@ def _registry() -> Registry:
 
 
 def _run(line: bytes, options: DecideOptions, show: Callable[[Step], Answer]) -> Answer:
+    """Attempt the pods of a scenario in order."""
     name = ""
     try:
         scenario = parse(line)
@@ -87,6 +101,7 @@ def _run(line: bytes, options: DecideOptions, show: Callable[[Step], Answer]) ->
 
 
 def _full_step(step: Step) -> Answer:
+    """The answer of the mode `decide` for one attempt."""
     answer: Answer = {"result": step.outcome.value}
     decision = step.decision
     if step.gate is not None:
@@ -105,7 +120,7 @@ def _full_step(step: Step) -> Answer:
 
 
 def _preemption(step: Step) -> Answer:
-    """What preemption found; where other PostFilter plugins spoke before it, only its own words."""
+    """The candidates and the choice of preemption, or its own message without those of other PostFilter plugins."""
     room, failure = step.room, step.decision.failure if isinstance(step.decision, NoFit) else None
     assert room is not None and failure is not None
     if room.nomination is None:
@@ -126,6 +141,7 @@ def _preemption(step: Step) -> Answer:
 
 
 def _compact_step(step: Step) -> Answer:
+    """The answer of the mode `compact` for one attempt."""
     answer: Answer = {"result": step.outcome.value}
     if isinstance(step.decision, Placement):
         answer["node"] = step.decision.node
@@ -158,3 +174,104 @@ def _add_details(answer: Answer, details: DecisionDetails) -> None:
 
 def _show(rejection: Rejection) -> Answer:
     return {"plugin": rejection.plugin, "code": rejection.code.name, "reasons": list(rejection.reasons)}
+
+
+# ---- timeline: a scheduler on a virtual clock, one change after another
+
+
+_OP_NS = 1_000_000
+"""Each operation takes 1 ms, so that no two have the same time."""
+
+
+class Op(msgspec.Struct):
+    """One operation: create, update or delete an object, or advance the clock."""
+
+    op: str
+    object: msgspec.Raw = msgspec.Raw(b"null")
+    kind: str = ""
+    name: str = ""
+    seconds: int = 0
+
+
+class Timeline(msgspec.Struct):
+    """A scenario of the timeline mode."""
+
+    name: str = ""
+    config: Any = None
+    ops: list[Op] = msgspec.field(default_factory=list)
+
+
+class _Header(msgspec.Struct):
+    kind: str = ""
+
+
+_timeline = msgspec.json.Decoder(Timeline)
+_header = msgspec.json.Decoder(_Header)
+
+
+def run_timeline(line: bytes, registry: Registry) -> dict[str, Any]:
+    """The state after each operation of a scenario."""
+    scenario = _timeline.decode(line)
+    chosen = config.default() if scenario.config is None else config.from_object(scenario.config)
+    clock = VirtualClock(START_NS)
+    driver = Driver(clock, build_scheduler(chosen, clock, registry))
+    return {"name": scenario.name, "states": [_state(driver, _perform(driver, op)) for op in scenario.ops]}
+
+
+def _perform(driver: Driver, op: Op) -> list[str]:
+    """Do one operation. Returns the pods that were attempted because of it."""
+    driver.clock.advance_ns(_OP_NS)
+    if op.op == "advance":
+        attempted = driver.settle()
+        for _ in range(op.seconds):
+            driver.advance_second()
+            attempted += driver.settle()
+        return attempted
+    if op.op == "delete":
+        driver.delete(op.kind, op.name)
+    else:
+        kind = _header.decode(op.object).kind
+        if kind in KINDS:
+            item = decode_json(op.object, kind)
+            (driver.create if op.op == "create" else driver.update)(item)
+    return driver.settle()
+
+
+def _state(driver: Driver, attempted: Sequence[str]) -> dict[str, Any]:
+    """Attempted, bound and pending pods after an operation."""
+    bound, pending = {}, {}
+    for pod in driver.pods():
+        if pod.spec.node_name:
+            bound[pod.key] = pod.spec.node_name
+        else:
+            pending[pod.key] = _pending(driver, pod)
+    return {"attempted": list(attempted), "bound": bound, "pending": {k: v for k, v in pending.items() if v}}
+
+
+def _pending(driver: Driver, pod: Pod) -> dict[str, Any]:
+    """Where a pending pod is in the queue, and what its status says; empty for a pod that no profile schedules."""
+    scheduler = driver.scheduler
+    entry = scheduler.queued(pod.key)
+    if entry is None:
+        return {}
+    condition = typed_condition(pod.status.conditions, POD_SCHEDULED)
+    answer: dict[str, Any] = {"where": scheduler.place_in_queue(pod.key), "attempts": entry.attempts}
+    if condition is not None and condition.status == "False":
+        answer["reason"], answer["message"] = condition.reason, condition.message
+    if pod.status.nominated_node_name:
+        answer["nominatedNode"] = pod.status.nominated_node_name
+    return answer
+
+
+# ---- config: the plugins of each profile, or the errors of a configuration
+
+
+def config_answer(scenario: dict[str, Any], registry: Registry) -> dict[str, Any]:
+    """The answer to one scenario."""
+    name, written = scenario["name"], scenario["config"]
+    try:
+        config = default() if written is None else from_object(written)
+        profiles = build_profiles(config, registry)
+    except ConfigError as error:
+        return {"name": name, "stage": error.stage, "error": str(error)}
+    return {"name": name, "stage": "ok", "plugins": {key: profile.describe() for key, profile in profiles.items()}}

@@ -1,8 +1,8 @@
 """A day of a cluster in seconds: pods arrive, wait, run and finish on the virtual clock.
 
-The clock jumps from one thing that happens to the next. Of what is due at the same time, backoffs and waits end first,
-then pods finish, then others arrive, in the order in which that was planned; then the scheduler goes to work. An attempt
-takes a millisecond, and whatever becomes due meanwhile happens before the next one.
+The clock jumps from one event to the next. Of events at the same time, backoffs and waits end first, then pods finish, then
+pods arrive, each in the order in which they were planned; then the scheduler attempts pods. An attempt takes one millisecond
+of simulated time, and events that become due meanwhile happen before the next attempt.
 """
 
 import heapq
@@ -20,24 +20,23 @@ from mooring.model.pod import Pod
 from mooring.sim.gauge import Span, UtilisationGauge
 from mooring.sim.reading.admission import missing_namespaces
 from mooring.sim.reading.arrivals import Arrival
-from mooring.sim.results import SimulatedEviction
+from mooring.sim.results import SimulatedEviction, Story
 from mooring.sim.simulated_cluster import SimulatedCluster, count
-from mooring.sim.stories import Story
 
 FINISH, ARRIVE = 0, 1
-"""What is planned; of things at the same time the lower comes first."""
+"""Kinds of planned events; of two at the same time the lower comes first."""
 
 SPANS = 60
-"""Into how many spans the simulated time is cut for the picture of utilisation."""
+"""How many spans of equal length the report of utilisation has."""
 
 PATIENCE_NS = 3600 * NS_PER_S
-"""How long pods may be tried again and again after the last one has arrived or finished, before the day is ended."""
+"""How long pods may be attempted again and again after the last arrival or end of a pod before the day stops."""
 
 ATTEMPTS_A_POD = 1000
-"""... and how many attempts there may be in a row, as a mean over all pods, without one arriving or finishing."""
+"""How many attempts, as a mean over all pods, may follow each other without an arrival or end before the day stops."""
 
 Progress = Callable[[int, int], None]
-"""Told how many of the planned pods have arrived."""
+"""Called with the number of pods that have arrived, and of all planned pods."""
 
 
 @dataclass(slots=True)
@@ -47,35 +46,35 @@ class Waits:
     priority: int
     waited_s: list[float] = field(default_factory=list)
     pending: int = 0
-    """Those that still wait in the end."""
+    """How many are still pending in the end."""
     preempted: int = 0
 
     def quantile_s(self, share: float) -> float | None:
-        """None when no pod was bound."""
+        """The waiting time that this share of the pods did not exceed; None if no pod was bound."""
         return float(np.quantile(self.waited_s, share)) if self.waited_s else None
 
 
 @dataclass(slots=True)
 class DayReport:
-    """What came of a day."""
+    """The results of a day. A public interface: `mooring.simulate` returns it."""
 
     simulated_s: float
     arrived: int
     planned: int
-    """How many pods were to arrive; fewer did if time was up before."""
+    """How many pods were planned; more than `arrived` if the day ended earlier."""
     finished: int
     attempts: int
     waits: list[Waits]
     """By priority, the highest first."""
     spans: list[Span]
     mean_used: dict[str, float]
-    """Resource -> share of what is allocatable that was requested, averaged over time."""
+    """Resource -> requested share of the allocatable amount, averaged over time."""
     nodes: list[str]
     placements: dict[str, str]
     """Pod -> the node that it was bound to."""
     preempted: list[SimulatedEviction] = field(default_factory=list)
     rescued: int = 0
-    """Pods that were placed only because unschedulable pods are tried again after five minutes: nothing had woken them."""
+    """Pods that were placed only by the flush after five minutes: nothing had moved them before."""
     notes: list[str] = field(default_factory=list)
     story: Story | None = None
 
@@ -90,7 +89,7 @@ class DayReport:
 
 
 class Day:
-    """Runs arrivals on a cluster. Pods that are pending in the input arrive at the beginning and run for ever.
+    """Runs arrivals on a cluster. Pods that are pending in the input arrive at the beginning and never finish.
 
     Raises ConfigError for a configuration that cannot be built, InputError for objects that contradict each other.
     """
@@ -116,7 +115,7 @@ class Day:
         self._placements: dict[str, str] = {}
         self._finished = 0
         self._moved_ns, self._moved_attempts = self._begin_ns, 0
-        """When a pod last arrived or finished, and how many attempts there had been by then."""
+        """The time of the last arrival or end of a pod, and the number of attempts until then."""
         self._was_stopped = False
         self._gauge = UtilisationGauge(self._driver)
         self._driver.on_bound = self._bound
@@ -126,7 +125,7 @@ class Day:
     def run(
         self, until_ns: int | None = None, on_progress: Progress | None = None, story: str | None = None
     ) -> DayReport:
-        """Until nothing is left to happen, or this much time has passed. `story` names a pod; may raise NoSuchPod."""
+        """Run until nothing is left to happen, or until so much time has passed. `story` names a pod; may raise NoSuchPod."""
         told = self._simulated.find(story, [arrival.pod for arrival in self._arrivals]) if story is not None else None
         self._simulated.stories.only = told.key if told is not None else ""
         end_ns = None if until_ns is None else self._begin_ns + until_ns
@@ -136,7 +135,7 @@ class Day:
         return self._report(told)
 
     def _step(self, end_ns: int | None) -> bool:
-        """What is due, or an attempt, or a jump to the next thing. False: that was the end."""
+        """One planned event, one attempt, or a jump to the next event. False at the end of the day."""
         driver, now_ns = self._driver, self._simulated.clock.now_ns()
         if (end_ns is not None and now_ns > end_ns) or self._is_stuck(now_ns):
             return False
@@ -145,7 +144,7 @@ class Day:
             self._let_happen()
             self._moved_ns, self._moved_attempts = now_ns, self._simulated.scheduler.attempts
             return True
-        self._gauge.read()  # time is about to pass
+        self._gauge.read()  # before time passes
         if driver.attempt_once() is not None:
             return True
         next_ns = driver.next_ns(planned_ns)
@@ -154,21 +153,21 @@ class Day:
         return not is_over
 
     def _is_stuck(self, now_ns: int) -> bool:
-        """Whether nothing but vain attempts would follow."""
+        """Whether only attempts without success would follow."""
         attempts = self._simulated.scheduler.attempts - self._moved_attempts
         is_over = not self._plans and now_ns - self._moved_ns > PATIENCE_NS
         self._was_stopped = is_over or attempts > ATTEMPTS_A_POD * len(self._arrivals)
         return self._was_stopped
 
     def _planned_ns(self) -> int | None:
-        """When the next planned thing is due. A pod that was preempted will not finish: that plan is void."""
+        """When the next planned event is due. Drops the end of pods that were preempted."""
         plans = self._plans
         while plans and isinstance(what := plans[0][3], str) and ("Pod", what) not in self._driver.objects:
             heapq.heappop(plans)
         return plans[0][0] if plans else None
 
     def _let_happen(self) -> None:
-        """The first planned thing."""
+        """Carry out the first planned event."""
         what = heapq.heappop(self._plans)[3]
         if isinstance(what, Arrival):
             self._arrived[what.pod.id] = what
@@ -183,6 +182,7 @@ class Day:
         heapq.heappush(self._plans, (when_ns, kind, self._sequence, what))
 
     def _bound(self, pod: Pod) -> None:
+        """Note the waiting time, and plan the end of the pod."""
         arrival = self._arrived[pod.id]
         now_ns = self._simulated.clock.now_ns()
         self._placements[pod.key] = pod.spec.node_name
@@ -199,29 +199,31 @@ class Day:
         return waits
 
     def _report(self, told: Pod | None) -> DayReport:
-        stage = self._simulated
+        """The results at the end. Preempted pods count for their priority only if they arrived during the day."""
+        simulated = self._simulated
         self._gauge.read()
-        for eviction in stage.evictions:
+        for eviction in simulated.evictions:
             if eviction.pod.id in self._arrived:
                 self._waits_of(eviction.pod).preempted += 1
         return DayReport(
-            (stage.clock.now_ns() - self._begin_ns) / NS_PER_S,
+            (simulated.clock.now_ns() - self._begin_ns) / NS_PER_S,
             len(self._arrived),
             len(self._arrivals),
             self._finished,
-            stage.scheduler.attempts,
+            simulated.scheduler.attempts,
             [self._waits[priority] for priority in sorted(self._waits, reverse=True)],
             self._gauge.spans(SPANS),
             self._gauge.mean_used(),
             sorted(node.name for node in self._driver.nodes()),
             self._placements,
-            stage.evictions,
-            stage.scheduler.rescued,
+            simulated.evictions,
+            simulated.scheduler.rescued,
             self._notes(),
-            stage.stories.of(told.key) if told is not None else None,
+            simulated.stories.of(told.key) if told is not None else None,
         )
 
     def _notes(self) -> list[str]:
+        """Notes about input and outcome."""
         notes = []
         if self._simulated.finished:
             notes.append(

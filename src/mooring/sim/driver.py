@@ -1,11 +1,18 @@
-"""The simulated cluster: a store of objects and a virtual clock around the scheduler. What it wants is done at once."""
+"""The driver of simulations: a store of objects and a virtual clock around the scheduler.
+
+It carries out every intent at once and without failures, except for writes that contradict the store. Time passes only when a
+caller says so, and jumps over the time in which nothing happens, so a simulated day takes seconds.
+"""
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
+from mooring.apiserver.patches.json_patch import apply_merge_patch
+from mooring.apiserver.patches.strategic_merge import apply_strategic_merge_patch
 from mooring.framework.intents import (
     Bind,
     Call,
@@ -22,8 +29,9 @@ from mooring.kit.clock import NS_PER_S, VirtualClock
 from mooring.model.meta import Condition, KubeObject
 from mooring.model.node import Node
 from mooring.model.pod import Pod
-from mooring.model.pod_spec import PodStatus
 from mooring.queue.queue import UNSCHEDULABLE_FLUSH_PERIOD_S
+from mooring.rules.conditions import with_typed_condition
+from mooring.scheduler.failure import POD_SCHEDULED
 from mooring.scheduler.inputs import (
     BindAnswered,
     CallAnswered,
@@ -36,40 +44,43 @@ from mooring.scheduler.inputs import (
     WriteAnswered,
 )
 from mooring.scheduler.scheduler import Scheduler
-from mooring.sim.writes import WriteRefused, after, named
 
 ATTEMPT_NS = 1_000_000
-"""How long an attempt takes on the virtual clock."""
+"""How long an attempt takes on the virtual clock: 1 ms. Not zero, so that no two attempts have the same time."""
 
 EVENTS = 10_000
-"""How many events are kept; older ones are forgotten."""
+"""How many events are kept, the latest: a day of a large cluster has millions."""
 
 START_NS = 1_769_904_000_000_000_000
-"""When simulations begin: 2026-02-01T00:00:00Z."""
+"""When simulations begin: 2026-02-01T00:00:00Z. Fixed, so that two runs print the same times."""
 
 
 class Driver:
-    """Keeps the objects, moves the clock, and carries out what the scheduler wants."""
+    """Keeps the objects, moves the clock, and carries out intents.
+
+    The order of callbacks is fixed: the scheduler sees a change first, then `on_changed` or `on_removed`.
+    """
 
     def __init__(self, clock: VirtualClock, scheduler: Scheduler, *, with_versions: bool = False) -> None:
         self.clock = clock
         self._version = 0 if with_versions else None
-        """Objects get a new resourceVersion with each change, as on a real server; without, they keep what they have."""
+        """With versions, each change gives an object a new resourceVersion, as an API server does; without, objects keep
+        theirs, as in the timelines of the conformance corpus."""
         self.scheduler = scheduler
         self.objects: dict[tuple[str, str], KubeObject] = {}
-        """By kind and key."""
+        """(kind, key) -> object; the key is `namespace/name` or `name`."""
         self.events: deque[Record] = deque(maxlen=EVENTS)
         self.on_changed: Callable[[KubeObject], None] | None = None
-        """Told each object that was created or changed, after the scheduler."""
+        """Called with each object that was created or changed."""
         self.extender: Callable[[Call], Any] | None = None
-        """Stands in for the extenders: answers with plain data, or with a CallFault. None: they are not asked."""
+        """Answers calls to extenders with plain data or a CallFault. None: every call fails."""
         self.on_removed: Callable[[KubeObject], None] | None = None
-        """Told each object that is gone, after the scheduler."""
+        """Called with each object that was deleted."""
         self.on_bound: Callable[[Pod], None] | None = None
         self.on_evicted: Callable[[Pod, Pod], None] | None = None
-        """Told the victim and the preemptor."""
+        """Called with the victim and the preemptor."""
         self._names_given = 0
-        """Objects that asked for a name of their own."""
+        """How many objects with a generateName were created; the number ends their names."""
         self._seconds = 0
         self._flush_ns = clock.now_ns() + UNSCHEDULABLE_FLUSH_PERIOD_S * NS_PER_S
 
@@ -83,7 +94,7 @@ class Driver:
             self.on_changed(item)
 
     def update(self, item: KubeObject) -> None:
-        """Change an object; a pod keeps the status and the node that the cluster has. Nothing happens if it is gone."""
+        """Change an object. A pod keeps the status and the node that the cluster has. Does nothing if the object is gone."""
         old = self.objects.get(_name(item))
         if old is None:
             return
@@ -93,7 +104,7 @@ class Driver:
         self._replace(old, item)
 
     def delete(self, kind: str, key: str) -> None:
-        """Remove an object. Nothing happens if it is gone."""
+        """Delete an object. Does nothing if it is gone."""
         item = self.objects.pop((kind, key), None)
         if item is not None:
             self.scheduler.handle(ObjectRemoved(item))
@@ -109,7 +120,7 @@ class Driver:
     # ---- time passes
 
     def advance_second(self) -> None:
-        """One second later: backoffs and waits that are over, and each half minute the pods that waited too long."""
+        """Let one second pass: ends backoffs and waits that are over, and flushes unschedulable pods each half minute."""
         self.clock.advance_ns(NS_PER_S)
         self._seconds += 1
         self.tick()
@@ -118,9 +129,9 @@ class Driver:
         self.scheduler.carry_out(self._do)
 
     def next_ns(self, planned_ns: int | None = None) -> int | None:
-        """When something happens next: a backoff or a wait ends, or what others have planned for then.
+        """When something happens next: the end of a backoff or a wait, or `planned_ns`. None: nothing will happen.
 
-        The flush of unschedulable pods comes in between where there are any; it alone is nothing to wait for.
+        The flush of unschedulable pods counts only before such an event: it never ends, and alone it changes nothing.
         """
         times = (planned_ns, self.scheduler.next_release_ns(), self.scheduler.next_deadline_ns())
         known = [when for when in times if when is not None]
@@ -136,7 +147,7 @@ class Driver:
         return bool(waiting["unschedulable"] or waiting["gated"])
 
     def jump(self, when_ns: int) -> None:
-        """Go ahead to that moment, unless it has passed, and let pods go whose backoff or wait is over by then."""
+        """Set the clock to that time, unless it has passed, and end the backoffs and waits that are over by then."""
         now_ns = max(when_ns, self.clock.now_ns())
         self.clock.advance_ns(now_ns - self.clock.now_ns())
         self.tick()
@@ -147,12 +158,12 @@ class Driver:
         self.scheduler.carry_out(self._do)
 
     def tick(self) -> None:
-        """Let pods go whose backoff or wait is over."""
+        """End the backoffs and waits that are over."""
         self.scheduler.handle(TimePassed())
         self.scheduler.release_waiting()
 
     def settle(self) -> list[str]:
-        """Attempts until no one's turn is left. Returns the pods in the order in which they were tried."""
+        """Attempt pods until the active queue is empty. Returns the pods in the order of their attempts."""
         attempted = []
         self.scheduler.release_waiting()
         self.scheduler.carry_out(self._do)
@@ -161,7 +172,7 @@ class Driver:
         return attempted
 
     def attempt_once(self) -> Pod | None:
-        """One attempt, and what it leads to. None when no one's turn has come."""
+        """Attempt one pod and carry out the intents. None if the active queue is empty."""
         if not self.scheduler.has_work():
             return None
         self.clock.advance_ns(ATTEMPT_NS)
@@ -169,9 +180,10 @@ class Driver:
         self.scheduler.carry_out(self._do)
         return pod
 
-    # ---- what the scheduler wants
+    # ---- intents
 
     def _do(self, intent: Intent) -> None:
+        """Carry out one intent and report its outcome."""
         match intent:
             case Bind():
                 self._bind(intent)
@@ -191,12 +203,13 @@ class Driver:
                 self.scheduler.handle(CallAnswered(intent.token, self._reply(intent)))
 
     def _bind(self, intent: Bind) -> None:
+        """Bind as the API server does: set PodScheduled and the node, clear the nomination."""
         pod = self.objects.get(("Pod", intent.pod.key))
         if not isinstance(pod, Pod) or pod.id != intent.pod.id:
             self.scheduler.handle(BindAnswered(intent.pod, f'pods "{intent.pod.name}" not found'))
             return
-        status = with_condition(pod.status, Condition(type="PodScheduled", status="True"))
-        status.nominated_node_name = ""
+        conditions = with_typed_condition(pod.status.conditions, Condition(type=POD_SCHEDULED, status="True"))
+        status = msgspec.structs.replace(pod.status, conditions=conditions, nominated_node_name="")
         bound = pod.with_status(status).with_node(intent.node_name)
         self._replace(pod, bound)
         self.scheduler.handle(BindAnswered(intent.pod))
@@ -210,7 +223,7 @@ class Driver:
         return answer if isinstance(answer, CallFault) else msgspec.json.encode(answer)
 
     def _write(self, intent: Write) -> None:
-        """Create, change or delete an object, then tell the scheduler what came of it."""
+        """Create, change or delete an object, and report the outcome to the scheduler."""
         try:
             item = self._written(intent)
         except WriteRefused as fault:
@@ -219,6 +232,7 @@ class Driver:
             self.scheduler.handle(WriteAnswered(intent.token, item))
 
     def _written(self, intent: Write) -> KubeObject | None:
+        """The object after the write, None after a deletion. Raises WriteRefused."""
         if intent.method == "POST" and not intent.name:
             self._names_given += 1
             intent = named(intent, f"{self._names_given:05d}")
@@ -235,12 +249,15 @@ class Driver:
         return self.objects[_name(new)]
 
     def _patch(self, pod: Pod, condition: Condition | None, nominated: str | None) -> None:
+        """Patch the status of a pod, unless it is gone or another pod has its name."""
         old = self.objects.get(("Pod", pod.key))
         if not isinstance(old, Pod) or old.id != pod.id:
             return
-        status = old.status if condition is None else with_condition(old.status, condition)
+        status = msgspec.structs.replace(old.status)
+        if condition is not None:
+            status.conditions = with_typed_condition(status.conditions, condition)
         if nominated is not None:
-            status = msgspec.structs.replace(status, nominated_node_name=nominated)
+            status.nominated_node_name = nominated
         self._replace(old, old.with_status(status))
 
     def _replace(self, old: KubeObject, new: KubeObject) -> None:
@@ -251,6 +268,7 @@ class Driver:
             self.on_changed(new)
 
     def _versioned(self, item: KubeObject) -> KubeObject:
+        """The object with a new resourceVersion, if this driver gives versions."""
         if self._version is None:
             return item
         self._version += 1
@@ -263,11 +281,43 @@ class Driver:
         return versioned
 
 
-def with_condition(status: PodStatus, condition: Condition) -> PodStatus:
-    """A copy of the status in which the condition stands, in the place of one of its type."""
-    others = [c for c in status.conditions or () if c.type != condition.type]
-    return msgspec.structs.replace(status, conditions=[*others, condition])
-
-
 def _name(item: KubeObject) -> tuple[str, str]:
     return type(item).__name__, item.key
+
+
+# ---- writes: the object after a write, and refusals in the words of an API server
+
+
+_MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+class WriteRefused(Exception):
+    """The object does not exist, exists already, or has another version; `code` is the HTTP status."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def named(write: Write, ending: str) -> Write:
+    """The creation of an object with a generateName, with its name completed."""
+    body = write.body if isinstance(write.body, dict) else msgspec.to_builtins(write.body)
+    name = f"{body['metadata'].get('generateName', '')}{ending}"
+    return replace(write, name=name, body={**body, "metadata": {**body["metadata"], "name": name}})
+
+
+def after(write: Write, old: KubeObject | None) -> KubeObject:
+    """The object after the write. Raises WriteRefused."""
+    kind = write.kind.__name__.lower()
+    if write.method == "POST" and old is not None:
+        raise WriteRefused(f'{kind} "{write.name}" already exists', 409)
+    if write.method != "POST" and old is None:
+        raise WriteRefused(f'{kind} "{write.name}" not found', 404)
+    body = write.body if isinstance(write.body, dict) else msgspec.to_builtins(write.body)
+    expected = body.get("metadata", {}).get("resourceVersion")
+    if old is not None and expected and expected != old.metadata.resource_version:
+        raise WriteRefused(f'Operation cannot be fulfilled on {kind} "{write.name}": {_MODIFIED}', 409)
+    if write.method == "PATCH":
+        known = {"kind": write.kind.__name__, **msgspec.to_builtins(old)}
+        body = apply_strategic_merge_patch(known, body) if write.form == "strategic" else apply_merge_patch(known, body)
+    return msgspec.convert(body, write.kind)

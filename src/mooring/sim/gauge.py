@@ -1,4 +1,7 @@
-"""What is requested over time, as a share of what is allocatable, and how many pods wait."""
+"""Utilisation over time: the requested share of what is allocatable, and how many pods are pending.
+
+The gauge adds up amount times duration, so averages are exact however long a span is and however rarely it reads.
+"""
 
 from dataclasses import dataclass
 
@@ -8,15 +11,16 @@ from mooring.kit.clock import NS_PER_S
 from mooring.sim.driver import Driver
 
 SHOWN = 64
-"""Extended resources that are shown though no pod requests them."""
+"""How many extended resources are shown though no pod requests them."""
 
 POINTS = 100_000
-"""How many points of a curve are kept; beyond that every second one is dropped, which blurs it and keeps its sums."""
+"""How many points of the curve are kept. Beyond that every second one is dropped, which makes the curve coarser and keeps
+its sums."""
 
 
 @dataclass(slots=True)
 class Span:
-    """A stretch of simulated time: the share of each resource that was requested on average, and how many pods waited."""
+    """A span of simulated time with its averages: the requested share of each resource, and pending pods."""
 
     from_s: float
     used: dict[str, float]
@@ -24,9 +28,9 @@ class Span:
 
 
 class UtilisationGauge:
-    """Reads the cluster whenever it is told to, and adds up amount times duration.
+    """Adds up amount times duration.
 
-    What was read holds until the next reading, so it is to be read each time before the clock moves.
+    A reading holds until the next one, so `read` must be called each time before the clock moves.
     """
 
     def __init__(self, driver: Driver) -> None:
@@ -39,11 +43,12 @@ class UtilisationGauge:
         self._used_sums: dict[str, int] = {}
         self._pending_sum = 0
         self._points: list[tuple[int, dict[str, int], int]] = [(self._begin_ns, {}, 0)]
-        """Time, and what was added up until then: by resource in units of the table times nanoseconds; pods likewise."""
+        """(time, sums by resource, sum of pending pods). Sums are in units of the node table times nanoseconds."""
         self._every = 1
         self._readings = 0
 
     def read(self) -> None:
+        """Add what was read last for the time that has passed, then read again. Sums only if the table was touched."""
         now_ns = self._driver.clock.now_ns()
         passed_ns = now_ns - self._now_ns
         if passed_ns:
@@ -63,7 +68,7 @@ class UtilisationGauge:
         return self.spans(1)[0].used if self._now_ns > self._begin_ns else {}
 
     def spans(self, count: int) -> list[Span]:
-        """The time since the beginning in so many equal parts, each with its averages."""
+        """The time since the beginning in `count` equal spans."""
         if self._now_ns == self._begin_ns:
             return []
         self._points.append((self._now_ns, self._used_sums, self._pending_sum))
@@ -83,7 +88,7 @@ class UtilisationGauge:
         ]
 
     def _resources(self) -> list[tuple[str, int]]:
-        """The resources that nodes have, and how much there is of each on all nodes."""
+        """The resources of the nodes, and the allocatable amount of each on all nodes."""
         nodes = self._nodes
         for name in nodes.supplied()[:SHOWN]:
             nodes.resource(name)
@@ -91,10 +96,11 @@ class UtilisationGauge:
         return [(name, int(rooms[index])) for name, index in nodes.resource_book.items() if rooms[index]]
 
     def _curve(self, name: str) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
-        """What was added up of a resource at each point; it was not known from the beginning, perhaps."""
+        """The sum of a resource at each point; 0 at points before the first pod that requested it."""
         return np.array([sums.get(name, 0) for _, sums, _ in self._points], np.float64)
 
     def _keep_point(self) -> None:
+        """Keep every n-th point; n doubles when there are too many."""
         self._readings += 1
         if self._readings % self._every:
             return

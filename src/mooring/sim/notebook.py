@@ -1,4 +1,7 @@
-"""`mooring.simulate`: a simulation as one Python call."""
+"""`mooring.simulate`: a simulation as one Python call, for notebooks and tests of users.
+
+It reads the same input as the command, but raises all problems at once instead of printing them.
+"""
 
 import io
 import os
@@ -17,7 +20,7 @@ from mooring.model.validation.problem import Problem
 from mooring.scheduler.assembly import all_plugins
 from mooring.sim.day import Day, DayReport
 from mooring.sim.reading.arrivals import Arrival, ArrivalsError, arrivals_of, parse_duration, read_arrivals
-from mooring.sim.reading.manifest_files import STDIN, STDIN_NAME
+from mooring.sim.reading.documents import STDIN, STDIN_NAME
 from mooring.sim.reading.manifests import Manifests, read
 from mooring.sim.results import InputError, Report
 from mooring.sim.simulation import UNTIL_NS, Simulation, note_ignored
@@ -115,6 +118,7 @@ def _arrivals(arrivals: Source | Sequence[Written], objects: Sequence[KubeObject
 
 
 def _read(objects: Objects) -> Manifests:
+    """Files and dictionaries as one input; dictionaries are read as a JSON list. Raises TypeError for anything else."""
     listed = [objects] if isinstance(objects, str | os.PathLike | Mapping) else list(objects)
     for item in listed:
         if not isinstance(item, str | os.PathLike | Mapping):
@@ -130,7 +134,7 @@ def _read(objects: Objects) -> Manifests:
 
 
 def _as_dictionary(problem: Problem) -> Problem:
-    """Dictionaries are read as if they came from standard input; messages shall not say so."""
+    """A problem without the file name: dictionaries are read as if they came from standard input."""
     if problem.file != STDIN_NAME:
         return problem
     return replace(problem, file="", line=0, where=problem.where.replace("document 1, item", "object"))

@@ -1,35 +1,144 @@
-"""What a simulation has to tell: the fate of each pod, who left for whom, how full the nodes are, and why."""
+"""The results of simulations as values: what became of each pod, evictions, how full nodes are, explanations, stories.
 
-from collections.abc import Sequence
+`cli/report.py` prints them; `mooring.simulate` returns them to Python code, so their fields are a public interface.
+"""
+
+import re
+from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
 
+from mooring.kit.clock import NS_PER_S, Clock
 from mooring.model.pod import Pod
-from mooring.model.validation.problem import Problem
 from mooring.scheduler.decision import Decision
-from mooring.sim.stories import Story
+from mooring.scheduler.scheduler import Scheduler
+from mooring.sim.reading.documents import UnusableInput
+
+# ---- stories: what happened to a pod, each entry with its time and its attempt
+
+
+MOMENTS = 500
+"""How many moments of one pod are kept, the latest. A pod that is attempted for ever must not fill the memory."""
+
+PODS = 1000
+"""How many pods have a story if no pod is named: the first ones that something happens to."""
+
+_TAKEN = re.compile(r"taken for attempt (\d+)")
+"""What queue/queue.py reports when an attempt begins; the number is that of the attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Something that happened to a pod."""
+
+    at_ns: int
+    """Since the beginning of the simulation."""
+    attempt: int
+    """The number of the pod's attempt, from 1; 0 between attempts."""
+    cycle: int
+    """The number of that attempt among all attempts of the scheduler; 0 between attempts."""
+    text: str
+
+    def __str__(self) -> str:
+        which = f" attempt {self.attempt} (cycle {self.cycle}):" if self.attempt else ""
+        return f"{show_time(self.at_ns)}{which} {self.text}"
+
+
+@dataclass(slots=True)
+class Story:
+    """The moments of one pod, as far as they are kept."""
+
+    pod: str
+    """Its key."""
+    moments: deque[Moment] = field(default_factory=lambda: deque(maxlen=MOMENTS))
+    left_out: int = 0
+    """How many earlier moments were dropped."""
+    attempts: int = 0
+    cycle: int = 0
+    is_open: bool = False
+    """Whether what happens to the pod belongs to its latest attempt."""
+
+
+class Stories:
+    """Collects what a scheduler reports about pods. Build the scheduler with `tell`, then call `follow` with it.
+
+    `only` is the key of the one pod to collect for; None collects for the first PODS pods.
+    """
+
+    def __init__(self, clock: Clock, only: str | None = None) -> None:
+        self.only = only
+        self._clock = clock
+        self._begin_ns = clock.now_ns()
+        self._stories: dict[str, Story] = {}
+        self._scheduler: Scheduler | None = None
+
+    def follow(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    def of(self, key: str) -> Story:
+        """The story of a pod; it has no moments when nothing happened to the pod."""
+        return self._stories.get(key) or Story(key)
+
+    def tell(self, pod: Pod, text: str) -> None:
+        """Add a moment to the story of a pod; called by the scheduler."""
+        key = pod.key
+        story = self._stories.get(key)
+        if story is None:
+            if key != self.only and (self.only is not None or len(self._stories) >= PODS):
+                return
+            story = self._stories[key] = Story(key)
+        text = self._place(story, pod, text)
+        story.left_out += len(story.moments) == MOMENTS
+        number, cycle = (story.attempts, story.cycle) if story.is_open else (0, 0)
+        story.moments.append(Moment(self._clock.now_ns() - self._begin_ns, number, cycle, text))
+        story.is_open = story.is_open and self._goes_on(pod)
+
+    def _place(self, story: Story, pod: Pod, text: str) -> str:
+        """Update which attempt of the pod is under way. Returns the text for the moment."""
+        scheduler = self._scheduler
+        taken = _TAKEN.match(text)
+        if taken is not None:
+            story.is_open = True
+            story.attempts = int(taken[1])
+            story.cycle = scheduler.attempts if scheduler is not None else 0
+            return f"taken from the queue{text[taken.end() :]}"
+        if scheduler is not None and scheduler.place_in_queue(pod.key) and not scheduler.is_attempted(pod.id):
+            story.is_open = False  # it is back in the queue
+        return text
+
+    def _goes_on(self, pod: Pod) -> bool:
+        """Whether the attempt is still under way, deciding or binding."""
+        scheduler = self._scheduler
+        return scheduler is not None and (scheduler.is_attempted(pod.id) or scheduler.is_being_bound(pod.id))
+
+
+def show_time(time_ns: int) -> str:
+    """`00:00:04.002`; hours go beyond 24."""
+    seconds, below_ns = divmod(time_ns, NS_PER_S)
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:02}:{minutes:02}:{seconds:02}.{below_ns // 1_000_000:03}"
+
+
+# ---- results
 
 
 class Fate(Enum):
-    """What became of a pod that was pending."""
+    """What became of a pod that was pending. The values are part of the JSON output."""
 
     SCHEDULED = "scheduled"
     UNSCHEDULABLE = "unschedulable"
     WAITING = "waiting"
-    """It has room on a node and waits for a Permit plugin."""
+    """It has room on a node, and a Permit plugin makes it wait."""
     GATED = "gated"
     IGNORED = "ignored"
     ERROR = "error"
     PREEMPTED = "preempted"
-    """It was placed and had to leave for another pod."""
+    """It was placed and then preempted."""
 
 
-class InputError(ValueError):
-    """Objects that cannot be used; `problems` has them all."""
-
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        super().__init__("\n".join(str(problem) for problem in problems))
-        self.problems = list(problems)
+class InputError(UnusableInput):
+    """Objects that cannot be used."""
 
 
 class NoSuchPod(ValueError):
@@ -47,15 +156,15 @@ class PodResult:
     feasible_count: int = 0
     best: list[tuple[str, int]] = field(default_factory=list)
     message: str = ""
-    """Why it has no node, as its condition PodScheduled says; empty for a pod that was placed."""
+    """Why it has no node, from its PodScheduled condition; empty for a pod that was placed."""
     nominated: str = ""
-    """The node that a pod without node is promised."""
+    """The nominated node of a pending pod."""
     attempts: int = 0
 
 
 @dataclass(slots=True)
 class SimulatedEviction:
-    """A pod that has to leave `node` for another one, the preemptor. It is gone then."""
+    """A pod that was preempted on `node`. A simulation has no controllers that would replace it."""
 
     pod: Pod
     node: str
@@ -83,12 +192,12 @@ class Explanation:
     message: str = ""
     """Why the pod has no node in the end."""
     now_on: str = ""
-    """Where the pod is already; the decision is then what it would be without it."""
+    """The node of a pod that was running already; the decision is then made as if the pod were not there."""
     weights: dict[str, int] = field(default_factory=dict)
     preemption: str = ""
-    """Why no room could be made for the pod, where that was tried."""
+    """The message of preemption, if it was tried without success."""
     victims: list[str] = field(default_factory=list)
-    """The pods that had to leave so that this one has room."""
+    """The pods that were preempted for this one."""
 
 
 @dataclass(slots=True)
@@ -98,17 +207,17 @@ class Report:
     pods: list[PodResult]
     nodes: list[NodeUse]
     preempted: list[SimulatedEviction] = field(default_factory=list)
-    """Who left for whom, pods that ran and pods that had just been placed."""
+    """All preemptions, of pods that ran before and of pods that the simulation placed."""
     simulated_s: float = 0.0
-    """How long it took on the simulated clock until nothing moved any more."""
+    """How long it took on the simulated clock until nothing changed any more."""
     notes: list[str] = field(default_factory=list)
     explanations: list[Explanation] = field(default_factory=list)
-    """In the order in which they were asked for."""
+    """In the order of the request."""
     story: Story | None = None
 
     @property
     def explanation(self) -> Explanation | None:
-        """The first one, or the only one that was asked for."""
+        """The first explanation, or None."""
         return self.explanations[0] if self.explanations else None
 
     @property
@@ -117,5 +226,5 @@ class Report:
 
     @property
     def pending(self) -> list[PodResult]:
-        """The pods that wait for a node in the end. Those that were preempted do not: they are gone."""
+        """The pods without a node in the end, without those that were preempted: they are gone."""
         return [result for result in self.pods if result.fate not in (Fate.SCHEDULED, Fate.PREEMPTED)]

@@ -1,21 +1,216 @@
-"""A conformance or benchmark scenario: objects as they are, and the pods to attempt in order."""
+"""Conformance and benchmark scenarios: objects, and pods to attempt in order, one attempt each.
+
+`Placer` attempts single pods without a queue and without time: each attempt sees the placements before it. `mooring conform
+decide` and `mooring bench` use it; everything with time uses `driver.py`.
+"""
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any
 
 import msgspec
 
+from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.table import ClusterError
 from mooring.framework import config
+from mooring.framework.config.types import KubeSchedulerConfiguration
+from mooring.framework.intents import Intent, Write
+from mooring.framework.points import Nomination, NoRoom, Plugin, SchedulerServices
 from mooring.framework.registry import Registry
+from mooring.framework.rejected_attempt import RejectedAttempt
+from mooring.framework.runner import Runner
+from mooring.framework.status import Rejection
 from mooring.model.decode import decode_json
 from mooring.model.kinds import KINDS
 from mooring.model.meta import KubeObject
-from mooring.scheduler.decide import DecideOptions
-from mooring.sim.placer import Placer
+from mooring.model.pod import Pod
+from mooring.plugins.preemption.default_preemption import DefaultPreemption
+from mooring.plugins.preemption.search import Findings
+from mooring.scheduler.assembly import build_runners
+from mooring.scheduler.decide import DecideOptions, decide
+from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
+from mooring.scheduler.extenders.steps import at_once
+from mooring.scheduler.post_filter import PostFilterResult, run_post_filter_plugins
+from mooring.sim.driver import after
+
+# ---- the placer
+
+
+PREEMPTION_PREFIX = "preemption: "
+"""How messages of DefaultPreemption begin."""
+
+
+class Outcome(Enum):
+    """How an attempt ended; the values are those of the conformance corpus."""
+
+    SCHEDULED = "scheduled"
+    UNSCHEDULABLE = "unschedulable"
+    GATED = "gated"
+    IGNORED = "ignored"
+    ALREADY_SCHEDULED = "already-scheduled"
+    ERROR = "error"
+    RESERVE_FAILED = "reserve-failed"
+
+
+@dataclass(slots=True)
+class Step:
+    """One attempt."""
+
+    pod: Pod
+    outcome: Outcome
+    decision: Decision | None = None
+    gate: Rejection | None = None
+    room: PostFilterResult | None = None
+    """The result of PostFilter, for a pod that fits on no node."""
+    findings: Findings | None = None
+    """All candidates of preemption. Upstream picks any of the best; the corpus needs one, so the lowest node name is
+    taken."""
+
+
+class Placer:
+    """A cluster, its pending pods, and the profiles that place them."""
+
+    def __init__(
+        self, config: KubeSchedulerConfiguration, options: DecideOptions, registry: Registry | None = None
+    ) -> None:
+        """Raises ConfigError."""
+        self.cluster = Cluster()
+        self.nominated = self.cluster.nominated
+        self.pending: dict[str, Pod] = {}
+        self._runners = build_runners(config, registry, SchedulerServices(self.cluster, want=self._do))
+        self._options = options
+        self._attempts = 0
+        self._placed: set[str] = set()
+        """Pods that this placer placed: such a pod is pending again after its preemption, any other victim is gone."""
+
+    def put(self, item: KubeObject) -> None:
+        """Add an object: a pod without a node is pending, everything else is part of the cluster."""
+        if isinstance(item, Pod) and not item.spec.node_name and not item.is_finished:
+            self.pending[item.key] = item
+            if item.status.nominated_node_name:
+                self.nominated.promise(item, item.status.nominated_node_name)
+            item.shape.work_out()  # when the pod arrives, as in a scheduler: a benchmark does not count it
+            _ = item.label_set
+        else:
+            self.cluster.put(item)
+
+    def _do(self, intent: Intent) -> None:
+        """Carry out the writes of plugins at once, such as a claim that loses its devices."""
+        if isinstance(intent, Write):
+            key = f"{intent.namespace}/{intent.name}" if intent.namespace else intent.name
+            if intent.method == "DELETE":
+                self.cluster.remove(intent.kind, key)
+            elif (old := self.cluster.objects.get(intent.kind, {}).get(key)) is not None:
+                self.cluster.put(after(intent, old))
+
+    def place(self, key: str) -> Step:
+        """Attempt one pod. A pod that is placed stays on its node."""
+        pod = self.pending.get(key)
+        if pod is None:
+            placed = next((p for p in self.cluster.nodes.pods() if p.key == key), None)
+            return Step(placed or Pod(), Outcome.ALREADY_SCHEDULED)
+        runner = self._runners.get(pod.spec.scheduler_name)
+        if runner is None:
+            return Step(pod, Outcome.IGNORED)
+        gate = self.gate(runner, pod)
+        if isinstance(gate, DecisionError):
+            return Step(pod, Outcome.ERROR, gate)
+        if gate is not None:
+            return Step(pod, Outcome.GATED, gate=gate)
+        self._attempts += 1
+        decision = decide(runner, pod, self.cluster, self._options, self._attempts)
+        if isinstance(decision, NoFit):
+            return self._preempt(runner, pod, decision)
+        if isinstance(decision, DecisionError):
+            return Step(pod, Outcome.ERROR, decision)
+        if not _reserve(runner, decision):
+            return Step(pod, Outcome.RESERVE_FAILED, decision)
+        del self.pending[key]
+        self.nominated.withdraw(pod.id)
+        self.cluster.nodes.place(pod, decision.node)
+        self._placed.add(key)
+        return Step(pod, Outcome.SCHEDULED, decision)
+
+    def _preempt(self, runner: Runner, pod: Pod, decision: NoFit) -> Step:
+        """Run PostFilter: victims leave at once, and the pod is nominated for its next attempt."""
+        step = Step(pod, Outcome.UNSCHEDULABLE, decision)
+        if decision.failure is None:
+            return step
+        step.room = at_once(run_post_filter_plugins(runner, decision.failure))
+        preemption = runner.profile.plugin(DefaultPreemption.name)
+        if step.room.nomination is None and preemption in runner.profile.post_filters:
+            step.room = _own_words(preemption, decision.failure, step.room)
+        if step.room.nomination and isinstance(preemption, DefaultPreemption):
+            step.findings = found = preemption.search(decision.failure)
+            names = self.cluster.nodes.names
+            lowest = min(found.least_harmful().tolist(), key=lambda row: names[row])
+            step.room.nomination = Nomination(names[lowest], found.victims(lowest))
+        if step.room.nomination is not None:
+            self._act_on(pod, step.room.nomination)
+        return step
+
+    def _act_on(self, pod: Pod, nomination: Nomination) -> None:
+        """Carry out a nomination: victims leave, and lower-priority nominations on the node are cleared, as
+        upstream does."""
+        for victim in nomination.victims:
+            self.cluster.nodes.displace(victim.id)
+            if victim.key in self._placed:
+                self.pending[victim.key] = victim
+        for other in self.nominated.on(nomination.node_name):
+            if other.priority < pod.priority:
+                self._promise(other, "")
+        self._promise(pod, nomination.node_name)
+
+    def _promise(self, pod: Pod, node_name: str) -> None:
+        """Set the nominated node in the pod's status ("" clears it), and reserve room there."""
+        self.nominated.withdraw(pod.id)
+        status = msgspec.structs.replace(pod.status, nominated_node_name=node_name)
+        updated = msgspec.structs.replace(pod, status=status)
+        self.pending[pod.key] = updated
+        if node_name:
+            self.nominated.promise(updated, node_name)
+
+    def gate(self, runner: Runner, pod: Pod) -> Rejection | DecisionError | None:
+        """The first PreEnqueue rejection: why the pod may not be queued yet."""
+        for plugin in runner.profile.pre_enqueues:
+            try:
+                rejection = plugin.pre_enqueue(pod)
+                if rejection is not None:
+                    return rejection.by(plugin.name)
+            except Exception as fault:  # a plugin may raise anything, or answer with anything
+                return DecisionError(f'running PreEnqueue plugin "{plugin.name}": {fault}')
+        return None
+
+
+def _own_words(preemption: Plugin | None, failure: RejectedAttempt, room: PostFilterResult) -> PostFilterResult:
+    """The message of DefaultPreemption if an earlier PostFilter plugin ended the run: the corpus always has it."""
+    if not isinstance(preemption, DefaultPreemption) or PREEMPTION_PREFIX in room.message:
+        return room
+    answer = preemption.post_filter(failure)
+    return replace(room, message=answer.rejection.message) if isinstance(answer, NoRoom) else room
+
+
+def _reserve(runner: Runner, placement: Placement) -> bool:
+    """Run Reserve. Where one plugin rejects, run Unreserve of all in reverse order, as upstream does."""
+    plugins = runner.profile.reserves
+    assert placement.context is not None, "a placement comes with its context"
+    for plugin in plugins:
+        try:
+            rejection = plugin.reserve(placement.context, placement.node)
+        except Exception:  # a plugin may raise anything
+            rejection = Rejection(())
+        if rejection is not None:
+            for other in reversed(plugins):
+                other.unreserve(placement.context, placement.node)
+            return False
+    return True
+
+
+# ---- scenarios
 
 UNUSABLE = (msgspec.MsgspecError, ValueError, OverflowError, ClusterError, RecursionError)
-"""What is raised for text that is no object, and for objects that cannot be counted or contradict each other."""
+"""The errors of input that is no object, and of objects that cannot be counted or contradict each other."""
 
 
 class ScenarioError(ValueError):
@@ -23,6 +218,8 @@ class ScenarioError(ValueError):
 
 
 class Scenario(msgspec.Struct):
+    """A line of the corpus; objects stay JSON until their kind is known."""
+
     name: str = ""
     config: Any = None
     objects: list[msgspec.Raw] = msgspec.field(default_factory=list)
@@ -56,7 +253,8 @@ def configuration(scenario: Scenario) -> config.KubeSchedulerConfiguration:
 
 
 def put_objects(scenario: Scenario, put: Callable[[KubeObject], None]) -> None:
-    """Hand over the scenario's objects one by one, without any server-side defaulting. Raises ScenarioError."""
+    """Pass the objects to `put` one by one. The corpus has them as an API server returns them, so nothing is defaulted.
+    Raises ScenarioError."""
     for i, raw in enumerate(scenario.objects):
         try:
             kind = _header.decode(raw).kind

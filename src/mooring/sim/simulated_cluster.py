@@ -1,4 +1,7 @@
-"""The stage of a simulation: a cluster with its scheduler on a virtual clock, and what is remembered of its decisions."""
+"""A simulated cluster: objects, a scheduler on a virtual clock, controllers, and a record of decisions and evictions.
+
+`simulation.py` and `day.py` run on it; they differ only in when pods arrive and when time passes.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -22,18 +25,16 @@ from mooring.scheduler.decide import DecideOptions, deciding
 from mooring.scheduler.decision import Decision, Placement
 from mooring.scheduler.extenders.interest import InterestedExtenders
 from mooring.scheduler.extenders.steps import Steps
-from mooring.sim.claim_controller import ClaimController
+from mooring.sim.controllers import ClaimController, VolumeController
 from mooring.sim.driver import START_NS, Driver
-from mooring.sim.results import InputError, NoSuchPod, SimulatedEviction
-from mooring.sim.stories import Stories
-from mooring.sim.volume_controller import VolumeController
+from mooring.sim.results import InputError, NoSuchPod, SimulatedEviction, Stories
 
 _COMPARED = 20_000
-"""How many pods a name that is not there is compared with: that takes a second."""
+"""With how many pods an unknown name is compared: difflib needs about a second for so many."""
 _COMPARED_LETTERS = 253 + 64
-"""No key of a pod is longer."""
+"""The longest key of a pod: name and namespace with a slash."""
 NOTES = 5
-"""How many faults are told one by one."""
+"""How many faults a report lists one by one."""
 
 
 class SimulatedCluster:
@@ -53,9 +54,9 @@ class SimulatedCluster:
     ) -> None:
         self.clock = VirtualClock(START_NS)
         self.stories = Stories(self.clock, only="")
-        """Nobody's, until `stories.only` names a pod."""
+        """Collects for no pod until `stories.only` names one."""
         self.unasked = tuple(config.extenders)
-        """Extenders of the configuration: a simulation sends no requests."""
+        """The extenders of the configuration; a simulation calls none and says so in its report."""
         offline = msgspec.structs.replace(config, extenders=[])
         options = DecideOptions(record=records)
         self.scheduler = build_scheduler(
@@ -65,15 +66,15 @@ class SimulatedCluster:
         self.pending = [item for item in objects if _is_pending(item)]
         self.finished = [item for item in objects if isinstance(item, Pod) and item.is_finished]
         self.choices: dict[str, Placement] = {}
-        """The last decision of each pod that was to go to a node, by key; kept where records are."""
+        """The last placement of each pod by key, if `records`: a day with millions of pods keeps none."""
         self.explained: set[str] = set()
-        """The pods of which the last decision is kept with all details, by key."""
+        """Keys of pods whose last decision is kept with all details."""
         self.explained_decisions: dict[str, Decision] = {}
-        """... and those decisions."""
+        """Those decisions by key."""
         self._decided: list[str] = []
         self.evictions: list[SimulatedEviction] = []
         self.faults: dict[str, str] = {}
-        """What should not have happened: a sentence, and what it was about."""
+        """Faults that the scheduler reported: a sentence -> its cause."""
         self._pods = {item.key: item for item in objects if isinstance(item, Pod)}
         self._records = records
         self.stories.follow(self.scheduler)
@@ -93,7 +94,7 @@ class SimulatedCluster:
         return self.scheduler.runner(pod.spec.scheduler_name)
 
     def find(self, name: str, pods: Iterable[Pod] = ()) -> Pod:
-        """The pod that is meant by `namespace/name` or by `name` alone: one of the input, or one of these."""
+        """The pod with this `namespace/name` or `name`, in the input or among `pods`. Raises NoSuchPod."""
         known = [*(pod for pod in self._pods.values() if not pod.is_finished), *pods]
         found = [pod for pod in known if name in (pod.key, pod.name)]
         if len(found) == 1:
@@ -105,19 +106,19 @@ class SimulatedCluster:
         raise NoSuchPod(f"no pod {name!r} in the input, which has {count(len(known), 'pod')}{_alike(name, known)}")
 
     def take_decided(self) -> list[str]:
-        """The pods that were decided on since this was last asked, by key: several where a group was tried."""
+        """Keys of the pods that were decided since the last call; an attempt of a pod group decides several."""
         decided, self._decided = self._decided, []
         return decided
 
     def notes(self) -> list[str]:
-        """What should not have happened, for the reader of a report."""
+        """The faults that the scheduler reported, for the notes of a report."""
         notes = [f"{text}: {what}" if what else text for text, what in self.faults.items()]
         if len(notes) > NOTES:
             notes[NOTES:] = [f"... and {count(len(notes) - NOTES, 'more fault')} of this kind"]
         return notes
 
     def _set_up(self, objects: Sequence[KubeObject]) -> None:
-        """Nodes first, then all that is there before the pods that are to be placed."""
+        """Create nodes first, then everything else but the pending pods. Raises InputError."""
         if problems := [*_shared_ids(objects)]:
             raise InputError(problems)
         for item in sorted(objects, key=lambda item: not isinstance(item, Node)):
@@ -133,11 +134,14 @@ class SimulatedCluster:
         seed: int,
         interested: InterestedExtenders | None,
     ) -> Steps[Decision]:
+        """Takes the place of `decide.deciding` in the scheduler: the same decision, with details if asked for,
+        remembered."""
         if pod.key in self.explained:
             options = replace(options, explain=True)
         return self._remember(pod, (yield from deciding(runner, pod, cluster, options, seed, interested)))
 
     def _remember(self, pod: Pod, decision: Decision) -> Decision:
+        """Keep what reports need of a decision; without its columns, which are large."""
         if pod.key in self.explained:
             self.explained_decisions[pod.key] = decision
         if self._records:
@@ -159,7 +163,7 @@ def _is_pending(item: KubeObject) -> TypeGuard[Pod]:
 
 
 def _shared_ids(objects: Iterable[KubeObject]) -> Problems:
-    """Pods that claim to be the same one: the copy of a pod that was given a new name and kept its uid."""
+    """Problems of pods that share a uid, such as a copy with a new name and the old uid."""
     first: dict[str, Pod] = {}
     for item in objects:
         other = first.setdefault(item.id, item) if isinstance(item, Pod) else item
@@ -169,7 +173,7 @@ def _shared_ids(objects: Iterable[KubeObject]) -> Problems:
 
 
 def _alike(name: str, pods: Sequence[Pod]) -> str:
-    """The names that were probably meant, for the end of a message."""
+    """Similar names, for the end of a message."""
     by_name = {spelt: pod.key for pod in pods[:_COMPARED] for spelt in (pod.name, pod.key)}
     found = dict.fromkeys(by_name[spelt] for spelt in get_close_matches(name[:_COMPARED_LETTERS], by_name, n=5))
     return f"; did you mean {' or '.join([*found][:3])}?" if found else ""

@@ -1,7 +1,7 @@
 """`mooring simulate`: places all pending pods of a cluster and reports where each went and why the rest did not fit.
 
-All of them come at one moment. The scheduler takes them in the order of its queue; then time passes on the virtual clock
-as long as it can still change something.
+All pods arrive at the same moment, and the scheduler takes them in the order of its queue. Then time passes on the virtual
+clock as long as it can change something: the end of a backoff, or a Permit plugin that times out.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,8 +15,9 @@ from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.framework.registry import Registry
 from mooring.framework.runner import Runner
 from mooring.kit.clock import NS_PER_S
-from mooring.model.meta import Condition, KubeObject
+from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
+from mooring.rules.conditions import typed_condition
 from mooring.scheduler.decide import DecideOptions, decide
 from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
 from mooring.scheduler.failure import POD_SCHEDULED, SCHEDULER_ERROR
@@ -27,13 +28,13 @@ from mooring.sim.simulated_cluster import SimulatedCluster, count, some
 __all__ = ["InputError", "NoSuchPod", "Report", "Simulation", "note_ignored"]
 
 Progress = Callable[[int, int], None]
-"""Told how many pods of how many have been attempted."""
+"""Called with the number of pods that were attempted, and of all pending pods."""
 
 UNTIL_NS = 3600 * NS_PER_S
-"""When a simulation in which pods are tried again and again is stopped, on the simulated clock."""
+"""When a simulation stops on the simulated clock though pods are still attempted again and again."""
 
 ATTEMPTS_A_POD = 1000
-"""... and after how many attempts, as a mean over all pods."""
+"""It also stops after so many attempts, as a mean over all pending pods: a plugin may let its pods retry for ever."""
 
 _FATES: dict[type[Decision], Fate] = {Placement: Fate.SCHEDULED, NoFit: Fate.UNSCHEDULABLE, DecisionError: Fate.ERROR}
 
@@ -69,37 +70,37 @@ class Simulation:
         story: str | None = None,
         until_ns: int = UNTIL_NS,
     ) -> Report:
-        """Place the pending pods. `explain` and `story` name pods; raises NoSuchPod when one is not there."""
-        stage = self._simulated
+        """Place the pending pods. `explain` and `story` name pods. Raises NoSuchPod for an unknown name."""
+        simulated = self._simulated
         names = [explain] if isinstance(explain, str) else explain or ()
-        wanted = [*{pod.key: pod for pod in map(stage.find, names)}.values()]
-        told = stage.find(story) if story is not None else None
+        wanted = [*{pod.key: pod for pod in map(simulated.find, names)}.values()]
+        told = simulated.find(story) if story is not None else None
         placed = {pod.key: explanation for pod in wanted if (explanation := self._explain_placed(pod)) is not None}
-        stage.explained = {pod.key for pod in wanted} - placed.keys()
-        stage.stories.only = told.key if told is not None else ""
+        simulated.explained = {pod.key for pod in wanted} - placed.keys()
+        simulated.stories.only = told.key if told is not None else ""
         notes = self._notes()
-        for pod in sorted(stage.pending, key=lambda pod: pod.metadata.creation_timestamp or ""):
+        for pod in sorted(simulated.pending, key=lambda pod: pod.metadata.creation_timestamp or ""):
             self._driver.create(pod)
-        begin_ns = stage.clock.now_ns()
+        begin_ns = simulated.clock.now_ns()
         self._was_stopped = not self._let_time_pass(begin_ns + until_ns, on_progress)
-        passed_ns = stage.clock.now_ns() - begin_ns
+        passed_ns = simulated.clock.now_ns() - begin_ns
         results = self._results()
         by_key = {result.pod.key: result for result in results}
         explanations = [placed.get(pod.key) or self._explain(pod, by_key[pod.key]) for pod in wanted]
         return Report(
             results,
             self._node_use(),
-            stage.evictions,
+            simulated.evictions,
             passed_ns / NS_PER_S,
             [*notes, *self._closing_notes(results, Duration(passed_ns))],
             explanations,
-            stage.stories.of(told.key) if told is not None else None,
+            simulated.stories.of(told.key) if told is not None else None,
         )
 
     # ---- Time
 
     def _let_time_pass(self, end_ns: int, on_progress: Progress | None) -> bool:
-        """Until nothing but the flush of unschedulable pods is left to happen. False: that would take too long."""
+        """Run until only the flush of unschedulable pods is left. Returns False if it stopped at `end_ns`."""
         while self._attempt_all(end_ns, on_progress):
             next_ns = self._driver.next_ns()
             if next_ns is None:
@@ -111,7 +112,7 @@ class Simulation:
         return False
 
     def _attempt_all(self, end_ns: int, on_progress: Progress | None) -> bool:
-        """Attempts until no one's turn is left. False: there were too many of them."""
+        """Attempt pods until the active queue is empty. Returns False if there were too many attempts."""
         total, scheduler = len(self._simulated.pending), self._simulated.scheduler
         while (pod := self._driver.attempt_once()) is not None:
             for key in dict.fromkeys((pod.key, *self._simulated.take_decided())):
@@ -125,7 +126,7 @@ class Simulation:
     # ---- What became of the pods
 
     def _results(self) -> list[PodResult]:
-        """Pods in the order in which they were first tried, then those that never were."""
+        """Results in the order of the first attempts, then those of pods that were never attempted."""
         rank = {key: i for i, key in enumerate(self._attempts)}
         evicted = {eviction.pod.key: eviction for eviction in self._simulated.evictions}
         results = []
@@ -139,6 +140,7 @@ class Simulation:
         return results
 
     def _result(self, pod: Pod) -> PodResult:
+        """What became of one pending pod."""
         scheduler = self._simulated.scheduler
         now = self._driver.objects.get(("Pod", pod.key))
         if not isinstance(now, Pod):
@@ -147,7 +149,7 @@ class Simulation:
         if waiting is not None:
             held = f"has room on {waiting.node_name} and waits for {', '.join(waiting.pending_plugins)}"
             return PodResult(pod, Fate.WAITING, message=held, nominated=waiting.node_name)
-        counted = scheduler.placed(pod.id)  # also where only a Bind plugin says that the pod is bound
+        counted = scheduler.placed(pod.id)  # a Bind plugin may bind the pod without the driver
         if counted is not None:
             choice = self._simulated.choices.get(pod.key)
             margin = (choice.score, choice.feasible_count, choice.best) if choice is not None else ()
@@ -164,7 +166,7 @@ class Simulation:
         entry = self._simulated.scheduler.queued(pod.key)
         if entry is not None and entry.is_gated:
             return Fate.GATED, entry.gating_message
-        condition = _scheduled_condition(pod)
+        condition = typed_condition(pod.status.conditions, POD_SCHEDULED)
         if condition is None or not self._attempts.get(pod.key):
             return Fate.ERROR, "no Bind plugin bound it" if self._attempts.get(pod.key) else "it was not attempted"
         fate = Fate.ERROR if condition.reason == SCHEDULER_ERROR else Fate.UNSCHEDULABLE
@@ -183,7 +185,7 @@ class Simulation:
         return explanation
 
     def _explain_placed(self, pod: Pod) -> Explanation | None:
-        """Why a pod is where it is: the decision as it would be now if the pod had not been placed."""
+        """The explanation of a pod that runs already: the decision for it on a fork of the cluster without the pod."""
         fork = self.cluster.fork()
         row = fork.nodes.row_of_pod(pod.id)
         if row is None:
@@ -204,6 +206,7 @@ class Simulation:
     # ---- Nodes and notes
 
     def _node_use(self) -> list[NodeUse]:
+        """The use of all nodes of the input, sorted by name."""
         nodes = self.cluster.nodes
         use = []
         for name in sorted(nodes.row_book):
@@ -217,7 +220,7 @@ class Simulation:
         return use
 
     def _notes(self) -> list[str]:
-        """What the reader should know about the input."""
+        """Notes about the input."""
         nodes = self.cluster.nodes
         notes = []
         if self._simulated.finished:
@@ -234,7 +237,7 @@ class Simulation:
         return notes
 
     def _closing_notes(self, results: Sequence[PodResult], passed: Duration) -> list[str]:
-        """What the reader should know about how it ended."""
+        """Notes about the outcome."""
         notes = self._simulated.notes()
         preempted = [result.pod.key for result in results if result.fate is Fate.PREEMPTED]
         if preempted:
@@ -253,15 +256,11 @@ class Simulation:
 
 
 def note_ignored(manifests: Manifests) -> list[str]:
-    """What to tell about objects of kinds that decide nothing."""
+    """A note about objects that cannot change a decision."""
     if not manifests.ignored:
         return []
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(manifests.ignored.items()))
     return [f"ignored, because decisions do not read these kinds: {kinds}"]
-
-
-def _scheduled_condition(pod: Pod) -> Condition | None:
-    return next((c for c in pod.status.conditions or () if c.type == POD_SCHEDULED), None)
 
 
 def _weights(runner: Runner) -> dict[str, int]:

@@ -10,12 +10,8 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import msgspec
-import yaml
 
-try:
-    from yaml import CSafeLoader as _BaseLoader
-except ImportError:  # libyaml is an option of PyYAML
-    from yaml import SafeLoader as _BaseLoader  # type: ignore[assignment]
+from mooring.kit.yaml_reader import YamlFault, keep_last, read_document
 
 
 class KubeconfigError(Exception):
@@ -191,16 +187,6 @@ def _parsed(path: Path, text: bytes) -> _File:
     return file
 
 
-class _KubeconfigLoader(_BaseLoader):
-    """YAML in which a date is a text, as for kubectl: a cluster may be named `2026-11-15`."""
-
-
-_KubeconfigLoader.yaml_implicit_resolvers = {
-    first: [rule for rule in rules if not rule[0].endswith(":timestamp")]
-    for first, rules in _BaseLoader.yaml_implicit_resolvers.items()
-}
-
-
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
@@ -211,11 +197,9 @@ def _read(path: Path) -> bytes:
 def _yaml(path: Path, text: bytes) -> Any:
     """The parsed YAML. The parser's messages can quote the file, and so a secret: errors name only the place."""
     try:
-        return yaml.load(text, Loader=_KubeconfigLoader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise KubeconfigError(path, "", f"is not valid YAML{where}") from None
+        return read_document(text, keep_last)
+    except YamlFault as fault:
+        raise KubeconfigError(path, "", f"is not valid YAML at line {fault.line}, column {fault.column}") from None
 
 
 def _without_nulls(value: Any) -> Any:

@@ -18,7 +18,6 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
-import yaml
 
 from mooring.apiserver.patches.merge_keys import MergePlace, path_text
 from mooring.apiserver.schema.fields import (
@@ -32,6 +31,7 @@ from mooring.apiserver.schema.fields import (
     type_of,
 )
 from mooring.apiserver.schema.typed_values import conforms
+from mooring.kit.yaml_reader import repeated_keys
 from mooring.model.api_errors import ApiError, Cause, bad_request, invalid, quoted, unexplained
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
@@ -120,8 +120,10 @@ def yaml_duplicates(text: bytes) -> list[str]:
         # What is applied is called YAML, but most clients send JSON, which is read much faster.
         if not has_repeats(text, msgspec.json.decode(text)):
             return []
-    found = _yaml_repeats(yaml.compose(text, Loader=yaml.CSafeLoader), set())
-    return [f"line {line}: key {quoted(name)} already set in map" for line, name in found]
+    return [
+        f"line {repeat.value_line}: key {quoted(str(repeat.way[-1]))} already set in map"
+        for repeat in repeated_keys(text)
+    ]
 
 
 # ---- telling
@@ -266,21 +268,6 @@ def _steps(link: Link) -> tuple[Step, ...]:
 def _path(way: Iterable[Step]) -> str:
     """`spec.containers[0].image`."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in way).removeprefix(".")
-
-
-def _yaml_repeats(node: yaml.Node | None, gone: set[int]) -> Iterator[tuple[int, str]]:
-    """(line, key) of each key that its map has already. A node with many aliases is gone through once."""
-    if not isinstance(node, yaml.CollectionNode) or id(node) in gone:
-        return
-    gone.add(id(node))
-    seen = set()
-    for part in node.value:
-        key, value = part if isinstance(node, yaml.MappingNode) else (None, part)
-        yield from _yaml_repeats(value, gone)
-        if isinstance(key, yaml.ScalarNode):
-            if key.value in seen:
-                yield value.start_mark.line + 1, key.value
-            seen.add(key.value)
 
 
 # ---- server-side apply

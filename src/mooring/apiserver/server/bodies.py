@@ -9,12 +9,12 @@ import json
 from typing import Any
 
 import msgspec
-import yaml
 
 from mooring.apiserver.limits import MAX_DEPTH, check_body_depth
 from mooring.apiserver.schema.protobuf import MalformedError, UnknownKindError, decode
 from mooring.apiserver.server.forms import JSON, OFFERED, PROTOBUF, YAML
 from mooring.apiserver.server.request import Request
+from mooring.kit.yaml_reader import TooDeep, TooManyAliases, YamlFault, YamlLimits, keep_last, read_document
 from mooring.model.api_errors import ApiError, bad_request, request_entity_too_large, unsupported_media_type
 from mooring.model.json_objects import APPLY_PATCH, JsonObject, media_type
 
@@ -24,7 +24,6 @@ MAX_BODY_BYTES = 3 * 1024 * 1024
 _UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 _SHOWN_BYTES = 30
 """How much of a body a refusal quotes."""
-_YamlLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_object(body: bytes, content_type: str, kind: str) -> JsonObject:
@@ -72,10 +71,10 @@ def read_yaml(body: bytes) -> Any:
     except _UNREADABLE:
         pass
     try:
-        data = yaml.load(body, Loader=_YamlLoader)
-        return msgspec.json.decode(msgspec.json.encode(data))
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError, TypeError, RecursionError) as fault:
-        raise bad_request(f"error converting YAML to JSON: yaml: {_one_line(fault)}") from None
+        data = read_document(body, keep_last, LIMITS)
+        return msgspec.json.decode(msgspec.json.encode(data))  # so that no two places share what an alias stands for
+    except (ValueError, TypeError, RecursionError) as fault:
+        raise bad_request(f"error converting YAML to JSON: yaml: {_yaml_fault(fault)}") from None
 
 
 def _unrecognized(kind: str, why: str, body: bytes) -> ApiError:
@@ -103,9 +102,13 @@ def _json_fault(body: bytes) -> str:
     return "the number cannot be represented"
 
 
-def _one_line(fault: Exception) -> str:
-    """The parser's message without its line breaks."""
-    return " ".join(str(fault).split())
+def _yaml_fault(fault: Exception) -> str:
+    if isinstance(fault, TooDeep):
+        return "exceeded max depth"
+    if isinstance(fault, TooManyAliases):
+        return "document contains excessive aliasing"
+    said = fault.error if isinstance(fault, YamlFault) and fault.error is not None else fault
+    return " ".join(str(said).split())
 
 
 # ---- limits of YAML
@@ -116,21 +119,15 @@ MAX_YAML_BYTES = 256 * 1024
 it read."""
 MAX_WEIGHT = MAX_YAML_BYTES
 """How many values a document may stand for once its aliases are written out: more than any has without them."""
+LIMITS = YamlLimits(MAX_DEPTH - 1, MAX_WEIGHT)
 
 
 def check_yaml(request: Request) -> None:
-    """Refuse YAML that is too large, too deep, or too much once its aliases are written out. Text that is no YAML at
-    all passes: the reader refuses it."""
+    """Refuse YAML that is too large. The reader refuses what is too deep, or too much once its aliases are written out."""
     if media_type(request.content_type) not in (YAML, APPLY_PATCH) or _is_json(request.body):
         return
     if len(request.body) > MAX_YAML_BYTES:
         raise request_entity_too_large(f"limit is {MAX_YAML_BYTES} for YAML; JSON may be larger")
-    try:
-        weight = _weight(request.body)
-    except yaml.YAMLError:
-        return
-    if weight > MAX_WEIGHT:
-        raise bad_request("error converting YAML to JSON: yaml: document contains excessive aliasing")
 
 
 def _is_json(body: bytes) -> bool:
@@ -140,32 +137,6 @@ def _is_json(body: bytes) -> bool:
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return False
     return True
-
-
-def _weight(body: bytes) -> int:
-    """How many values there are; an alias weighs as much as what it stands for."""
-    open_weights = [0]
-    anchors: list[str | None] = [None]
-    weights: dict[str, int] = {}
-    for event in yaml.parse(body, Loader=_YamlLoader):
-        match event:
-            case yaml.CollectionStartEvent():
-                open_weights.append(1)
-                anchors.append(event.anchor)
-                if len(open_weights) > MAX_DEPTH:
-                    raise bad_request("error converting YAML to JSON: yaml: exceeded max depth")
-            case yaml.CollectionEndEvent():
-                weight, anchor = open_weights.pop(), anchors.pop()
-                open_weights[-1] += weight
-                if anchor:
-                    weights[anchor] = weight
-            case yaml.AliasEvent():
-                # What is not closed yet, and so not known, is an alias within itself: endless.
-                is_open = event.anchor in anchors and event.anchor not in weights
-                open_weights[-1] += MAX_WEIGHT + 1 if is_open else weights.get(event.anchor or "", 1)
-            case yaml.ScalarEvent():
-                open_weights[-1] += 1
-    return open_weights[0]
 
 
 # ---- protobuf

@@ -1,4 +1,4 @@
-"""`mooring bench`: the throughput of a scenario."""
+"""`mooring bench`: the throughput of a scenario. The measurement itself is `sim/bench.py`."""
 
 from typing import BinaryIO
 

@@ -1,11 +1,11 @@
-"""`mooring config`: what a KubeSchedulerConfiguration amounts to, before anything runs with it."""
+"""`mooring config`: checks, completes and explains a KubeSchedulerConfiguration without running anything."""
 
 import click
 import yaml
 
-from mooring.cli.configured import chosen_gates, configured, feature_gates, registry_with
+from mooring.cli.options import chosen_gates, configured, feature_gates, plugin_files, registry_with
 from mooring.cli.refusal import refusals
-from mooring.cli.table import format_table
+from mooring.cli.report import format_table
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.feature_gates import told_gates
 from mooring.framework.config.settings import as_object
@@ -24,9 +24,6 @@ Exit status: 0 when kube-scheduler accepts the configuration, 2 when it does not
 """
 
 _file = click.argument("file", required=False)
-_plugins = click.option(
-    "--plugin", "plugins", multiple=True, metavar="FILE.py", help="A Python file with your plugins."
-)
 
 
 @click.group(epilog=EPILOG, short_help="Check, complete and explain a scheduler configuration.")
@@ -37,7 +34,7 @@ def config() -> None:
 @config.command()
 @_file
 @feature_gates
-@_plugins
+@plugin_files
 def check(file: str | None, feature_gates: str, plugins: tuple[str, ...]) -> None:
     """Check whether kube-scheduler accepts FILE, and print what is wrong with it if not."""
     _build(file, feature_gates, plugins)
@@ -49,7 +46,7 @@ def check(file: str | None, feature_gates: str, plugins: tuple[str, ...]) -> Non
 @config.command()
 @_file
 @feature_gates
-@_plugins
+@plugin_files
 def defaults(file: str | None, feature_gates: str, plugins: tuple[str, ...]) -> None:
     """Print the effective configuration, with all defaults."""
     effective, _ = _build(file, feature_gates, plugins)
@@ -59,7 +56,7 @@ def defaults(file: str | None, feature_gates: str, plugins: tuple[str, ...]) -> 
 @config.command()
 @_file
 @feature_gates
-@_plugins
+@plugin_files
 def explain(file: str | None, feature_gates: str, plugins: tuple[str, ...]) -> None:
     """Print the plugins of each profile by extension point, in the order of execution."""
     _, profiles = _build(file, feature_gates, plugins)

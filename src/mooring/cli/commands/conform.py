@@ -1,4 +1,4 @@
-"""`mooring conform`: answers of this scheduler to scenarios of the conformance corpus."""
+"""`mooring conform`: answers of this scheduler to scenarios of the conformance corpus, for tests/conformance/check.py."""
 
 import sys
 

@@ -1,4 +1,7 @@
-"""`mooring nodes`: things to try with the nodes of a cluster that `mooring up` started."""
+"""`mooring nodes`: adds, removes, fails and drains nodes of a cluster that `mooring up` started.
+
+The commands change the cluster through its API, and refuse every other cluster (`own_connection`).
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,8 +15,9 @@ from mooring.apiclient.kubeconfig.files import KubeconfigError
 from mooring.apiclient.kubeconfig.loading import find_connection
 from mooring.apiclient.request_errors import Unanswered
 from mooring.app import node_actions
-from mooring.app.own_cluster import NotOurs, own_connection
-from mooring.cli.node_template import read_node_template
+from mooring.app.node_actions import NotOurs, own_connection
+from mooring.cli.options import node_template as template_option
+from mooring.cli.options import read_node_template
 from mooring.cli.refusal import refuse
 from mooring.model.api_errors import ApiError
 
@@ -49,7 +53,7 @@ def nodes() -> None:
 
 @nodes.command()
 @click.argument("count", type=click.IntRange(1, 100_000), default=1)
-@click.option("--node-template", metavar="FILE", help="A Node manifest to make the nodes from.")
+@template_option
 @_kubeconfig
 def add(count: int, node_template: str | None, kubeconfig: Path | None) -> None:
     """Add COUNT nodes (default: one)."""
@@ -103,6 +107,8 @@ def drain(names: tuple[str, ...], kubeconfig: Path | None) -> None:
 def _run_each(
     action: Callable[[ApiClient, str], Awaitable[None]], names: tuple[str, ...], done: str, kubeconfig: Path | None
 ) -> None:
+    """Do one thing to each node, and print a line for each."""
+
     async def act(client: ApiClient) -> None:
         for name in names:
             await action(client, name)
@@ -112,6 +118,8 @@ def _run_each(
 
 
 def _run(act: Act, kubeconfig: Path | None) -> None:
+    """Do something with a client of the cluster; refuse with a hint if there is none."""
+
     async def run() -> None:
         access = await own_connection(find_connection(kubeconfig), _USER_AGENT)
         async with ApiClient(access, _USER_AGENT, qps=-1) as client:

@@ -1,4 +1,7 @@
-"""`mooring run`: the scheduler on any cluster, with kube-scheduler's flags and files."""
+"""`mooring run`: the scheduler on any cluster, with kube-scheduler's flags and files.
+
+Flags and their forms (`--leader-elect=false`, `-v=2`) are kube-scheduler's, so that its manifests work unchanged.
+"""
 
 import logging
 import sys
@@ -15,20 +18,27 @@ from mooring.apiclient.credentials.credentials import CredentialsError
 from mooring.apiclient.kubeconfig.files import KubeconfigError
 from mooring.apiclient.kubeconfig.loading import find_connection, in_cluster, names_cluster
 from mooring.app.run import Running, RunSettings, ServingSettings
-from mooring.cli.configured import chosen_gates, feature_gates, idle_plugins, registry_with
-from mooring.cli.flag_values import flag_values
+from mooring.cli.options import (
+    chosen_gates,
+    config_file,
+    feature_gates,
+    flag_values,
+    idle_plugins,
+    plugin_files,
+    registry_with,
+)
 from mooring.cli.refusal import BAD_INPUT, refusals, refuse
 from mooring.framework import config as configuration
 from mooring.framework.config import KubeSchedulerConfiguration
 from mooring.framework.config.durations import Duration
 from mooring.framework.config.settings import as_object
+from mooring.framework.config.syntax import parse
 from mooring.kit import process
 from mooring.kit.logs import LogFormat, check_format, start_logs
 from mooring.kit.process import raise_descriptor_limit
 from mooring.live.endpoints.access import ALWAYS_ALLOWED, AccessSettings
-from mooring.live.endpoints.client_authorities import AuthorityError
 from mooring.live.endpoints.server import ListenError
-from mooring.live.endpoints.server_tls import CertificateError
+from mooring.live.endpoints.server_tls import AuthorityError, CertificateError
 from mooring.live.leader_election import ElectionError
 from mooring.live.service import ClientLimits
 
@@ -52,24 +62,24 @@ Exit status:
   2  the input is invalid
 """
 
-IGNORED = {
-    **dict.fromkeys(("tls-min-version", "tls-cipher-suites", "tls-curve-preferences", "tls-sni-cert-key"), ""),
-    **dict.fromkeys(("disable-http2-serving", "http2-max-streams-per-connection"), ""),
-    **dict.fromkeys(("permit-address-sharing", "permit-port-sharing", "emulated-version"), ""),
-    **dict.fromkeys(("min-compatibility-version", "allow-metric-labels", "allow-metric-labels-manifest"), ""),
-    **dict.fromkeys(("disabled-metrics", "show-hidden-metrics-for-version", "vmodule", "log-flush-frequency"), ""),
-    **dict.fromkeys(("log-json-info-buffer-size", "log-json-split-stream", "log-text-info-buffer-size"), ""),
-    **dict.fromkeys(("log-text-split-stream", "kube-api-content-type", "profiling", "contention-profiling"), ""),
-    **dict.fromkeys(("requestheader-allowed-names", "requestheader-client-ca-file"), ""),
-    **dict.fromkeys(("requestheader-extra-headers-prefix", "requestheader-group-headers"), ""),
-    **dict.fromkeys(("requestheader-uid-headers", "requestheader-username-headers"), ""),
-}
-"""Flags that existing manifests may carry."""
+_NO_MEANING = """
+tls-min-version tls-cipher-suites tls-curve-preferences tls-sni-cert-key disable-http2-serving
+http2-max-streams-per-connection permit-address-sharing permit-port-sharing emulated-version min-compatibility-version
+allow-metric-labels allow-metric-labels-manifest disabled-metrics show-hidden-metrics-for-version vmodule
+log-flush-frequency log-json-info-buffer-size log-json-split-stream log-text-info-buffer-size log-text-split-stream
+kube-api-content-type profiling contention-profiling requestheader-allowed-names requestheader-client-ca-file
+requestheader-extra-headers-prefix requestheader-group-headers requestheader-uid-headers
+requestheader-username-headers
+"""
+IGNORED = _NO_MEANING.split()
+"""Flags of kube-scheduler that existing manifests may have and that mean nothing here: accepted, hidden, ignored."""
 
 _ELECTION = ("lease_duration", "renew_deadline", "retry_period", "resource_lock", "resource_name", "resource_namespace")
 
 
 class _GoDuration(click.ParamType[Duration]):
+    """`1m30s`, with Go's error messages."""
+
     name = "DURATION"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Duration:
@@ -82,7 +92,7 @@ class _GoDuration(click.ParamType[Duration]):
 
 
 class _Verbosity(click.ParamType[int]):
-    """`-v=2`, as Go takes it, as well as `-v 2` and `-v2`."""
+    """`-v=2` as in Go, and also `-v 2` and `-v2`."""
 
     name = "LEVEL"
 
@@ -94,11 +104,12 @@ class _Verbosity(click.ParamType[int]):
 
 
 def _boolean(name: str, **settings: Any) -> Callable[[Any], Any]:
-    """`--x`, `--x=true` and `--x=false`, as Go has it."""
+    """A boolean flag as in Go: `--x`, `--x=true`, `--x=false`."""
     return click.option(name, type=click.BOOL, is_flag=False, flag_value=True, **settings)
 
 
 def _accept_ignored(command: Any) -> Any:
+    """Add a hidden option for each flag in IGNORED."""
     for name in IGNORED:
         option = click.option(
             f"--{name}", f"ignored_{name.replace('-', '_')}", is_flag=False, flag_value="true", hidden=True
@@ -112,13 +123,13 @@ def _accept_ignored(command: Any) -> Any:
     short_help="Run the scheduler on a cluster, instead of kube-scheduler.",
     context_settings={"token_normalize_func": lambda name: name.replace("_", "-")},
 )
-@click.option("--config", metavar="FILE", help="A KubeSchedulerConfiguration (v1).")
+@config_file
 @click.option(
     "--kubeconfig", metavar="FILE", help="How to reach the cluster, unless the configuration names a kubeconfig."
 )
 @click.option("--master", metavar="URL", help="The API server; overrides the kubeconfig.")
 @click.option("--write-config-to", metavar="FILE", help="Write the configuration with all defaults, and exit.")
-@click.option("--plugin", "plugins", multiple=True, metavar="FILE.py", help="A Python file with your own plugins.")
+@plugin_files
 @click.option(
     "--dry-run",
     is_flag=True,
@@ -197,6 +208,7 @@ def run(**flags: Any) -> None:
 
 
 async def _run(settings: RunSettings, logs: Any, write_config_to: str | None) -> int:
+    """The exit status. `Running` must be made inside the event loop."""
     try:
         running = Running(settings, logs)
         if write_config_to is not None:
@@ -220,7 +232,10 @@ def _check_serving(flags: dict[str, Any]) -> None:
 
 
 def _configuration(flags: dict[str, Any], gates: dict[str, bool]) -> tuple[KubeSchedulerConfiguration, ClientLimits]:
-    """The configuration with the flags that beat it; and the limits, which count only where somebody wrote them."""
+    """The configuration with the flags that override it, and the client limits.
+
+    Limits apply only if the file or a flag has them: upstream's default of 50 requests a second would limit binding.
+    """
     path = flags["config"]
     written: Any = {}
     if path is None:
@@ -232,7 +247,7 @@ def _configuration(flags: dict[str, Any], gates: dict[str, bool]) -> tuple[KubeS
         except OSError as fault:
             refuse(f"{path}: cannot be read: {fault.strerror}")
         config = configuration.load(text, path, feature_gates=gates)
-        written = next(iter(yaml.safe_load_all(text)), None) or {}
+        written = parse(text.decode("utf-8-sig")).value or {}
         connection = written.get("clientConnection") or {}
         qps, burst = connection.get("qps"), connection.get("burst")
     if flags["leader_elect"] is not None:
@@ -244,6 +259,7 @@ def _configuration(flags: dict[str, Any], gates: dict[str, bool]) -> tuple[KubeS
 
 
 def _access(kubeconfig: str | None, master: str | None) -> ConnectionSettings:
+    """The connection to the API server. `master` overrides the server of the kubeconfig, or replaces the kubeconfig."""
     try:
         access = find_connection(Path(kubeconfig) if kubeconfig else None)
     except KubeconfigError as fault:
@@ -254,7 +270,8 @@ def _access(kubeconfig: str | None, master: str | None) -> ConnectionSettings:
 
 
 def _delegate(kubeconfig: str | None, flag: str) -> ConnectionSettings | None:
-    """How reviews are asked for. Parity: without a kubeconfig a pod uses its service account, and others ask for none."""
+    """The connection for reviews of callers. Parity: without a kubeconfig, a pod uses its service account; outside of a
+    cluster there are no reviews."""
     if kubeconfig:
         return _access(kubeconfig, None)
     if not names_cluster():
@@ -267,6 +284,7 @@ def _delegate(kubeconfig: str | None, flag: str) -> ConnectionSettings | None:
 
 
 def _serving(flags: dict[str, Any]) -> ServingSettings:
+    """What the flags say about the pages."""
     try:
         access = AccessSettings(
             [path for path in flags["authorization_always_allow_paths"].split(",") if path],

@@ -1,4 +1,8 @@
-"""`mooring simulate`."""
+"""`mooring simulate`: reads input, runs a simulation or a day of arrivals, and prints the report.
+
+Standard output has only the report, which programs may read; notes, warnings, the progress bar and what plugins print go to
+standard error.
+"""
 
 import json
 import sys
@@ -6,21 +10,25 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, redirect_stdout
 from dataclasses import dataclass
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from mooring.cli.configured import (
+from mooring.cli.day_report import day_as_json, day_as_text
+from mooring.cli.options import (
     chosen_gates,
+    config_file,
     configured,
     enable_loaded,
     feature_gates,
     idle_plugins,
+    plugin_files,
     registry_with,
     tell_gates,
 )
-from mooring.cli.day_report import day_as_json, day_as_text
-from mooring.cli.progress import LateBar
 from mooring.cli.refusal import refusals, refuse, tracebacks
 from mooring.cli.report import as_json, as_tables
 from mooring.cli.report import explain as show_explanation
@@ -38,14 +46,15 @@ from mooring.sim.results import Report
 from mooring.sim.simulation import UNTIL_NS, Simulation, note_ignored
 
 NOT_ALL_PLACED = 1
+"""The exit status with --exit-code."""
 
 DUMPED = [spec.plural for spec in KINDS.values() if spec.watch is None or not spec.watch.needs_groups]
-"""All kinds that decisions read, but for the alpha one, which hardly any cluster serves."""
+"""All kinds that decisions read, without those of alpha APIs, which hardly any cluster serves."""
 DUMP_COMMAND = (
     *(f"kinds={'$kinds,' if i else ''}{','.join(DUMPED[i : i + 5])}" for i in range(0, len(DUMPED), 5)),
     "kubectl get -A -o json $kinds > dump.json",
 )
-"""In lines that fit a screen."""
+"""The lines of a shell script, short enough for a terminal."""
 
 EPILOG = """
 \b
@@ -76,8 +85,8 @@ Exit status:
 
 @click.command(epilog=EPILOG, short_help="Place the pending pods of a cluster, explain any of them.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--config", metavar="FILE", help="A KubeSchedulerConfiguration (v1).")
-@click.option("--plugin", "plugins", multiple=True, metavar="FILE.py", help="A Python file with your own plugins.")
+@config_file
+@plugin_files
 @feature_gates
 @click.option(
     "--validate",
@@ -171,7 +180,7 @@ def _until(text: str | None) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """What is to be simulated, and how it is to be shown."""
+    """What to simulate, and how to show the report."""
 
     manifests: Manifests
     config: KubeSchedulerConfiguration
@@ -182,7 +191,7 @@ class _Task:
     until_ns: int | None
     output: str
     has_config: bool
-    """Whether a configuration was given."""
+    """Whether --config was given; it replaces the configuration of a snapshot."""
 
     def place(self, explain: Sequence[str]) -> bool:
         """Place the pending pods. Returns whether all of them are placed in the end."""
@@ -198,7 +207,7 @@ class _Task:
         return len(report.placed) == len(report.pods)
 
     def run_day(self, path: str) -> bool:
-        """Let pods arrive over time. Returns whether none of them waits in the end, and none was preempted."""
+        """Let pods arrive over time. Returns whether no pod is pending in the end and none was preempted."""
         objects = self._objects()
         try:
             arrivals = read_arrivals(path, objects, self.validation, _warn)
@@ -218,7 +227,7 @@ class _Task:
         return not report.pending and not report.preempted
 
     def _registry(self) -> tuple[Registry, list[str]]:
-        """All plugins, those of the user's files enabled, and what there is to note about them."""
+        """The registry with the user's plugins, which are enabled in `config`, and notes about them."""
         registry = registry_with(self.plugins)
         notes = [*_note_settings(self.manifests, self.has_config), *enable_loaded(self.config, registry)]
         idle = idle_plugins(self.config, registry)
@@ -229,7 +238,7 @@ class _Task:
 
 
 def _own_output() -> AbstractContextManager[object]:
-    """Inside, what plugins print goes to standard error: standard output has the report, which programs read."""
+    """A context in which what plugins print goes to standard error."""
     return redirect_stdout(sys.stderr)
 
 
@@ -243,7 +252,7 @@ def _note_settings(manifests: Manifests, has_config: bool) -> list[str]:
 
 
 def _parts(report: Report, wide: bool) -> Iterator[str]:
-    """The explanation and the story that were asked for and the last line of the report; or all of the report."""
+    """The explanations and the story with the last line of the report; all of the report if none was asked for."""
     for explanation in report.explanations:
         yield from show_explanation(explanation, wide)
     if report.story is not None:
@@ -260,3 +269,38 @@ def _print(parts: Sequence[str], notes: Sequence[str]) -> None:
     click.echo("\n\n".join(parts))
     for note in notes:
         click.echo(f"note: {note}", err=True)
+
+
+# ---- the progress bar
+
+PATIENCE_S = 1.0
+"""Most simulations are faster than this and show no bar."""
+
+
+class LateBar:
+    """A progress bar that appears after PATIENCE_S, and only on a terminal. Call it with (done, total)."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._begin = time.monotonic()
+        self._bar: Progress | None = None
+        self._watched = sys.stderr.isatty()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, done: int, total: int) -> None:
+        if self._bar is None:
+            if not self._watched or time.monotonic() - self._begin < PATIENCE_S:
+                return
+            columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._bar.start()
+            self._bar.add_task(self._what, total=total)
+        self._bar.update(self._bar.task_ids[0], completed=done, total=total)

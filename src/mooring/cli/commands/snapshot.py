@@ -1,4 +1,7 @@
-"""`mooring snapshot`: what a running scheduler believes, for `mooring simulate`."""
+"""`mooring snapshot`: fetches the state of a running scheduler from its debug page, as input for `mooring simulate`.
+
+The snapshot has what the scheduler knows, which may differ from the API server while watches lag behind.
+"""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,8 @@
-"""`mooring up`: a cluster on this machine that kubectl can use."""
+"""`mooring up`: a cluster on this machine that kubectl can use.
+
+The command reads its input, builds an EmbeddedCluster, and serves it (`app/up.py`) until Ctrl-C or until the command of
+--exec ends.
+"""
 
 import asyncio
 import os
@@ -16,15 +20,18 @@ from rich.live import Live
 from mooring.apiclient.kubeconfig.files import KubeconfigError
 from mooring.apiserver.journal import JournalError, LossError
 from mooring.app.up import EmbeddedService, ServiceSettings, serving
-from mooring.cli.configured import (
+from mooring.cli.options import (
     chosen_gates,
+    config_file,
     configured,
     feature_gates,
     idle_plugins,
+    node_template,
+    plugin_files,
+    read_node_template,
     registry_with,
     tell_gates,
 )
-from mooring.cli.node_template import read_node_template
 from mooring.cli.refusal import refusals, refuse
 from mooring.cli.up_view import UpView, console
 from mooring.controllers.nodes.simulated_nodes import missing_nodes
@@ -36,13 +43,14 @@ from mooring.kit.log_formats import one_line
 from mooring.kit.process import relax_collector
 from mooring.kit.tasks import first_of
 from mooring.model.validation.problem import Problem
-from mooring.sim.reading.documents import split
-from mooring.sim.reading.manifest_files import gather
+from mooring.sim.reading.documents import gather, split
 
 DEFAULT_NODES = 5
 DEFAULT_PORT = 6443
 EXIT_DAMAGED = 3
+"""Not 2: scripts must see the difference between wrong input and lost data."""
 _FRAME_S = 0.5
+"""How often the live view is drawn."""
 
 EPILOG = """
 \b
@@ -75,7 +83,7 @@ _ADVICE = (
 
 @click.command(epilog=EPILOG, short_help="Start a cluster on this machine that kubectl can use.")
 @click.option("--nodes", type=click.IntRange(0, 100_000), help=f"How many nodes to make.  [default: {DEFAULT_NODES}]")
-@click.option("--node-template", metavar="FILE", help="A Node manifest to make the nodes from.")
+@node_template
 @click.option("--cluster", "files", multiple=True, metavar="FILE", help="Manifests or a cluster dump to start with.")
 @click.option(
     "--data-dir", type=click.Path(file_okay=False, path_type=Path), help="Keep all objects in this directory."
@@ -96,8 +104,8 @@ _ADVICE = (
     help="Add a context to this file while the cluster runs.",
 )
 @click.option("--plain-http", is_flag=True, help="Serve without TLS and token, on loopback only.")
-@click.option("--config", metavar="FILE", help="A KubeSchedulerConfiguration (v1), as kube-scheduler takes it.")
-@click.option("--plugin", "plugins", multiple=True, metavar="FILE.py", help="A Python file with your own plugins.")
+@config_file
+@plugin_files
 @feature_gates
 @click.option(
     "--taint-new-nodes",
@@ -130,7 +138,7 @@ def up(**given: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Flags:
-    """The command line, by the names of its options."""
+    """The command line; the fields have the names of the options."""
 
     nodes: int | None
     node_template: str | None
@@ -150,6 +158,7 @@ class _Flags:
 
 
 def _cluster(flags: _Flags) -> EmbeddedCluster:
+    """The cluster, with its objects from the data directory. Exits for wrong input and for a damaged directory."""
     gates = chosen_gates(flags.feature_gates)
     tell_gates(gates)
     with refusals(flags.config or "configuration", flags.plugins):
@@ -176,12 +185,15 @@ def _cluster(flags: _Flags) -> EmbeddedCluster:
 
 @dataclass(frozen=True, slots=True)
 class _Up:
+    """One run of the command, after its input was read."""
+
     cluster: EmbeddedCluster
     settings: ServiceSettings
     command: str | None
     quiet: bool
 
     async def run(self) -> int:
+        """Serve until Ctrl-C, SIGTERM or the end of the command. Returns the exit status."""
         stopped = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stopped.set)
@@ -201,6 +213,7 @@ class _Up:
         return 0
 
     def _announce(self, service: EmbeddedService) -> None:
+        """Print the export line to standard output, for `eval`, and what to try to standard error."""
         click.echo(f"export KUBECONFIG={shlex.quote(str(service.kubeconfig))}")
         if self.settings.kubeconfig is not None:
             click.echo(f"The current context is {service.context} until this cluster stops.", err=True)
@@ -214,22 +227,23 @@ class _Up:
         )
 
     async def _watch(self, service: EmbeddedService, stopped: asyncio.Event) -> None:
+        """Show the live view on a terminal; otherwise only wait."""
         screen = console()
         if self.quiet or not screen.is_terminal:
             await stopped.wait()
             return
-        pulse, view = ClusterStatistics(service.cluster), UpView(service.url)
+        statistics, view = ClusterStatistics(service.cluster), UpView(service.url)
         with Live(console=screen, auto_refresh=False, transient=True) as live:
             while not stopped.is_set():
-                live.update(view.draw(pulse.summary(), screen.width), refresh=True)
+                live.update(view.draw(statistics.summary(), screen.width), refresh=True)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stopped.wait(), _FRAME_S)
 
 
 async def _execute(command: str, service: EmbeddedService, stopped: asyncio.Event) -> int:
-    """The status of the command; it is asked to stop when we are.
+    """The exit status of the command, as a shell counts it. SIGTERM ends the command first.
 
-    It gets a kubeconfig that names this cluster only: in one that is shared, someone may choose another context.
+    The command gets a kubeconfig that has only this cluster: in a shared file, the current context may change meanwhile.
     """
     environment = {**os.environ, "KUBECONFIG": str(service.own_kubeconfig)}
     process = await asyncio.create_subprocess_shell(command, env=environment)
@@ -244,9 +258,9 @@ async def _execute(command: str, service: EmbeddedService, stopped: asyncio.Even
 
 
 def _add_nodes(cluster: EmbeddedCluster, count: int | None, template: dict[str, Any] | None, has_own: bool) -> None:
-    """Make the nodes that are missing among those numbered up to `count`; without a count five, if there are no nodes.
+    """Create the nodes numbered up to `count` that do not exist; without a count, five if there are no nodes.
 
-    Nodes that are there stay: their pods, and what the user changed on them, are worth more than a number.
+    Existing nodes stay, also if there are more than `count`: removing them would lose their pods.
     """
     existing = {node["metadata"]["name"] for node in cluster.api.store.all("/nodes")}
     wanted = count if count is not None else 0 if existing or has_own else DEFAULT_NODES
@@ -263,6 +277,7 @@ def _told_nodes(asked: int, existing: int, made: int) -> str:
 
 
 def _items(paths: tuple[str, ...]) -> list[dict[str, Any]]:
+    """The objects of --cluster. Exits with all problems of the files."""
     files, problems = gather(paths, sys.stdin.buffer)
     items = []
     for file in files:

@@ -1,23 +1,14 @@
 """From the text of a configuration file, YAML or JSON, to plain JSON values, with the keys that were written twice."""
 
 import json
-import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import yaml
 
 from mooring.framework.config.problems import ConfigError
-
-try:
-    from yaml import CSafeLoader as _BaseLoader
-except ImportError:  # libyaml is an option of PyYAML
-    from yaml import SafeLoader as _BaseLoader  # type: ignore[assignment]
-
-
-MAX_DEPTH = 1000
+from mooring.kit.yaml_reader import STANDARD_LIMITS, Repeat, TooDeep, TooManyAliases, YamlFault, read_documents
 
 
 class JsonObject(dict[str, Any]):
@@ -61,91 +52,38 @@ def _object_of(pairs: list[tuple[str, Any]]) -> JsonObject:
     return made
 
 
-class _Loader(_BaseLoader):
-    """YAML as upstream's parser reads it: no timestamps, and 1:30 is a text, not ninety."""
-
-
-_KEPT_TAGS = {"bool", "null", "merge", "value"}
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in rules if tag.rpartition(":")[2] in _KEPT_TAGS]
-    for first, rules in _BaseLoader.yaml_implicit_resolvers.items()
-}
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:int",
-    re.compile(r"[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9][0-9_]*)$"),
-    list("-+0123456789"),
-)
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"(?:[-+]?(?:[0-9][0-9_]*)?\.?[0-9]+(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"),
-    list("-+0123456789."),
-)
-
-
 def _parse_yaml(text: str) -> ConfigDocument:
-    _refuse_deep(text)
-    loader = _Loader(text)
+    """Parity: the first document of the stream counts, and what follows is not even parsed."""
+    repeats: list[Repeat] = []
     try:
-        node = loader.get_node() if loader.check_node() else None
-        if node is None:
-            return ConfigDocument(None)
-        twice = list(_repeated_keys(node))
-        faults = ["yaml: unmarshal errors:\n" + "\n".join(twice)] if twice else []
-        return ConfigDocument(_plain(loader.construct_document(node)), faults)
-    except yaml.YAMLError as error:
-        _refuse(f"yaml: {_yaml_fault(error)}")
-    finally:
-        loader.dispose()
-
-
-def _refuse_deep(text: str) -> None:
-    """The C composer overflows the stack on deep nesting, so that is found out first, without composing anything."""
-    depth = 0
-    try:
-        for event in yaml.parse(text, _BaseLoader):
-            if isinstance(event, yaml.DocumentEndEvent):
-                return  # only the first document counts
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > MAX_DEPTH:
-                _refuse(f"yaml: line {event.start_mark.line + 1}: more than {MAX_DEPTH} levels of nesting")
-    except yaml.YAMLError as error:
-        _refuse(f"yaml: {_yaml_fault(error)}")
-
-
-def _repeated_keys(node: yaml.Node) -> Iterator[str]:
-    """Parity: the line is the one where the second value stands."""
-    if isinstance(node, yaml.SequenceNode):
-        for item in node.value:
-            yield from _repeated_keys(item)
-    if not isinstance(node, yaml.MappingNode):
-        return
-    seen: set[str] = set()
-    for key, value in node.value:
-        yield from _repeated_keys(value)
-        name = str(key.value)
-        if name in seen and name != "<<":
-            yield f'  line {value.start_mark.line + 1}: key "{name}" already set in map'
-        seen.add(name)
+        value = next(read_documents(text, on_repeat=repeats.append), None)
+    except YamlFault as fault:
+        _refuse(f"yaml: {_yaml_fault(fault)}")
+    twice = [f'  line {repeat.value_line}: key "{repeat.way[-1]}" already set in map' for repeat in repeats]
+    faults = ["yaml: unmarshal errors:\n" + "\n".join(twice)] if twice else []
+    return ConfigDocument(_plain(value), faults)
 
 
 def _plain(value: Any) -> Any:
     """Parity: upstream turns YAML into JSON first, which sorts the keys and writes 16.0 as 16."""
     if isinstance(value, dict):
-        named = {_key(key): item for key, item in value.items()}
-        return JsonObject({key: _plain(named[key]) for key in sorted(named)})
+        return JsonObject({key: _plain(value[key]) for key in sorted(value)})
     if isinstance(value, list):
         return [_plain(item) for item in value]
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+    return value
 
 
-def _key(key: Any) -> str:
-    return key if isinstance(key, str) else json.dumps(key, default=str)
-
-
-def _yaml_fault(error: yaml.YAMLError) -> str:
+def _yaml_fault(fault: YamlFault) -> str:
     """Parity: upstream names no line for the first one, and the line before for what only its parser finds."""
+    error = fault.error
+    if isinstance(fault, TooManyAliases):
+        return "document contains excessive aliasing"
+    if isinstance(fault, TooDeep):
+        return f"line {fault.line}: more than {STANDARD_LIMITS.depth} levels of nesting"
+    if error is None:
+        return f"line {fault.line}: {fault}"
     if not isinstance(error, yaml.MarkedYAMLError):
         return str(error)
     line = 0

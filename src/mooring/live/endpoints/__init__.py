@@ -1,1 +1,1 @@
-"""Health, metrics and debug pages, and who may read them."""
+"""Health, metrics and debug pages, the HTTPS server that serves them, and who may read them."""

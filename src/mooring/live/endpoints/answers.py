@@ -1,4 +1,4 @@
-"""A question to a page and its answer, without HTTP."""
+"""A request to a page and its reply, without HTTP, so that pages can be tested as functions."""
 
 import json
 from collections.abc import Sequence
@@ -10,10 +10,13 @@ from mooring.model.api_errors import ApiError
 PLAIN = "text/plain; charset=utf-8"
 JSON = "application/json"
 NO_SNIFF = ("X-Content-Type-Options", "nosniff")
+"""Upstream sends it with texts, so that browsers do not take them for HTML."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
+    """What a page may look at. `body` is empty unless the page reads one."""
+
     method: str = "GET"
     path: str = "/"
     query: tuple[tuple[str, str], ...] = ()
@@ -26,6 +29,8 @@ class PageRequest:
 
 @dataclass(frozen=True, slots=True)
 class PageReply:
+    """What the server sends; it adds the headers that all replies have."""
+
     body: bytes
     status: int = 200
     content_type: str = PLAIN
@@ -37,7 +42,7 @@ def plain(text: str, status: int = 200) -> PageReply:
 
 
 def failure(text: str, status: int) -> PageReply:
-    """As Go's http.Error: the text and a line end."""
+    """Go's http.Error: the text and a line end."""
     return plain(f"{text}\n", status)
 
 
@@ -51,4 +56,5 @@ def json_document(document: Any, status: int = 200, headers: Sequence[tuple[str,
 
 
 def refusal(error: ApiError) -> PageReply:
+    """A Status object, as API servers refuse."""
     return json_document(error.status(), error.code, (NO_SNIFF,))

@@ -1,4 +1,8 @@
-"""HTTPS around the pages: connections, limits, who gets in, and an end that lets open requests finish."""
+"""The HTTPS server of the pages: limits for connections and requests, authorization, and a graceful end.
+
+It runs on the event loop of the scheduler, so its limits protect the scheduler: a slow or hostile client must not take file
+descriptors or time from binds and watches.
+"""
 
 import asyncio
 import ssl
@@ -8,14 +12,13 @@ from aiohttp import web
 
 from mooring.kit.listener import ConnectionLimits, Listener, connection_log
 from mooring.kit.logs import Log
-from mooring.live.endpoints.access import RequestAuthorizer, ReviewFailed
+from mooring.live.endpoints.access import Caller, RequestAuthorizer, ReviewFailed, certified_user, is_loopback
 from mooring.live.endpoints.answers import PageReply, PageRequest, failure, refusal
-from mooring.live.endpoints.callers import Caller, certified_user, is_loopback
 from mooring.live.endpoints.pages import Pages
 from mooring.model.api_errors import ApiError, quoted, request_entity_too_large, timeout
 
 ALWAYS_SENT = (("Cache-Control", "no-cache, private"), ("Server", "mooring"))
-"""The second in place of the library's own, which tells its version to everybody."""
+"""`Server` replaces the header of aiohttp, which would show its version."""
 
 
 class ListenError(Exception):
@@ -24,30 +27,34 @@ class ListenError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WebLimits:
+    """Bounds for clients. Times are in seconds."""
+
     connections: int = 100
-    """Probes, a few scrapers and people: the rest of the descriptors is for binds, statuses, events and watches."""
+    """Enough for probes, a few scrapers and people; all other descriptors are for binds, statuses, events and watches."""
     of_one_remote: int = 50
     handshake_s: float = 10.0
     first_request_s: float = 32.0
-    """From the connection to its first whole request, as upstream gives for headers."""
+    """From the connection to its first complete request; upstream's ReadHeaderTimeout."""
     request_s: float = 60.0
     idle_s: float = 90.0
     body_bytes: int = 4096
-    """The largest body that any page reads is a number."""
+    """The largest body that a page reads is a number."""
     end_s: float = 5.0
     """How long open requests may go on after `stop`."""
 
     @classmethod
     def within(cls, descriptors: int) -> "WebLimits":
-        """At most a quarter of all descriptors, where there are few."""
+        """The limits for a process with so many file descriptors: at most a quarter of them, at least four."""
         most = max(min(cls().connections, descriptors // 4), 4)
         return cls(most, max(most // 2, 2))
 
 
 class WebServer:
-    def __init__(self, pages: Pages, doorkeeper: RequestAuthorizer, log: Log, limits: WebLimits | None = None) -> None:
+    """`start`, then `stop` once. Open requests may finish after `stop`, for `end_s`."""
+
+    def __init__(self, pages: Pages, authorizer: RequestAuthorizer, log: Log, limits: WebLimits | None = None) -> None:
         self._pages = pages
-        self._doorkeeper = doorkeeper
+        self._authorizer = authorizer
         self._log = log
         self._limits = limits or WebLimits()
         self._connections: web.Server | None = None
@@ -57,10 +64,7 @@ class WebServer:
         self._idle.set()
 
     async def start(self, address: str, port: int, tls: ssl.SSLContext | None) -> int:
-        """Listen, and return the port: that which was asked for, or any free one for 0. Raises ListenError.
-
-        Without TLS, for tests, everything else is the same.
-        """
+        """Listen, and return the port: the given one, or a free one for 0. Raises ListenError. Tests pass no TLS."""
         limits = self._limits
         self._connections = web.Server(
             self._handle,
@@ -81,7 +85,7 @@ class WebServer:
         return bound
 
     async def stop(self) -> None:
-        """Nobody new gets in; requests that are open have a few seconds to finish."""
+        """Accept no new connections; open requests have `end_s` to finish."""
         if self._listener is None or self._connections is None:
             return
         await self._listener.close()
@@ -96,9 +100,11 @@ class WebServer:
         self._listener = self._connections = None
         self._log.info("[graceful-termination] secure server is exiting")
 
-    # One request
+    # ---- one request
 
     async def _handle(self, incoming: web.BaseRequest) -> web.StreamResponse:
+        """Count the request as open, so that `stop` waits for it and the listener does not close its connection as
+        idle."""
         assert self._listener is not None
         listener = self._listener
         listener.busy(incoming.protocol)
@@ -114,6 +120,7 @@ class WebServer:
         return _response(answer)
 
     async def _answer(self, incoming: web.BaseRequest) -> PageReply:
+        """The reply, or the refusal for whatever goes wrong."""
         try:
             async with asyncio.timeout(self._limits.request_s):
                 return await self._admit_and_answer(incoming)
@@ -123,12 +130,13 @@ class WebServer:
             return failure(f"Internal Server Error: {quoted(incoming.path)}: {error}", 500)
         except TimeoutError:
             return refusal(timeout("request did not complete within the allotted timeout"))
-        except Exception as fault:  # one request must not end the server
+        except Exception as fault:  # a bug in one page must not end the server
             self._log.error("A page failed", fault, path=incoming.path)
             return failure("This request caused the scheduler to fail. Look in the logs for details.", 500)
 
     async def _admit_and_answer(self, incoming: web.BaseRequest) -> PageReply:
-        await self._doorkeeper.admit(_caller(incoming), incoming.method, incoming.path)
+        """Authorize first: the body of a refused request is never read."""
+        await self._authorizer.admit(_caller(incoming), incoming.method, incoming.path)
         question = PageRequest(
             incoming.method,
             incoming.path,
@@ -142,6 +150,7 @@ class WebServer:
 
 
 def _caller(incoming: web.BaseRequest) -> Caller:
+    """What TLS and the headers say about the sender."""
     transport = incoming.transport
     peer = transport.get_extra_info("peername") if transport is not None else None
     tls = transport.get_extra_info("ssl_object") if transport is not None else None

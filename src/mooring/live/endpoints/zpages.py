@@ -1,4 +1,7 @@
-"""/statusz and /flagz: text for people, and documents for those who ask for them by their full name."""
+"""/statusz and /flagz: a text for people, and versioned documents (KEP-4827, KEP-4828) for clients that name the kind.
+
+Texts, fields and content negotiation are kube-scheduler's.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,6 +19,7 @@ OFFERED = (JSON, YAML, "text/plain")
 GROUP = "config.k8s.io"
 VERSIONS = ("v1beta1", "v1alpha1")
 _DEPRECATED = "v1alpha1"
+"""Served with a Warning header."""
 _WARNING = (
     "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees "
     "and is for debugging purposes only."
@@ -26,14 +30,17 @@ Kind = Literal["Statusz", "Flagz"]
 
 @dataclass(frozen=True, slots=True)
 class DocumentForm:
-    """What a caller wants. `version` is that of the document, and empty for text."""
+    """The form of a reply. `version` is that of the document; empty for text."""
 
     media: str
     version: str = ""
 
 
 def wanted_form(accept: str, kind: Kind) -> DocumentForm | None:
-    """The caller's first wish that can be fulfilled. Parity: plain JSON is none, the document must be named in full.
+    """The first form in an Accept header that can be served; None for a 406.
+
+    Parity: plain JSON is not enough, the media type must name group, version and kind.
+
 
     | accept                                                   | form           |
     | (nothing), */*, text/*                                   | text           |
@@ -62,7 +69,7 @@ def _matches(pattern: str, media: str) -> bool:
 
 
 def _wishes(accept: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Media types with their settings, the most wanted first."""
+    """Media types with their parameters, those with the highest q first."""
     wishes = []
     for wish in accept.split(","):
         media, *settings = (part.strip() for part in wish.split(";"))
@@ -80,7 +87,7 @@ def _weight(written: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """What this program is. `language_version` stands where upstream has that of Go."""
+    """What this program is. `language_version` is in the place of Go's version."""
 
     component: str = "kube-scheduler"
     binary_version: str = "1.36.4"
@@ -89,6 +96,8 @@ class Build:
 
 
 class StatusPage:
+    """/statusz: start time, uptime, versions, paths."""
+
     def __init__(self, build: Build, clock: Clock, started_ns: int, paths: tuple[str, ...]) -> None:
         self._build = build
         self._clock = clock
@@ -102,6 +111,7 @@ class StatusPage:
         return max(0, self._clock.now_ns() - self._started_ns) // NS_PER_S
 
     def _text(self) -> str:
+        """The text form, line for line as upstream prints it."""
         up_s, started = self._uptime_s(), datetime.fromtimestamp(self._started_ns // NS_PER_S, UTC)
         lines = {
             "Started": f"{started:%a %b} {started.day:>2} {started:%H:%M:%S} UTC {started.year}",
@@ -115,6 +125,7 @@ class StatusPage:
         return f"\n{self._build.component} statusz\n{_WARNING}\n\n{told}"
 
     def _document(self, version: str) -> dict[str, Any]:
+        """The Statusz document of this version."""
         return {
             **_heading("Statusz", version, self._build.component),
             "startTime": in_seconds(self._started_ns),
@@ -127,7 +138,7 @@ class StatusPage:
 
 
 class FlagsPage:
-    """`flags` gives what the process was started with, as text, and without secrets."""
+    """/flagz. `flags` returns the flags of the process as text, without secrets."""
 
     def __init__(self, build: Build, flags: Callable[[], Mapping[str, str]]) -> None:
         self._build = build
@@ -150,6 +161,7 @@ def _heading(kind: Kind, version: str, component: str) -> dict[str, Any]:
 
 
 def _answer(accept: str, kind: Kind, text: Callable[[], str], document: Callable[[str], dict[str, Any]]) -> PageReply:
+    """The page in the form that the caller accepts, or a 406."""
     form = wanted_form(accept, kind)
     if form is None:
         return refusal(not_acceptable(OFFERED))

@@ -11,6 +11,7 @@ from mooring.model.meta import Condition
 from mooring.model.pod import Pod
 from mooring.model.workloads import PodGroup
 from mooring.queue.entry import QueuedPod
+from mooring.rules.conditions import timed_typed, typed_condition
 from mooring.scheduler.bind import run_permit
 from mooring.scheduler.core import Core
 from mooring.scheduler.evict import evict
@@ -141,14 +142,11 @@ def write_group_status(core: Core, member: Pod, failure: AttemptFailure | None =
     if group is None:
         return
     conditions = group.status.conditions or []
-    before = next((condition for condition in conditions if condition.type == POD_GROUP_SCHEDULED), None)
+    before = typed_condition(conditions, POD_GROUP_SCHEDULED)
     now = _condition(group, failure)
     if before is not None and (_says(before) == _says(now) or (before.status == "True" and now.status == "False")):
         return
-    is_same = before is not None and before.status == now.status
-    now.last_transition_time = (
-        before.last_transition_time if before is not None and is_same else in_seconds(core.clock.now_ns())
-    )
+    now = timed_typed(before, now, in_seconds(core.clock.now_ns()))
     written = [condition for condition in conditions if condition is not before] + [now]
     body = {"status": {"conditions": msgspec.to_builtins(written)}}
     core.outbox.append(Write("PATCH", PodGroup, group.name, group.namespace, body, "status"))

@@ -1,7 +1,7 @@
-"""What an API server adds to the objects of manifests, as far as it changes where pods go: defaulting and admission.
+"""Defaulting and admission for the objects of manifests, as far as they change where pods go.
 
-Simulations read manifests that never met an API server; here is done what it would have done. An object that bears
-the marks of one (`kubectl get -o json` has them) is left exactly as it is.
+A simulation reads manifests that no API server has seen; this module does what an API server would do, by the rules in
+`rules/`. An object that an API server has admitted (from `kubectl get -o json`) stays exactly as it is.
 """
 
 from collections import Counter
@@ -48,11 +48,11 @@ from mooring.rules.pod_defaults import complete_pod
 DEFAULT_NAMESPACE = "default"
 _NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 _KEPT = 64
-"""How many templates are remembered: people write them one after the other, or pods of a few in turn."""
+"""How many pod templates are remembered. Pods of one template mostly follow each other, or those of a few alternate."""
 
 
 def apply_defaults(objects: Sequence[KubeObject]) -> list[Problem]:
-    """Admit all objects to a cluster made of just these. The problems name the object that they belong to."""
+    """Admit all objects to a cluster of these objects. Each problem names its object."""
     admission = Admission.of(objects)
     return [
         problem.at(f"{type(admitted).__name__} {admitted.key}")
@@ -62,20 +62,20 @@ def apply_defaults(objects: Sequence[KubeObject]) -> list[Problem]:
 
 
 def missing_namespaces(objects: Sequence[KubeObject]) -> list[Namespace]:
-    """Namespaces that must exist, because pods live in them, and that no manifest gives."""
+    """The namespaces of pods for which there is no manifest."""
     there = {admitted.name for admitted in objects if isinstance(admitted, Namespace)}
     used = {pod.namespace: None for pod in objects if isinstance(pod, Pod) and pod.namespace not in there}
     return [Namespace(metadata=ObjectMeta(name=name, labels={_NAMESPACE_LABEL: name})) for name in used]
 
 
 def was_admitted(checked: KubeObject) -> bool:
-    """Whether an API server has seen this object: only a server gives both a uid and a resourceVersion."""
+    """Whether an API server has admitted this object: only an API server sets both uid and resourceVersion."""
     return bool(checked.metadata.uid and checked.metadata.resource_version)
 
 
 @dataclass(slots=True)
 class Admission:
-    """The objects of a cluster that change others on their way in."""
+    """The objects of a cluster that change other objects at admission: classes, limits, defaults."""
 
     priority_classes: Mapping[str, JsonObject]
     global_default: JsonObject | None
@@ -84,12 +84,13 @@ class Admission:
     runtime_classes: Mapping[str, JsonObject]
     default_storage_class: str
     generated: Counter[str]
-    """How many names were made from each generateName."""
+    """How many names were generated from each generateName."""
     _templates: dict[bytes, tuple[JsonObject, list[Problem]]] = field(default_factory=dict)
-    """What became of the last templates: the admitted spec, and what a server would refuse of it."""
+    """Encoded template -> its admitted spec, and its problems. The oldest is dropped first."""
 
     @classmethod
     def of(cls, objects: Sequence[KubeObject]) -> "Admission":
+        """The admission of a cluster with these objects."""
         classes = _by_name(objects, PriorityClass)
         return cls(
             classes,
@@ -101,7 +102,7 @@ class Admission:
         )
 
     def admit(self, admitted: KubeObject) -> list[Problem]:
-        """Fill in what the API server would; report what it would refuse."""
+        """Change the object as the API server would; return what it would refuse."""
         if was_admitted(admitted):
             return []
         self._name(admitted)
@@ -113,7 +114,7 @@ class Admission:
             case Namespace():
                 admitted.metadata.labels = {**admitted.labels, _NAMESPACE_LABEL: admitted.name}
             case PersistentVolume():
-                # A server says Pending; the volume controller, which simulations lack, makes that Available at once.
+                # The API server sets Pending; the volume controller would change it to Available at once.
                 admitted.status.phase = admitted.status.phase or "Available"
             case PersistentVolumeClaim():
                 self._admit_claim(admitted)
@@ -128,7 +129,8 @@ class Admission:
         return []
 
     def _name(self, admitted: KubeObject) -> None:
-        """A namespace, a name and a uid. Names are counted up where a server would draw lots; the key serves as uid."""
+        """Set namespace, name and uid. Generated names end in a number instead of random characters, so that two runs have
+        the same names; the key is the uid."""
         meta = admitted.metadata
         kind = type(admitted).__name__
         if isinstance(admitted, Workload) or (kind in KINDS and KINDS[kind].namespaced):
@@ -142,7 +144,7 @@ class Admission:
         meta.uid = meta.uid or admitted.key
 
     def _admit_pod(self, pod: Pod) -> list[Problem]:
-        """Hot: pods of one template are admitted once. Half of the time of the others goes into plain JSON and back."""
+        """Hot: pods of one template are admitted once. Otherwise half of the time would be conversion to JSON and back."""
         pod.status.phase = pod.status.phase or "Pending"
         labels = pod.metadata.labels
         template = msgspec.json.encode((pod.namespace, labels, pod.spec))
@@ -159,6 +161,7 @@ class Admission:
         return problems
 
     def _admit_template(self, namespace: str, pod: JsonObject) -> tuple[JsonObject, list[Problem]]:
+        """The admitted spec of a pod, and its problems. The order is that of kube-apiserver's admission plugins."""
         complete_pod(pod)
         spec: JsonObject = pod["spec"]
         problems = self._add_limits(spec, namespace)
@@ -172,15 +175,15 @@ class Admission:
         items = self.limits.get(namespace, ())
         for item in items:
             for _ in add_limits(spec, item):
-                pass  # what was added goes into an annotation that simulations do not show
+                pass  # an API server writes it into an annotation, which a simulation does not need
         faults = (fault for item in items for fault in limit_faults(spec, item))
         return [Problem("spec.containers", f"{fault}, as a LimitRange of {namespace} says") for fault in faults]
 
     def _set_priority(self, spec: JsonObject) -> list[Problem]:
-        """Priority and preemption policy from the class.
+        """Set priority and preemption policy from the class.
 
-        A pod may bring a priority of its own where it names no class. A server would refuse that, but people who try
-        things out in a simulation write it, and it is clear what they mean.
+        A pod that names no class may have a priority of its own. An API server would refuse that, but it is useful in a
+        simulation, and its meaning is clear.
         """
         wanted, own, policy = spec.get("priorityClassName", ""), spec.get("priority"), spec.get("preemptionPolicy")
         given = priority_of(wanted, self.priority_classes.get(wanted), self.global_default)
@@ -200,7 +203,7 @@ class Admission:
         return problems
 
     def _add_runtime(self, spec: JsonObject) -> list[Problem]:
-        """Overhead and placement of the runtime class; a class that is not given is taken to add nothing."""
+        """Add overhead and node selector of the RuntimeClass; a class that is not in the input adds nothing."""
         name = spec.get("runtimeClassName", "")
         given = self.runtime_classes.get(name)
         if given is None:
@@ -225,8 +228,7 @@ def _by_name(objects: Iterable[KubeObject], kind: type[KubeObject]) -> dict[str,
 
 
 def _limit_items(objects: Iterable[KubeObject]) -> dict[str, list[JsonObject]]:
-    """The items of the LimitRanges by namespace, in the order of their names: the first that speaks of a resource
-    wins."""
+    """The items of LimitRanges by namespace, sorted by name: the first item with a default for a resource wins."""
     found: dict[str, list[JsonObject]] = {}
     for written in sorted((o for o in objects if isinstance(o, LimitRange)), key=lambda o: o.name):
         items: list[JsonObject] = msgspec.to_builtins(written.spec.limits or [])

@@ -16,8 +16,8 @@ YAML, a list (or the same under `arrivals:`), each entry one pod or a stream of 
       requests: {example.com/gpu: 1}
       pod: {...}         # or the whole pod: metadata and spec as in a manifest
 
-CSV, one pod a line, with a header: `at`, `run`, `name`, `namespace`, `priority`, `count`; every other column is a
-resource (cpu, memory, example.com/gpu, ...). An empty cell is as good as none.
+CSV, one pod in each line, with a header: `at`, `run`, `name`, `namespace`, `priority`, `count`; every other column is a
+resource (cpu, memory, example.com/gpu, ...). An empty cell counts as missing.
 """
 
 import codecs
@@ -31,22 +31,22 @@ from typing import Any
 
 from mooring.framework.config.durations import Duration
 from mooring.kit.clock import NS_PER_S
+from mooring.kit.yaml_reader import YamlFault, read_documents
 from mooring.model.decode import decode_as
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.model.validation.problem import NOTHING_THERE, Problem, at_key, show
 from mooring.model.validation.validate import validate
 from mooring.sim.reading.admission import Admission
-from mooring.sim.reading.documents import DocumentPlace
+from mooring.sim.reading.documents import DocumentPlace, ManifestFile, UnusableInput
 from mooring.sim.reading.field_checks import Validation, check_pod_fields
 from mooring.sim.reading.lines import lines_of
-from mooring.sim.reading.manifest_files import ManifestFile
-from mooring.sim.reading.yaml_text import YamlFault, read_documents
 
 MAX_BYTES = 256 << 20
 MAX_ARRIVALS = 2_000_000
+"""A small file can stand for any number of pods (`every`, `count`); each takes memory."""
 MAX_NS = 10 * 366 * 24 * 3600 * NS_PER_S
-"""Nothing is planned for later than ten years."""
+"""The latest time of an arrival: ten years. Times in ns then fit into 64 bits with room to spare."""
 
 _TIMES = ("at", "every", "until", "run")
 _SHORTHAND = ("cpu", "memory", "requests")
@@ -58,19 +58,15 @@ _DURATION = "seconds, or a duration such as 90s, 15m, 1h30m; up to ten years"
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One pod, when it comes, and how long it will run once it is bound (None: for ever)."""
+    """One pod, when it arrives, and how long it runs after its bind (None: for ever)."""
 
     at_ns: int
     pod: Pod
     run_ns: int | None
 
 
-class ArrivalsError(ValueError):
-    """Arrivals that cannot be used; `problems` has every fault of them."""
-
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        super().__init__("\n".join(str(problem) for problem in problems))
-        self.problems = list(problems)
+class ArrivalsError(UnusableInput):
+    """Arrivals that cannot be used."""
 
 
 def read_arrivals(
@@ -81,8 +77,8 @@ def read_arrivals(
 ) -> list[Arrival]:
     """All arrivals of a file, in the order of their time. Raises ArrivalsError.
 
-    `objects` are the cluster that the pods come to: its classes and limits count for them, and its pods have names that
-    are taken. `on_warning` hears of unknown fields where `validation` says so.
+    `objects` are the cluster that the pods arrive in: its classes and limits apply to them, and the names of its pods are
+    taken. `on_warning` gets unknown fields if `validation` is WARN.
     """
     try:
         with open(path, "rb") as file:
@@ -107,12 +103,12 @@ def read_arrivals(
 
 
 def arrivals_of(written: Any, objects: Sequence[KubeObject] = ()) -> list[Arrival]:
-    """Arrivals from plain data, in the form that the YAML has. Raises ArrivalsError."""
+    """Arrivals from plain data in the form of the YAML. Raises ArrivalsError."""
     return _Reader("", objects, Validation.STRICT).read(_listed(written, ""))
 
 
 def _read_csv(reader: "_Reader", text: bytes, path: str) -> list[Arrival]:
-    """The reader calls an entry of CSV `line 3`, which is its line and no part of a path."""
+    """Turns the path `line 3` of a CSV entry into the line of its problem."""
     try:
         return reader.read(_from_csv(text, path))
     except ArrivalsError as error:
@@ -122,7 +118,7 @@ def _read_csv(reader: "_Reader", text: bytes, path: str) -> list[Arrival]:
 
 
 def _with_lines(file: ManifestFile, problems: Sequence[Problem]) -> list[Problem]:
-    """The file may be the list itself, of which messages speak as `arrivals` all the same."""
+    """The problems with their lines. Paths begin with `arrivals` also if the file is a bare list."""
     document = DocumentPlace(file.name, (1,))
     under, bare = (
         lines_of(file, [(document, problem.path.removeprefix(prefix)) for problem in problems])
@@ -148,13 +144,14 @@ def parse_duration(value: Any) -> int | None:
     return found if 0 <= found <= MAX_NS else None
 
 
-# ---- From text to entries
+# ---- from text to entries
 
 _Entry = tuple[str, Any]
-"""Where it stands, and what is written there."""
+"""Its path in messages, and its data."""
 
 
 def _from_csv(text: bytes, path: str) -> list[_Entry]:
+    """The rows of a CSV file as entries. Raises ArrivalsError with all problems."""
     problems: list[Problem] = []
     entries: list[_Entry] = []
     try:
@@ -179,6 +176,7 @@ def _from_csv(text: bytes, path: str) -> list[_Entry]:
 
 
 def _check_heads(heads: Sequence[str], path: str) -> Iterator[Problem]:
+    """Problems of the header: none at all, or a column twice."""
     if not any(heads):
         header = "a header: at, run, name, namespace, priority, count, resources"
         yield Problem("", NOTHING_THERE, header, file=path, line=1)
@@ -195,6 +193,7 @@ def _from_cells(cells: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _from_yaml(text: bytes, path: str) -> list[_Entry]:
+    """The entries of a YAML file. Raises ArrivalsError."""
     try:
         documents = [document for document in read_documents(text) if document is not None]
     except YamlFault as fault:
@@ -214,11 +213,11 @@ def _listed(written: Any, path: str) -> list[_Entry]:
     return [(f"arrivals[{i}]", entry) for i, entry in enumerate(written)]
 
 
-# ---- From entries to pods
+# ---- from entries to pods
 
 
 class _Reader:
-    """Turns entries into arrivals and gathers what is wrong with them."""
+    """Turns entries into arrivals and collects their problems."""
 
     def __init__(self, path: str, objects: Sequence[KubeObject], validation: Validation) -> None:
         self._path = path
@@ -230,6 +229,7 @@ class _Reader:
         self.warnings: list[Problem] = []
 
     def read(self, entries: Sequence[_Entry]) -> list[Arrival]:
+        """All arrivals, sorted by time; entries at the same time keep their order. Raises ArrivalsError."""
         arrivals: list[Arrival] = []
         for where, entry in entries:
             for arrival in self._expand(entry, where):
@@ -242,7 +242,7 @@ class _Reader:
         return sorted(arrivals, key=lambda arrival: arrival.at_ns)
 
     def _expand(self, entry: Any, where: str) -> Iterator[Arrival]:
-        """The pods that an entry stands for; none if anything is wrong with it."""
+        """The pods of an entry; none if it has a problem."""
         before = len(self._problems)
         if not isinstance(entry, Mapping):
             self._fault(where, show(entry), "an object with `at` and a pod")
@@ -273,7 +273,7 @@ class _Reader:
             self._fault(f"{where}.until", "`until` ends what `every` repeats; add `every` or remove `until`")
 
     def _template(self, entry: Mapping[str, Any], where: str) -> Pod | None:
-        """The pod that the entry describes, without the number in its name."""
+        """The pod of the entry, without the number in its name."""
         written, paths = self._written(entry, where)
         if written is None:
             return None
@@ -290,7 +290,7 @@ class _Reader:
         return pod
 
     def _written(self, entry: Mapping[str, Any], where: str) -> tuple[dict[str, Any] | None, dict[str, str]]:
-        """The pod as a manifest has it, and where the parts of it stand that are written in the short form."""
+        """The pod as in a manifest, and path in the pod -> path in the entry for the parts in the short form."""
         given = entry.get("pod", {})
         parts = {"pod": given}
         if isinstance(given, Mapping):
@@ -315,7 +315,7 @@ class _Reader:
         return {"metadata": metadata, "spec": spec}, paths
 
     def _add_requests(self, entry: Mapping[str, Any], spec: dict[str, Any], paths: dict[str, str], where: str) -> None:
-        """The one container of the short form; a pod that has containers of its own cannot have it beside them."""
+        """Add the container of the short form; a problem if the pod has its own containers."""
         asked = {key: entry[key] for key in ("cpu", "memory") if entry.get(key) is not None}
         place = "spec.containers[0].resources.requests"
         paths |= {f"{place}.{key}": key for key in asked}
@@ -331,7 +331,7 @@ class _Reader:
                 self._fault(f"{where}.{key}", show(entry[key]), "nothing beside containers of the pod's own")
 
     def _pod(self, template: Pod) -> Pod:
-        """Another pod of the template, with a name of its own; what was worked out of the template is shared."""
+        """Another pod of the template with its own name; it shares the computed values of the template."""
         stem = (template.namespace, template.name)
         while True:
             name = f"{template.name}-{self._numbers[stem]}"
@@ -341,7 +341,7 @@ class _Reader:
                 break
         return template.with_name(name, uid=key)
 
-    # ---- Single values
+    # ---- single values
 
     def _duration(self, entry: Mapping[str, Any], key: str, where: str) -> int | None:
         value = entry.get(key)
@@ -351,6 +351,7 @@ class _Reader:
         return found
 
     def _whole(self, entry: Mapping[str, Any], key: str, where: str, default: int, least: int | None = None) -> int:
+        """A whole number of an entry; CSV has it as text."""
         value = entry.get(key)
         if value is None:
             return default
@@ -369,13 +370,13 @@ class _Reader:
 
 
 def _check_template(pod: Pod) -> Iterator[Problem]:
-    """What a manifest may have and an arrival may not."""
+    """Fields that a manifest may have and an arrival may not."""
     if pod.spec.node_name:
         yield Problem("spec.nodeName", show(pod.spec.node_name), "nothing: the scheduler decides")
 
 
 def _as_written(problem: Problem, paths: Mapping[str, str], where: str) -> Problem:
-    """A fault of the pod where the reader of the file will find it: in the short form, or under `pod`."""
+    """The problem with its path in the entry: that of the short form, or one below `pod`."""
     for long, short in paths.items():
         if problem.path == long or problem.path.startswith((f"{long}.", f"{long}[")):
             return replace(problem, path=f"{where}.{short}{problem.path[len(long) :]}")

@@ -1,22 +1,119 @@
-"""From the text of a file to single Kubernetes documents: YAML or JSON, many in a file, lists taken apart."""
+"""From paths to single Kubernetes documents: files, folders and standard input; YAML or JSON; lists taken apart.
 
+A document of JSON stays text until its kind is known: most of a large dump is decoded once, directly into its struct.
+"""
+
+import codecs
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import msgspec
 
+from mooring.kit.yaml_reader import Repeat, YamlFault, read_documents
 from mooring.model.kinds import kind_of
 from mooring.model.validation.problem import NOTHING_THERE, Problem, show
-from mooring.sim.reading.manifest_files import ManifestFile
-from mooring.sim.reading.yaml_text import Repeat, YamlFault, read_documents
+
+
+class UnusableInput(ValueError):
+    """Input that cannot be used. `problems` has all of its problems; the text has one on each line."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = list(problems)
+
+
+# ---- files
+
+
+MAX_BYTES = 1 << 30
+"""The limit for all input together: a dump of 20,000 pods has 115 MB."""
+SUFFIXES = (".yaml", ".yml", ".json")
+STDIN = "-"
+STDIN_NAME = "standard input"
+_NO_MANIFEST = f"the folder has no manifest; manifests are {', '.join(f'*{suffix}' for suffix in SUFFIXES)}"
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestFile:
+    """A file that was read."""
+
+    name: str
+    text: bytes
+    """UTF-8, if the file is text."""
+
+
+def gather(
+    paths: Sequence[str], stdin: BinaryIO | None, max_bytes: int = MAX_BYTES
+) -> tuple[list[ManifestFile], list[Problem]]:
+    """The files of the paths in their order, those of a folder sorted by path, and a problem for each that cannot be read."""
+    files: list[ManifestFile] = []
+    problems: list[Problem] = []
+    left = max_bytes
+    for path in paths:
+        for found in _expand(path):
+            raw = found if isinstance(found, Problem) else _read(found, stdin, left, max_bytes)
+            if isinstance(raw, Problem):
+                problems.append(raw)
+            else:
+                left -= len(raw)
+                files.append(ManifestFile(_shown(str(found)), _to_utf8(raw)))
+    return files, problems
+
+
+def _expand(path: str) -> list[str | Problem]:
+    """The files of a path: the path itself, or the manifests in a folder."""
+    if path == STDIN or not os.path.isdir(path):
+        return [path]
+    below = sorted(
+        os.path.join(folder, name)
+        for folder, _, names in os.walk(path)
+        for name in names
+        if name.lower().endswith(SUFFIXES)
+    )
+    return [*below] or [Problem("", _NO_MANIFEST, file=_shown(path))]
+
+
+def _read(path: str, stdin: BinaryIO | None, left: int, max_bytes: int) -> bytes | Problem:
+    """The bytes of a file, or the problem. Reads one byte more than allowed, to see that there is more."""
+    try:
+        if path == STDIN:
+            raw = stdin.read(left + 1) if stdin is not None else b""
+        else:
+            with Path(path).open("rb") as file:
+                raw = file.read(left + 1)
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        return Problem("", f"cannot be read: {reason}", file=_shown(path))
+    if len(raw) > left:
+        return Problem("", f"all input together has more than {max_bytes} bytes; give fewer files", file=_shown(path))
+    return raw
+
+
+def _to_utf8(raw: bytes) -> bytes:
+    """The text without a byte order mark. PowerShell redirects output as UTF-16."""
+    if raw.startswith(_UTF16):
+        return raw.decode("utf-16", errors="replace").encode()
+    return raw.removeprefix(codecs.BOM_UTF8)
+
+
+def _shown(path: str) -> str:
+    """A file name that can be printed, whatever bytes it has."""
+    return STDIN_NAME if path == STDIN else path.encode("utf-8", "backslashreplace").decode()
+
 
 OnPosition = Callable[[int], None]
 
+MAX_REPEATS = 100
+"""How many repeated keys of one document are reported: as many as the API server reports."""
 _MAX_LIST_DEPTH = 8
+"""How deep lists may contain lists; `kubectl` writes one level."""
 _WORTH_A_SECOND_LOOK = 1 << 20
-"""Broken JSON up to this size is tried as YAML too; for the torn dump of a large cluster that would take minutes."""
+"""Text up to this size that opens like JSON and is not is read as YAML; for a truncated dump that would take minutes."""
 _OPENS_LIKE_JSON = re.compile(rb"\s*[{\[]")
 _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 _BYTE = re.compile(r" ?\(byte (\d+)\)")
@@ -24,11 +121,11 @@ _BYTE = re.compile(r" ?\(byte (\d+)\)")
 
 @dataclass(frozen=True, slots=True)
 class DocumentPlace:
-    """Where a document stands."""
+    """Where a document is in the input."""
 
     file: str
     numbers: tuple[int, ...]
-    """The number of the document in its file; then, for what stands in a list, that of the item. All count from 1."""
+    """The number of the document in its file; then the number of the item for each list around it. All count from 1."""
 
     @property
     def label(self) -> str:
@@ -45,32 +142,33 @@ class DocumentPlace:
 
 @dataclass(frozen=True, slots=True)
 class PlacedProblem(Problem):
-    """A problem of what stands at a place, where that is no document that can be read."""
+    """A problem of something that is not a readable document."""
 
     place: DocumentPlace | None = None
-    """None: the text does not parse, and the line is known already."""
+    """None if the text does not parse: then the line is known already."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One object as it was written. JSON stays text until it is known what to make of it."""
+    """One object as it is written in the file."""
 
     place: DocumentPlace
     kind: str
     api_version: str
     body: dict[str, Any] | msgspec.Raw
     repeats: Sequence[Repeat] = ()
-    """Keys that YAML has twice. Those of JSON are still in the text."""
+    """Repeated keys of YAML. For JSON they are found in the text when it is checked."""
 
     def plain(self) -> dict[str, Any]:
         """The body as plain data. Raises ValueError for JSON whose strings are not UTF-8."""
         return msgspec.json.decode(self.body, type=dict[str, Any]) if isinstance(self.body, msgspec.Raw) else self.body
 
     def where(self) -> str:
-        """How messages call this object: `Pod default/web`."""
+        """The object in messages: `Pod default/web`."""
         return f"{self.kind} {self._key() or 'in ' + self.place.label}"
 
     def _key(self) -> str:
+        """`namespace/name` as far as the document has it; empty if it has no name."""
         try:
             metadata = self.plain().get("metadata")
         except ValueError:
@@ -89,7 +187,7 @@ Found = Iterator[Document | PlacedProblem]
 
 
 class _Envelope(msgspec.Struct, rename="camel"):
-    """The fields that say what a JSON document is; the rest is skipped."""
+    """The fields that say what a JSON document is; msgspec skips the rest without decoding it."""
 
     kind: Any = None
     api_version: Any = None
@@ -104,9 +202,9 @@ class _JsonFault(ValueError):
 
 
 def split(file: ManifestFile, on_position: OnPosition | None = None, keeps_repeats: bool = False) -> Found:
-    """All documents of a file, and a problem for each that is not one. Text that cannot be parsed ends the file.
+    """All documents of a file, and a problem for each part that is not one. A syntax error ends the file.
 
-    A key that a mapping of YAML has twice is such text, unless the documents are to keep their repeats.
+    A repeated key in YAML is a syntax error unless `keeps_repeats`; then the documents have their repeats.
     """
     report = on_position or (lambda position: None)
     try:
@@ -116,7 +214,7 @@ def split(file: ManifestFile, on_position: OnPosition | None = None, keeps_repea
 
 
 def is_json(file: ManifestFile) -> bool:
-    """`{a: b}` opens like JSON and is YAML."""
+    """Whether to read the file as JSON. `{a: b}` opens like JSON and is YAML."""
     if not _OPENS_LIKE_JSON.match(file.text):
         return False
     if file.name.lower().endswith(".json") or len(file.text) > _WORTH_A_SECOND_LOOK:
@@ -128,7 +226,7 @@ def is_json(file: ManifestFile) -> bool:
 
 
 def json_pieces(text: bytes) -> Iterator[tuple[int, memoryview]]:
-    """(offset, text) of each JSON value: `kubectl` writes one, `jq` one after another."""
+    """(offset, text) of each JSON value: `kubectl` writes one, `jq` several without separators."""
     start, view = 0, memoryview(text)
     while start < len(text):
         end = len(text)
@@ -141,14 +239,20 @@ def json_pieces(text: bytes) -> Iterator[tuple[int, memoryview]]:
             if trailing is None:
                 reason = _BYTE.sub("", str(error)).removeprefix("JSON is malformed: ")
                 raise _JsonFault(text, start + int(byte[1]) if byte else end, reason) from None
-            end = start + int(trailing[1]) - 1  # msgspec counts the first character that is too much.
+            end = start + int(trailing[1]) - 1  # msgspec names the first byte after the value, counted from 1
         yield start, view[start:end]
         start = end
 
 
 def _split_yaml(file: ManifestFile, report: OnPosition, keeps_repeats: bool) -> Found:
+    """The documents of a YAML file; empty documents are skipped but counted."""
     repeats: list[Repeat] = []
-    on_repeat = repeats.append if keeps_repeats else None
+
+    def keep(repeat: Repeat) -> None:
+        if len(repeats) < MAX_REPEATS:
+            repeats.append(repeat)
+
+    on_repeat = keep if keeps_repeats else None
     for number, data in enumerate(read_documents(file.text, report, on_repeat), 1):
         of_document, repeats[:] = [*repeats], []
         if data is None:
@@ -161,12 +265,13 @@ def _split_yaml(file: ManifestFile, report: OnPosition, keeps_repeats: bool) -> 
 
 
 def _inside(place: DocumentPlace, repeats: Sequence[Repeat]) -> Sequence[Repeat]:
-    """The repeats in a document, as seen from there: it may be an item of a list. There are at most MAX_REPEATS."""
+    """The repeats inside a document, with paths from it: the document may be an item of a list."""
     way = tuple(step for number in place.numbers[1:] for step in ("items", number - 1))
-    return [Repeat(line, path[len(way) :]) for line, path in repeats if path[: len(way)] == way]
+    return [repeat._replace(way=repeat.way[len(way) :]) for repeat in repeats if repeat.way[: len(way)] == way]
 
 
 def _split_json(file: ManifestFile, report: OnPosition) -> Found:
+    """The documents of a JSON file; progress is reported after each item of a list."""
     for number, (start, piece) in enumerate(json_pieces(file.text), 1):
         read = start
         for found in _unpack(DocumentPlace(file.name, (number,)), msgspec.Raw(piece)):
@@ -177,7 +282,7 @@ def _split_json(file: ManifestFile, report: OnPosition) -> Found:
 
 
 def _unpack(place: DocumentPlace, body: Any, kind: str = "", api_version: str = "", depth: int = 0) -> Found:
-    """A document, or what a list holds. Items of a typed list (`PodList`) take their kind from it."""
+    """A document, or the items of a list. Items of a typed list (`PodList`) inherit its kind."""
     try:
         written_kind, written_version, items = _peek(body)
     except (ValueError, RecursionError):
@@ -198,7 +303,7 @@ def _unpack(place: DocumentPlace, body: Any, kind: str = "", api_version: str = 
 
 
 def _peek(body: Any) -> tuple[Any, Any, Any]:
-    """kind, apiVersion and items. Raises TypeError where the body is not an object."""
+    """kind, apiVersion and items. Raises TypeError if the body is not an object."""
     if isinstance(body, msgspec.Raw):
         try:
             envelope = msgspec.json.decode(body, type=_Envelope)
@@ -218,6 +323,7 @@ def _header_problems(place: DocumentPlace, kind: Any, api_version: Any) -> Itera
 
 
 def _unpack_list(place: DocumentPlace, items: Any, kind: str, api_version: str, depth: int) -> Found:
+    """The documents of a list, each with its number."""
     if not isinstance(items, list):
         yield place.problem("items", show(items), "a list")
     elif depth >= _MAX_LIST_DEPTH:

@@ -1,8 +1,8 @@
-"""The line of a field in the text that it was read from. Only asked for where there is a problem to report.
+"""The lines of fields in a file, for problems. Computed only after problems were found.
 
-All fields that are wanted of a file make one tree, and the file is gone through once beside it: YAML event by event,
-JSON by decoding only those objects that lead to a wanted field. So the work is linear in the text, and reading a dump
-without problems costs nothing.
+All wanted fields of a file form one tree, and one pass over the file fills in their lines: YAML event by event, JSON by
+decoding only those objects that lead to a wanted field. So the work is linear in the text, and input without problems costs
+nothing.
 """
 
 import re
@@ -16,9 +16,8 @@ import msgspec
 import numpy as np
 import yaml
 
-from mooring.sim.reading.documents import DocumentPlace, is_json, json_pieces
-from mooring.sim.reading.manifest_files import ManifestFile
-from mooring.sim.reading.yaml_text import events_of
+from mooring.kit.yaml_reader import events_of
+from mooring.sim.reading.documents import DocumentPlace, ManifestFile, is_json, json_pieces
 
 Step = str | int
 """The name of a field or the index of an item."""
@@ -30,7 +29,7 @@ _LIST = list[msgspec.Raw]
 
 @dataclass(slots=True)
 class _Wanted:
-    """A value on the way to the fields that are asked for."""
+    """A node of the tree of wanted fields."""
 
     line: int = 0
     below: dict[Step, "_Wanted"] = field(default_factory=dict)
@@ -42,7 +41,7 @@ class _Wanted:
         return wanted
 
     def line_of(self, steps: Sequence[Step]) -> int:
-        """The line of the field, or of the innermost thing around it that the text has: a field may be missing."""
+        """The line of the field, or of the innermost value around it: a missing field has no line of its own."""
         wanted, line = self, self.line
         for step in steps:
             wanted = wanted.below[step]
@@ -51,12 +50,14 @@ class _Wanted:
 
 
 def lines_of(file: ManifestFile, fields: Sequence[tuple[DocumentPlace, str]]) -> list[int]:
-    """The line of each field of the file, given as the place of its object and its path; 0 where it is not known."""
+    """The line of each field, given by the place of its object and its path; 0 if it is not found."""
     ways = [(*_to_object(place), *steps_of(path)) for place, path in fields]
     root = _Wanted()
     for way in ways:
         root.at(way)
-    with suppress(yaml.YAMLError, msgspec.MsgspecError, ValueError, RecursionError):  # broken from some place on
+    with suppress(
+        yaml.YAMLError, msgspec.MsgspecError, ValueError, RecursionError
+    ):  # the text is broken from some line on: what was found before counts
         if is_json(file):
             _find_in_json(file.text, root)
         else:
@@ -84,6 +85,7 @@ def _to_object(place: DocumentPlace) -> Iterator[Step]:
 
 
 def _find_in_yaml(text: bytes, root: _Wanted) -> None:
+    """One pass over the events of all documents."""
     number = 0
     document = _LineWalk(None)
     for event in events_of(text):
@@ -101,7 +103,7 @@ def _find_in_yaml(text: bytes, root: _Wanted) -> None:
 
 @dataclass(slots=True)
 class _Open:
-    """A mapping or sequence whose end has not come. Without `wanted` nothing in it matters."""
+    """An open mapping or sequence. `wanted` is None if no field in it is wanted."""
 
     wanted: _Wanted | None
     is_mapping: bool
@@ -111,7 +113,7 @@ class _Open:
 
 
 class _LineWalk:
-    """One document, beside the part of the tree that is wanted of it."""
+    """One pass over the events of a document, with the matching part of the tree."""
 
     def __init__(self, wanted: _Wanted | None) -> None:
         self._wanted = wanted
@@ -132,7 +134,7 @@ class _LineWalk:
         self._stack.pop()
 
     def _meet(self, event: Any) -> _Wanted | None:
-        """A value begins: note its line if it is wanted, or that of its key. A later one of the same key counts."""
+        """A value begins: if it is wanted, note its line, or that of its key. Of a repeated key the last one counts."""
         line: int = event.start_mark.line + 1
         if not self._stack:
             found = self._wanted
@@ -160,7 +162,7 @@ def _find_in_json(text: bytes, root: _Wanted) -> None:
 
 
 def _descend(raw: msgspec.Raw, wanted: _Wanted, line_at: Any) -> None:
-    """Parts of the decoded text are views of it, so that their addresses tell where they stand."""
+    """Fill in the lines below a value. msgspec.Raw parts are views of the text, so their addresses give their offsets."""
     wanted.line = line_at(raw)
     if not wanted.below:
         return

@@ -1,6 +1,6 @@
-"""Manifests as people have them, made ready to simulate: read, typed, expanded, defaulted and checked.
+"""Reads manifests for a simulation: decodes, defaults, validates, and expands workloads into pods.
 
-Nothing that is wrong with the input raises: each fault becomes a Problem, and all of them are reported together.
+No fault of the input raises: each becomes a Problem, and all of them are reported together, in the order of the input.
 """
 
 import gc
@@ -24,20 +24,18 @@ from mooring.model.validation.problem import Problem
 from mooring.model.validation.validate import amount_warnings, validate
 from mooring.model.workloads import Workload
 from mooring.sim.reading.admission import Admission, missing_namespaces, was_admitted
-from mooring.sim.reading.documents import Document, DocumentPlace, PlacedProblem, split
+from mooring.sim.reading.documents import MAX_BYTES, Document, DocumentPlace, ManifestFile, PlacedProblem, gather, split
 from mooring.sim.reading.field_checks import Validation, check_fields
 from mooring.sim.reading.lines import lines_of
-from mooring.sim.reading.manifest_files import MAX_BYTES, ManifestFile, gather
-from mooring.sim.reading.pod_claims import claims_of
-from mooring.sim.reading.workload_pods import Ownership, count_pods, expand
+from mooring.sim.reading.workload_pods import Ownership, claims_for, count_pods, expand
 
 OnProgress = Callable[[int, int], None]
-"""Told (bytes done, bytes in all)."""
+"""Called with (bytes read, bytes in all)."""
 Tell = Callable[["Manifest", Sequence[Problem]], None]
 T = TypeVar("T", bound=KubeObject)
 
 MAX_PODS = 1_000_000
-"""How many pods one workload may stand for; a slip in `replicas` shall not fill the memory."""
+"""How many pods one workload may have: a typo in `replicas` must not fill the memory."""
 
 
 @dataclass(slots=True)
@@ -46,11 +44,11 @@ class Manifest:
 
     object: KubeObject
     place: DocumentPlace | None
-    """None for an object that no file has."""
+    """None for an object that is in no file."""
     made_from: str = ""
-    """The workload or pod, `Deployment default/web`, for an object that no file has."""
+    """The workload or pod, `Deployment default/web`, of an object that is in no file."""
     order: int = 0
-    """Rank of the document among all that were read."""
+    """The number of the document among all that were read."""
 
     @property
     def kind(self) -> str:
@@ -67,16 +65,16 @@ class Manifest:
 
 @dataclass(slots=True)
 class Manifests:
-    """All that was read. An object with a problem is not among the objects, nor is what would be made of it."""
+    """All that was read. `objects` has no object with a problem, and none that controllers would create for one."""
 
     objects: list[Manifest] = field(default_factory=list)
     ignored: Counter[str] = field(default_factory=Counter)
-    """Kinds that cannot change where a pod goes, and how many of each there were."""
+    """Kinds that cannot change a decision, and how many objects of each there were."""
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
-    """What does not keep the objects from being used."""
+    """Problems that do not prevent the use of the objects."""
     settings: SchedulerSettings | None = None
-    """Of the scheduler that a snapshot is from; the first one counts."""
+    """The settings in a snapshot of a scheduler; the first ones count."""
 
 
 def read(
@@ -86,7 +84,7 @@ def read(
     max_bytes: int = MAX_BYTES,
     validation: Validation = Validation.STRICT,
 ) -> Manifests:
-    """Read files, folders and `-` for standard input, as `kubectl apply -f` and `kubectl get -o json` know them."""
+    """Read files, folders and `-` for standard input: what `kubectl apply -f` takes and `kubectl get -o json` writes."""
     files, problems = gather(paths, stdin, max_bytes)
     total, done = sum(len(file.text) for file in files), 0
     intake = _Intake(validation)
@@ -109,7 +107,7 @@ def _from(done: int, total: int, on_progress: OnProgress) -> Callable[[int], Non
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Hot: millions of new objects and no garbage; the collector would take half of the time of a large dump."""
+    """Hot: reading creates millions of objects and no garbage; the collector would take half of the time for a large dump."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -121,7 +119,7 @@ def _collector_paused() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """A problem, and the document that has it."""
+    """A problem and its document."""
 
     order: int
     place: DocumentPlace | None
@@ -129,7 +127,7 @@ class _Told:
 
 
 class _Intake:
-    """Objects on their way from documents to a cluster."""
+    """Collects objects and problems document by document; `finish` treats them as one cluster."""
 
     def __init__(self, validation: Validation) -> None:
         self._validation = validation
@@ -138,12 +136,13 @@ class _Intake:
         self._ignored: Counter[str] = Counter()
         self._problems: list[_Told] = []
         self._odd_fields: list[_Told] = []
-        """Problems too, but of objects that can still be checked for others."""
+        """Unknown and repeated fields. Kept apart until the end, so that their objects are still checked for others."""
         self._warnings: list[_Told] = []
         self._order = 0
         self._settings: SchedulerSettings | None = None
 
     def take(self, found: Document | PlacedProblem) -> None:
+        """One document, or one problem, in the order of the input."""
         self._order += 1
         if isinstance(found, PlacedProblem):
             self._problems.append(_Told(self._order, found.place, found))
@@ -167,7 +166,7 @@ class _Intake:
         self._settings = self._settings or settings
 
     def _type(self, document: Document) -> None:
-        """Make the document an object, and a workload too where its kind is both."""
+        """Decode the document into an object, and into a workload as well if its kind is both (ReplicaSet, StatefulSet)."""
         typed: list[KubeObject] = []
         problems: list[Problem] = []
         if document.kind in WORKLOADS:
@@ -186,7 +185,7 @@ class _Intake:
             self._check_fields(document, any(was_admitted(item) for item in typed))
 
     def _check_fields(self, document: Document, is_admitted: bool) -> None:
-        """What a server has admitted and we do not know is a field of a newer version, or was edited in later."""
+        """An unknown field of an admitted object is only a warning: it comes from a newer Kubernetes, or was edited in."""
         found = self._told(document, check_fields(document, is_admitted))
         if self._validation is Validation.STRICT and not is_admitted:
             self._odd_fields += found
@@ -203,7 +202,8 @@ class _Intake:
         return Manifest(typed, document.place, order=self._order)
 
     def finish(self, files: Sequence[ManifestFile]) -> Manifests:
-        """Do with all of it what API server and controllers would do."""
+        """Treat all objects as the API server and the controllers would. The order matters: admission sets defaults,
+        validation checks the result, controllers expand only sound workloads."""
         admission = Admission.of([manifest.object for manifest in self._objects])
         for manifest in (*self._objects, *self._workloads):
             self._tell(manifest, admission.admit(manifest.object))
@@ -226,6 +226,7 @@ class _Intake:
         self._problems += _of(manifest, problems)
 
     def _tell_doubles(self) -> None:
+        """Problems of objects that the input has twice."""
         first: dict[tuple[str, str], Manifest] = {}
         kept_twice = [manifest for manifest in self._workloads if manifest.kind not in KINDS]
         for manifest in sorted((*self._objects, *kept_twice), key=lambda manifest: manifest.order):
@@ -247,12 +248,12 @@ def _of(manifest: Manifest, problems: Sequence[Problem]) -> list[_Told]:
 
 
 def _is_undecodable(problems: Sequence[Problem]) -> bool:
-    """Whether there is nothing in the document that could be looked at."""
+    """Whether the document cannot be decoded at all: then it has no fields to check."""
     return any(not problem.path for problem in problems)
 
 
 def _with_lines(files: Sequence[ManifestFile], told: list[_Told]) -> list[Problem]:
-    """The problems in the order of their documents, and in each of their lines."""
+    """The problems with their lines, sorted by document and line."""
     wanted: dict[str, list[_Told]] = {}
     for each in told:
         if each.place is not None and not each.problem.line:
@@ -269,7 +270,7 @@ def _with_lines(files: Sequence[ManifestFile], told: list[_Told]) -> list[Proble
 
 
 class _Controllers:
-    """Makes what the controllers of a real cluster would: pods of workloads, claims of pods, slices of devices."""
+    """Creates what the controllers of a real cluster would: pods of workloads, claims of pods, ResourceSlices of nodes."""
 
     def __init__(self, given: Sequence[Manifest], admission: Admission, tell: Tell) -> None:
         self._given = given
@@ -279,18 +280,19 @@ class _Controllers:
         self._keys = {(manifest.kind, manifest.object.key) for manifest in given}
 
     def run(self, workloads: Sequence[Manifest]) -> list[Manifest]:
-        """`workloads` that have no pods among the given objects get them; then all new pods get their claims."""
+        """Create pods for the workloads that have none in the input, then claims for all new pods."""
         objects = [manifest.object for manifest in self._given]
         ownership = Ownership(objects)
         nodes = [node for node in objects if isinstance(node, Node)]
         made: list[Manifest] = []
-        # The names of a StatefulSet's pods are fixed; those of others give way where they would be the same.
+        # The pods of a StatefulSet have fixed names, so they come first; other pods get other names on a collision.
         for manifest in sorted(workloads, key=lambda manifest: manifest.kind != "StatefulSet"):
             if isinstance(manifest.object, Workload) and not ownership.covers(manifest.object):
                 made += self._expand(manifest, manifest.object, nodes)
         return [*made, *self._make_claims([*self._given, *made]), *self._make_slices()]
 
     def _expand(self, manifest: Manifest, workload: Workload, nodes: Sequence[Node]) -> list[Manifest]:
+        """The pods of one workload. Only the first pod is validated: all come from the same template."""
         wanted = 0 if workload.kind == "DaemonSet" else count_pods(workload)
         if wanted > MAX_PODS:
             path = "spec.parallelism" if workload.kind == "Job" else "spec.replicas"
@@ -307,17 +309,18 @@ class _Controllers:
         return made
 
     def _make_claims(self, manifests: Sequence[Manifest]) -> list[Manifest]:
+        """Claims for pods that no API server has admitted; an admitted pod has its claims in the dump."""
         templates = {m.object.key: m.object for m in manifests if isinstance(m.object, ResourceClaimTemplate)}
         made = []
         for manifest in manifests:
             if isinstance(manifest.object, Pod) and not was_admitted(manifest.object):
-                for claim in claims_of(manifest.object, templates):
+                for claim in claims_for(manifest.object, templates):
                     self._admission.admit(claim)
                     made += self._keep(claim, manifest)
         return made
 
     def _make_slices(self) -> list[Manifest]:
-        """What the drivers of a node would publish: `mooring.dev/devices` says which devices a simulated node has."""
+        """The ResourceSlices of simulated nodes: the annotation `mooring.dev/devices` lists their devices."""
         made = []
         for manifest in self._given:
             if isinstance(manifest.object, Node) and DEVICES in (manifest.object.metadata.annotations or {}):
@@ -326,7 +329,7 @@ class _Controllers:
         return made
 
     def _keep(self, product: KubeObject, maker: Manifest) -> list[Manifest]:
-        """The product, unless it was there before: then the controller would have found it and made none."""
+        """The product, unless the input has it: a controller would not create it again."""
         made_from = f"{maker.kind} {maker.object.key}"
         manifest = Manifest(product, maker.place, made_from, maker.order)
         key = (manifest.kind, product.key)
@@ -339,17 +342,17 @@ class _Controllers:
 
 
 def _of_template(problems: Sequence[Problem]) -> list[Problem]:
-    """What is wrong with a made pod is wrong with the template, but for its name."""
+    """Problems of a created pod as problems of its template; the name is not part of the template."""
     return [problem.under("spec.template") for problem in problems if problem.path != "metadata.name"]
 
 
 def _decode(document: Document) -> tuple[KubeObject | None, list[Problem]]:
-    """Hot: JSON goes straight into the struct; plain data of it is made only for a closer look."""
+    """Hot: JSON is decoded directly into the struct; only if that fails, plain data shows all faults."""
     if isinstance(document.body, msgspec.Raw):
         try:
             return decode_json(document.body, document.kind), []
         except ValueError:
-            pass  # the plain data show every fault, not only the first
+            pass  # msgspec reports only the first fault; the plain data shows all
     return _decode_plain(document, KINDS[document.kind].struct)
 
 

@@ -1,19 +1,25 @@
-"""The pods that controllers would make from a workload: a simulation runs none, yet people write Deployments."""
+"""The pods and claims that controllers would create for the workloads and pods of manifests.
 
-from collections.abc import Collection, Iterable, Sequence
+A simulation runs no workload controllers, but manifests have Deployments. Names are numbered instead of random, so that two
+runs have the same names. The rules are those of the embedded cluster's controllers (`rules/workload_pods.py`).
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from mooring.model.devices import ResourceClaim, ResourceClaimTemplate
 from mooring.model.json_objects import JsonObject
 from mooring.model.kind_spec import KindSpec
 from mooring.model.kinds import BY_KIND, WORKLOADS
 from mooring.model.meta import KubeObject, LabelSelector, ObjectMeta, OwnerReference
 from mooring.model.node import Node, tolerates_hard
 from mooring.model.pod import Pod
-from mooring.model.pod_spec import PodSpec, Toleration
+from mooring.model.pod_spec import PodClaimStatus, PodSpec, Toleration
 from mooring.model.selectors import compile_node_selector
 from mooring.model.storage import PersistentVolumeClaim
 from mooring.model.workloads import LabelSelectorSpec, ReplicaSet, Workload
+from mooring.rules.pod_claims import device_claim_for, templates_waited_for, volume_claim_for
 from mooring.rules.workload_pods import (
     HASH_LABEL,
     claims_of,
@@ -29,7 +35,7 @@ from mooring.rules.workload_pods import (
 
 
 class Ownership:
-    """Which workloads have their pods among the objects already: in a dump of a real cluster, all that run."""
+    """Which workloads have pods in the input already, as in a dump of a real cluster; they get no new ones."""
 
     def __init__(self, objects: Iterable[KubeObject]) -> None:
         self._owners: set[tuple[str, ...]] = set()
@@ -38,23 +44,24 @@ class Ownership:
                 self._note(owned)
 
     def _note(self, owned: Pod | ReplicaSet) -> None:
+        """Note the controller of a pod or ReplicaSet by name and by uid."""
         owner = owned.controller()
         if owner is None:
             return
         self._owners |= {(owner.kind, owned.namespace, owner.name), ("uid", owner.uid)}
-        # A dump may have Deployments and pods but not the ReplicaSets between them; their names tell who is whose.
+        # A dump may have Deployments and pods but no ReplicaSets; their names show which Deployment owns a pod.
         suffix = "-" + owned.labels.get(HASH_LABEL, "")
         if isinstance(owned, Pod) and owner.kind == "ReplicaSet" and len(suffix) > 1 and owner.name.endswith(suffix):
             self._owners.add(("Deployment", owned.namespace, owner.name.removesuffix(suffix)))
 
     def covers(self, workload: Workload) -> bool:
-        """Whether the workload has pods, or, if it is a Deployment, a ReplicaSet that speaks for itself."""
+        """Whether the input has pods of the workload, or a ReplicaSet of the Deployment, which gets the pods itself."""
         named = (workload.kind, workload.namespace, workload.name) in self._owners
         return named or (bool(workload.uid) and ("uid", workload.uid) in self._owners)
 
 
 def expand(workload: Workload, nodes: Sequence[Node] = (), taken: Collection[str] = ()) -> list[KubeObject]:
-    """All that controllers would make of a workload: for a Deployment its ReplicaSet, claims, pods."""
+    """What controllers would create for a workload: the ReplicaSet of a Deployment, claims, pods."""
     pods = pods_of(workload, nodes, taken)
     between = replica_set_of(workload)
     claims = _claims(workload, pods) if workload.spec.volume_claim_templates else []
@@ -62,7 +69,7 @@ def expand(workload: Workload, nodes: Sequence[Node] = (), taken: Collection[str
 
 
 def pods_of(workload: Workload, nodes: Sequence[Node] = (), taken: Collection[str] = ()) -> list[Pod]:
-    """The pods, named `<workload>-0` and so on. Should a name be in `taken` (pod keys), all get their kind as well."""
+    """The pods, named `<workload>-0` and so on; `<workload>-<kind>-0` if one of the names is in `taken` (pod keys)."""
     hosts = _hosts(workload.spec.template.spec, nodes) if _is_daemon(workload) else []
     start = _first(workload)
     indices = range(start, start + (len(hosts) if _is_daemon(workload) else count_pods(workload)))
@@ -74,7 +81,7 @@ def pods_of(workload: Workload, nodes: Sequence[Node] = (), taken: Collection[st
 
 
 class _PodMaker:
-    """Makes the pods of one workload. Names are counted up where a server would draw lots."""
+    """Creates the pods of one workload. Computes what they share once: a workload may have a million."""
 
     def __init__(self, workload: Workload, stem: str) -> None:
         self._workload = workload
@@ -92,6 +99,7 @@ class _PodMaker:
         return msgspec.convert({"metadata": metadata, "spec": made["spec"]}, Pod)
 
     def _made(self, index: int, node: str) -> JsonObject:
+        """The pod with what its kind of workload adds: labels, index, node affinity, claims."""
         workload, pod = self._workload, self._pod
         match workload.kind:
             case "Deployment":
@@ -101,7 +109,7 @@ class _PodMaker:
             case "StatefulSet":
                 return identified(self._plain, pod, f"{workload.name}-{self._digest}", index)
             case "Job":
-                # A uid that was made up of namespace and name is no value of a label.
+                # The uid may be a key (admission.py), which is not a valid label value.
                 named = _labelled(pod, job_labels(workload.name, "" if "/" in workload.uid else workload.uid))
                 return with_index(named, workload.name, index) if _is_indexed(workload) else named
         return pod
@@ -113,7 +121,7 @@ def _labelled(pod: JsonObject, labels: dict[str, str]) -> JsonObject:
 
 
 def count_pods(workload: Workload) -> int:
-    """How many pods there should be now. For a DaemonSet the nodes decide."""
+    """How many pods the workload should have now. Not for a DaemonSet, whose nodes decide."""
     spec, status = workload.spec, workload.status
     if workload.kind != "Job":
         return 1 if spec.replicas is None else spec.replicas
@@ -125,7 +133,7 @@ def count_pods(workload: Workload) -> int:
 
 
 def replica_set_of(workload: Workload) -> ReplicaSet | None:
-    """The ReplicaSet of a Deployment: default spreading looks for its selector."""
+    """The ReplicaSet of a Deployment; default topology spreading reads its selector."""
     if workload.kind != "Deployment":
         return None
     written = workload.spec.selector or LabelSelector()
@@ -143,7 +151,7 @@ def replica_set_of(workload: Workload) -> ReplicaSet | None:
 
 
 def _claims(workload: Workload, pods: Iterable[Pod]) -> list[PersistentVolumeClaim]:
-    """The claims that a StatefulSet makes for its pods."""
+    """The claims of a StatefulSet for its pods."""
     if workload.kind != "StatefulSet":
         return []
     plain, made = msgspec.to_builtins(workload), []
@@ -156,7 +164,7 @@ def _claims(workload: Workload, pods: Iterable[Pod]) -> list[PersistentVolumeCla
 
 
 def _owner_of_pods(workload: Workload) -> tuple[KindSpec, JsonObject]:
-    """The kind of what manages the pods, and the object as far as pods name it."""
+    """The kind and identity of the pods' controller: for a Deployment, its ReplicaSet."""
     if workload.kind == "Deployment":
         name = _replica_set_name(workload)
         return _resource("ReplicaSet"), {"metadata": {"name": name, "uid": f"{workload.namespace}/{name}"}}
@@ -192,12 +200,13 @@ def _is_indexed(workload: Workload) -> bool:
 
 
 def _hosts(spec: PodSpec, nodes: Iterable[Node]) -> list[Node]:
-    """The nodes on which the DaemonSet controller would want a pod: it asks before the scheduler does."""
+    """The nodes for which the DaemonSet controller would create a pod; it checks selectors and taints itself."""
     tolerations = msgspec.convert(daemon_tolerations(msgspec.to_builtins(spec)), list[Toleration])
     return [node for node in nodes if _runs_on(spec, tolerations, node)]
 
 
 def _runs_on(spec: PodSpec, tolerations: Sequence[Toleration], node: Node) -> bool:
+    """Whether a DaemonSet's pod belongs on the node: node name, selector, affinity and NoSchedule/NoExecute taints."""
     if spec.node_name not in ("", node.name):
         return False
     if any(node.labels.get(key) != value for key, value in (spec.node_selector or {}).items()):
@@ -206,3 +215,37 @@ def _runs_on(spec: PodSpec, tolerations: Sequence[Toleration], node: Node) -> bo
     if affinity and affinity.required and not compile_node_selector(affinity.required).matches(node.name, node.labels):
         return False
     return tolerates_hard(tolerations, node.taints)
+
+
+# ---- claims that controllers would create for a pod
+
+
+def claims_for(pod: Pod, templates: Mapping[str, ResourceClaimTemplate]) -> list[KubeObject]:
+    """The claims for a pod that has none yet; `templates` by key. Sets the pod's status to name its resource claims."""
+    if not (pod.spec.resource_claims or any(volume.ephemeral for volume in pod.spec.volumes or ())):
+        return []
+    plain = msgspec.to_builtins(pod)
+    return [*_volume_claims(plain), *_device_claims(pod, plain, templates)]
+
+
+def _volume_claims(pod: JsonObject) -> Iterator[PersistentVolumeClaim]:
+    for volume in pod["spec"].get("volumes", ()):
+        if "ephemeral" in volume:
+            claim = msgspec.convert(volume_claim_for(pod, volume), PersistentVolumeClaim)
+            claim.metadata.namespace = pod["metadata"]["namespace"]
+            yield claim
+
+
+def _device_claims(
+    pod: Pod, plain: JsonObject, templates: Mapping[str, ResourceClaimTemplate]
+) -> Iterator[ResourceClaim]:
+    """The names are the generateNames without random characters."""
+    for entry, wanted in templates_waited_for(plain).items():
+        template = templates.get(f"{pod.namespace}/{wanted}")
+        if template is not None:
+            claim = msgspec.convert(device_claim_for(plain, entry, msgspec.to_builtins(template)), ResourceClaim)
+            meta = claim.metadata
+            meta.namespace, meta.name, meta.generate_name = pod.namespace, (meta.generate_name or "").rstrip("-"), None
+            status = PodClaimStatus(name=entry, resource_claim_name=meta.name)
+            pod.status.resource_claim_statuses = [*(pod.status.resource_claim_statuses or ()), status]
+            yield claim

@@ -1,16 +1,30 @@
-"""SIGUSR2: what the scheduler believes, compared with what the watches show, and both told in the log."""
+"""The state of a running scheduler for people: SIGUSR2 logs and checks it, `mooring snapshot` fetches it as objects.
+
+Upstream's cache debugger has the comparison and the dump, in the same words; the snapshot is an addition.
+"""
 
 from collections.abc import Iterator, Mapping
 
+import msgspec
+
 from mooring.cluster.nodes.amounts import amounts_on
+from mooring.framework.config.settings import settings_object
+from mooring.framework.config.types import KubeSchedulerConfiguration
 from mooring.kit.logs import Log
+from mooring.model.json_objects import JsonObject
+from mooring.model.kinds import BY_STRUCT
 from mooring.model.meta import KubeObject
 from mooring.model.pod import Pod
 from mooring.scheduler.scheduler import Scheduler
 
+# ---- SIGUSR2
+
 
 def compare(scheduler: Scheduler, nodes: Mapping[str, KubeObject], pods: Mapping[str, KubeObject], log: Log) -> bool:
-    """Whether cache and watches agree; differences are told. Pods count by uid, those in the queue with the cached."""
+    """Whether the scheduler's cache and the reflectors agree; logs the differences.
+
+    Pods are compared by uid. A pod is known to the scheduler if it is in the cache or in the queue.
+    """
     cluster = scheduler.cluster
     log.v(3, "Cache comparer started")
     cached_nodes = {node.name for node in cluster.nodes.nodes if node is not None}
@@ -27,7 +41,7 @@ def compare(scheduler: Scheduler, nodes: Mapping[str, KubeObject], pods: Mapping
 
 
 def dump(scheduler: Scheduler, log: Log) -> None:
-    """Nodes with their pods, then the queue."""
+    """Log nodes with their pods, then the queue."""
     log.info("Dump of cached NodeInfo", nodes="\n".join(_nodes(scheduler)))
     counts = scheduler.pending_counts()
     unschedulable = counts["unschedulable"] + counts["gated"]
@@ -41,6 +55,8 @@ def _is_tracked(scheduler: Scheduler, pod: Pod) -> bool:
 
 
 def _nodes(scheduler: Scheduler) -> Iterator[str]:
+    """One block of lines for each node, in the form of upstream's CacheDumper. A deleted node that still has pods
+    is shown."""
     table = scheduler.cluster.nodes
     for row, node in enumerate(table.nodes):
         if node is None and not table.pods_on[row]:
@@ -64,3 +80,42 @@ def _pod_line(pod: Pod) -> str:
         f"name: {pod.name}, namespace: {pod.namespace}, uid: {pod.uid}, phase: {pod.status.phase}, "
         f"nominated node: {pod.status.nominated_node_name}"
     )
+
+
+# ---- the snapshot
+
+
+def snapshot(
+    scheduler: Scheduler, config: KubeSchedulerConfiguration, gates: Mapping[str, bool] | None = None
+) -> JsonObject:
+    """A v1 List of the settings and of all objects that the next decision would use; `mooring simulate` reads it and makes
+    the same decisions. Assumed pods are shown on their nodes."""
+    return {
+        "kind": "List",
+        "apiVersion": "v1",
+        "metadata": {},
+        "items": [settings_object(config, gates), *(_written(item) for item in _believed(scheduler))],
+    }
+
+
+def _believed(scheduler: Scheduler) -> Iterator[KubeObject]:
+    """Nodes, other objects, placed and assumed pods, then pods in the queue; each pod once."""
+    cluster = scheduler.cluster
+    yield from (node for node in cluster.nodes.nodes if node is not None)
+    for objects in cluster.objects.values():
+        yield from objects.values()
+    placed = {pod.id: pod for pod in cluster.nodes.pods()}
+    yield from placed.values()
+    yield from (pod for pod in scheduler.pods.values() if pod.id not in placed)
+
+
+def _written(item: KubeObject) -> JsonObject:
+    """The object as a manifest."""
+    spec = BY_STRUCT[type(item)]
+    body: JsonObject = msgspec.to_builtins(item)
+    if spec.makes_pods:
+        body["spec"] = {
+            **body.get("spec", {}),
+            "replicas": 0,
+        }  # the list has its pods; a simulation must not create them again
+    return {"apiVersion": spec.api_version, "kind": spec.kind, **body}

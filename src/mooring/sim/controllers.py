@@ -1,7 +1,8 @@
-"""The volume controllers of a simulated cluster: claims get their volumes at once, one that is there or a new one.
+"""The controllers of a simulated cluster: volumes for claims, and resource claims of pods that are gone.
 
-A volume that is made for a claim can be used on every node that the class allows: where a real driver would have put
-it, nobody here knows.
+A simulation runs no other controllers: pods that are preempted are not replaced. Both controllers act at once, by the rules
+in `rules/` that the controllers of the embedded cluster use. A volume that is provisioned for a claim can be used on every
+node that the class allows: which node a real driver would choose is not known here.
 """
 
 from typing import Protocol
@@ -10,7 +11,9 @@ import msgspec
 
 from mooring.cluster.claims.storage_view import StorageView
 from mooring.cluster.nodes.shelf import AVAILABLE
+from mooring.model.devices import ResourceClaim, ResourceClaimStatus
 from mooring.model.meta import KubeObject
+from mooring.model.pod import Pod
 from mooring.model.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
@@ -26,6 +29,53 @@ from mooring.model.volumes import (
 from mooring.plugins.volumes.choice import fitting_ranks
 from mooring.plugins.volumes.claims import is_delayed
 from mooring.rules.persistent_volumes import binding_marks, can_provision, chosen_volume, preference, provisioned
+from mooring.rules.pod_claims import owning_pod, with_users
+
+# ---- resource claims
+
+
+class ClaimObjects(Protocol):
+    """What the controller needs of the cluster that it works on."""
+
+    @property
+    def objects(self) -> dict[tuple[str, str], KubeObject]: ...
+
+    def update(self, item: KubeObject) -> None: ...
+
+    def delete(self, kind: str, key: str) -> None: ...
+
+
+class ClaimController:
+    """Frees the claims of a pod that is gone, and deletes those that were created for it."""
+
+    def __init__(self, cluster: ClaimObjects) -> None:
+        self._cluster = cluster
+
+    def removed(self, item: KubeObject) -> None:
+        """The driver calls this for each object that is gone."""
+        if not isinstance(item, Pod) or not _may_have_claims(item):
+            return
+        for claim in [each for each in self._cluster.objects.values() if isinstance(each, ResourceClaim)]:
+            if any(user.uid == item.id for user in claim.status.reserved_for or ()):
+                self._cluster.update(_without(claim, item))
+            if owning_pod({"metadata": msgspec.to_builtins(claim.metadata)}) == (item.name, item.uid):
+                self._cluster.delete(
+                    "ResourceClaim", claim.key
+                )  # after the update: the loss of its devices is what wakes pods
+
+
+def _may_have_claims(pod: Pod) -> bool:
+    return bool(pod.spec.resource_claims) or pod.status.extended_resource_claim_status is not None
+
+
+def _without(claim: ResourceClaim, pod: Pod) -> ResourceClaim:
+    """The claim without the pod's reservation; after the last one it also loses its devices."""
+    users = [msgspec.to_builtins(user) for user in claim.status.reserved_for or () if user.uid != pod.id]
+    left = with_users(msgspec.to_builtins(claim.status), users)
+    return msgspec.structs.replace(claim, status=msgspec.convert(left, ResourceClaimStatus))
+
+
+# ---- volumes
 
 BOUND = PhaseStatus(phase="Bound")
 
@@ -39,14 +89,17 @@ class VolumeObjects(Protocol):
 
 
 class VolumeController:
-    """Told of each change by the driver. Until `begin`, changes are only noted: the cluster is still being set up."""
+    """Binds claims to volumes. The driver calls `changed` for each change.
+
+    Before `begin` it only notes changes: while the cluster is being set up, the volume of a claim may not be there yet.
+    """
 
     def __init__(self, objects: VolumeObjects, storage: StorageView) -> None:
         self._objects = objects
         self._storage = storage
         self._has_begun = False
         self._waiting: dict[str, None] = {}
-        """Keys of claims without a volume, in order of arrival."""
+        """Keys of claims without a volume, in the order of their creation."""
 
     def begin(self) -> None:
         for volume in list(self._storage.volumes.values()):
@@ -55,7 +108,7 @@ class VolumeController:
         self._serve_all()
 
     def changed(self, item: KubeObject) -> None:
-        """An object was created or changed."""
+        """An object was created or changed; binds what can be bound now."""
         if isinstance(item, PersistentVolumeClaim):
             if is_fully_bound(item):
                 self._waiting.pop(item.key, None)
@@ -69,6 +122,7 @@ class VolumeController:
             self._serve_all()
 
     def _volume_changed(self, volume: PersistentVolume) -> None:
+        """Serve the claim that the volume is reserved for, or all waiting claims if the volume is free."""
         held = volume.spec.claim_ref
         if not self._has_begun:
             return
@@ -81,7 +135,7 @@ class VolumeController:
             self._serve(claim)
 
     def _offer(self, volume: PersistentVolume) -> None:
-        """A volume that nobody said anything of, as in a manifest, is to be had."""
+        """Make a volume without a phase, as manifests have them, Available."""
         if volume.spec.claim_ref is None and not volume.status.phase:
             self._objects.update(msgspec.structs.replace(volume, status=PhaseStatus(phase=AVAILABLE)))
 
@@ -99,7 +153,7 @@ class VolumeController:
             self._bind(claim, volume)
 
     def _volume_for(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
-        """The volume that is kept for the claim, that it names, that suits it, or a new one; None: it has to wait."""
+        """The volume that is reserved for the claim, that it names, that fits it best, or a new one; None: it waits."""
         storage, storage_class = self._storage, self._storage.classes.get(claim.class_name)
         chosen = self._chosen(claim)
         if chosen is not None or claim.spec.volume_name:
@@ -118,7 +172,7 @@ class VolumeController:
         return storage.volumes.get(made.name)
 
     def _chosen(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
-        """The volume that user or scheduler have chosen, if it can be had."""
+        """The volume that the user or the scheduler has chosen, if it is free."""
         volumes = self._storage.volumes
         named, naming = volumes.get(claim.spec.volume_name), self._storage.kept_for(claim.key)
         if named is None and not naming:
@@ -128,7 +182,7 @@ class VolumeController:
         return None if found is None else volumes.get(found["metadata"]["name"])
 
     def _bind(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
-        """Volume first, then claim; what the volume's change leads to may have bound the claim already."""
+        """Update the volume, then the claim, unless a callback of the first update has bound the claim already."""
         bound = kept_for(volume, claim)
         if bound.status.phase != BOUND.phase or bound is not volume:
             self._objects.update(msgspec.structs.replace(bound, status=BOUND))
@@ -143,7 +197,7 @@ class VolumeController:
 
 
 def new_volume(claim: PersistentVolumeClaim, storage_class: StorageClass) -> PersistentVolume:
-    """A volume made for a claim."""
+    """A volume that is provisioned for a claim."""
     made = provisioned(msgspec.to_builtins(claim), msgspec.to_builtins(storage_class), None)
     volume = msgspec.convert(made, PersistentVolume)
     volume.metadata.uid, volume.status = volume.name, BOUND

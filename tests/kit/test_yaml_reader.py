@@ -8,7 +8,19 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.sim.reading.yaml_text import MAX_ALIASED_NODES, MAX_DEPTH, YamlFault, read_documents, resolve
+from mooring.kit.yaml_reader import (
+    STANDARD_LIMITS,
+    Repeat,
+    TooDeep,
+    TooManyAliases,
+    YamlFault,
+    YamlLimits,
+    keep_last,
+    read_document,
+    read_documents,
+    repeated_keys,
+    resolve,
+)
 
 SCALARS = [
     ("yes", True), ("Off", False), ("TRUE", True), ("y", "y"), ("~", None), ("", None), ("Null", None),
@@ -100,10 +112,10 @@ FAULTS = [
         id="a tab",
     ),
     pytest.param(
-        "[" * (MAX_DEPTH + 1),
+        "[" * (STANDARD_LIMITS.depth + 1),
         1,
-        MAX_DEPTH + 1,
-        f"the nesting is too deep; at most {MAX_DEPTH} levels are supported",
+        STANDARD_LIMITS.depth + 1,
+        f"the nesting is too deep; at most {STANDARD_LIMITS.depth} levels are supported",
         id="too deep",
     ),
 ]
@@ -127,7 +139,7 @@ def test_documents_before_a_fault_are_read() -> None:
 def test_aliases_of_aliases_are_bounded(shape: str) -> None:
     seed = "&l0 [x]" if shape == "[{}]" else "&l0 {x: y}"
     lines = [f"l0: {seed}", *(f"l{i}: &l{i} {shape.format(', '.join([f'*l{i - 1}'] * 9))}" for i in range(1, 20))]
-    with pytest.raises(YamlFault, match=f"the aliases stand for more than {MAX_ALIASED_NODES} nodes"):
+    with pytest.raises(YamlFault, match=f"the aliases stand for more than {STANDARD_LIMITS.aliased_nodes} nodes"):
         list(read_documents("\n".join(lines).encode()))
 
 
@@ -172,3 +184,38 @@ def test_wild_text_is_read_or_refused(text: str) -> None:
     except YamlFault as fault:
         assert fault.line >= 1
         assert fault.column >= 1
+
+
+def test_a_repeated_key_is_reported_with_its_own_line_and_that_of_its_value() -> None:
+    text = b"a: 1\nb:\n- c: 1\n  c:\n    d: 2\na:\n  x: 1\n  x: 2\n"
+    inner, outer = Repeat(8, ("a", "x"), 8), Repeat(6, ("a",), 7)
+    assert repeated_keys(text) == [Repeat(4, ("b", 0, "c"), 5), inner, outer]
+
+
+def test_of_repeated_keys_the_last_counts() -> None:
+    assert read_document(b"a: 1\na: 2\n", keep_last) == {"a": 2}
+
+
+def test_a_second_document_is_refused_where_it_begins() -> None:
+    with pytest.raises(
+        YamlFault, match="expected a single document in the stream, but found another document"
+    ) as fault:
+        read_document(b"a: 1\nb: 2\n--- \nc: 3\n")
+    assert (fault.value.line, fault.value.column) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [("[[[]]]", TooDeep), ("a: &a [1]\nb: [*a, *a]\n", TooManyAliases), ("a: &a [*a]\n", TooManyAliases)],
+    ids=["one level too many", "one alias too many", "an alias inside its own anchor"],
+)
+def test_limits_are_those_of_the_caller(text: str, kind: type[YamlFault]) -> None:
+    assert read_document("[[]]", limits=YamlLimits(2, 3)) == [[]]
+    with pytest.raises(kind):
+        read_document(text, limits=YamlLimits(2, 3))
+
+
+def test_a_fault_of_the_parser_carries_the_parsers_error() -> None:
+    with pytest.raises(YamlFault) as fault:
+        read_document("a: b: c")
+    assert isinstance(fault.value.error, yaml.MarkedYAMLError)

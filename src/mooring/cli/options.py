@@ -1,0 +1,242 @@
+"""Options that several commands share, and what they mean: configuration, plugin files, feature gates, node templates.
+
+Also the values of all flags as /flagz shows them. Commands exit with status 2 through `refuse` for input that is wrong.
+"""
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import redirect_stdout
+from typing import Any
+from urllib.parse import urlsplit
+
+import click
+
+from mooring.cli.refusal import refuse
+from mooring.framework import config as configuration
+from mooring.framework.config import KubeSchedulerConfiguration
+from mooring.framework.config.feature_gates import IN_EFFECT, GateError, parse_gates, told_gates
+from mooring.framework.config.settings import SchedulerSettings
+from mooring.framework.config.types import PluginEntry, Plugins
+from mooring.framework.points import QueueSortPlugin
+from mooring.framework.registry import Registry, load_file
+from mooring.kit.yaml_reader import YamlFault, keep_last, read_document
+from mooring.model.validation.problem import Problem, show
+from mooring.scheduler.assembly import all_plugins
+
+config_file = click.option("--config", metavar="FILE", help="A KubeSchedulerConfiguration (v1).")
+plugin_files = click.option(
+    "--plugin", "plugins", multiple=True, metavar="FILE.py", help="A Python file with your own plugins."
+)
+node_template = click.option("--node-template", metavar="FILE", help="A Node manifest to make the nodes from.")
+feature_gates = click.option(
+    "--feature-gates",
+    multiple=True,
+    callback=lambda context, option, parts: ",".join(parts),
+    metavar="Name=true,...",
+    help="In the form of kube-scheduler's flag; may be repeated.",
+)
+
+
+def configured(
+    path: str | None, gates: Mapping[str, bool] | None = None, settings: SchedulerSettings | None = None
+) -> KubeSchedulerConfiguration:
+    """The configuration in the file, or that of a snapshot, or upstream's default. Raises ConfigError."""
+    if path is None and settings is not None:
+        return configuration.from_object(settings.configuration, feature_gates=gates)
+    if path is None:
+        return configuration.default(feature_gates=gates)
+    try:
+        with open(path, "rb") as file:
+            text = file.read()
+    except (OSError, ValueError) as error:  # a path with a NUL in it is a ValueError
+        refuse(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}")
+    return configuration.load(text, path, feature_gates=gates)
+
+
+def enable_loaded(config: KubeSchedulerConfiguration, registry: Registry) -> list[str]:
+    """Enable plugins of files that the configuration does not mention in all profiles. Returns a note for each.
+
+    Only `simulate` does this: to try a plugin should need no configuration.
+    """
+    notes = []
+    for name in registry.files:
+        if any(_mentions(profile.plugins, name) for profile in config.profiles):
+            continue
+        if _sorts(registry, name):
+            continue
+        for profile in config.profiles:
+            profile.plugins.multi_point.enabled.append(PluginEntry(name=name))
+        notes.append(f"plugin {name} is enabled in all profiles, because the configuration does not mention it")
+    return notes
+
+
+def idle_plugins(config: KubeSchedulerConfiguration, registry: Registry) -> dict[str, str]:
+    """Plugins that were loaded from files and that no profile enables: name -> file."""
+    enabled = {name for profile in config.profiles for name in profile.plugins.enabled_names()}
+    return {name: file for name, file in registry.files.items() if name not in enabled}
+
+
+def _mentions(plugins: Plugins, name: str) -> bool:
+    return any(
+        name == entry.name for chosen in plugins.by_point().values() for entry in (*chosen.enabled, *chosen.disabled)
+    )
+
+
+def _sorts(registry: Registry, name: str) -> bool:
+    """Whether the plugin is a QueueSort plugin: a profile has exactly one, so it cannot be added."""
+    factory = registry.factory(name)
+    return isinstance(factory, type) and issubclass(factory, QueueSortPlugin)
+
+
+def chosen_gates(text: str, settings: SchedulerSettings | None = None) -> dict[str, bool]:
+    """The value of every feature gate: from `--feature-gates`, or from the snapshot, or the default."""
+    try:
+        return parse_gates(text if text or settings is None else settings.gates_text)
+    except GateError as fault:
+        refuse(fault)
+
+
+def tell_gates(gates: Mapping[str, bool]) -> None:
+    """Print to standard error which of the given gates have no effect."""
+    for text, told in told_gates(gates):
+        if told and text != IN_EFFECT:
+            click.echo(f"{text}: {', '.join(told)}", err=True)
+
+
+def registry_with(plugin_files: Sequence[str]) -> Registry:
+    """The registry of all plugins, with those of the files. Raises RegistryError."""
+    registry = all_plugins()
+    with redirect_stdout(sys.stderr):  # a plugin file may print; standard output is for the report
+        for file in plugin_files:
+            load_file(registry, file)
+    return registry
+
+
+# ---- node templates
+
+
+def read_node_template(path: str | None) -> dict[str, Any] | None:
+    """The Node manifest from which nodes are made; None for the default."""
+    if path is None:
+        return None
+    try:
+        with open(path, "rb") as file:
+            written = read_document(file.read(), keep_last)
+    except OSError as fault:
+        refuse(f"{path}: cannot be read: {fault.strerror}")
+    except YamlFault as fault:
+        refuse(Problem(f"column {fault.column}", str(fault), file=path, line=fault.line))
+    if not isinstance(written, dict) or written.get("kind", "Node") != "Node":
+        refuse(Problem("", show(written), "one Node manifest", file=path))
+    return written
+
+
+# ---- /flagz
+
+
+_FLAGZ = """
+allow-metric-labels=[]
+allow-metric-labels-manifest=
+authentication-kubeconfig=
+authentication-skip-lookup=false
+authentication-token-webhook-cache-ttl=10s
+authentication-tolerate-lookup-failure=true
+authorization-always-allow-paths=[/healthz,/readyz,/livez]
+authorization-kubeconfig=
+authorization-webhook-cache-authorized-ttl=10s
+authorization-webhook-cache-unauthorized-ttl=10s
+bind-address=0.0.0.0
+cert-dir=
+client-ca-file=
+config=
+contention-profiling=true
+disable-http2-serving=false
+disabled-metrics=[]
+emulated-version=[]
+feature-gates=
+help=false
+http2-max-streams-per-connection=0
+kube-api-burst=100
+kube-api-content-type=application/vnd.kubernetes.protobuf
+kube-api-qps=50
+kubeconfig=
+leader-elect=true
+leader-elect-lease-duration=15s
+leader-elect-renew-deadline=10s
+leader-elect-resource-lock=leases
+leader-elect-resource-name=kube-scheduler
+leader-elect-resource-namespace=kube-system
+leader-elect-retry-period=2s
+log-flush-frequency=5s
+log-json-info-buffer-size=0
+log-json-split-stream=false
+log-text-info-buffer-size=0
+log-text-split-stream=false
+logging-format=text
+master=
+min-compatibility-version=[]
+permit-address-sharing=false
+permit-port-sharing=false
+pod-max-in-unschedulable-pods-duration=5m0s
+profiling=true
+requestheader-allowed-names=[]
+requestheader-client-ca-file=
+requestheader-extra-headers-prefix=[x-remote-extra-]
+requestheader-group-headers=[x-remote-group]
+requestheader-uid-headers=[]
+requestheader-username-headers=[x-remote-user]
+secure-port=10259
+show-hidden-metrics-for-version=
+tls-cert-file=
+tls-cipher-suites=[]
+tls-curve-preferences=[]
+tls-min-version=
+tls-private-key-file=
+tls-sni-cert-key=[]
+v=0
+version=false
+vmodule=
+write-config-to=
+"""
+DEFAULTS: dict[str, str] = dict(line.split("=", 1) for line in _FLAGZ.split())
+"""The flags of kube-scheduler v1.36.4 with their defaults, copied from its /flagz. Lists are in brackets."""
+
+
+def flag_values(options: Iterable[click.Parameter], values: Mapping[str, Any]) -> dict[str, str]:
+    """All flags with their values as Go writes them. Flags that were not given have their default."""
+    shown = dict(DEFAULTS)
+    for option in options:
+        name, value = _flag_of(option), values.get(option.name or "")
+        if value is not None and name:
+            shown[name] = _shown(value, is_list=DEFAULTS.get(name, "").startswith("["))
+    # Parity: a gate without a component is shown with an empty one.
+    gates = filter(None, shown["feature-gates"].split(","))
+    shown["feature-gates"] = ",".join(gate if ":" in gate else f":{gate.strip()}" for gate in gates)
+    shown["master"] = _without_credentials(shown["master"])
+    return shown
+
+
+def _flag_of(option: click.Parameter) -> str:
+    """`--v` of `-v, --v`."""
+    return max(option.opts, key=len).removeprefix("--")
+
+
+def _shown(value: Any, is_list: bool) -> str:
+    """A value as Go's flag package prints it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, tuple | list):
+        return f"[{','.join(map(str, value))}]"
+    return f"[{value}]" if is_list else str(value)
+
+
+def _without_credentials(url: str) -> str:
+    """The URL without user and password: /flagz shows no secrets."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "?"
+    host = parts.netloc.rpartition("@")[2]
+    return parts._replace(netloc=host).geturl() if host != parts.netloc else url
