@@ -8,7 +8,7 @@ LOCK   := requirements-dev.lock
 MODULE ?= src/mooring/queue/*.py
 
 .PHONY: run test check lint types tests fast-tests coverage lock hooks
-.PHONY: bench bench-up bench-live bench-one-object mutants figures format clean
+.PHONY: bench bench-compare bench-up bench-live bench-one-object mutants figures format clean
 
 run: $(READY)  ## start a cluster, apply the examples, and show pods placed, one pending, and a preemption
 	$(VENV)/bin/mooring up --exec '$(PY) examples/up/demonstration.py'
@@ -38,6 +38,9 @@ coverage: $(READY)  ## lines and branches that the fast tests reach, in the proc
 
 bench: $(READY)  ## throughput of every workload of docs/parity.md; RUNS=5 runs each five times
 	$(PY) benchmarks/throughput.py --runs $(RUNS)
+
+bench-compare: $(READY)  ## this checkout against another commit, measured in turn: BASE=v0.1 RUNS=5
+	$(PY) benchmarks/compare.py $(BASE) --runs $(RUNS)
 
 bench-up: $(READY)  ## pods a second of the embedded cluster, in process and over HTTPS
 	$(PY) benchmarks/embedded.py

@@ -53,6 +53,9 @@ WORKLOADS = (
     Workload("prefaffinity", 5000, 5000, 1000),
     Workload("mixed", 5000, 2000, 1000),
     Workload("unschedulable", 5000, 1000, 2000),
+    Workload("requests", 5000, 1000, 3000),
+    Workload("tenants", 5000, 1000, 3000),
+    Workload("diverse", 5000, 1000, 3000),
 )
 WITH_QUEUE = (*WORKLOADS, Workload("preemption", 5000, 20000, 1000))
 """A preemptor is tried again once its victims are gone, so preemption needs the queue."""

@@ -1,6 +1,7 @@
 """`mooring bench`: the figures it prints, and the scenarios that it refuses."""
 
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.util import module_from_spec, spec_from_file_location
@@ -68,17 +69,20 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
 # ---- benchmarks/throughput.py
 
 
-@pytest.fixture
-def throughput() -> Iterator[Any]:
-    """The benchmark script as a module."""
-    spec = spec_from_file_location("throughput", Path(__file__).parents[2] / "benchmarks" / "throughput.py")
+def load_script(name: str, monkey: pytest.MonkeyPatch) -> Any:
+    """A benchmark script as a module."""
+    spec = spec_from_file_location(name, Path(__file__).parents[2] / "benchmarks" / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)
-    monkey = pytest.MonkeyPatch()
-    monkey.setitem(sys.modules, "throughput", module)  # dataclasses look their module up
+    monkey.setitem(sys.modules, name, module)  # dataclasses look their module up
     spec.loader.exec_module(module)
-    yield module
-    monkey.undo()
+    return module
+
+
+@pytest.fixture
+def throughput() -> Iterator[Any]:
+    with pytest.MonkeyPatch.context() as monkey:
+        yield load_script("throughput", monkey)
 
 
 def test_the_benchmark_runs_each_workload_in_a_process_of_its_own(
@@ -129,3 +133,58 @@ def test_the_benchmark_measures_memory(
 def test_the_benchmark_refuses_a_workload_that_it_does_not_know(throughput: Any) -> None:
     with pytest.raises(SystemExit, match=r"^no such workload: nothing; there are affinity, anti, basic, "):
         throughput.main(["--only", "nothing"])
+
+
+# ---- benchmarks/compare.py
+
+
+@pytest.fixture
+def compare(throughput: Any) -> Iterator[Any]:
+    with pytest.MonkeyPatch.context() as monkey:
+        yield load_script("compare", monkey)
+
+
+VERDICTS: dict[str, tuple[list[float], list[float], str]] = {
+    "the same figures": ([100, 101, 99], [100, 101, 99], "equal within noise"),
+    "a little slower, and steady": ([1000, 1001, 999], [900, 901, 899], "SLOWER"),
+    "a little faster, and steady": ([1000, 1001, 999], [1100, 1101, 1099], "faster"),
+    "a little slower, on a noisy machine": ([1000, 700, 1200], [900, 1100, 650], "equal within noise"),
+    "much faster, on a noisy machine": ([1000, 900, 1100], [3000, 2700, 3300], "faster"),
+}
+
+
+@pytest.mark.parametrize(("base", "here", "says"), VERDICTS.values(), ids=VERDICTS.keys())
+def test_a_difference_counts_if_it_is_larger_than_the_noise(
+    compare: Any, base: list[float], here: list[float], says: str
+) -> None:
+    found = compare.Comparison(compare.Workload("basic", 5, 5, 7), base, here)
+    assert found.says == says
+    assert compare.table([found]).splitlines()[1].endswith(says)
+
+
+def test_two_trees_are_measured_in_turn(compare: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The order changes from round to round, so that none is always the one that warms the machine up."""
+    order: list[str] = []
+
+    def rate(source: Path, scenario: Path, queue: bool) -> float:
+        order.append("base" if source == tmp_path else "here")
+        return 100.0
+
+    monkeypatch.setattr(compare, "rate", rate)
+    found = compare.compare(compare.Workload("basic", 5, 5, 7), tmp_path, 3, queue=False)
+    assert order == ["here", "base", "base", "here", "here", "base"]
+    assert (found.base, found.here) == ([100.0] * 3, [100.0] * 3)
+
+
+def test_the_code_below_a_folder_is_what_is_measured(compare: Any, tmp_path: Path) -> None:
+    scenario = compare.write(compare.Workload("basic", 5, 5, 7), tmp_path)
+    assert compare.rate(compare.ROOT / "src", scenario, False) > 0
+    (tmp_path / "mooring").mkdir()
+    (tmp_path / "mooring" / "__init__.py").write_text("raise SystemExit('the other tree')")
+    with pytest.raises(subprocess.CalledProcessError):
+        compare.rate(tmp_path, scenario, False)
+
+
+def test_an_unknown_commit_is_refused(compare: Any, tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match=r"^compare: no-such-commit is no commit of this repository$"):
+        compare.unpack("no-such-commit", tmp_path)

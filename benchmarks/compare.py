@@ -1,0 +1,122 @@
+"""Two commits measured in turn, in one run: which differences are larger than the noise?
+
+python benchmarks/compare.py BASE                      all workloads: BASE against the checkout as it is
+python benchmarks/compare.py BASE --only basic,tenants --runs 7
+python benchmarks/compare.py BASE --queue              with queue and events in the loop
+
+A machine that others use as well is faster at one moment than at the next, so figures of two separate runs do not
+compare. Here each round runs both commits once, in processes of their own, and the order changes from round to round. The
+ratio is that of the medians. The noise is how far the runs of one commit lie apart: the larger half-width of the middle half
+of both, as a share of the median. A difference counts if it is larger than twice that.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median, quantiles
+
+from throughput import WITH_QUEUE, WORKLOADS, Workload, bench_command, positive, write
+
+ROOT = Path(__file__).parent.parent
+FEWEST_RUNS = 3
+"""With fewer runs nothing can be said about noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The rates of both commits on one workload, in pods a second."""
+
+    workload: Workload
+    base: list[float]
+    here: list[float]
+
+    @property
+    def ratio(self) -> float:
+        return median(self.here) / median(self.base)
+
+    @property
+    def noise(self) -> float:
+        """As a share of the rate."""
+        return max(_spread(self.base), _spread(self.here))
+
+    @property
+    def says(self) -> str:
+        if abs(self.ratio - 1) <= 2 * self.noise:
+            return "equal within noise"
+        return "faster" if self.ratio > 1 else "SLOWER"
+
+
+def _spread(rates: Sequence[float]) -> float:
+    low, _, high = quantiles(rates, n=4, method="inclusive")
+    return (high - low) / 2 / median(rates)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parse(arguments)
+    offered = WITH_QUEUE if options.queue else WORKLOADS
+    chosen = [w for w in offered if not options.only or w.kind in options.only.split(",")]
+    if not chosen:
+        sys.exit(f"no such workload: {options.only}; there are {', '.join(sorted({w.kind for w in offered}))}")
+    with tempfile.TemporaryDirectory() as folder:
+        base = unpack(options.base, Path(folder))
+        found = [compare(workload, base, options.runs, options.queue) for workload in chosen]
+    print(table(found))
+    if any(comparison.says == "SLOWER" for comparison in found):
+        sys.exit(1)
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Measure two commits in turn on every workload.")
+    parser.add_argument("base", metavar="BASE", help="the commit to compare with")
+    parser.add_argument("--runs", type=positive, default=5, metavar="N", help="rounds for each workload (default: 5)")
+    parser.add_argument("--only", default="", metavar="KIND,...", help="only these kinds of workload")
+    parser.add_argument("--queue", action="store_true", help="with queue, cache and events in the loop")
+    options = parser.parse_args(arguments)
+    if options.runs < FEWEST_RUNS:
+        parser.error(f"--runs must be at least {FEWEST_RUNS}")
+    return options
+
+
+def unpack(commit: str, folder: Path) -> Path:
+    """The source of a commit, in a folder of its own."""
+    archive = subprocess.run(["git", "archive", commit, "src"], cwd=ROOT, stdout=subprocess.PIPE)
+    if archive.returncode:
+        sys.exit(f"compare: {commit} is no commit of this repository")
+    subprocess.run(["tar", "x", "-C", str(folder)], input=archive.stdout, check=True)
+    return folder / "src"
+
+
+def compare(workload: Workload, base: Path, runs: int, queue: bool) -> Comparison:
+    rates: dict[Path, list[float]] = {base: [], ROOT / "src": []}
+    with tempfile.TemporaryDirectory() as folder:
+        scenario = write(workload, Path(folder))
+        for number in range(runs):
+            print(f"{workload}: round {number + 1} of {runs}", file=sys.stderr)
+            for source in list(rates)[:: 1 if number % 2 else -1]:
+                rates[source].append(rate(source, scenario, queue))
+    return Comparison(workload, rates[base], rates[ROOT / "src"])
+
+
+def rate(source: Path, scenario: Path, queue: bool) -> float:
+    """Pods a second of one run with the code below `source`."""
+    environment = {**os.environ, "PYTHONPATH": str(source)}
+    done = subprocess.run(bench_command(scenario, queue), stdout=subprocess.PIPE, check=True, env=environment)
+    return float(json.loads(done.stdout)["perSecond"])
+
+
+def table(found: Sequence[Comparison]) -> str:
+    lines = [f"{'WORKLOAD (nodes/placed/pending)':34} {'BASE':>10} {'HERE':>10} {'RATIO':>7} {'NOISE':>7}"]
+    for each in found:
+        rates = f"{median(each.base):>8,.0f}/s {median(each.here):>8,.0f}/s"
+        lines.append(f"{each.workload!s:34} {rates} {each.ratio:>7.2f} {each.noise:>7.1%}  {each.says}")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
