@@ -23,7 +23,7 @@ from mooring.model.node import Node
 from mooring.model.pod import Pod
 from mooring.model.workloads import Namespace, Service
 from mooring.scheduler.assembly import build_runners
-from mooring.scheduler.decide import DecideOptions, decide
+from mooring.scheduler.decide import DecideOptions, by_seed, decide
 from mooring.scheduler.decision import Decision, DecisionError, NoFit, Placement
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -270,7 +270,20 @@ class Walk:
         fresh = decide(Runner(PROFILE), pod, self.cluster, OPTIONS)
         assert shown(kept) == shown(fresh)
         assert message(kept) == message(fresh)
+        self.decide_without_details(pod, kept)
         return kept
+
+    def decide_without_details(self, pod: Pod, detailed: Decision) -> None:
+        """Where no details are kept the best node may come from a ranking that is kept too, for either tie break."""
+        plain = decide(self.runner, pod, self.cluster, DecideOptions())
+        if isinstance(plain, Placement) and isinstance(detailed, Placement):
+            assert (plain.node, plain.score, plain.row) == (detailed.node, detailed.score, detailed.row)
+        else:
+            assert type(plain) is type(detailed)
+        seed = self.random.randrange(1000)
+        options = DecideOptions(tie_break=by_seed)
+        kept = decide(self.runner, pod, self.cluster, options, seed)
+        assert shown(kept) == shown(decide(Runner(PROFILE), pod, self.cluster, options, seed))
 
     def rebuilt(self) -> Cluster:
         """A cluster with the same objects and another past."""

@@ -3,8 +3,9 @@
 Whatever a plugin raises ends the attempt with that plugin named; never the scheduler.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from mooring.framework.asking import (
     scoring,
 )
 from mooring.framework.context import SchedulingContext
-from mooring.framework.memo import NARROWED_OUT, PASSED, KeptQuestion, ShapeMemo
+from mooring.framework.memo import KeptQuestion, ShapeMemo
 from mooring.framework.plugin_caller import ERROR, SUCCESS
 from mooring.framework.points import (
     Codes,
@@ -33,8 +34,11 @@ from mooring.framework.points import (
     Scores,
 )
 from mooring.framework.prepared import PreparedProfile
+from mooring.framework.ranking import NARROWED_OUT, PASSED, RowRanking
 from mooring.framework.status import SKIP, SKIP_SHAPE, Code, Rejection, describe, final
 from mooring.model.shape import PodPart
+
+C = TypeVar("C")
 
 _FEW_CODES = 4096
 
@@ -71,6 +75,8 @@ class Verdicts:
     """By name of a node: what extenders have against it. Such rows are NARROWED_OUT in `first`."""
     is_thinned: bool = False
     """Whether extenders left fewer nodes than filters did."""
+    kept: NDArray[np.int8] | None = None
+    """What the kept filters say. If `first` is still this very column, nothing else rejected a node."""
 
 
 @dataclass(slots=True)
@@ -80,6 +86,17 @@ class ScoreCard:
     rows: Rows
     totals: Scores
     by_plugin: dict[str, Scores] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class RankedRows:
+    """The outcome of scoring where only kept scores tell nodes apart: all others add the same to each total."""
+
+    ranking: RowRanking
+    added: int
+    """What the others add."""
+    count: int
+    """The number of feasible rows."""
 
 
 class Attempt:
@@ -152,7 +169,8 @@ class Attempt:
 
     def _filter(self, narrowing: Narrowing) -> Verdicts:
         context = self.context
-        verdicts = Verdicts(self._memo.first_rejections(context, self._kept_filters))
+        kept = self._memo.first_rejections(context, self._kept_filters)
+        verdicts = Verdicts(kept, kept=kept)
         if narrowing.names is not None:
             verdicts.first = _keep_only(verdicts.first, narrowing.names, context)
         for index, plugin in self.runner.asked_filters:
@@ -220,33 +238,70 @@ class Attempt:
 
     def score(self, rows: Rows, explain: bool = False) -> ScoreCard:
         """Score the nodes that passed: PreScore, Score, normalise, range check, weights."""
+        return self._scored(rows, lambda: self._totals(rows, explain))
+
+    def rank(self, rows: Rows) -> ScoreCard | RankedRows:
+        """The same, where `rows` are those that the kept filters let pass, and only the best is wanted."""
+        return self._scored(rows, lambda: self._ranked(rows))
+
+    def _scored(self, rows: Rows, work_out: Callable[[], C]) -> C:
         caller, point, status = self.runner.caller, "PreScore", ERROR
         began_ns = caller.began()
         try:
             self._pre_score(rows)
             began_ns, point = caller.ended("PreScore", SUCCESS, began_ns), "Score"
-            card = self._totals(rows, explain)
+            card = work_out()
             status = SUCCESS
         finally:
             caller.ended(point, status, began_ns)
-        caller.scored(self._no_score, len(card.totals))
+        caller.scored(self._no_score, count_rows(self.context, rows))
         return card
 
     def _totals(self, rows: Rows, explain: bool) -> ScoreCard:
         runner, context = self.runner, self.context
         if not runner.scores:
-            return ScoreCard(rows, np.ones(len(context.nodes.alive[rows]), np.int64))
-        card = ScoreCard(rows, self._memo.score_sum(context, self._kept_scores, runner.summed)[rows].astype(np.int64))
+            return ScoreCard(rows, np.ones(count_rows(context, rows), np.int64))
+        card = ScoreCard(rows, self._kept_sum()[rows].astype(np.int64))
         for index, plugin in enumerate(runner.scores) if explain else runner.asked_scores:
             if plugin.name in self._no_score:
                 continue
-            scores = self._scores_of(index, plugin, rows) if concerns(plugin, context, scoring) else 0
-            weight = runner.weights[index]
+            weighted = self._weighted(index, plugin, rows)
             if index not in runner.summed:
-                card.totals += scores * weight
+                card.totals += weighted
             if explain:
-                card.by_plugin[plugin.name] = np.zeros(len(card.totals), np.int64) + scores * weight
+                card.by_plugin[plugin.name] = np.zeros(len(card.totals), np.int64) + weighted
         return card
+
+    def _ranked(self, rows: Rows) -> ScoreCard | RankedRows:
+        runner, context = self.runner, self.context
+        if not runner.scores:
+            return self._totals(rows, explain=False)
+        kept_sum, added, parts = self._kept_sum(), 0, []
+        for index, plugin in runner.asked_scores:
+            if plugin.name in self._no_score:
+                continue
+            weighted = self._weighted(index, plugin, rows)
+            if isinstance(weighted, int):
+                added += weighted
+            else:
+                parts.append(weighted)
+        ranking = self._memo.ranking(context.nodes) if not parts else None
+        if ranking is not None:
+            return RankedRows(ranking, added, count_rows(context, rows))
+        totals = kept_sum[rows].astype(np.int64)
+        totals += added
+        for part in parts:
+            totals += part
+        return ScoreCard(rows, totals)
+
+    def _kept_sum(self) -> NDArray[np.signedinteger[Any]]:
+        return self._memo.score_sum(self.context, self._kept_scores, self.runner.summed)
+
+    def _weighted(self, index: int, plugin: ScorePlugin, rows: Rows) -> Scores | int:
+        """What a plugin adds to the totals; one number where it is the same for all nodes."""
+        if not concerns(plugin, self.context, scoring):
+            return 0
+        return self._scores_of(index, plugin, rows) * self.runner.weights[index]
 
     def _pre_score(self, rows: Rows) -> None:
         plan = self._memo.pre_score_plan or self.runner.pre_score_plan

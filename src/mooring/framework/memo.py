@@ -19,6 +19,7 @@ from mooring.cluster.change_log import ChangeLog
 from mooring.cluster.nodes.table import NodeTable, few_rows
 from mooring.framework.context import KeptValues, SchedulingContext
 from mooring.framework.points import Plugin, Reads, Rows
+from mooring.framework.ranking import DEAD, PASSED, RowRanking
 from mooring.framework.status import SKIPS
 from mooring.model.shape import PodPart, PodShape, ShapePart
 
@@ -32,13 +33,6 @@ ColumnKey = tuple[Plugin, str, ShapePart]
 """A plugin, an extension point, and the part of a shape that the answers are for."""
 Answer = Callable[[SchedulingContext, Rows], NDArray[np.int64] | None]
 
-PASSED = 127
-"""In a column of first rejections: no filter rejects the row."""
-DEAD = -1
-"""... the row has no node."""
-NARROWED_OUT = -2
-"""... a PreFilter ruled the node out."""
-
 DEFAULT_LIMIT_BYTES = 64 << 20
 """At 5,000 nodes a shape takes some 60 KB, so a thousand templates fit in."""
 PROTECTED_SHARE = 0.8
@@ -49,6 +43,8 @@ MAX_OUTCOMES = 4096
 """Parts of shapes of which the answers at PreFilter and PreScore are kept: about 1 KB each."""
 MAX_EVICTED = 16384
 """Evicted shapes that are remembered: many times more than can be kept, at 200 bytes each."""
+_MOST_CHANGED = 16
+"""Changed rows up to which a ranking is kept up to date: looking through a block takes 5 µs, all 5,000 rows 30 µs."""
 _UNKNOWN = object()
 _MAX_SCORE = 100
 _MAX_INT32 = (1 << 31) - 1
@@ -239,6 +235,10 @@ class ShapeMemo:
         """The scores that need nothing but adding up, with their weights."""
         self._first: NDArray[np.int8] = np.zeros(0, np.int8)
         self._sum: Integers = np.zeros(0, np.int32)
+        self._ranking: RowRanking | None = None
+        """Made when the shape comes again after few changes; None: it would cost more than it saves."""
+        self._changed: list[int] | None = []
+        """The rows whose first rejection or sum has changed since they were ranked; None: too many."""
         self._byte_count.bytes += MEMO_OVERHEAD_BYTES
 
     def outcomes_of(self, part: ShapePart) -> Outcomes:
@@ -269,6 +269,7 @@ class ShapeMemo:
             self._byte_count.bytes += nodes.capacity - len(self._first)
             self._first = np.full(nodes.capacity, DEAD, np.int8)
         few = few_rows(rows) if rows is not None else None
+        self._note_changed(rows, few)
         if few is not None:
             for row in few:
                 self._first[row] = self._first_rejection(nodes, row)
@@ -311,6 +312,7 @@ class ShapeMemo:
             self._byte_count.bytes += self._sum.nbytes - before
         parts = [(column.values, weight) for column, weight in self._summed if column.values is not None]
         few = few_rows(rows) if rows is not None else None
+        self._note_changed(rows, few)
         if few is not None:
             for row in few:
                 self._sum[row] = sum(int(part[row]) * weight for part, weight in parts)
@@ -320,6 +322,27 @@ class ShapeMemo:
                 total += values[rows] if weight == 1 else values[rows].astype(total.dtype) * weight
             self._sum[rows] = total
         return self._sum
+
+    def _note_changed(self, rows: Rows | None, few: list[int] | None) -> None:
+        if rows is None:
+            return
+        if few is None or self._changed is None or len(self._changed) > _MOST_CHANGED:
+            self._changed = None
+        else:
+            self._changed += few
+
+    def ranking(self, nodes: NodeTable) -> RowRanking | None:
+        """The rows by the sum of `score_sum`, those that `first_rejections` says pass; None: too many have changed."""
+        if self._changed is None:
+            self._changed, self._ranking = [], None  # it is made if few rows change until the shape comes again
+            return None
+        if self._ranking is None:
+            self._ranking = RowRanking()
+            self._ranking.rebuild(nodes, self._first, self._sum)
+        elif self._changed:
+            self._ranking.update(self._changed)
+        self._changed = []
+        return self._ranking
 
     def score(self, index: int) -> NDArray[np.int64] | None:
         """The raw scores of one kept score plugin for all rows, as of the last refresh; None: all 0."""

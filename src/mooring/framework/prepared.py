@@ -4,10 +4,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mooring.framework.asking import FilterQuestion, ScoreQuestion
-from mooring.framework.memo import PASSED, KeptQuestion, PluginPlan
+from mooring.framework.memo import KeptQuestion, PluginPlan
 from mooring.framework.plugin_caller import PluginCaller
 from mooring.framework.points import Plugin, PreFilterPlugin, PreScorePlugin, Reads
 from mooring.framework.profiles import Profile
+from mooring.framework.ranking import PASSED
 from mooring.model.shape import PodPart
 
 

@@ -16,8 +16,8 @@ from mooring.cluster.pods.nominated import Load, NominatedLoad
 from mooring.framework.asking import AttemptError, ask_filter
 from mooring.framework.attempt import Attempt, Verdicts
 from mooring.framework.context import CycleState, SchedulingContext
-from mooring.framework.memo import PASSED
 from mooring.framework.points import PreFilterExtensions, Reads
+from mooring.framework.ranking import PASSED
 from mooring.framework.status import Rejection, describe
 from mooring.model.pod import Pod
 

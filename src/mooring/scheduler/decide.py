@@ -3,8 +3,8 @@
 PreFilter -> Filter -> (extenders filter) -> PreScore -> Score -> normalise -> weigh -> (extenders score) -> pick
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.asking import AttemptError
-from mooring.framework.attempt import Attempt, Narrowing, PodRejected, ScoreCard, Verdicts
+from mooring.framework.attempt import Attempt, Narrowing, PodRejected, RankedRows, ScoreCard, Verdicts
 from mooring.framework.config.types import Extender
-from mooring.framework.memo import NARROWED_OUT, PASSED
 from mooring.framework.points import Rows
 from mooring.framework.prepared import SearchCursor
+from mooring.framework.ranking import NARROWED_OUT, PASSED, RowRanking
 from mooring.framework.rejected_attempt import RejectedAttempt
 from mooring.framework.runner import Runner
 from mooring.framework.what_if import leave_room
@@ -40,20 +40,36 @@ from mooring.scheduler.extenders.steps import Steps, at_once
 
 BEST = 3
 
-TieBreak = Callable[[NodeTable, NDArray[np.intp], int], int]
+
+class TieBreak(Protocol):
+    """Which of several rows with the highest total is taken; the same from a list of them and from a ranking."""
+
+    def among(self, nodes: NodeTable, tied: NDArray[np.intp], seed: int) -> int: ...
+
+    def at_the_top(self, ranking: RowRanking, seed: int) -> int: ...
 
 
-def lowest_name(nodes: NodeTable, tied: NDArray[np.intp], seed: int) -> int:
-    """Of rows with equal totals the one whose node has the lowest name: the same every time."""
-    del seed
-    rank = nodes.name_rank()
-    return int(tied[rank[tied].argmin()])
+class LowestName:
+    """The row whose node has the lowest name: the same every time."""
+
+    def among(self, nodes: NodeTable, tied: NDArray[np.intp], seed: int) -> int:
+        return int(tied[nodes.name_rank()[tied].argmin()])
+
+    def at_the_top(self, ranking: RowRanking, seed: int) -> int:
+        return ranking.lowest_named()
 
 
-def by_seed(nodes: NodeTable, tied: NDArray[np.intp], seed: int) -> int:
-    """Of rows with equal totals any one, uniformly, as the seed of the attempt decides."""
-    del nodes
-    return int(tied[choose(seed, len(tied))])
+class BySeed:
+    """Any of the rows, uniformly, as the seed of the attempt decides."""
+
+    def among(self, nodes: NodeTable, tied: NDArray[np.intp], seed: int) -> int:
+        return int(tied[choose(seed, len(tied))])
+
+    def at_the_top(self, ranking: RowRanking, seed: int) -> int:
+        return ranking.nth(choose(seed, ranking.count()))
+
+
+lowest_name, by_seed = LowestName(), BySeed()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +85,11 @@ class DecideOptions:
     """Keep every verdict and every score."""
     extenders: tuple[Extender, ...] = ()
     """In the order in which they are asked (extenders/interest.py)."""
+
+    @property
+    def records(self) -> bool:
+        """Whether more of a decision is kept than where the pod goes."""
+        return self.record or self.explain
 
     def has_ranking_extender(self) -> bool:
         """Whether an extender, of whatever interest, tells nodes apart."""
@@ -109,6 +130,8 @@ def deciding(
         found = len(attempt.context.nodes.alive[feasible])
         if not found:
             return _reviewed(_no_fit(attempt, verdicts, narrowing, options), interested)
+        if interested is None and verdicts.first is verdicts.kept and not options.records and found > 1:
+            return _take_best(attempt, attempt.rank(feasible), options)
         card = scoring.score(feasible, options.explain) if found > 1 else None
         favoured = None
         if interested is not None and card is not None:
@@ -141,6 +164,18 @@ def _place(
     placement = _only(attempt.context.nodes, feasible) if card is None else _pick(attempt, card, options, favoured)
     placement.context = attempt.context
     _record(attempt, placement, verdicts, narrowing, feasible, card, options)
+    return placement
+
+
+def _take_best(attempt: Attempt, card: ScoreCard | RankedRows, options: DecideOptions) -> Placement:
+    """The node with the highest total, where nothing else of the decision is kept."""
+    if isinstance(card, ScoreCard):
+        placement = _pick(attempt, card, options, None)
+    else:
+        row = options.tie_break.at_the_top(card.ranking, attempt.context.seed)
+        highest = card.ranking.highest() + card.added
+        placement = Placement(attempt.context.nodes.names[row], row, highest, card.count)
+    placement.context = attempt.context
     return placement
 
 
@@ -219,7 +254,7 @@ def _pick(attempt: Attempt, card: ScoreCard, options: DecideOptions, favoured: N
         tied = tied[favoured[tied]]
     if not isinstance(card.rows, slice):
         tied = card.rows[tied]
-    row = options.tie_break(nodes, tied, attempt.context.seed)
+    row = options.tie_break.among(nodes, tied, attempt.context.seed)
     return Placement(nodes.names[row], row, int(highest), len(card.totals))
 
 
@@ -234,7 +269,7 @@ def _record(
 ) -> None:
     """Add to a placement what the options ask to keep of how it came about."""
     nodes = attempt.context.nodes
-    if options.record or options.explain:
+    if options.records:
         placement.diagnosis = diagnose(attempt, verdicts, narrowing)
         placement.best = _best(nodes, card) if card else []
     if options.explain:
