@@ -46,8 +46,8 @@ class _Connection:
     opening: "asyncio.Task[None] | None" = None
     transport: asyncio.Transport | None = None
     is_busy: bool = False
-    has_asked: bool = False
-    """Whether it has made a request."""
+    patience: asyncio.TimerHandle | None = None
+    """Closes the connection unless it makes a request in time."""
 
     @property
     def is_closed(self) -> bool:
@@ -55,7 +55,14 @@ class _Connection:
             return self.transport.is_closing()
         return self.opening is not None and self.opening.done()
 
+    def stop_waiting(self) -> None:
+        """The connection has made a request. A timer that is not cancelled would keep all that the connection holds."""
+        if self.patience is not None:
+            self.patience.cancel()
+            self.patience = None
+
     def close(self) -> None:
+        self.stop_waiting()
         if self.transport is not None:
             self.transport.abort()
         elif self.opening is not None:
@@ -114,7 +121,8 @@ class Listener:
     def busy(self, protocol: object) -> None:
         """A request arrived on this connection, so the listener must not close it to make room."""
         if connection := self._of_protocol.get(protocol):
-            connection.is_busy = connection.has_asked = True
+            connection.is_busy = True
+            connection.stop_waiting()
 
     def idle(self, protocol: object) -> None:
         """The request is answered: the connection is the last in line to be closed."""
@@ -151,7 +159,8 @@ class Listener:
         def connect() -> asyncio.Protocol:
             protocol = self.make_protocol()
             self._of_protocol[protocol] = connection
-            loop.call_later(self.limits.first_request_s, self._close_silent, connection)
+            # A client that connects and sends nothing, or a request one letter at a time, does not keep its place.
+            connection.patience = loop.call_later(self.limits.first_request_s, connection.close)
             return protocol
 
         handshake_s = self.limits.handshake_s if self.tls is not None else None
@@ -159,11 +168,6 @@ class Listener:
             connection.transport, _ = await loop.connect_accepted_socket(
                 connect, accepted, ssl=self.tls, ssl_handshake_timeout=handshake_s
             )
-
-    def _close_silent(self, connection: _Connection) -> None:
-        """A client that connects and sends nothing, or a request one letter at a time, does not keep its place."""
-        if not connection.has_asked:
-            connection.close()
 
     def _make_room(self, remote: str) -> bool:
         """Whether the new connection may stay. Closes an idle connection where that is necessary."""
