@@ -207,9 +207,9 @@ def test_a_plugin_that_skips_a_shape_is_asked_once_about_it(said: Any, asked: in
     class SkippingScore(FakePreScore, FakeScore): ...
 
     before, after = Skipping("A", said), SkippingScore("B", said)
-    runner, cluster = Runner(a_profile(before, after)), three_nodes()
+    runner, cluster, pod = Runner(a_profile(before, after)), three_nodes(), a_pod()
     for _ in range(3):
-        assert isinstance(decide(runner, a_pod(), cluster, DecideOptions()), Placement)
+        assert isinstance(decide(runner, pod, cluster, DecideOptions()), Placement)
     assert (len(before.asked), len(after.asked)) == (asked, asked)
     assert isinstance(decide(runner, a_pod(cpu="1"), cluster, DecideOptions()), Placement)
     assert len(before.asked) == asked + 1, "another shape is asked about anew"

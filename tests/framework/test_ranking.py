@@ -21,8 +21,7 @@ def test_the_best_rows_are_those_of_a_plain_loop(steps: list[list[tuple[int, int
     first, totals = np.full(nodes.capacity, DEAD, np.int8), np.zeros(nodes.capacity, np.int32)
     first[:ROWS] = PASSED
     with mock.patch.object(ranking_module, "BLOCK", block):
-        ranking = RowRanking()
-        ranking.rebuild(nodes, first, totals)
+        ranking = RowRanking(nodes, first, totals)
         for changes in [[], *steps]:
             for row, verdict, total in changes:
                 first[row], totals[row] = verdict, total
@@ -49,8 +48,7 @@ def test_rows_that_come_after_the_ranking_was_made_are_in_it() -> None:
     first, totals = np.full(nodes.capacity, DEAD, np.int8), np.zeros(nodes.capacity, np.int32)
     first[:4] = PASSED
     with mock.patch.object(ranking_module, "BLOCK", 2):
-        ranking = RowRanking()
-        ranking.rebuild(nodes, first, totals)
+        ranking = RowRanking(nodes, first, totals)
         nodes.place(a_pod(), "unknown")
         ranking.update([4])
     assert (ranking.count(), ranking.highest()) == (4, 0)

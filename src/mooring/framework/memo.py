@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.change_log import ChangeLog
-from mooring.cluster.nodes.table import NodeTable, few_rows
+from mooring.cluster.nodes.table import FEW, NodeTable, few_rows
 from mooring.framework.context import KeptValues, SchedulingContext
 from mooring.framework.points import Plugin, Reads, Rows
 from mooring.framework.ranking import DEAD, PASSED, RowRanking
@@ -86,7 +86,7 @@ def _news(log: ChangeLog[int], position: int, height: int) -> Rows | None:
     touched = log.since(position, height)
     if touched is None or len(touched) * 4 > height:
         return slice(0, height)
-    return np.array(sorted(touched), np.intp)
+    return np.array(touched if len(touched) == 1 else sorted(touched), np.intp)
 
 
 class KeptColumn:
@@ -119,6 +119,18 @@ class KeptColumn:
         self._node_set_version = -1
         self._position = 0
 
+    def refresh_rows(self, context: SchedulingContext, position: int, rows: Rows) -> None:
+        """`refresh`, where the reader knows the rows that were touched since `position`; as a rule this column was up to
+        date there too, and so need not look them up again."""
+        nodes = context.nodes
+        is_known = self._position == position and self._node_set_version == nodes.node_set_version
+        if not is_known or self._capacity != nodes.capacity:
+            self.refresh(context)
+            return
+        self._capacity = 0  # should asking raise, nothing passes for answered
+        self._put(rows, self._ask(context, rows), nodes.capacity)
+        self._capacity, self._position = nodes.capacity, nodes.touches.end
+
     def refresh(self, context: SchedulingContext) -> None:
         """Ask again where something was touched that the answers depend on."""
         nodes = context.nodes
@@ -137,14 +149,24 @@ class KeptColumn:
         self._capacity, self._position = nodes.capacity, log.end
 
     def _put(self, rows: Rows, answer: NDArray[np.int64] | None, capacity: int) -> None:
-        if answer is not None and (self.values is None or self.values.dtype == np.int8):
+        if answer is None:
+            if self.values is not None:
+                self.values[rows] = 0
+            return
+        if self.values is None or self.values.dtype == np.int8:
             self._make_room(answer, capacity)
-        if self.values is not None:
-            self.values[rows] = 0 if answer is None else answer
+        assert self.values is not None
+        self.values[rows] = answer
 
     def _make_room(self, answer: NDArray[np.int64], capacity: int) -> None:
         """Have an array that can hold the answer."""
-        is_small = not len(answer) or (answer.min() >= -128 and answer.max() <= 127)
+        if not len(answer):
+            return
+        if len(answer) <= FEW:  # Hot: plain numbers are quicker than two passes over one row
+            numbers = answer.tolist()
+            is_small = min(numbers) >= -128 and max(numbers) <= 127
+        else:
+            is_small = bool(answer.min() >= -128 and answer.max() <= 127)
         if self.values is None:
             self.values = np.zeros(capacity, np.int8 if is_small else np.int64)
             self._byte_count.bytes += self.values.nbytes
@@ -187,12 +209,12 @@ class ColumnSet:
         elif self._position == nodes.touches.end:
             return None
         else:
+            rows = _news(nodes.touches, self._position, nodes.height)
             if self._node_position != nodes.node_touches.end:
                 self._refresh_all(context)
-            else:
+            elif rows is not None:
                 for column in self.following_rows:
-                    column.refresh(context)
-            rows = _news(nodes.touches, self._position, nodes.height)
+                    column.refresh_rows(context, self._position, rows)
         self._capacity, self._node_set_version = nodes.capacity, nodes.node_set_version
         self._position, self._node_position = nodes.touches.end, nodes.node_touches.end
         return rows
@@ -334,13 +356,17 @@ class ShapeMemo:
     def ranking(self, nodes: NodeTable) -> RowRanking | None:
         """The rows by the sum of `score_sum`, those that `first_rejections` says pass; None: too many have changed."""
         if self._changed is None:
-            self._changed, self._ranking = [], None  # it is made if few rows change until the shape comes again
+            # It is made if few rows change until the shape comes again.
+            self._byte_count.bytes -= self._ranking.nbytes if self._ranking is not None else 0
+            self._changed, self._ranking = [], None
             return None
         if self._ranking is None:
-            self._ranking = RowRanking()
-            self._ranking.rebuild(nodes, self._first, self._sum)
+            self._ranking = RowRanking(nodes, self._first, self._sum)
+            self._byte_count.bytes += self._ranking.nbytes
         elif self._changed:
+            before = self._ranking.nbytes
             self._ranking.update(self._changed)
+            self._byte_count.bytes += self._ranking.nbytes - before
         self._changed = []
         return self._ranking
 
@@ -350,7 +376,8 @@ class ShapeMemo:
 
     @property
     def arrays_bytes(self) -> int:
-        return self._first.nbytes + self._sum.nbytes
+        ranking = self._ranking.nbytes if self._ranking is not None else 0
+        return self._first.nbytes + self._sum.nbytes + ranking
 
     def drop(self) -> None:
         """The memo is no longer kept. An attempt that still reads it finds it as it was."""

@@ -21,7 +21,7 @@ NARROWED_OUT = -2
 BLOCK = 256
 """Rows in a block. Measured on 5,000 and 100,000 nodes: 128 and 512 take as long within noise."""
 NO_BEST = np.iinfo(np.int64).min
-"""The best total of a block without a feasible row."""
+"""The total of a row that is not feasible."""
 _NO_RANK = np.iinfo(np.int64).max
 
 First = NDArray[np.int8]
@@ -29,36 +29,38 @@ Totals = NDArray[np.signedinteger[Any]]
 
 
 class RowRanking:
-    """The bests of each block: the highest total, how many rows have it, and the lowest rank of their names.
+    """The best of each block: the highest total, how many rows have it, and the one of them with the lowest name.
 
-    `first` and `totals` are the columns that it ranks: a row takes part if `first` says PASSED.
+    `first` and `totals` are the columns that it ranks, up to date: a row takes part if `first` says PASSED.
     """
 
-    def __init__(self) -> None:
-        self._nodes: NodeTable | None = None
-        self._first: First = np.zeros(0, np.int8)
-        self._totals: Totals = np.zeros(0, np.int64)
-        self._best = self._count = self._rank = np.zeros(0, np.int64)
-
-    @property
-    def nbytes(self) -> int:
-        return 3 * self._best.nbytes
-
-    def rebuild(self, nodes: NodeTable, first: First, totals: Totals) -> None:
-        """Look through all rows. The ranking keeps reading the two columns, which their owner keeps up to date."""
+    def __init__(self, nodes: NodeTable, first: First, totals: Totals) -> None:
         self._nodes, self._first, self._totals = nodes, first, totals
-        blocks = -(-nodes.height // BLOCK)
-        self._best = np.full(blocks, NO_BEST, np.int64)
-        self._count, self._rank = np.zeros(blocks, np.int64), np.full(blocks, _NO_RANK, np.int64)
+        self._build()
+
+    def _build(self) -> None:
+        """Look through all rows."""
+        height = self._nodes.height
+        self._ranked = self._totals[:height].astype(np.int64)
+        """By row: its total, if it is feasible."""
+        self._ranked[self._first[:height] != PASSED] = NO_BEST
+        blocks = -(-height // BLOCK)
+        self._best, self._count = np.full(blocks, NO_BEST, np.int64), np.zeros(blocks, np.int64)
+        self._rank, self._row = np.full(blocks, _NO_RANK, np.int64), np.zeros(blocks, np.int64)
         for block in range(blocks):
             self._look_through(block)
 
+    @property
+    def nbytes(self) -> int:
+        return self._ranked.nbytes + 4 * self._best.nbytes
+
     def update(self, rows: list[int]) -> None:
         """These rows have changed."""
-        assert self._nodes is not None
-        if self._nodes.height > len(self._best) * BLOCK:
-            self.rebuild(self._nodes, self._first, self._totals)
+        if self._nodes.height != len(self._ranked):
+            self._build()
             return
+        for row in rows:
+            self._ranked[row] = self._totals[row] if self._first[row] == PASSED else NO_BEST
         for block in {row // BLOCK for row in rows}:
             self._look_through(block)
 
@@ -68,41 +70,34 @@ class RowRanking:
 
     def count(self) -> int:
         """How many rows have the best total."""
-        return int(self._count[self._best == self._best.max()].sum())
+        return int(self._count[self._leading()].sum())
 
     def lowest_named(self) -> int:
         """Of the rows with the best total the one whose node has the lowest name."""
-        assert self._nodes is not None
-        leading = np.flatnonzero(self._best == self._best.max())
-        block = int(leading[self._rank[leading].argmin()])
-        start = block * BLOCK
-        ranks = self._nodes.name_rank()[start : min(start + BLOCK, self._nodes.height)]
-        return start + int(np.flatnonzero(ranks == self._rank[block])[0])
+        leading = self._leading()
+        return int(self._row[leading[self._rank[leading].argmin()]])
 
     def nth(self, number: int) -> int:
         """The row with this number among those with the best total, in ascending order, counted from 0."""
-        leading = np.flatnonzero(self._best == self._best.max())
+        leading = self._leading()
         ends = self._count[leading].cumsum()
         place = int(np.searchsorted(ends, number, side="right"))
         block = int(leading[place])
         within = number - (int(ends[place - 1]) if place else 0)
-        return block * BLOCK + int(self._best_of(block)[within])
+        start = block * BLOCK
+        return start + int((self._ranked[start : start + BLOCK] == self._best[block]).nonzero()[0][within])
+
+    def _leading(self) -> NDArray[np.intp]:
+        """The blocks with a row that has the best total."""
+        leading: NDArray[np.intp] = (self._best == self._best.max()).nonzero()[0]
+        return leading
 
     def _look_through(self, block: int) -> None:
         start = block * BLOCK
-        passed = np.flatnonzero(self._first[start : start + BLOCK] == PASSED)
-        if not len(passed):
-            self._best[block], self._count[block], self._rank[block] = NO_BEST, 0, _NO_RANK
-            return
-        assert self._nodes is not None
-        totals = self._totals[start : start + BLOCK][passed]
-        best = totals.max()
-        leading = passed[totals == best]
+        ranked = self._ranked[start : start + BLOCK]
+        best = ranked.max()
+        leading = (ranked == best).nonzero()[0]
+        ranks = self._nodes.name_rank()[start : start + BLOCK][leading]
+        lowest = int(ranks.argmin())
         self._best[block], self._count[block] = best, len(leading)
-        self._rank[block] = self._nodes.name_rank()[start : start + BLOCK][leading].min()
-
-    def _best_of(self, block: int) -> NDArray[np.intp]:
-        """The rows of a block that have the best total, counted from its start."""
-        start = block * BLOCK
-        passed = self._first[start : start + BLOCK] == PASSED
-        return np.flatnonzero(passed & (self._totals[start : start + len(passed)] == self._best[block]))
+        self._rank[block], self._row[block] = ranks[lowest], start + leading[lowest]
