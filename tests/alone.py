@@ -6,7 +6,7 @@ import numpy as np
 
 from mooring.cluster.cluster import Cluster
 from mooring.framework.asking import AttemptError
-from mooring.framework.attempt import PodRejected
+from mooring.framework.attempt import PodRejected, ScoreCard
 from mooring.framework.points import Handle, Plugin
 from mooring.framework.profiles import Profile
 from mooring.framework.runner import Runner
@@ -47,6 +47,7 @@ def scores(plugin: Plugin, pod: Pod, cluster: Cluster, *names: str) -> dict[str,
     feasible = [node.name for node in _alive(cluster) if not names or node.name in names]
     rows = np.array([cluster.nodes.row_book[name] for name in feasible], np.intp)
     card = attempt.score(rows, explain=True)
+    assert isinstance(card, ScoreCard)
     if plugin.name not in card.by_plugin:
         return SKIP
     return dict(zip(feasible, card.by_plugin[plugin.name].tolist(), strict=True))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from build import a_cluster, a_node, a_pod
 from mooring.cluster.cluster import Cluster
+from mooring.framework.attempt import ScoreCard
 from mooring.framework.context import SchedulingContext
 from mooring.framework.points import (
     FilterPlugin,
@@ -471,7 +472,9 @@ def test_a_single_node_is_taken_without_scores() -> None:
 def test_without_score_plugins_every_node_scores_one() -> None:
     runner, cluster = Runner(a_profile(FakeFilter("F"))), three_nodes()
     attempt = runner.open(a_pod(), cluster)
-    assert attempt.score(slice(0, 3)).totals.tolist() == [1, 1, 1]
+    card = attempt.score(slice(0, 3))
+    assert isinstance(card, ScoreCard)
+    assert card.totals.tolist() == [1, 1, 1]
 
 
 def test_without_score_plugins_the_first_node_found_is_taken_and_the_next_search_starts_after_it() -> None:

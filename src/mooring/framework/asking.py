@@ -4,7 +4,6 @@ Whatever a plugin raises, and an answer of another form, ends the attempt with t
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -17,30 +16,12 @@ from mooring.framework.status import describe
 P = TypeVar("P", bound=Plugin)
 
 MAX_SCORE = 100
+_ONE_ROW = np.zeros(1, np.intp)
+"""For a score that is the same for all nodes, and so is normalised for one."""
 
 
 class AttemptError(Exception):
     """The attempt ended in an error (not in a *no*): the text is what the pod's condition will say."""
-
-
-@dataclass(frozen=True, slots=True)
-class FilterQuestion:
-    """A kept filter's question, with the attempt's rules about answers."""
-
-    plugin: FilterPlugin
-
-    def __call__(self, context: SchedulingContext, rows: Rows) -> Codes | None:
-        return ask_filter(self.plugin, context, rows, count_rows(context, rows))
-
-
-@dataclass(frozen=True, slots=True)
-class ScoreQuestion:
-    """A kept score's question, with the same rules."""
-
-    plugin: ScorePlugin
-
-    def __call__(self, context: SchedulingContext, rows: Rows) -> Scores | None:
-        return ask_score(self.plugin, context, rows, count_rows(context, rows))
 
 
 def count_rows(context: SchedulingContext, rows: Rows) -> int:
@@ -65,22 +46,23 @@ def scoring(plugin: ScorePlugin) -> str:
     return f'running Score plugins: plugin "{plugin.name}" failed with'
 
 
-def ask_filter(plugin: FilterPlugin, context: SchedulingContext, rows: Rows, asked: int) -> Codes | None:
-    """A filter's codes for so many rows; whatever it raises, and a wrong number of codes, ends the attempt."""
+def ask_filter(plugin: FilterPlugin, context: SchedulingContext, rows: Rows) -> Codes | None:
+    """A filter's codes for these rows; whatever it raises, and a wrong number of codes, ends the attempt."""
     try:
         codes = context.wrap("Filter", plugin.name, plugin.filter)(context, rows)
         if codes is not None:
-            _check_form(codes, asked, "codes")
+            _check_form(codes, context, rows, "codes")
     except Exception as fault:
         raise AttemptError(f"{filtering(plugin)}: {describe(fault)}") from fault
     return codes
 
 
-def ask_score(plugin: ScorePlugin, context: SchedulingContext, rows: Rows, asked: int) -> Scores | None:
+def ask_score(plugin: ScorePlugin, context: SchedulingContext, rows: Rows) -> Scores | None:
+    """The same for scores, which must be in range unless they are normalised afterwards."""
     try:
         scores = context.wrap("Score", plugin.name, plugin.score)(context, rows)
         if scores is not None:
-            _check_form(scores, asked, "scores")
+            _check_form(scores, context, rows, "scores")
     except Exception as fault:
         raise AttemptError(f"{scoring(plugin)}: {describe(fault)}") from fault
     if scores is not None and not plugin.normalizes():
@@ -90,9 +72,9 @@ def ask_score(plugin: ScorePlugin, context: SchedulingContext, rows: Rows, asked
 
 def normalize(plugin: ScorePlugin, context: SchedulingContext, scores: Scores, rows: Rows) -> Scores:
     try:
-        asked = len(scores)
+        given = rows if len(scores) != 1 else _ONE_ROW
         scores = context.wrap("ScoreExtensionNormalize", plugin.name, plugin.normalize)(context, scores, rows)
-        _check_form(scores, asked, "scores")
+        _check_form(scores, context, given, "scores")
     except Exception as fault:
         text = f'running Normalize on Score plugins: plugin "{plugin.name}" failed with: {describe(fault)}'
         raise AttemptError(text) from fault
@@ -100,10 +82,11 @@ def normalize(plugin: ScorePlugin, context: SchedulingContext, scores: Scores, r
     return scores
 
 
-def _check_form(answer: object, asked: int, what: str) -> None:
+def _check_form(answer: object, context: SchedulingContext, rows: Rows, what: str) -> None:
     if not isinstance(answer, np.ndarray) or answer.dtype != np.int64:
         form = f"an array of {answer.dtype}" if isinstance(answer, np.ndarray) else type(answer).__name__
         raise TypeError(f"{what} must be an array of int64, not {form}")
+    asked = len(rows) if not isinstance(rows, slice) else count_rows(context, rows)
     if len(answer) != asked:
         raise ValueError(f"{len(answer)} {what} for {asked} nodes")
 

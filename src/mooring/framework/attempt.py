@@ -3,9 +3,8 @@
 Whatever a plugin raises ends the attempt with that plugin named; never the scheduler.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +36,6 @@ from mooring.framework.prepared import PreparedProfile
 from mooring.framework.ranking import NARROWED_OUT, PASSED, RowRanking
 from mooring.framework.status import SKIP, SKIP_SHAPE, Code, Rejection, describe, final
 from mooring.model.shape import PodPart
-
-C = TypeVar("C")
 
 _FEW_CODES = 4096
 
@@ -219,7 +216,7 @@ class Attempt:
         if not asked:
             return
         rows: Rows = slice(0, height) if asked == height else np.flatnonzero(still_in)
-        codes = ask_filter(plugin, self.context, rows, asked)
+        codes = ask_filter(plugin, self.context, rows)
         if codes is None:
             return
         everywhere = codes
@@ -236,21 +233,17 @@ class Attempt:
 
     # ---- Score
 
-    def score(self, rows: Rows, explain: bool = False) -> ScoreCard:
-        """Score the nodes that passed: PreScore, Score, normalise, range check, weights."""
-        return self._scored(rows, lambda: self._totals(rows, explain))
+    def score(self, rows: Rows, explain: bool = False, *, only_best: bool = False) -> ScoreCard | RankedRows:
+        """Score the nodes that passed: PreScore, Score, normalise, range check, weights.
 
-    def rank(self, rows: Rows) -> ScoreCard | RankedRows:
-        """The same, where `rows` are those that the kept filters let pass, and only the best is wanted."""
-        return self._scored(rows, lambda: self._ranked(rows))
-
-    def _scored(self, rows: Rows, work_out: Callable[[], C]) -> C:
+        `only_best`: `rows` are those that the kept filters let pass, and only the best of them is wanted.
+        """
         caller, point, status = self.runner.caller, "PreScore", ERROR
         began_ns = caller.began()
         try:
             self._pre_score(rows)
             began_ns, point = caller.ended("PreScore", SUCCESS, began_ns), "Score"
-            card = work_out()
+            card = self._ranked(rows) if only_best else self._totals(rows, explain)
             status = SUCCESS
         finally:
             caller.ended(point, status, began_ns)
@@ -261,7 +254,8 @@ class Attempt:
         runner, context = self.runner, self.context
         if not runner.scores:
             return ScoreCard(rows, np.ones(count_rows(context, rows), np.int64))
-        card = ScoreCard(rows, self._kept_sum()[rows].astype(np.int64))
+        kept_sum = self._memo.score_sum(context, self._kept_scores, runner.summed)
+        card = ScoreCard(rows, kept_sum[rows].astype(np.int64))
         for index, plugin in enumerate(runner.scores) if explain else runner.asked_scores:
             if plugin.name in self._no_score:
                 continue
@@ -276,7 +270,7 @@ class Attempt:
         runner, context = self.runner, self.context
         if not runner.scores:
             return self._totals(rows, explain=False)
-        kept_sum, added, parts = self._kept_sum(), 0, []
+        kept_sum, added, parts = self._memo.score_sum(context, self._kept_scores, runner.summed), 0, []
         for index, plugin in runner.asked_scores:
             if plugin.name in self._no_score:
                 continue
@@ -293,9 +287,6 @@ class Attempt:
         for part in parts:
             totals += part
         return ScoreCard(rows, totals)
-
-    def _kept_sum(self) -> NDArray[np.signedinteger[Any]]:
-        return self._memo.score_sum(self.context, self._kept_scores, self.runner.summed)
 
     def _weighted(self, index: int, plugin: ScorePlugin, rows: Rows) -> Scores | int:
         """What a plugin adds to the totals; one number where it is the same for all nodes."""
@@ -316,7 +307,7 @@ class Attempt:
     def _scores_of(self, index: int, plugin: ScorePlugin, rows: Rows) -> Scores | int:
         """What a plugin gives, normalised and checked; one number where it is the same for all nodes."""
         if self.runner.score_reads[index] is Reads.CLUSTER:
-            raw = ask_score(plugin, self.context, rows, count_rows(self.context, rows))
+            raw = ask_score(plugin, self.context, rows)
         else:
             column = self._memo.score(index)
             if column is None:

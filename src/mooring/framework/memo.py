@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.cluster.change_log import ChangeLog
-from mooring.cluster.nodes.table import FEW, NodeTable, few_rows
+from mooring.cluster.nodes.table import NodeTable, few_rows
 from mooring.framework.context import KeptValues, SchedulingContext
 from mooring.framework.points import Plugin, Reads, Rows
 from mooring.framework.ranking import DEAD, PASSED, RowRanking
@@ -153,20 +153,18 @@ class KeptColumn:
             if self.values is not None:
                 self.values[rows] = 0
             return
-        if self.values is None or self.values.dtype == np.int8:
+        values = self.values
+        if values is not None and len(answer) == 1 and -128 <= answer[0] <= 127:
+            values[rows] = answer  # Hot: as a rule one row was touched, and its answer is small
+            return
+        if values is None or values.dtype == np.int8:
             self._make_room(answer, capacity)
         assert self.values is not None
         self.values[rows] = answer
 
     def _make_room(self, answer: NDArray[np.int64], capacity: int) -> None:
         """Have an array that can hold the answer."""
-        if not len(answer):
-            return
-        if len(answer) <= FEW:  # Hot: plain numbers are quicker than two passes over one row
-            numbers = answer.tolist()
-            is_small = min(numbers) >= -128 and max(numbers) <= 127
-        else:
-            is_small = bool(answer.min() >= -128 and answer.max() <= 127)
+        is_small = not len(answer) or bool(answer.min() >= -128 and answer.max() <= 127)
         if self.values is None:
             self.values = np.zeros(capacity, np.int8 if is_small else np.int64)
             self._byte_count.bytes += self.values.nbytes

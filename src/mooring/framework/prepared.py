@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
-from mooring.framework.asking import FilterQuestion, ScoreQuestion
+from mooring.framework.asking import ask_filter, ask_score
 from mooring.framework.memo import KeptQuestion, PluginPlan
 from mooring.framework.plugin_caller import PluginCaller
 from mooring.framework.points import Plugin, PreFilterPlugin, PreScorePlugin, Reads
@@ -38,14 +39,16 @@ class PreparedProfile:
         self.score_reads = [_reads_of(plugin, "score", "pre_score") for plugin in self.scores]
         self.kept_filters = [
             KeptQuestion(
-                index, plugin, "Filter", reads, _part_of(plugin, "filter", "pre_filter"), FilterQuestion(plugin)
+                index, plugin, "Filter", reads, _part_of(plugin, "filter", "pre_filter"), partial(ask_filter, plugin)
             )
             for index, (plugin, reads) in enumerate(zip(self.filters, self.filter_reads, strict=True))
             if reads is not Reads.CLUSTER
         ]
         """The filters whose answers are kept."""
         self.kept_scores = [
-            KeptQuestion(index, plugin, "Score", reads, _part_of(plugin, "score", "pre_score"), ScoreQuestion(plugin))
+            KeptQuestion(
+                index, plugin, "Score", reads, _part_of(plugin, "score", "pre_score"), partial(ask_score, plugin)
+            )
             for index, (plugin, reads) in enumerate(zip(self.scores, self.score_reads, strict=True))
             if reads is not Reads.CLUSTER
         ]

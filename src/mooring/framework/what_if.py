@@ -86,7 +86,7 @@ def ask_again(attempt: Attempt, context: SchedulingContext, rows: RowArray) -> V
             codes = None if kept is None else kept[rows] * still_in
         else:
             asked = rows if still_in.all() else rows[still_in]
-            answer = ask_filter(plugin, context, asked, len(asked))
+            answer = ask_filter(plugin, context, asked)
             codes = None if answer is None else np.zeros(len(rows), np.int64)
             if codes is not None:
                 codes[still_in] = answer

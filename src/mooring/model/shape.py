@@ -135,8 +135,9 @@ class PodShape:
 
     def work_out(self) -> None:
         """Work out what every attempt needs. Called when a pod arrives, so that its turn takes less time."""
-        for part in _WRITTEN:
-            self.part(part)
+        if len(self._shape_parts) <= len(_WRITTEN):  # all of them, and the whole
+            for part in _WRITTEN:
+                self.part(part)
 
     def part(self, part: PodPart) -> ShapePart:
         """What stands for this part of the shape: the same object for all shapes that agree in it."""

@@ -131,8 +131,9 @@ def deciding(
         if not found:
             return _reviewed(_no_fit(attempt, verdicts, narrowing, options), interested)
         if interested is None and verdicts.first is verdicts.kept and not options.records and found > 1:
-            return _take_best(attempt, attempt.rank(feasible), options)
+            return _take_best(attempt, attempt.score(feasible, only_best=True), options)
         card = scoring.score(feasible, options.explain) if found > 1 else None
+        assert not isinstance(card, RankedRows), "all totals are wanted"
         favoured = None
         if interested is not None and card is not None:
             favoured = yield from add_scores(interested, attempt, card, options.explain)

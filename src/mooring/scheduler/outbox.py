@@ -41,10 +41,6 @@ class Outbox:
         """A plugin wants these pods to be tried again."""
         self.activations += pods
 
-    def take(self) -> list[Intent]:
-        intents, self.intents = self.intents, []
-        return intents
-
     def take_activations(self) -> list[Pod]:
         pods, self.activations = self.activations, []
         return pods

@@ -111,7 +111,8 @@ class Scheduler:
         suspension = self.core.extender_calls.suspension
         if suspension is None:
             _HANDLERS[type(input)](self, input)
-            self._activate()
+            if self.core.outbox.activations:
+                self._activate()
         elif isinstance(input, CallAnswered) and input.token not in self.core.extender_calls.binders:
             self._continue(suspension, input)
         else:
@@ -183,7 +184,8 @@ class Scheduler:
         if self.core.extender_calls.suspension is not None:
             return None
         pod = attempt(self.core)
-        self._activate()
+        if self.core.outbox.activations:
+            self._activate()
         self.release_waiting()
         return pod
 
@@ -212,7 +214,9 @@ class Scheduler:
 
     def take_intents(self) -> list[Intent]:
         """What is to be done in the world, in order. They are handed out once."""
-        return self.core.outbox.take()
+        outbox = self.core.outbox
+        intents, outbox.intents = outbox.intents, []
+        return intents
 
     def decide_with(self, deciding: Deciding) -> None:
         """Have this make the decisions, usually around `decide.deciding`. For a driver that wants to see each of them."""
