@@ -19,7 +19,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mooring.cluster.nodes.table import NOWHERE, NodeTable
+from mooring.cluster.nodes.resource_amounts import NOWHERE
+from mooring.cluster.nodes.table import NodeTable
 from mooring.framework.context import SchedulingContext
 from mooring.framework.points import Codes, FilterPlugin, Handle, Plugin, Rows, ScorePlugin, Scores
 from mooring.framework.status import Rejection, curable
@@ -69,14 +70,14 @@ class NodeView:
         return int(self._nodes.allowed_pods[self._row])
 
     def allocatable(self, resource: str) -> int:
-        index = self._nodes.resource(resource)  # first: a new resource replaces the matrix
-        return int(self._nodes.allocatable[index, self._row])
+        index = self._nodes.amounts.resource(resource)  # first: a new resource replaces the matrix
+        return int(self._nodes.amounts.allocatable[index, self._row])
 
     def requested(self, resource: str) -> int:
-        index = self._nodes.resource(resource)
+        index = self._nodes.amounts.resource(resource)
         if index == NOWHERE:
             return sum(pod.shape.held.get(resource, (0, 0))[0] for pod in self._nodes.pods_on[self._row])
-        return int(self._nodes.requested[index, self._row])
+        return int(self._nodes.amounts.requested[index, self._row])
 
     def free(self, resource: str) -> int:
         return self.allocatable(resource) - self.requested(resource)

@@ -153,7 +153,7 @@ class Batch:
         self._attempt = attempt
         self._nodes = attempt.context.nodes
         self._rows = rows
-        self._requested = self._nodes.requested[:, rows]
+        self._requested = self._nodes.amounts.requested[:, rows]
         self._pod_count = self._nodes.pod_count[rows]
         self._load = load
         self._is_crowded = load.pod_count > 0 if load is not None else np.zeros(0, np.bool_)
@@ -166,12 +166,12 @@ class Batch:
 
     def close(self) -> None:
         """Undo everything."""
-        self._nodes.requested[: len(self._requested), self._rows] = self._requested
+        self._nodes.amounts.requested[: len(self._requested), self._rows] = self._requested
         self._nodes.pod_count[self._rows] = self._pod_count
 
     def shift(self, rows: RowArray, requested: NDArray[np.int64], pods: NDArray[np.int64]) -> None:
         """Add to what is requested on some of the rows (resources x rows), and to the number of pods there."""
-        self._nodes.requested[: len(requested), rows] += requested
+        self._nodes.amounts.requested[: len(requested), rows] += requested
         self._nodes.pod_count[rows] += pods
 
     def ask(self, rows: RowArray) -> Verdicts:

@@ -38,9 +38,10 @@ class FloatColumns:
 
     def refresh(self) -> None:
         """Bring the columns up to date with the table."""
-        nodes = self.nodes
+        nodes, amounts = self.nodes, self.nodes.amounts
         rows = self._news.news()
-        layout = (nodes.capacity, nodes.height, nodes.resources_version, nodes.node_set_version, len(nodes.allocatable))
+        places = amounts.resources_version, len(amounts.allocatable)
+        layout = (nodes.capacity, nodes.height, nodes.node_set_version, *places)
         if rows is None or layout != self._layout or len(rows) * 8 > nodes.height:
             self._layout = layout
             self._work_out_all()
@@ -61,9 +62,9 @@ class FloatColumns:
         return found
 
     def _work_out_all(self) -> None:
-        nodes, height = self.nodes, self.nodes.height
-        allocatable = nodes.allocatable[:, :height]
-        requested, scored = nodes.requested[:, :height], nodes.scored[:, :height]
+        nodes, amounts, height = self.nodes, self.nodes.amounts, self.nodes.height
+        allocatable = amounts.allocatable[:, :height]
+        requested, scored = amounts.requested[:, :height], amounts.scored[:, :height]
         self.divisor = np.maximum(allocatable, 1).astype(np.float64)
         self.held = requested.astype(np.float64)
         self.free_for_scores = (allocatable - scored).astype(np.float64)
@@ -72,8 +73,12 @@ class FloatColumns:
         self.is_exact = all(np.abs(column).max(initial=0) < EXACT for column in (allocatable, requested, scored))
 
     def _work_out(self, row: int) -> None:
-        nodes = self.nodes
-        allocatable, requested, scored = nodes.allocatable[:, row], nodes.requested[:, row], nodes.scored[:, row]
+        nodes, amounts = self.nodes, self.nodes.amounts
+        allocatable, requested, scored = (
+            amounts.allocatable[:, row],
+            amounts.requested[:, row],
+            amounts.scored[:, row],
+        )
         self.divisor[:, row] = np.maximum(allocatable, 1)
         self.held[:, row] = requested
         if nodes.alive[row]:

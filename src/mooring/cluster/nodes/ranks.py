@@ -28,18 +28,18 @@ class PodRanks:
         self.nodes = nodes
         self._news = Follower(nodes.touches, nodes.pod_touches)
         self._is_first = True
-        self._resources_version = nodes.resources_version
+        self._resources_version = nodes.amounts.resources_version
         self._ranked: dict[int, list[Pod]] = {}
         self.priority: NDArray[np.int64] = np.full((1, nodes.capacity), NO_POD, np.int64)
         self.start_ns: NDArray[np.int64] = np.zeros((1, nodes.capacity), np.int64)
-        self.request: NDArray[np.int64] = np.zeros((len(nodes.requested), 1, nodes.capacity), np.int64)
+        self.request: NDArray[np.int64] = np.zeros((len(nodes.amounts.requested), 1, nodes.capacity), np.int64)
 
     def refresh(self) -> None:
         """Bring the columns up to date with the table."""
         nodes = self.nodes
         touched = self._news.news()
-        if self._resources_version != nodes.resources_version:
-            self._resources_version = nodes.resources_version
+        if self._resources_version != nodes.amounts.resources_version:
+            self._resources_version = nodes.amounts.resources_version
             self._is_first = True
         rows = range(nodes.height) if touched is None or self._is_first else touched
         self._is_first = False
@@ -57,7 +57,7 @@ class PodRanks:
     def _fit(self, slots: int) -> None:
         """Make the columns large enough for the table and for so many pods on a node."""
         have, capacity = self.priority.shape
-        resources = len(self.nodes.requested)
+        resources = len(self.nodes.amounts.requested)
         if slots > have or self.nodes.capacity > capacity or resources > len(self.request):
             slots = max(have, slots + slots // 2)
             shape = (slots, self.nodes.capacity)
@@ -71,7 +71,7 @@ class PodRanks:
         self.priority[:, row] = NO_POD
         self.start_ns[:, row] = 0
         self.request[:, :, row] = 0
-        book = self.nodes.resource_book
+        book = self.nodes.amounts.resource_book
         for slot, pod in enumerate(pods):
             self.priority[slot, row] = pod.priority
             self.start_ns[slot, row] = start_ns(pod)

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.cluster.nodes.sums import Beyond, add_exactly
+from mooring.cluster.nodes.resource_amounts import Beyond, add_exactly
 from mooring.cluster.nodes.table import NodeTable
 from mooring.model.pod import Pod
 
@@ -72,7 +72,7 @@ class NominatedLoad:
 
     def _table_stamp(self) -> tuple[int, int, int]:
         """Changes when rows or resources get other places."""
-        return self._nodes.node_set_version, self._nodes.capacity, self._nodes.resources_version
+        return self._nodes.node_set_version, self._nodes.capacity, self._nodes.amounts.resources_version
 
     def _add_up(self, priority: int) -> "Load":
         load = Load(self._nodes)
@@ -109,12 +109,12 @@ class Load:
         self.pod_count: NDArray[np.int64]
         self._beyond: Beyond = {}
         if nodes is not None:
-            self.requested = np.zeros_like(nodes.requested)
+            self.requested = np.zeros_like(nodes.amounts.requested)
             self.pod_count = np.zeros_like(nodes.pod_count)
 
     def add(self, pod: Pod, row: int, change: int, nodes: NodeTable) -> None:
         for name, (amount, _) in pod.shape.held.items():
-            index = nodes.resource_book.get(name)
+            index = nodes.amounts.resource_book.get(name)
             if index is not None:  # or else no node has it, or nothing has asked about it
                 add_exactly(self.requested, self._beyond, index, row, change * amount)
         self.pod_count[row] += change

@@ -145,8 +145,8 @@ def on_bare_nodes(attempt: Attempt, rows: NDArray[np.intp]) -> Attempt:
 def _bare(nodes: NodeTable, rows: NDArray[np.intp]) -> NodeTable:
     """A sketch with nothing on these rows. What is counted over all nodes by their labels stays as it is."""
     bare = nodes.sketch()
-    bare.scored = nodes.scored.copy()
-    for matrix in (bare.requested, bare.scored):
+    bare.amounts.scored = nodes.amounts.scored.copy()
+    for matrix in (bare.amounts.requested, bare.amounts.scored):
         matrix[:, rows] = 0
     bare.pod_count[rows] = 0
     bare.images = Images()
