@@ -273,9 +273,11 @@ def assert_facts(table: NodeTable, model: Model) -> None:
         } == wanted
         assert table.allowed_pods[row] == (facts.pods if facts else 0)
         assert table.unschedulable[row] == (facts.unschedulable if facts else False)
-        taints = [f"{t.key}={t.value}".rstrip("=") + f":{t.effect}" for t in table.taint_sets[table.taint_set[row]]]
+        taints = [
+            f"{t.key}={t.value}".rstrip("=") + f":{t.effect}" for t in table.taints.values[table.taints.codes[row]]
+        ]
         assert taints == (facts.taints if facts else [])
-        assert table.feature_sets[table.feature_set[row]] == frozenset(facts.features if facts else ())
+        assert table.features.values[table.features.codes[row]] == frozenset(facts.features if facts else ())
 
 
 def assert_sums(table: NodeTable, model: Model) -> None:
@@ -597,7 +599,7 @@ def test_a_row_is_free_again_when_node_and_pods_are_gone() -> None:
     table.displace("u")
     assert table.put_node(a_node("m")) == row
     assert table.labels.column(ZONE).codes[row] == ABSENT
-    assert table.taint_sets[table.taint_set[row]] == ()
+    assert table.taints.values[table.taints.codes[row]] == ()
     assert table.amounts.requested[0, row] == 0
 
 
@@ -606,11 +608,11 @@ def test_taints_and_features_of_the_past_are_forgotten() -> None:
     other = table.put_node(a_node("other", taints=["kept:NoSchedule"], features=["Kept"]))
     for i in range(500):
         row = table.put_node(a_node("n", taints=[f"k{i}:NoSchedule"], features=[f"F{i}"]))
-        assert [taint.key for taint in table.taint_sets[table.taint_set[row]]] == [f"k{i}"]
-        assert table.feature_sets[table.feature_set[row]] == {f"F{i}"}
-        assert [taint.key for taint in table.taint_sets[table.taint_set[other]]] == ["kept"]
-        assert table.feature_sets[table.feature_set[other]] == {"Kept"}
-    assert max(len(table.taint_sets), len(table.feature_sets)) < 100
+        assert [taint.key for taint in table.taints.values[table.taints.codes[row]]] == [f"k{i}"]
+        assert table.features.values[table.features.codes[row]] == {f"F{i}"}
+        assert [taint.key for taint in table.taints.values[table.taints.codes[other]]] == ["kept"]
+        assert table.features.values[table.features.codes[other]] == {"Kept"}
+    assert max(len(table.taints.values), len(table.features.values)) < 100
 
 
 def test_columns_grow_with_the_number_of_nodes() -> None:

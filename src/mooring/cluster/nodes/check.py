@@ -1,4 +1,7 @@
-"""The invariants of the node table: everything that is kept up to date is counted anew and compared."""
+"""The invariants of the node table: everything that is kept up to date is counted anew and compared.
+
+Simulations and state machine tests run this after every step; it is far too slow for service.
+"""
 
 from collections import Counter
 
@@ -21,6 +24,7 @@ def check_table(nodes: NodeTable) -> list[str]:
 
 
 def _check_rows(nodes: NodeTable) -> list[str]:
+    """Names, rows and pods refer to each other."""
     faults = []
     if sorted(nodes.row_book.values()) != sorted(set(range(nodes.height)) - set(nodes._free)):
         faults.append("rows in use and free rows do not make up the table")
@@ -37,6 +41,7 @@ def _check_rows(nodes: NodeTable) -> list[str]:
 
 
 def _check_facts(nodes: NodeTable) -> list[str]:
+    """Columns hold what the objects of nodes say."""
     faults, amounts = [], nodes.amounts
     for row, node in enumerate(nodes.nodes):
         facts = NO_FACTS if node is None else facts_of(node)
@@ -44,13 +49,17 @@ def _check_facts(nodes: NodeTable) -> list[str]:
         wanted = {name: facts.allocatable.get(name, 0) for name in amounts.resource_book}
         if held != wanted or nodes.allowed_pods[row] != facts.allowed_pods:
             faults.append(f"row {row}: allocatable is {held} ({nodes.allowed_pods[row]} pods), its node has {wanted}")
-        taints, features = nodes.taint_sets[nodes.taint_set[row]], nodes.feature_sets[nodes.feature_set[row]]
+        taints, features = (
+            nodes.taints.values[nodes.taints.codes[row]],
+            nodes.features.values[nodes.features.codes[row]],
+        )
         if (bool(nodes.unschedulable[row]), taints, features) != (facts.unschedulable, facts.taints, facts.features):
             faults.append(f"row {row}: taints or features are not those of its node")
     return faults
 
 
 def _check_sums(nodes: NodeTable) -> list[str]:
+    """Amounts and numbers of pods are sums over the pods of a row, also beyond what a cell can show."""
     faults, amounts = [], nodes.amounts
     for row in range(nodes.height):
         pods = nodes.pods_on[row]
@@ -84,6 +93,7 @@ def _aside(total: int) -> int | None:
 
 
 def _check_labels(nodes: NodeTable) -> list[str]:
+    """Columns of labels hold what nodes have."""
     faults = []
     for key, rows in nodes.labels._rows.items():
         if rows != {row for row, node in enumerate(nodes.nodes) if node is not None and key in node.labels}:
@@ -96,6 +106,7 @@ def _check_labels(nodes: NodeTable) -> list[str]:
 
 
 def _check_tallies(nodes: NodeTable) -> list[str]:
+    """Tallies, and their sums by label value, are what a recount gives."""
     tallies, faults = nodes.tallies, []
     for (predicates, with_terminating), tally in tallies._predicates.items():
         counts = np.zeros_like(tally.counts)

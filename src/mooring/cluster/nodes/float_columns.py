@@ -25,6 +25,7 @@ class FloatColumns:
         self.nodes = nodes
         self._news = Follower(nodes.touches)
         self._layout: tuple[int, ...] = ()
+        """The sizes and places that the matrices fit; any change means to build them anew."""
         self.divisor: Floats = np.zeros((0, 0))
         """What is allocatable, at least 1: where a node has nothing of a resource, nothing is divided by zero."""
         self.held: Floats = self.divisor
@@ -34,7 +35,9 @@ class FloatColumns:
         self.lacks: Mask = np.zeros(0, np.bool_)
         """By resource: whether some node has nothing of it."""
         self._balances: dict[tuple[int, int], Ints] = {}
+        """By (first, last) resource: how balanced each row is without another pod."""
         self.is_exact = False
+        """Whether all amounts are below EXACT. False: callers must use integers."""
 
     def refresh(self) -> None:
         """Bring the columns up to date with the table."""
@@ -73,6 +76,7 @@ class FloatColumns:
         self.is_exact = all(np.abs(column).max(initial=0) < EXACT for column in (allocatable, requested, scored))
 
     def _work_out(self, row: int) -> None:
+        """Bring one row up to date. `lacks` and `is_exact` may only get stricter here; a full pass relaxes them."""
         nodes, amounts = self.nodes, self.nodes.amounts
         allocatable, requested, scored = (
             amounts.allocatable[:, row],

@@ -4,12 +4,11 @@ Rows are reused. A row is *alive* while its node is known; a row that only has p
 yet) keeps counting them but is no candidate. Every change notes the row in a log, so that kept answers can be
 refreshed.
 
-A change is all or nothing. What depends on the object alone is worked out before anything is touched. Should counting
-fail all the same, which is a bug, the counts are made anew from the pods that are there, and the error goes on.
+A change is all or nothing. What depends on the object alone is worked out before anything is touched. If counting fails
+all the same, which is a bug, the counts are made anew from the pods that are there, and the error is raised.
 """
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from mooring.cluster.change_log import ChangeLog, Follower
 from mooring.cluster.nodes.facts import NO_FACTS, NodeFacts, facts_of, have_same_facts
 from mooring.cluster.nodes.images import Images
-from mooring.cluster.nodes.labels import LabelColumns, grown
+from mooring.cluster.nodes.labels import LabelColumns, ValueColumn, grown
 from mooring.cluster.nodes.order import NodeOrder
 from mooring.cluster.nodes.ports import PortUse
 from mooring.cluster.nodes.resource_amounts import Column, ResourceAmounts, Rows
@@ -26,9 +25,8 @@ from mooring.model.node import Node, Taint
 from mooring.model.pod import Pod
 
 _FIRST_CAPACITY = 64
-_PAST_SETS = 64
-"""So many lists of taints that no node has any more are no reason to number all of them anew."""
-_COLUMNS = ("alive", "allowed_pods", "pod_count", "unschedulable", "taint_set", "feature_set")
+"""Rows to begin with; the number doubles when they are used up."""
+_COLUMNS = ("alive", "allowed_pods", "pod_count", "unschedulable")
 
 FEW = 6
 """Up to so many rows plain numbers are quicker than arrays."""
@@ -61,6 +59,7 @@ class NodeTable:
         self.pods_on: list[list[Pod]] = []
         """By row. Parity: in order of arrival, but the last one takes the place of one that leaves."""
         self._free: list[int] = []
+        """Rows that were given up, to be used again."""
         self._row_of_pod: dict[str, int] = {}
 
         self.alive: NDArray[np.bool_] = np.zeros(self.capacity, np.bool_)
@@ -68,27 +67,27 @@ class NodeTable:
         self.allowed_pods: Column = np.zeros(self.capacity, np.int64)
         self.pod_count: Column = np.zeros(self.capacity, np.int64)
         self.unschedulable: NDArray[np.bool_] = np.zeros(self.capacity, np.bool_)
-        self.taint_set: NDArray[np.int32] = np.zeros(self.capacity, np.int32)
-        self.taint_sets: list[tuple[Taint, ...]] = [()]
-        self._taint_book: dict[tuple[Taint, ...], int] = {(): 0}
-        self.feature_set: NDArray[np.int32] = np.zeros(self.capacity, np.int32)
-        self.feature_sets: list[frozenset[str]] = [frozenset()]
-        self._feature_book: dict[frozenset[str], int] = {frozenset(): 0}
 
         self.amounts = ResourceAmounts(self.nodes, self.pods_on)
         self.labels = LabelColumns()
+        self.taints: ValueColumn[tuple[Taint, ...]] = ValueColumn(())
+        self.features: ValueColumn[frozenset[str]] = ValueColumn(frozenset())
         self.images = Images()
         self.ports = PortUse()
         self.tallies = PodTallies()
         self.order = NodeOrder()
         self.node_touches: ChangeLog[int] = ChangeLog()
+        """Rows whose node changed. Answers that read facts of nodes alone follow this log."""
         self.touches: ChangeLog[int] = ChangeLog()
+        """Rows whose node or counts changed: `node_touches` and the comings and goings of pods."""
         self.pod_touches: ChangeLog[int] = ChangeLog()
-        """Rows on which a pod changed in nothing that counts: in its status, and in its place in the line."""
+        """Rows on which a pod changed in nothing that is counted: in its status, and in its place in `pods_on`."""
         self.node_set_version = 0
         """Grows when a node comes or goes: what was worked out over all nodes is then void."""
         self._unsettled = Follower(self.touches, self.pod_touches)
+        """The rows that changed since the last attempt began (`settle`)."""
         self.is_fork = False
+        """Whether this is a copy for a what-if, which takes no new nodes."""
         self._spread_capacity()
 
     # ---- nodes
@@ -178,9 +177,10 @@ class NodeTable:
         return pod
 
     def exchange(self, old: Pod, new: Pod) -> bool:
-        """Put one object of a pod in the place of another, if no count depends on the difference.
+        """Put one object of a pod in the place of another, if no count depends on the difference. False: nothing was
+        done.
 
-        As one who comes anew it stands at the end of the line afterwards. False: nothing was done.
+        Parity: upstream removes and adds the pod, so it is the last in `pods_on` afterwards.
         """
         if (
             old.spec.node_name != new.spec.node_name
@@ -198,6 +198,7 @@ class NodeTable:
         return True
 
     def row_of_pod(self, pod_id: str) -> int | None:
+        """The row that counts the pod; None: no row does."""
         return self._row_of_pod.get(pod_id)
 
     def pods(self) -> list[Pod]:
@@ -270,21 +271,14 @@ class NodeTable:
         self.amounts.put_allocatable(row, facts.allocatable)
         self.allowed_pods[row] = facts.allowed_pods
         self.unschedulable[row] = facts.unschedulable
-        self.taint_set[row] = _encode(self._taint_book, self.taint_sets, facts.taints)
-        self.feature_set[row] = _encode(self._feature_book, self.feature_sets, facts.features)
-        self._forget_past_sets()
+        self.taints.put(row, facts.taints, self.height)
+        self.features.put(row, facts.features, self.height)
         self.labels.put(row, facts.labels)
         self.images.put(row, facts.image_sizes)
         self._touch_node(row)
 
-    def _forget_past_sets(self) -> None:
-        """Lists of taints and sets of features that no node has any more are dropped once they are in the majority."""
-        if len(self.taint_sets) > 2 * self.height + _PAST_SETS:
-            self.taint_set, self.taint_sets, self._taint_book = _renumbered(self.taint_set, self.taint_sets)
-        if len(self.feature_sets) > 2 * self.height + _PAST_SETS:
-            self.feature_set, self.feature_sets, self._feature_book = _renumbered(self.feature_set, self.feature_sets)
-
     def _count(self, pod: Pod, row: int, change: int) -> None:
+        """Count a pod on a row (+1), or count it no longer (-1), everywhere."""
         self.amounts.add(pod, row, change)
         self.pod_count[row] += change
         self.tallies.add(pod, row, change)
@@ -304,7 +298,7 @@ class NodeTable:
         self._free_if_unused(row)
 
     def touch_all(self) -> None:
-        """Something changed that answers about any node may depend on: none that is kept is good any longer."""
+        """Something changed that answers about any node may depend on: all kept answers become void."""
         for row in range(self.height):
             self._touch_node(row)
 
@@ -313,6 +307,7 @@ class NodeTable:
         self.touches.note(row)
 
     def _take_row(self, name: str) -> int:
+        """A row for a name that has none: a free one, or the next."""
         if self.is_fork:
             raise ClusterError(f"node {name} is not known, and a fork takes no new nodes")
         if self._free:
@@ -331,6 +326,7 @@ class NodeTable:
         return row
 
     def _free_if_unused(self, row: int) -> None:
+        """Free a row that has neither node nor pods. Never in a fork: the row belongs to the original."""
         if self.nodes[row] is None and not self.pods_on[row] and not self.is_fork:
             del self.row_book[self.names[row]]
             self.names[row] = ""
@@ -341,7 +337,7 @@ class NodeTable:
         capacity = self.capacity
         for name in _COLUMNS:
             setattr(self, name, grown(getattr(self, name), capacity))
-        for part in (self.amounts, self.labels, self.images, self.tallies):
+        for part in (self.amounts, self.labels, self.taints, self.features, self.images, self.tallies):
             part.grow(capacity)
 
 
@@ -354,23 +350,8 @@ def _work_out(pod: Pod) -> None:
 
 
 def _take_out(pods: list[Pod], pod_id: str) -> Pod:
-    # Hot: whoever leaves came lately, more often than not.
+    # Hot: the search goes from the end, because most pods that leave came lately.
     index = next(i for i in range(len(pods) - 1, -1, -1) if pods[i].id == pod_id)
     pod, pods[index] = pods[index], pods[-1]
     pods.pop()
     return pod
-
-
-def _renumbered(codes: NDArray[np.int32], values: list[Any]) -> tuple[NDArray[np.int32], list[Any], dict[Any, int]]:
-    """The same column without the values that no row has; the first value, which stands for nothing, stays the first."""
-    used = np.union1d(codes, [0])
-    kept = [values[code] for code in used]
-    return np.searchsorted(used, codes).astype(np.int32), kept, {value: code for code, value in enumerate(kept)}
-
-
-def _encode(book: dict[Any, int], values: list[Any], value: Any) -> int:
-    code = book.get(value)
-    if code is None:
-        code = book[value] = len(values)
-        values.append(value)
-    return code
