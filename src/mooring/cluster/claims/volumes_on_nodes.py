@@ -29,7 +29,7 @@ NO_NAME = "PersistentVolumeClaim had no name"
 
 @dataclass(slots=True)
 class PodHandles:
-    """The volumes of a pod, as far as drivers are concerned; `fault`: why that cannot be told."""
+    """The volumes of a pod, as far as drivers are concerned; `fault`: why they cannot be determined."""
 
     handles: set[VolumeHandle] = field(default_factory=set)
     claims: list[str] = field(default_factory=list)
@@ -106,7 +106,7 @@ def _inline(volume: Volume) -> Iterator[VolumeHandle]:
 
 
 def _complete(driver: str, handle: str) -> VolumeHandle | None:
-    """A handle, unless a part of it is missing: such a volume cannot be told from others, and does not count."""
+    """A handle, unless a part of it is missing: such a volume cannot be identified, and does not count."""
     return (driver, handle) if driver and handle else None
 
 
@@ -129,7 +129,7 @@ class RowVolumes:
     volumes: frozenset[str] = frozenset()
     """Names of all volumes that were looked up."""
     fault: str | None = None
-    """Why the volumes of a pod cannot be told."""
+    """Why the volumes of a pod cannot be determined."""
 
     def counts(self) -> Counter[str]:
         """Volumes by driver; one that is in use and attached counts once."""

@@ -115,7 +115,7 @@ class Concern:
 
 
 class Carriers:
-    """The pods on nodes that carry one list of terms: where they are, and whom it concerns.
+    """The pods on nodes that carry one list of terms: where they are, and which pods the terms concern.
 
     Of thousands of terms only those are tried whose labels the pod has, once for each case that its labels make.
     """

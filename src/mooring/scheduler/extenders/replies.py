@@ -240,7 +240,7 @@ def prioritize_call(extender: Extender, pod: Pod, nodes: NodeTable, rows: Iterab
 
 
 def preempt_call(extender: Extender, pod: Pod, victims: Mapping[str, Victims]) -> Call:
-    """Who would have to leave where. An extender that knows the cluster gets victims by uid, others get whole pods."""
+    """An ExtenderPreemptionArgs. An extender that knows the cluster gets victims by uid, others get whole pods."""
     if extender.node_cache_capable:
         meta = {name: _victims([{"UID": victim.id} for victim in on.pods], on) for name, on in victims.items()}
         return Call(extender, extender.preempt_verb, _about_victims(pod, None, meta))
