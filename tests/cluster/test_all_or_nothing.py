@@ -6,12 +6,12 @@ from unittest import mock
 
 import pytest
 
-from build import a_node, a_pod
+from build import CPU, a_node, a_pod
 from mooring.cluster.cluster import Cluster
 from mooring.cluster.nodes.images import Images
 from mooring.cluster.nodes.labels import LabelColumns
 from mooring.cluster.nodes.ports import PortUse
-from mooring.cluster.nodes.resource_amounts import CPU, ResourceAmounts
+from mooring.cluster.nodes.resource_amounts import ResourceAmounts
 from mooring.cluster.pods.cache import Cache
 from mooring.cluster.pods.nominated import Load, NominatedLoad
 from mooring.cluster.pods.pod_groups import PodGroups

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from build import a_node, a_pod
+from build import CPU, a_node, a_pod
 from mooring.cluster.nodes.check import check_table
-from mooring.cluster.nodes.resource_amounts import CPU, MAX_SUM, add_exactly
+from mooring.cluster.nodes.resource_amounts import MAX_SUM, add_exactly
 from mooring.cluster.nodes.table import NodeTable
 from mooring.cluster.pods.nominated import NominatedLoad
 from mooring.framework import config

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from build import a_node, a_pod
-from mooring.cluster.nodes.resource_amounts import CPU
+from build import CPU, a_node, a_pod
 from mooring.cluster.nodes.table import NodeTable
 from mooring.cluster.pods.nominated import Load, NominatedLoad
 from mooring.model.pod import Pod

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from build import a_node, a_pod
+from build import CPU, a_node, a_pod
 from mooring.cluster.cluster import Cluster
-from mooring.cluster.nodes.resource_amounts import CPU
 from mooring.cluster.nodes.table import ClusterError
 from mooring.cluster.pods.cache import Cache
 from mooring.cluster.pods.pod_groups import PodGroups

@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from build import CPU
 from fault_proxy import CALM, FaultProxy, Faults
 from mooring.apiclient.client import ApiClient
 from mooring.apiclient.connection_settings import ConnectionSettings
 from mooring.apiclient.reflectors.reflector import ReflectorOptions
 from mooring.apiclient.throttle import Timing
-from mooring.cluster.nodes.resource_amounts import CPU
 from mooring.framework import config
 from mooring.kit import process
 from mooring.kit.clock import WallClock

@@ -115,16 +115,16 @@ class OneNode:
     def add(self, pod: Pod) -> None:
         """Put a pod on the node, for the table and for the plugins' state."""
         self._nodes.hold(pod, self._row)
-        _tell(self._extensions, self._cycle(self._state), pod, self._row, "AddPod")
+        _tell(self._extensions, self._context(self._state), pod, self._row, "AddPod")
 
     def remove(self, pod: Pod) -> None:
         """Take a pod off the node, likewise."""
         self._nodes.release(pod, self._row)
-        _tell(self._extensions, self._cycle(self._state), pod, self._row, "RemovePod")
+        _tell(self._extensions, self._context(self._state), pod, self._row, "RemovePod")
 
     def ask(self) -> Verdicts:
         """The verdict of the node with the pods that are on it now."""
-        return ask_again(self._attempt, self._cycle(self._state), self._rows)
+        return ask_again(self._attempt, self._context(self._state), self._rows)
 
     def verdict(self, nominated: Sequence[Pod] = ()) -> Rejection | None:
         """None if the node passes with the nominated pods on it, and without them.
@@ -151,7 +151,7 @@ class OneNode:
         index = int(found.first[0])
         return self._attempt.rejection(index, int(found.codes[index][0]))
 
-    def _cycle(self, state: CycleState) -> SchedulingContext:
+    def _context(self, state: CycleState) -> SchedulingContext:
         """The attempt's context with this sketch and this state."""
         return self._attempt.context.on(self._nodes, state)
 

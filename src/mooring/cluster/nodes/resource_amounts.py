@@ -29,7 +29,6 @@ Column = NDArray[np.int64]
 Resources = slice | NDArray[np.intp]
 Rows = slice | NDArray[np.intp]
 
-CPU = 0
 NOWHERE = len(FIRST_CLASS)
 """The place of all resources that no node has. Its cells stay 0: nothing is allocatable there, and nothing requested."""
 
